@@ -1,0 +1,1 @@
+"""A persistent, embedded similarity index: have I seen nearly this document before?"""

@@ -1,0 +1,102 @@
+"""The compiled loops over buffers; contracts in kernel.h, argument order in binding.c."""
+
+from collections.abc import Buffer, Iterable, Sequence
+
+import numpy as np
+
+_Array = np.ndarray | Buffer
+
+TABLE_BLOCK: int
+SKETCH_BLOCK: int
+
+class Damage(Exception):
+    """A seal failed: (segment index, table index, chunk, block)."""
+
+def sketch_texts(
+    plan: _Array,
+    coefficients: _Array,
+    classes: _Array,
+    folds: _Array,
+    texts: Sequence[str],
+    words: _Array,
+    fingerprints: _Array,
+    present: _Array,
+    /,
+) -> None: ...
+def sketch_hashes(
+    plan: _Array,
+    coefficients: _Array,
+    classes: _Array,
+    folds: _Array,
+    hashes: _Array,
+    offsets: _Array,
+    words: _Array,
+    fingerprints: _Array,
+    present: _Array,
+    /,
+) -> None: ...
+def shingles(
+    kind: int,
+    size: int,
+    fold: int,
+    collapse: int,
+    classes: _Array,
+    folds: _Array,
+    text: str,
+    seed: int | None,
+    /,
+) -> list[bytes] | bytes: ...
+def hash_ready(shingles: Iterable[str | bytes], seed: int, /) -> bytes: ...
+def xxh64(data: Buffer, seed: int, /) -> int: ...
+def agreement(left: _Array, right: _Array, /) -> int: ...
+def permute(fingerprints: _Array, widths: _Array, orders: _Array, permuted: _Array, /) -> None: ...
+def sort_tables(keys: _Array, count: int, out_keys: _Array, out_numbers: _Array, /) -> None: ...
+def address(buffer: _Array, /) -> int: ...
+def seal_blocks(
+    keys: _Array, numbers: _Array, fingerprints: _Array | None, words_per_key: int, seed: int, /
+) -> bytes: ...
+def query_bands(
+    directory: _Array,
+    words: _Array,
+    fingerprints: _Array,
+    present: _Array,
+    first_table: int,
+    bits: int,
+    min_agree: int,
+    max_candidates: int,
+    with_fingerprints: int,
+    truncated: _Array,
+    /,
+) -> bytes: ...
+def query_fingerprints(
+    directory: _Array,
+    words: _Array,
+    fingerprints: _Array,
+    present: _Array,
+    permuted: _Array,
+    bits: _Array,
+    first_table: int,
+    max_distance: int,
+    max_candidates: int,
+    max_scan: int,
+    truncated: _Array,
+    scanned: _Array,
+    /,
+) -> bytes: ...
+def find_keys(directory: _Array, table: int, keys: _Array, most: int, /) -> bytes: ...
+def find_equal(
+    directory: _Array, table: int, keys: _Array, words: _Array, fingerprints: _Array, most: int, /
+) -> bytes: ...
+def read_sketch(directory: _Array, number: int, words: _Array, /) -> int | None: ...
+def merge(directory: _Array, sources: _Array, dead: _Array | None, keys: _Array, numbers: _Array, /) -> int: ...
+def copy_sketches(
+    directory: _Array,
+    segment: int,
+    position: int,
+    offset: int,
+    dead: _Array | None,
+    words: _Array,
+    numbers: _Array,
+    fingerprints: _Array,
+    /,
+) -> tuple[int, int]: ...

@@ -1,0 +1,218 @@
+/* The loops that Python cannot do: shingling, hashing, MinHash rows, SimHash, prefix search, merging.
+ *
+ * Stateless functions over pointers and lengths. No allocation, no errors, no Python: the caller
+ * (binding.c) owns every buffer and has checked its length. Each function equals its plain-Python
+ * definition in textbook.py bit for bit (tests/test_kernel.py).
+ *
+ * Stored arrays lie anywhere in a memory map, so they are read with memcpy (`load64`, `load32`).
+ */
+#ifndef SIMINDEX_KERNEL_H
+#define SIMINDEX_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* One object code for each class of CPU where the loader can choose, plain C elsewhere. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__)
+#define PER_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define PER_CPU
+#endif
+
+static inline uint64_t load64(const void *p) { uint64_t v; memcpy(&v, p, 8); return v; }
+static inline uint32_t load32(const void *p) { uint32_t v; memcpy(&v, p, 4); return v; }
+
+/* ---- sketch.c: text -> shingles -> hashes -> rows and fingerprint ---- */
+
+/* The character ranges of the hashing contract, as alphabet.py lays them out. */
+typedef struct {
+    const uint8_t *classes;  /* one byte a code point: its class, bit 7 set when it folds */
+    const uint32_t *folds;   /* num_folds x 4, sorted: code point, folding padded with 0 */
+    size_t num_folds;
+} alphabet;
+
+enum { SHINGLE_WORDS = 0, SHINGLE_CHARACTERS = 1 };
+
+typedef struct {
+    int kind;       /* SHINGLE_WORDS or SHINGLE_CHARACTERS */
+    uint32_t size;  /* tokens a shingle */
+    int fold;       /* case folding */
+    int collapse;   /* white space runs to one space, none at the ends (characters only) */
+} shingling;
+
+/* Everything a sketch depends on besides the text. num_perm 0: no signature; with_fingerprint 0: none. */
+typedef struct {
+    alphabet letters;
+    shingling signature, features;
+    int with_fingerprint;
+    uint64_t seed;
+    uint32_t num_perm;
+    const uint32_t *coefficients;  /* a_0..a_n-1, then b_0..b_n-1 */
+} sketch_plan;
+
+/* A text of `length` bytes needs this much scratch for `cut`. */
+#define CUT_TEXT_BYTES(length) ((length) * 3 + 128)
+#define CUT_STARTS(length) ((length) * 2 + 4)
+#define CUT_MASKS(length) ((length) / 64 + 2)
+#define MAX_TEXT_BYTES ((size_t)1 << 30)
+#define MAX_NUM_PERM 1024
+
+typedef struct {
+    uint8_t *text;     /* normalised text: words joined by one space, or characters */
+    uint8_t *lower;    /* work area, as long as `text` */
+    uint32_t *starts;  /* offset of each token in `text`, and one more behind the last */
+    uint64_t *masks;   /* work area */
+} cut_scratch;
+
+enum { HAS_SIGNATURE = 1, HAS_FINGERPRINT = 2 };
+
+uint64_t xxh64(const void *data, size_t length, uint64_t seed);
+
+/* Normalise and cut UTF-8 `text` into words or characters; returns their number. */
+size_t cut(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
+           const cut_scratch *scratch);
+
+/* Number of shingles that `num_tokens` tokens have. */
+static inline size_t num_shingles(size_t num_tokens, uint32_t size) {
+    if (num_tokens == 0) return 0;
+    return num_tokens < size ? 1 : num_tokens - size + 1;
+}
+
+/* Hashes of the shingles first .. first+count-1 of a cut text. */
+void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first,
+                   size_t count, uint64_t seed, uint64_t *hashes);
+
+/* minima[i] = min(minima[i], a_i * low32(hash) + b_i) over the hashes. */
+void update_rows(const uint64_t *hashes, size_t count, const uint32_t *coefficients, uint32_t num_perm,
+                 uint32_t *minima);
+
+/* Eight rows of 8 bits a word, row 1 in the most significant byte. */
+void pack_rows(const uint32_t *minima, uint32_t num_perm, uint64_t *words);
+
+uint64_t simhash(const uint64_t *hashes, size_t count);
+
+/* Sketch one text; returns HAS_ bits for what it has. words: num_perm / 8, fingerprint: 1. */
+int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, const cut_scratch *scratch,
+                uint64_t *words, uint64_t *fingerprint);
+
+/* The same from ready shingle hashes. */
+int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count, uint64_t *words,
+                  uint64_t *fingerprint);
+
+/* ---- tables.c: sorted tables, prefix search, merging ---- */
+
+/* A chunk of a sorted table (keys, numbers) or of the sketch column (words, numbers, fingerprints).
+ * `seals` holds one XXH64 for each block of entries; `checked` one byte a block, set once verified.
+ * seals == 0: nothing to verify. All fields are addresses or counts, 8 bytes each. */
+typedef struct {
+    uint64_t keys, numbers, fingerprints, seals, checked, seed, count;
+} chunk_row;
+
+typedef struct {
+    uint64_t first_chunk, num_entries;
+} table_row;
+
+typedef struct {
+    uint64_t base;          /* number of the segment's first document; entries are relative to it */
+    uint64_t span;          /* every relative number is below */
+    uint64_t first_chunk;   /* of the sketch column */
+    uint64_t num_sketches;
+} segment_row;
+
+/* The directory of a snapshot: every live segment, oldest first. */
+typedef struct {
+    const segment_row *segments;
+    const table_row *tables;  /* num_segments x num_tables */
+    const chunk_row *chunks;
+    uint64_t num_segments, num_tables, entries_per_chunk, sketches_per_chunk, bands;
+} directory;
+
+#define TABLE_BLOCK 512  /* entries a sealed block of a sorted table */
+#define SKETCH_BLOCK 16  /* sketches a sealed block of the sketch column */
+
+/* Where a seal failed. */
+typedef struct {
+    uint64_t segment, table, chunk, block;  /* table == num_tables: the sketch column */
+} damage;
+
+uint64_t seal_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch);
+
+/* One prefix search in one table of one segment. */
+typedef struct {
+    uint64_t target;   /* in: the key with the bits behind the prefix cleared */
+    uint64_t tail;     /* in: the bits behind the prefix, set */
+    uint64_t table;    /* in: index into directory.tables */
+    uint64_t first, last;  /* out: entries first..last-1 have the prefix */
+} lookup;
+
+#define LOOKUP_GROUP 128 /* lookups that are interleaved */
+
+/* Keys to look up together so that `num_segments` lookups each fill a group. */
+#define LOOKUP_GROUP_OF(num_segments) (LOOKUP_GROUP / ((num_segments) + 1) + 1)
+
+/* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
+int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
+
+/* Fill `lookups` for `count` neighbouring tables of every segment, keys[t] and bits[t] for each;
+ * empty tables are left out. Returns how many. */
+size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
+                    const uint8_t *bits, lookup *lookups);
+
+/* Entries in the found ranges together; with a `limit` below it, how many of each range to take so
+ * that short ranges are taken whole (*each). */
+uint64_t share_ranges(const lookup *lookups, size_t count, uint64_t limit, uint64_t *each);
+
+/* A candidate: segment in the high, relative number in the low 32 bits. */
+size_t gather_candidates(const directory *dir, const lookup *lookups, size_t count, uint64_t each,
+                         uint64_t *candidates);
+
+/* Sort, drop repeats, and keep at most `most`: those found by the most lookups, then the oldest.
+ * work: as long as candidates. Returns how many are left; *dropped is set when some were cut. */
+size_t distinct_candidates(uint64_t *candidates, uint64_t *work, size_t count, size_t most, int *dropped);
+
+uint64_t table_key(const directory *dir, const table_row *table, uint64_t entry);
+uint32_t table_number(const directory *dir, const table_row *table, uint64_t entry);
+
+/* Row of a relative number in a segment's sketch column, or UINT64_MAX; verifies its block. */
+uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number);
+int check_sketch(const directory *dir, uint64_t segment, uint64_t row, damage *where);
+const uint8_t *sketch_words(const directory *dir, uint64_t segment, uint64_t row);
+uint64_t sketch_fingerprint(const directory *dir, uint64_t segment, uint64_t row);
+
+/* Agreeing 8-bit rows of two signatures of `bands` words. */
+uint32_t agreement(const uint8_t *left, const uint8_t *right, uint64_t bands);
+
+/* Distances of fingerprints to `target`: those of keys[first..last) within `limit` go to hits. */
+size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32_t limit, uint32_t *hits,
+                      uint8_t *distances);
+uint32_t hamming(uint64_t left, uint64_t right);
+
+void sort_u64(uint64_t *values, uint64_t *work, size_t count);
+void sort_entries(const uint64_t *keys, size_t count, uint64_t *out_keys, uint32_t *out_numbers,
+                  uint64_t *work_keys, uint32_t *work_numbers);
+
+/* One source of a merge: a table of a segment, read from `position` on. */
+typedef struct {
+    uint64_t table;     /* index into directory.tables */
+    uint64_t position;  /* in and out: next entry */
+    uint64_t offset;    /* added to every number */
+} merge_source;
+
+/* Merge up to `capacity` source entries in order of (key, number), leaving out dead numbers (bit set
+ * in `dead`, or NULL). Returns entries written to keys and numbers. Sources in order of number.
+ * work_keys, work_numbers: 2 x capacity. *where is set and SIZE_MAX returned on damage. */
+size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
+                     size_t capacity, uint64_t *keys, uint32_t *numbers, uint64_t *work_keys,
+                     uint32_t *work_numbers, damage *where);
+
+/* Copy live sketches of one segment from row *position on, up to `capacity`; returns how many. */
+size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position, uint64_t offset,
+                     const uint8_t *dead, size_t capacity, uint64_t *words, uint32_t *numbers,
+                     uint64_t *fingerprints, damage *where);
+
+/* Fingerprints with their blocks in another order. orders: num_tables x num_blocks. */
+void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths,
+                    const uint8_t *orders, size_t num_tables, size_t num_blocks, uint64_t *permuted);
+
+#endif

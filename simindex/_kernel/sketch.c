@@ -1,0 +1,451 @@
+/* text -> normalised text -> shingles -> hashes -> MinHash rows and SimHash fingerprint.
+ *
+ * The hashing contract of docs/hashing.md; every function is defined in plain Python in textbook.py.
+ */
+#include "kernel.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+/* ---- XXH64 (Collet; specification in Cyan4973/xxHash, doc/xxhash_spec.md) ---- */
+
+#define PRIME_1 0x9E3779B185EBCA87ULL
+#define PRIME_2 0xC2B2AE3D27D4EB4FULL
+#define PRIME_3 0x165667B19E3779F9ULL
+#define PRIME_4 0x85EBCA77C2B2AE63ULL
+#define PRIME_5 0x27D4EB2F165667C5ULL
+
+static inline uint64_t rotate(uint64_t x, int bits) { return (x << bits) | (x >> (64 - bits)); }
+
+static inline uint64_t xxh_round(uint64_t lane, uint64_t input) {
+    return rotate(lane + input * PRIME_2, 31) * PRIME_1;
+}
+
+static inline uint64_t xxh_tail(uint64_t h, const uint8_t *p, size_t left) {
+    for (; left >= 8; p += 8, left -= 8) h = rotate(h ^ xxh_round(0, load64(p)), 27) * PRIME_1 + PRIME_4;
+    if (left >= 4) {
+        h = rotate(h ^ load32(p) * PRIME_1, 23) * PRIME_2 + PRIME_3;
+        p += 4, left -= 4;
+    }
+    for (; left; p++, left--) h = rotate(h ^ *p * PRIME_5, 11) * PRIME_1;
+    h = (h ^ h >> 33) * PRIME_2;
+    h = (h ^ h >> 29) * PRIME_3;
+    return h ^ h >> 32;
+}
+
+static uint64_t xxh_stripes(const uint8_t **data, size_t length, uint64_t seed) {
+    const uint8_t *p = *data, *limit = p + (length & ~(size_t)31);
+    uint64_t lanes[4] = {seed + PRIME_1 + PRIME_2, seed + PRIME_2, seed, seed - PRIME_1};
+    for (; p < limit; p += 32)
+        for (int i = 0; i < 4; i++) lanes[i] = xxh_round(lanes[i], load64(p + 8 * i));
+    uint64_t h = rotate(lanes[0], 1) + rotate(lanes[1], 7) + rotate(lanes[2], 12) + rotate(lanes[3], 18);
+    for (int i = 0; i < 4; i++) h = (h ^ xxh_round(0, lanes[i])) * PRIME_1 + PRIME_4;
+    *data = p;
+    return h;
+}
+
+static inline uint64_t xxh64_inline(const uint8_t *p, size_t length, uint64_t seed) {
+    uint64_t h = length < 32 ? seed + PRIME_5 : xxh_stripes(&p, length, seed);
+    return xxh_tail(h + length, p, length & 31);
+}
+
+uint64_t xxh64(const void *data, size_t length, uint64_t seed) { return xxh64_inline(data, length, seed); }
+
+/* ---- cutting ---- */
+
+enum { CLASS_OTHER, CLASS_WORD, CLASS_ALONE, CLASS_MARK, CLASS_SPACE, CLASS_FOLDS = 0x80 };
+#define REPLACEMENT 0xFFFD
+
+/* Decode one code point of well-formed UTF-8; a surrogate (from "surrogatepass") becomes U+FFFD. */
+static inline uint32_t decode(const uint8_t **p) {
+    const uint8_t *s = *p;
+    if (s[0] < 0x80) { *p = s + 1; return s[0]; }
+    if (s[0] < 0xE0) { *p = s + 2; return (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu); }
+    if (s[0] < 0xF0) {
+        uint32_t code = (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu);
+        *p = s + 3;
+        return code >= 0xD800 && code < 0xE000 ? REPLACEMENT : code;
+    }
+    *p = s + 4;
+    return (s[0] & 0x07u) << 18 | (s[1] & 0x3Fu) << 12 | (s[2] & 0x3Fu) << 6 | (s[3] & 0x3Fu);
+}
+
+static inline uint8_t *encode(uint32_t code, uint8_t *out) {
+    if (code < 0x80) {
+        *out++ = (uint8_t)code;
+    } else if (code < 0x800) {
+        *out++ = (uint8_t)(0xC0 | code >> 6);
+        *out++ = (uint8_t)(0x80 | (code & 0x3F));
+    } else if (code < 0x10000) {
+        *out++ = (uint8_t)(0xE0 | code >> 12);
+        *out++ = (uint8_t)(0x80 | (code >> 6 & 0x3F));
+        *out++ = (uint8_t)(0x80 | (code & 0x3F));
+    } else {
+        *out++ = (uint8_t)(0xF0 | code >> 18);
+        *out++ = (uint8_t)(0x80 | (code >> 12 & 0x3F));
+        *out++ = (uint8_t)(0x80 | (code >> 6 & 0x3F));
+        *out++ = (uint8_t)(0x80 | (code & 0x3F));
+    }
+    return out;
+}
+
+/* The folding of a code point that folds: up to three code points, 0 behind the last. */
+static const uint32_t *folding(const alphabet *letters, uint32_t code) {
+    size_t low = 0, high = letters->num_folds;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (letters->folds[middle * 4] < code) low = middle + 1;
+        else high = middle;
+    }
+    return letters->folds + low * 4 + 1;
+}
+
+/* Cutting state of the general path: where the output stands and what the last token is. */
+typedef struct {
+    uint8_t *out, *begin;
+    uint32_t *starts;
+    size_t count;
+    int open;           /* words: CLASS_WORD or CLASS_ALONE while a word is being written, else 0 */
+    int pending_space;  /* characters: white space seen since the last character */
+} cutter;
+
+static inline void begin_token(cutter *c) { c->starts[c->count++] = (uint32_t)(c->out - c->begin); }
+
+static inline void put_word_char(cutter *c, uint32_t code, int class) {
+    if (class == CLASS_MARK && c->open) {
+        c->out = encode(code, c->out);
+        return;
+    }
+    if (class != CLASS_WORD && class != CLASS_ALONE) {
+        if (c->open) *c->out++ = ' ';
+        c->open = 0;
+        return;
+    }
+    if (c->open && (class == CLASS_ALONE || c->open == CLASS_ALONE)) {
+        *c->out++ = ' ';
+        c->open = 0;
+    }
+    if (!c->open) begin_token(c);
+    c->open = class;
+    c->out = encode(code, c->out);
+}
+
+static inline void put_character(cutter *c, uint32_t code, int class, int collapse) {
+    if (collapse && class == CLASS_SPACE) {
+        c->pending_space = 1;
+        return;
+    }
+    if (c->pending_space && c->count) {
+        begin_token(c);
+        *c->out++ = ' ';
+    }
+    c->pending_space = 0;
+    begin_token(c);
+    c->out = encode(code, c->out);
+}
+
+static size_t cut_general(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
+                          const cut_scratch *scratch) {
+    cutter c = {.out = scratch->text, .begin = scratch->text, .starts = scratch->starts};
+    int words = how->kind == SHINGLE_WORDS;
+    for (const uint8_t *p = text, *end = text + length; p < end;) {
+        uint32_t single[2] = {decode(&p), 0};
+        const uint32_t *codes = single;
+        if (how->fold && letters->classes[single[0]] & CLASS_FOLDS) codes = folding(letters, single[0]);
+        /* A lone NUL is a code point like any other, so the first is always taken. */
+        for (int i = 0; i == 0 || (i < 3 && codes != single && codes[i]); i++) {
+            int class = letters->classes[codes[i]] & ~CLASS_FOLDS;
+            if (words) put_word_char(&c, codes[i], class);
+            else put_character(&c, codes[i], class, how->collapse);
+        }
+    }
+    size_t end = (size_t)(c.out - c.begin);
+    /* A word's end is one before the next word's start: behind the last, as if a space had followed. */
+    c.starts[c.count] = (uint32_t)(words && c.open ? end + 1 : end);
+    return c.count;
+}
+
+static int is_ascii(const uint8_t *text, size_t length) {
+    uint64_t high = 0;
+    size_t i = 0;
+    for (; i + 32 <= length; i += 32)
+        high |= load64(text + i) | load64(text + i + 8) | load64(text + i + 16) | load64(text + i + 24);
+    for (; i < length; i++) high |= (uint64_t)text[i] << 56 | text[i];
+    return !(high & 0x8080808080808080ULL);
+}
+
+static inline int is_ascii_word(uint8_t c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static inline uint8_t to_lower(uint8_t c, int fold) { return fold && c >= 'A' && c <= 'Z' ? c | 0x20 : c; }
+
+/* Lower the letters of ASCII text into `lower` and set one bit for each word character. */
+static void classify_ascii(const uint8_t *text, size_t length, int fold, uint8_t *lower, uint64_t *masks) {
+    size_t i = 0;
+#if defined(__SSE2__)
+    const __m128i before_a = _mm_set1_epi8('a' - 1), after_z = _mm_set1_epi8('z' + 1);
+    const __m128i before_A = _mm_set1_epi8('A' - 1), after_Z = _mm_set1_epi8('Z' + 1);
+    const __m128i before_0 = _mm_set1_epi8('0' - 1), after_9 = _mm_set1_epi8('9' + 1);
+    const __m128i underscore = _mm_set1_epi8('_'), bit = _mm_set1_epi8(0x20);
+    const __m128i folding_bit = fold ? bit : _mm_setzero_si128();
+    for (; i + 64 <= length; i += 64) {
+        uint64_t mask = 0;
+        for (int part = 0; part < 4; part++) {
+            __m128i c = _mm_loadu_si128((const __m128i *)(text + i + 16 * part));
+            __m128i upper = _mm_and_si128(_mm_cmpgt_epi8(c, before_A), _mm_cmplt_epi8(c, after_Z));
+            __m128i small = _mm_and_si128(_mm_cmpgt_epi8(c, before_a), _mm_cmplt_epi8(c, after_z));
+            __m128i digit = _mm_and_si128(_mm_cmpgt_epi8(c, before_0), _mm_cmplt_epi8(c, after_9));
+            __m128i word = _mm_or_si128(_mm_or_si128(upper, small), _mm_or_si128(digit, _mm_cmpeq_epi8(c, underscore)));
+            _mm_storeu_si128((__m128i *)(lower + i + 16 * part), _mm_or_si128(c, _mm_and_si128(upper, folding_bit)));
+            mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(word) << (16 * part);
+        }
+        masks[i / 64] = mask;
+    }
+#endif
+    for (; i < length; i += 64) {
+        uint64_t mask = 0;
+        for (size_t j = i; j < length && j < i + 64; j++) {
+            lower[j] = to_lower(text[j], fold);
+            mask |= (uint64_t)is_ascii_word(text[j]) << (j - i);
+        }
+        masks[i / 64] = mask;
+    }
+}
+
+static size_t cut_ascii_words(const uint8_t *text, size_t length, int fold, const cut_scratch *scratch) {
+    const uint8_t *lower = scratch->lower;
+    uint8_t *out = scratch->text;
+    uint32_t *starts = scratch->starts;
+    size_t count = 0, num_masks = (length + 63) / 64;
+    classify_ascii(text, length, fold, scratch->lower, scratch->masks);
+    scratch->masks[num_masks] = 0;
+    uint64_t carry = 0; /* the last character of the mask before was a word character */
+    size_t begin = 0;
+    for (size_t m = 0; m <= num_masks; m++) {
+        uint64_t mask = scratch->masks[m];
+        /* Bit j is set where a word begins or has just ended: where the mask changes. */
+        uint64_t edges = mask ^ (mask << 1 | carry);
+        carry = mask >> 63;
+        for (; edges; edges &= edges - 1) {
+            size_t at = m * 64 + (size_t)__builtin_ctzll(edges);
+            if (mask >> (at & 63) & 1) {
+                begin = at;
+                continue;
+            }
+            size_t size = at - begin;
+            starts[count++] = (uint32_t)(out - scratch->text);
+            /* Sixteen bytes at a time: `lower` and `text` have room behind their ends. */
+            memcpy(out, lower + begin, 16);
+            for (size_t done = 16; done < size; done += 16) memcpy(out + done, lower + begin + done, 16);
+            out += size;
+            *out++ = ' ';
+        }
+    }
+    starts[count] = (uint32_t)(out - scratch->text);
+    return count;
+}
+
+static size_t cut_ascii_characters(const uint8_t *text, size_t length, const shingling *how,
+                                   const cut_scratch *scratch) {
+    uint8_t *out = scratch->text;
+    int pending_space = 0;
+    for (size_t i = 0; i < length; i++) {
+        uint8_t c = text[i];
+        int space = c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31);
+        if (space && how->collapse) {
+            pending_space = out > scratch->text;
+            continue;
+        }
+        *out = ' ';
+        out += pending_space;
+        pending_space = 0;
+        *out++ = to_lower(c, how->fold);
+    }
+    size_t count = (size_t)(out - scratch->text);
+    for (size_t i = 0; i <= count; i++) scratch->starts[i] = (uint32_t)i;
+    return count;
+}
+
+size_t cut(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
+           const cut_scratch *scratch) {
+    if (!is_ascii(text, length)) return cut_general(letters, how, text, length, scratch);
+    if (how->kind == SHINGLE_WORDS) return cut_ascii_words(text, length, how->fold, scratch);
+    return cut_ascii_characters(text, length, how, scratch);
+}
+
+/* ---- hashing ---- */
+
+void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first,
+                   size_t count, uint64_t seed, uint64_t *hashes) {
+    const uint32_t *starts = scratch->starts + first;
+    const uint8_t *text = scratch->text;
+    size_t size = how->size < num_tokens ? how->size : num_tokens;
+    uint32_t gap = how->kind == SHINGLE_WORDS;
+    for (size_t i = 0; i < count; i++)
+        hashes[i] = xxh64_inline(text + starts[i], starts[i + size] - gap - starts[i], seed);
+}
+
+/* Rows in groups that stay in registers while the hashes pass by. */
+#define ROW_GROUP 64
+
+static inline __attribute__((always_inline)) void update_row_group(const uint32_t *x, size_t count,
+                                                                   const uint32_t *a, const uint32_t *b,
+                                                                   uint32_t *minima, size_t rows) {
+    uint32_t low[ROW_GROUP];
+    for (size_t i = 0; i < rows; i++) low[i] = minima[i];
+    for (size_t j = 0; j < count; j++) {
+        uint32_t value = x[j];
+        for (size_t i = 0; i < rows; i++) {
+            uint32_t h = a[i] * value + b[i];
+            low[i] = h < low[i] ? h : low[i];
+        }
+    }
+    for (size_t i = 0; i < rows; i++) minima[i] = low[i];
+}
+
+#define HASH_BLOCK 256
+
+PER_CPU void update_rows(const uint64_t *hashes, size_t count, const uint32_t *coefficients, uint32_t num_perm,
+                         uint32_t *minima) {
+    uint32_t x[HASH_BLOCK];
+    for (size_t done = 0; done < count; done += HASH_BLOCK) {
+        size_t n = count - done < HASH_BLOCK ? count - done : HASH_BLOCK;
+        for (size_t j = 0; j < n; j++) x[j] = (uint32_t)hashes[done + j];
+        size_t row = 0;
+        for (; row + ROW_GROUP <= num_perm; row += ROW_GROUP)
+            update_row_group(x, n, coefficients + row, coefficients + num_perm + row, minima + row, ROW_GROUP);
+        for (; row < num_perm; row += 8)
+            update_row_group(x, n, coefficients + row, coefficients + num_perm + row, minima + row, 8);
+    }
+}
+
+void pack_rows(const uint32_t *minima, uint32_t num_perm, uint64_t *words) {
+    for (uint32_t band = 0; band < num_perm / 8; band++) {
+        uint64_t word = 0;
+        for (int row = 0; row < 8; row++) word = word << 8 | (minima[band * 8 + row] & 0xFF);
+        words[band] = word;
+    }
+}
+
+/* ---- SimHash (Charikar 2002) ----
+ *
+ * The 64 counters of set bits are kept bit-sliced: plane p holds bit p of every counter, so that one
+ * carry-save adder handles all 64 at once (Harley-Seal; Warren, Hacker's Delight, 5-1). Eight hashes
+ * cost seven adders and one ripple; the counters are compared with the threshold without leaving
+ * that form. */
+
+#define COUNTER_PLANES 40
+
+static inline uint64_t carry_save(uint64_t a, uint64_t b, uint64_t c, uint64_t *carry) {
+    uint64_t u = a ^ b;
+    *carry = (a & b) | (u & c);
+    return u ^ c;
+}
+
+static inline void ripple(uint64_t *planes, int from, uint64_t carry) {
+    for (int p = from; carry; p++) {
+        uint64_t next = planes[p] & carry;
+        planes[p] ^= carry;
+        carry = next;
+    }
+}
+
+static void count_bits(uint64_t *planes, const uint64_t *h, size_t count) {
+    uint64_t ones = planes[0], twos = planes[1], fours = planes[2];
+    size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        uint64_t two_a, two_b, four_a, four_b, eight;
+        ones = carry_save(ones, h[i], h[i + 1], &two_a);
+        ones = carry_save(ones, h[i + 2], h[i + 3], &two_b);
+        twos = carry_save(twos, two_a, two_b, &four_a);
+        ones = carry_save(ones, h[i + 4], h[i + 5], &two_a);
+        ones = carry_save(ones, h[i + 6], h[i + 7], &two_b);
+        twos = carry_save(twos, two_a, two_b, &four_b);
+        fours = carry_save(fours, four_a, four_b, &eight);
+        ripple(planes, 3, eight);
+    }
+    planes[0] = ones, planes[1] = twos, planes[2] = fours;
+    for (; i < count; i++) ripple(planes, 0, h[i]);
+}
+
+/* Bit j of the result is 1 where counter j >= half of `count`, rounded up: never below zero in +-1. */
+static uint64_t majority(const uint64_t *planes, uint64_t count) {
+    uint64_t threshold = (count + 1) / 2, greater = 0, equal = ~0ULL;
+    for (int p = COUNTER_PLANES - 1; p >= 0; p--) {
+        uint64_t bit = threshold >> p & 1 ? ~0ULL : 0;
+        greater |= equal & planes[p] & ~bit;
+        equal &= ~(planes[p] ^ bit);
+    }
+    return greater | equal;
+}
+
+uint64_t simhash(const uint64_t *hashes, size_t count) {
+    uint64_t planes[COUNTER_PLANES] = {0};
+    count_bits(planes, hashes, count);
+    return majority(planes, count);
+}
+
+/* ---- sketches ---- */
+
+static int same_tokens(const shingling *a, const shingling *b) {
+    return a->kind == b->kind && a->fold == b->fold && (a->kind == SHINGLE_WORDS || a->collapse == b->collapse);
+}
+
+int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, const cut_scratch *scratch,
+                uint64_t *words, uint64_t *fingerprint) {
+    uint64_t hashes[HASH_BLOCK];
+    size_t num_tokens = 0;
+    int has = 0;
+    if (plan->num_perm) {
+        uint32_t minima[MAX_NUM_PERM];
+        num_tokens = cut(&plan->letters, &plan->signature, text, length, scratch);
+        size_t total = num_shingles(num_tokens, plan->signature.size);
+        memset(minima, 0xFF, sizeof(uint32_t) * plan->num_perm);
+        for (size_t first = 0; first < total; first += HASH_BLOCK) {
+            size_t n = total - first < HASH_BLOCK ? total - first : HASH_BLOCK;
+            hash_shingles(scratch, &plan->signature, num_tokens, first, n, plan->seed, hashes);
+            update_rows(hashes, n, plan->coefficients, plan->num_perm, minima);
+        }
+        pack_rows(minima, plan->num_perm, words);
+        if (total) has |= HAS_SIGNATURE;
+        else memset(words, 0, plan->num_perm);
+    }
+    *fingerprint = 0;
+    if (plan->with_fingerprint) {
+        if (!plan->num_perm || !same_tokens(&plan->signature, &plan->features))
+            num_tokens = cut(&plan->letters, &plan->features, text, length, scratch);
+        uint64_t planes[COUNTER_PLANES] = {0};
+        size_t total = num_shingles(num_tokens, plan->features.size);
+        for (size_t first = 0; first < total; first += HASH_BLOCK) {
+            size_t n = total - first < HASH_BLOCK ? total - first : HASH_BLOCK;
+            hash_shingles(scratch, &plan->features, num_tokens, first, n, plan->seed, hashes);
+            count_bits(planes, hashes, n);
+        }
+        if (total) {
+            *fingerprint = majority(planes, total);
+            has |= HAS_FINGERPRINT;
+        }
+    }
+    return has;
+}
+
+int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count, uint64_t *words,
+                  uint64_t *fingerprint) {
+    int has = 0;
+    *fingerprint = 0;
+    memset(words, 0, plan->num_perm);
+    if (plan->num_perm && count) {
+        uint32_t minima[MAX_NUM_PERM];
+        memset(minima, 0xFF, sizeof(uint32_t) * plan->num_perm);
+        update_rows(hashes, count, plan->coefficients, plan->num_perm, minima);
+        pack_rows(minima, plan->num_perm, words);
+        has |= HAS_SIGNATURE;
+    }
+    if (plan->with_fingerprint && count) {
+        *fingerprint = simhash(hashes, count);
+        has |= HAS_FINGERPRINT;
+    }
+    return has;
+}

@@ -1,0 +1,247 @@
+"""Config: everything that a result depends on. Stored in the index and compared on open.
+
+Owns the settings, their ranges and their stored form. Must not touch text, sketches or disk.
+Invariant: two equal configs give equal sketches for equal documents, on every machine and Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from simindex.errors import ConfigMismatchError, FormatError
+
+HASHING_VERSION = 1
+"""Version of the hashing contract (docs/hashing.md). A change of any vector there raises it."""
+
+NORMALIZE_STEPS = ("nfkc", "casefold", "whitespace")
+"""The known normalisation steps, in the order in which they are applied."""
+
+_MAX_SHINGLE_SIZE = 1024
+
+
+def _normalize_steps(value: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return the named steps in the order of application, each once."""
+    if value is None:
+        return ()
+    names = value.replace(",", " ").split() if isinstance(value, str) else list(value)
+    for name in names:
+        if name not in NORMALIZE_STEPS:
+            raise ValueError(f"normalize: expected steps out of {NORMALIZE_STEPS}, found {name!r}")
+    return tuple(step for step in NORMALIZE_STEPS if step in names)
+
+
+def _require_int(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}: expected an int, found {type(value).__name__}")
+    if not low <= value <= high:
+        raise ValueError(f"{name}: expected {low}..{high}, found {value}")
+
+
+@dataclass(frozen=True)
+class WordShingles:
+    """Runs of `size` words. A text with fewer words is one shingle of all its words.
+
+    Args:
+        size: words a shingle, 1..1024.
+        normalize: steps out of "nfkc", "casefold" and "whitespace" (a tuple, or one string with
+            spaces); ``None`` or ``()`` leaves the text as it is. Words are cut the same with and
+            without "whitespace".
+
+    A word is a run of letters, digits and ``_`` with the combining marks that follow them. Each
+    ideograph, kana, Thai or similar letter of a script without spaces is a word of its own. The
+    ranges are those of Unicode 14.0 on every Python version (docs/hashing.md).
+
+    >>> WordShingles(3)
+    WordShingles(size=3, normalize=('casefold', 'whitespace'))
+    """
+
+    size: int = 3
+    normalize: tuple[str, ...] = ("casefold", "whitespace")
+
+    def __post_init__(self) -> None:
+        _require_int("size", self.size, 1, _MAX_SHINGLE_SIZE)
+        object.__setattr__(self, "normalize", _normalize_steps(self.normalize))
+
+
+@dataclass(frozen=True)
+class CharShingles:
+    """Runs of `size` code points of the normalised text. A shorter text is one shingle.
+
+    Args:
+        size: code points a shingle, 1..1024.
+        normalize: as in `WordShingles`; "whitespace" turns each run of white space into one space
+            and drops it at both ends.
+
+    >>> CharShingles(9, normalize="nfkc casefold whitespace").normalize
+    ('nfkc', 'casefold', 'whitespace')
+    """
+
+    size: int = 9
+    normalize: tuple[str, ...] = ("casefold", "whitespace")
+
+    def __post_init__(self) -> None:
+        _require_int("size", self.size, 1, _MAX_SHINGLE_SIZE)
+        object.__setattr__(self, "normalize", _normalize_steps(self.normalize))
+
+
+Shingles = WordShingles | CharShingles
+
+
+@dataclass(frozen=True)
+class SimHashConfig:
+    """Settings of the 64-bit fingerprint and its permutation tables.
+
+    Args:
+        max_distance: Hamming distance k in bits up to which `query_simhash` is complete, 0..8.
+        blocks: m, how many blocks the 64 bits are cut into, max_distance+1..max_distance+6. There
+            is one table for each choice of m - k leading blocks. ``None`` chooses from
+            `max_distance` and `expected_documents`.
+        shingles: features of the fingerprint, every occurrence counted. The default is single
+            words; ready shingles are taken as they are.
+        expected_documents: the size that ``blocks=None`` is chosen for, 1 or more.
+
+    Source: Charikar 2002; Manku, Jain and Das Sarma 2007, sections 2 and 3.
+    """
+
+    max_distance: int = 3
+    blocks: int | None = None
+    shingles: Shingles = field(default_factory=lambda: WordShingles(1))
+    expected_documents: int = 10_000_000
+
+    def __post_init__(self) -> None:
+        _require_int("max_distance", self.max_distance, 0, 8)
+        if self.blocks is not None:
+            _require_int("blocks", self.blocks, self.max_distance + 1, self.max_distance + 6)
+        _require_int("expected_documents", self.expected_documents, 1, 2**48)
+        if not isinstance(self.shingles, WordShingles | CharShingles):
+            raise TypeError(f"shingles: expected WordShingles or CharShingles, found {self.shingles!r}")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything a result depends on; frozen, and stored in the index.
+
+    Args:
+        shingles: `WordShingles` or `CharShingles`, the elements of the MinHash sets.
+        num_perm: MinHash rows, a multiple of 8 in 8..1024; 0 switches MinHash off. More rows give
+            a smaller error of the estimate, sqrt(s(1-s)/num_perm), for one byte each a document.
+        simhash: `SimHashConfig`, or ``None`` for no fingerprint.
+        keep_shingles: how many of a document's smallest shingle hashes are kept for exact
+            similarities, 4 bytes each, 0..1,000,000; 0 keeps none.
+        seed: 64-bit seed of every hash function.
+
+    Raises:
+        ValueError: a value out of range, or both methods switched off.
+        TypeError: a value of another type.
+
+    >>> Config().num_perm
+    128
+    >>> Config(num_perm=100)
+    Traceback (most recent call last):
+    ...
+    ValueError: num_perm: expected a multiple of 8 in 0..1024, found 100
+    """
+
+    shingles: Shingles = field(default_factory=lambda: WordShingles(3))
+    num_perm: int = 128
+    simhash: SimHashConfig | None = field(default_factory=SimHashConfig)
+    keep_shingles: int = 0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shingles, WordShingles | CharShingles):
+            raise TypeError(f"shingles: expected WordShingles or CharShingles, found {self.shingles!r}")
+        if isinstance(self.num_perm, bool) or not isinstance(self.num_perm, int):
+            raise TypeError(f"num_perm: expected an int, found {type(self.num_perm).__name__}")
+        if not 0 <= self.num_perm <= 1024 or self.num_perm % 8:
+            raise ValueError(f"num_perm: expected a multiple of 8 in 0..1024, found {self.num_perm}")
+        if self.simhash is not None and not isinstance(self.simhash, SimHashConfig):
+            raise TypeError(f"simhash: expected a SimHashConfig or None, found {self.simhash!r}")
+        _require_int("keep_shingles", self.keep_shingles, 0, 1_000_000)
+        _require_int("seed", self.seed, 0, 2**64 - 1)
+        if self.num_perm == 0 and self.simhash is None:
+            raise ValueError("expected MinHash (num_perm > 0) or SimHash (simhash=...), found both off")
+        if self.num_perm == 0 and self.keep_shingles:
+            raise ValueError("keep_shingles needs MinHash: expected num_perm > 0, found 0")
+
+    @property
+    def bands(self) -> int:
+        """Number of 64-bit band words of a signature: eight rows each."""
+        return self.num_perm // 8
+
+
+def _shingles_to_dict(shingles: Shingles) -> dict[str, Any]:
+    kind = "words" if isinstance(shingles, WordShingles) else "characters"
+    return {"kind": kind, "size": shingles.size, "normalize": list(shingles.normalize)}
+
+
+def _shingles_from_dict(stored: dict[str, Any]) -> Shingles:
+    kinds: dict[str, type[WordShingles] | type[CharShingles]] = {
+        "words": WordShingles,
+        "characters": CharShingles,
+    }
+    return kinds[stored["kind"]](stored["size"], tuple(stored["normalize"]))
+
+
+def config_to_dict(config: Config) -> dict[str, Any]:
+    """Return the stored form of `config`: plain dicts, lists, strings and integers."""
+    simhash = config.simhash
+    return {
+        "hashing": HASHING_VERSION,
+        "shingles": _shingles_to_dict(config.shingles),
+        "num_perm": config.num_perm,
+        "simhash": None
+        if simhash is None
+        else {
+            "max_distance": simhash.max_distance,
+            "blocks": simhash.blocks,
+            "shingles": _shingles_to_dict(simhash.shingles),
+            "expected_documents": simhash.expected_documents,
+        },
+        "keep_shingles": config.keep_shingles,
+        "seed": config.seed,
+    }
+
+
+def config_from_dict(stored: dict[str, Any]) -> Config:
+    """Return the Config of a stored form.
+
+    Raises:
+        FormatError: an unknown field or value, or another version of the hashing contract.
+    """
+    if stored.get("hashing") != HASHING_VERSION:
+        raise FormatError(
+            f"hashing contract: expected version {HASHING_VERSION}, found {stored.get('hashing')!r}; "
+            "open the index with the simindex version that wrote it"
+        )
+    try:
+        simhash = stored["simhash"]
+        return Config(
+            shingles=_shingles_from_dict(stored["shingles"]),
+            num_perm=stored["num_perm"],
+            simhash=None
+            if simhash is None
+            else SimHashConfig(**(simhash | {"shingles": _shingles_from_dict(simhash["shingles"])})),
+            keep_shingles=stored["keep_shingles"],
+            seed=stored["seed"],
+        )
+    except (KeyError, TypeError, ValueError) as exc:
+        raise FormatError(f"stored configuration: expected known fields, found {stored!r}") from exc
+
+
+def require_equal(stored: Config, wanted: Config) -> None:
+    """Raise ConfigMismatchError, naming each differing field with both values, unless equal."""
+    differing = {
+        item.name: (getattr(stored, item.name), getattr(wanted, item.name))
+        for item in fields(Config)
+        if getattr(stored, item.name) != getattr(wanted, item.name)
+    }
+    if differing:
+        parts = [f"{name}: stored {old!r}, asked for {new!r}" for name, (old, new) in differing.items()]
+        raise ConfigMismatchError(
+            f"the index has another configuration ({'; '.join(parts)}); "
+            "open it with config=None, or build a new index",
+            differing,
+        )

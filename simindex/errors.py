@@ -1,0 +1,71 @@
+"""Every exception that simindex raises on its own account.
+
+    SimIndexError
+    ├── KeyExistsError       (KeyError)    the key is in the index already
+    ├── ConfigMismatchError  (ValueError)  another configuration than the stored one
+    ├── FormatError          (ValueError)  not an index, or one this version cannot read
+    ├── CorruptIndexError                  stored bytes fail their seal
+    ├── IndexLockedError                   another writer has the index open
+    ├── IndexFullError       (OSError)     the disk or the allowed size is used up
+    ├── ReadOnlyError        (TypeError)   a change through a handle opened with "r"
+    └── ClosedError          (ValueError)  a handle used after close, or in a forked child
+
+Misuse of an argument raises the plain ``TypeError`` or ``ValueError``. A message says what was
+expected, what was found, where, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class SimIndexError(Exception):
+    """Base of all simindex errors."""
+
+
+class KeyExistsError(SimIndexError, KeyError):
+    """A document with this key is stored already. Nothing was written."""
+
+    def __init__(self, key: object) -> None:
+        super().__init__(key)
+        self.key = key
+
+    def __str__(self) -> str:
+        return (
+            f"key {self.key!r} is in the index already; "
+            'use replace(), or insert_many(..., on_conflict="skip" or "replace")'
+        )
+
+
+class ConfigMismatchError(SimIndexError, ValueError):
+    """The configuration asked for differs from the stored one.
+
+    Attributes:
+        fields: name of each differing field -> (stored value, value asked for).
+    """
+
+    def __init__(self, message: str, fields: dict[str, tuple[object, object]] | None = None) -> None:
+        super().__init__(message)
+        self.fields = fields or {}
+
+
+class FormatError(SimIndexError, ValueError):
+    """The path holds no simindex index, or one of a format this version does not read."""
+
+
+class CorruptIndexError(SimIndexError):
+    """Stored bytes do not match their seal. No result was returned for them."""
+
+
+class IndexLockedError(SimIndexError):
+    """Another process, or another handle of this one, has the index open for writing."""
+
+
+class IndexFullError(SimIndexError, OSError):
+    """The disk or the allowed size of the index is used up. What was committed is intact."""
+
+
+class ReadOnlyError(SimIndexError, TypeError):
+    """A change was asked of an index opened with mode "r"."""
+
+
+class ClosedError(SimIndexError, ValueError):
+    """The handle is closed, or was inherited through fork()."""
