@@ -5,7 +5,6 @@ Where a document prints a figure that its own method does not give, the test say
 
 import math
 import re
-import unicodedata
 from fractions import Fraction
 from itertools import combinations, count, islice, pairwise, permutations
 
@@ -132,11 +131,9 @@ def test_textbook_shingles_of_abcdabd_are_those_of_seed_004():
 
 
 def test_textbook_shingles_of_sample_document_are_those_of_seed_001():
+    printed = "sam amp mpl ple le_ e_d _do doc ocu cum ume men ent"  # the space shown as _
     shingles = textbook.character_shingles("sample document", 3)
-    assert shingles == "sam amp mpl ple le_ e_d _do doc ocu cum ume men ent".replace("_", " ").split(" ") or (
-        [shingle.replace(" ", "_") for shingle in shingles]
-        == "sam amp mpl ple le_ e_d _do doc ocu cum ume men ent".split()
-    )
+    assert " ".join(shingle.replace(" ", "_") for shingle in shingles) == printed
 
 
 def test_textbook_shingles_of_one_character_cannot_tell_the_pangram_from_the_alphabet():
@@ -168,9 +165,16 @@ def test_textbook_jaccard_of_the_boolean_matrix_of_seed_000_is_three_sixths():
     assert column_similarity(rows, 0, 1) == 3 / 6
 
 
-@pytest.mark.parametrize("rows", [["10", "11", "00", "11", "01"], ["01", "10", "11", "00", "11", "01"]])
-def test_textbook_jaccard_of_the_columns_of_seeds_002_and_003_is_two_fifths(rows):
-    assert column_similarity(rows, 0, 1) == 2 / 5
+def test_textbook_jaccard_of_the_six_rows_of_seed_003_is_two_fifths():
+    assert column_similarity(["01", "10", "11", "00", "11", "01"], 0, 1) == 2 / 5
+
+
+def test_textbook_jaccard_of_the_matrix_of_seed_002_is_not_the_printed_two_fifths():
+    # The seed prints 2/5 beside a matrix of five rows and three columns, no two of which are that alike. The
+    # figure belongs to the six rows of seed 003, which the table seems to have lost.
+    rows = ["010", "111", "000", "111", "011"]
+    found = [column_similarity(rows, a, b) for a, b in combinations(range(3), 2)]
+    assert found == [2 / 4, 2 / 3, 3 / 4]
 
 
 def test_textbook_jaccard_with_an_empty_set_is_zero():
@@ -191,12 +195,10 @@ def test_textbook_word_shingles_have_the_similarities_of_seed_004():
 
 
 def test_textbook_boolean_matrices_are_those_of_seeds_003_and_004():
-    assert textbook.boolean_matrix(
-        [{"a", "d"}, {"c"}, {"b", "d", "e"}, {"a", "c", "d"}], "abcde"
-    ) == matrix(FIVE_ROWS)
-    assert textbook.boolean_matrix([set("pquv"), set("rst"), set("puv"), set("qrst")], "pqrstuv") == matrix(
-        SEVEN_ROWS
-    )
+    five = textbook.boolean_matrix([set("ad"), set("c"), set("bde"), set("acd")], "abcde")
+    seven = textbook.boolean_matrix([set("pquv"), set("rst"), set("puv"), set("qrst")], "pqrstuv")
+    assert five == matrix(FIVE_ROWS)
+    assert seven == matrix(SEVEN_ROWS)
 
 
 @PROPERTY
@@ -241,8 +243,8 @@ def test_textbook_first_rows_in_the_order_beadc_are_those_of_seed_004():
 
 def test_textbook_first_rows_are_the_signatures_of_seed_002():
     rows = ["101", "011", "100", "101", "010"]
-    orders = ([1, 2, 3, 4, 5], [5, 4, 3, 2, 1], [3, 4, 5, 1, 2])
-    found = [[row + 1 for row in textbook.first_rows(matrix(rows), [r - 1 for r in order])] for order in orders]
+    orders = ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 3, 4, 0, 1])  # printed from 1: (12345) (54321) (34512)
+    found = [[row + 1 for row in textbook.first_rows(matrix(rows), order)] for order in orders]
     assert found == [[1, 2, 1], [4, 5, 4], [3, 5, 4]]
     documents = list(zip(*found, strict=True))
     for a, b, columns, agreement in ((0, 1, 0, 0), (0, 2, 0.5, 0.67), (1, 2, 0.25, 0)):
@@ -304,9 +306,7 @@ def test_textbook_row_hashing_by_a_permutation_equals_the_permutation(data):
     *_, [slots] = textbook.row_hashing(rows, [places.__getitem__])
     assert slots == textbook.permutation_minhash(rows, places)
     order = sorted(range(len(rows)), key=places.__getitem__)
-    assert slots == [
-        math.inf if row is None else places[row] for row in textbook.first_rows(rows, order)
-    ]
+    assert slots == [math.inf if row is None else places[row] for row in textbook.first_rows(rows, order)]
 
 
 # --- Hash functions -------------------------------------------------------------------------------
@@ -598,9 +598,8 @@ def test_textbook_weighted_simhash_of_counts_repeats_the_feature(entries):
 
 def test_textbook_eight_fingerprints_of_seed_004_have_these_distances():
     # Unsorted, the seed prints 11 between numbers 6 and 7; the printed bits differ in 7 places.
-    fingerprints = [fingerprint for _, fingerprint, _, _ in EIGHT_FINGERPRINTS]
-    assert [f"{fingerprint:016b}" for fingerprint in fingerprints] == [bits for *_, bits, _ in EIGHT_FINGERPRINTS]
-    printed = [distance for *_, distance in EIGHT_FINGERPRINTS[1:]]
+    _, fingerprints, binary, (_, *printed) = zip(*EIGHT_FINGERPRINTS, strict=True)
+    assert [f"{fingerprint:016b}" for fingerprint in fingerprints] == list(binary)
     assert printed == [7, 11, 9, 9, 9, 11, 4]
     assert [textbook.hamming(a, b) for a, b in pairwise(fingerprints)] == [7, 11, 9, 9, 9, 7, 4]
 
@@ -692,7 +691,3 @@ def test_textbook_permutation_tables_find_the_near_pairs_of_seed_004():
         if number < other
     }
     assert pairs == {(2, 4), (3, 6), (5, 8)}
-
-
-def test_textbook_knows_the_unicode_version_it_was_checked_with():
-    assert tuple(map(int, unicodedata.unidata_version.split("."))) >= (14, 0, 0)

@@ -318,6 +318,20 @@ static PyObject *py_xxh64(PyObject *self, PyObject *const *args, Py_ssize_t narg
     return result;
 }
 
+/* (hashes, weights): fingerprint of weighted features. */
+static PyObject *py_weighted_simhash(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+    (void)self;
+    buffers held = {.count = 0};
+    PyObject *result = NULL;
+    if (!need(nargs, 2, "weighted_simhash")) return NULL;
+    const uint64_t *hashes = take(&held, args[0], 0, 0, "hashes");
+    size_t count = hashes ? taken_bytes(&held) / 8 : 0;
+    const double *weights = hashes ? take(&held, args[1], 0, count * 8, "weights") : NULL;
+    if (weights) result = PyLong_FromUnsignedLongLong(weighted_simhash(hashes, weights, count));
+    release(&held);
+    return result;
+}
+
 /* (left, right): agreeing rows of two signatures given as band words. */
 static PyObject *py_agreement(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
     (void)self;
@@ -910,6 +924,7 @@ done:
 
 static PyMethodDef methods[] = {
     FAST(sketch_texts), FAST(sketch_hashes), FAST(shingles), FAST(hash_ready), FAST(xxh64), FAST(agreement),
+    FAST(weighted_simhash),
     FAST(permute), FAST(sort_tables), FAST(seal_blocks), FAST(query_bands), FAST(query_fingerprints),
     FAST(find_keys), FAST(find_equal), FAST(read_sketch), FAST(merge), FAST(copy_sketches),
     {"address", py_address, METH_O, NULL}, {NULL, NULL, 0, NULL}};

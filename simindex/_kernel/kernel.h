@@ -92,6 +92,9 @@ void pack_rows(const uint32_t *minima, uint32_t num_perm, uint64_t *words);
 
 uint64_t simhash(const uint64_t *hashes, size_t count);
 
+/* SimHash with weights: counter j is the sum of +weight or -weight in the order given. */
+uint64_t weighted_simhash(const uint64_t *hashes, const double *weights, size_t count);
+
 /* Sketch one text; returns HAS_ bits for what it has. words: num_perm / 8, fingerprint: 1. */
 int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, const cut_scratch *scratch,
                 uint64_t *words, uint64_t *fingerprint);

@@ -277,14 +277,85 @@ size_t cut(const alphabet *letters, const shingling *how, const uint8_t *text, s
 
 /* ---- hashing ---- */
 
-void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first,
-                   size_t count, uint64_t seed, uint64_t *hashes) {
-    const uint32_t *starts = scratch->starts + first;
+/* Eight 64-bit lanes: one AVX-512 register, or what the compiler makes of it. */
+typedef uint64_t lanes __attribute__((vector_size(64)));
+enum { LANES = 8 };
+
+#define ROTATE(x, bits) ((x) << (bits) | (x) >> (64 - (bits)))
+#define SELECT(mask, yes, no) (((yes) & (lanes)(mask)) | ((no) & ~(lanes)(mask)))
+
+#define HASH_BLOCK 256
+
+/* A block of inputs of fewer than 32 bytes, laid out for the lanes. It is filled as a whole before it
+ * is read: loading a register from just-stored halves stalls. */
+typedef struct {
+    lanes words[3][HASH_BLOCK / LANES];  /* the first three 64-bit words of each */
+    lanes tails[HASH_BLOCK / LANES];     /* the word that holds what follows the last whole one */
+    lanes lengths[HASH_BLOCK / LANES];   /* in bytes */
+} short_inputs;
+
+/* XXH64 of eight short inputs side by side. They differ in length, and a branch on it is a coin toss;
+ * here every lane takes every step and keeps what applies. Measured: docs/performance.md. */
+static inline __attribute__((always_inline)) void hash_lanes(const short_inputs *inputs, size_t at,
+                                                             uint64_t longest, uint64_t seed, uint64_t *hashes) {
+    lanes length = inputs->lengths[at], tail = inputs->tails[at], left = length & 7, k;
+    lanes h = length + (seed + PRIME_5);
+    for (uint64_t step = 0; 8 * (step + 1) <= longest; step++) {
+        k = inputs->words[step][at] * PRIME_2;
+        k = h ^ ROTATE(k, 31) * PRIME_1;
+        k = ROTATE(k, 27) * PRIME_1 + PRIME_4;
+        h = SELECT(length >= 8 * (step + 1), k, h);
+    }
+    k = h ^ (tail & 0xFFFFFFFF) * PRIME_1;
+    k = ROTATE(k, 23) * PRIME_2 + PRIME_3;
+    h = SELECT(left >= 4, k, h);
+    tail = SELECT(left >= 4, tail >> 32, tail);
+    left &= 3;
+    for (uint64_t byte = 0; byte < 3; byte++, tail >>= 8) {
+        k = h ^ (tail & 0xFF) * PRIME_5;
+        k = ROTATE(k, 11) * PRIME_1;
+        h = SELECT(left > byte, k, h);
+    }
+    h = (h ^ h >> 33) * PRIME_2;
+    h = (h ^ h >> 29) * PRIME_3;
+    h ^= h >> 32;
+    memcpy(hashes, &h, sizeof h);
+}
+
+PER_CPU void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first,
+                           size_t count, uint64_t seed, uint64_t *hashes) {
     const uint8_t *text = scratch->text;
     size_t size = how->size < num_tokens ? how->size : num_tokens;
     uint32_t gap = how->kind == SHINGLE_WORDS;
-    for (size_t i = 0; i < count; i++)
-        hashes[i] = xxh64_inline(text + starts[i], starts[i + size] - gap - starts[i], seed);
+    for (size_t begin = 0; begin < count; begin += HASH_BLOCK) {
+        const uint32_t *starts = scratch->starts + first + begin;
+        size_t n = count - begin < HASH_BLOCK ? count - begin : HASH_BLOCK, num_long = 0;
+        uint64_t block[HASH_BLOCK], longest = 0;
+        uint16_t is_long[HASH_BLOCK];
+        short_inputs inputs;
+        uint64_t *words = (uint64_t *)inputs.words, *tails = (uint64_t *)inputs.tails;
+        uint64_t *lengths = (uint64_t *)inputs.lengths;
+        for (size_t i = 0; i < n; i++) {
+            const uint8_t *at = text + starts[i];
+            uint32_t bytes = starts[i + size] - gap - starts[i];
+            is_long[num_long] = (uint16_t)i;
+            num_long += bytes >= 32;
+            bytes &= 31;
+            longest = bytes > longest ? bytes : longest;
+            lengths[i] = bytes;
+            /* Up to 32 bytes are read whatever the length: the text has room behind its end. */
+            for (size_t word = 0; word < 3; word++) words[word * HASH_BLOCK + i] = load64(at + 8 * word);
+            tails[i] = load64(at + (bytes & ~7u));
+        }
+        for (size_t i = n; i % LANES; i++)
+            words[i] = words[HASH_BLOCK + i] = words[2 * HASH_BLOCK + i] = tails[i] = lengths[i] = 0;
+        for (size_t i = 0; i < n; i += LANES) hash_lanes(&inputs, i / LANES, longest, seed, block + i);
+        for (size_t l = 0; l < num_long; l++) {
+            size_t i = is_long[l];
+            block[i] = xxh64_inline(text + starts[i], starts[i + size] - gap - starts[i], seed);
+        }
+        memcpy(hashes + begin, block, n * sizeof *block);
+    }
 }
 
 /* Rows in groups that stay in registers while the hashes pass by. */
@@ -304,8 +375,6 @@ static inline __attribute__((always_inline)) void update_row_group(const uint32_
     }
     for (size_t i = 0; i < rows; i++) minima[i] = low[i];
 }
-
-#define HASH_BLOCK 256
 
 PER_CPU void update_rows(const uint64_t *hashes, size_t count, const uint32_t *coefficients, uint32_t num_perm,
                          uint32_t *minima) {
@@ -385,6 +454,15 @@ uint64_t simhash(const uint64_t *hashes, size_t count) {
     uint64_t planes[COUNTER_PLANES] = {0};
     count_bits(planes, hashes, count);
     return majority(planes, count);
+}
+
+uint64_t weighted_simhash(const uint64_t *hashes, const double *weights, size_t count) {
+    double counters[64] = {0};
+    uint64_t fingerprint = 0;
+    for (size_t i = 0; i < count; i++)
+        for (int bit = 0; bit < 64; bit++) counters[bit] += hashes[i] >> bit & 1 ? weights[i] : -weights[i];
+    for (int bit = 0; bit < 64; bit++) fingerprint |= (uint64_t)(counters[bit] >= 0) << bit;
+    return fingerprint;
 }
 
 /* ---- sketches ---- */

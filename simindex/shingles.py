@@ -1,0 +1,88 @@
+"""Documents -> shingles: which kinds of document there are, and how a text is normalised and cut.
+
+Owns the rule of what counts as a document and the settings that the kernel cuts by; the cutting
+itself is in the kernel, its definition in `textbook`. Must not sketch or store.
+Invariant: insert and query pass through the same functions, so their normalisation is equal.
+
+Source: w-shingling, Broder 1997; seeds on shingles and bags of shingles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+import numpy as np
+
+from simindex import _kernel, alphabet
+from simindex.config import Shingles, WordShingles
+
+Document = object
+"""A str, a collection of str or bytes (ready shingles), a mapping of those to weights, or a Sketch."""
+
+
+def cutting_fields(shingles: Shingles) -> tuple[int, int, int, int]:
+    """Return (kind, size, fold, collapse) as the kernel takes them."""
+    return (
+        0 if isinstance(shingles, WordShingles) else 1,
+        shingles.size,
+        int("casefold" in shingles.normalize),
+        int("whitespace" in shingles.normalize),
+    )
+
+
+def prepare(text: str, shingles: Shingles) -> str:
+    """Apply the normalisation that the kernel does not do itself."""
+    return alphabet.nfkc(text) if "nfkc" in shingles.normalize else text
+
+
+def shingles_of(text: str, shingles: Shingles) -> list[str]:
+    """Return the shingles of a text in order, repeats included.
+
+    Cost: linear in the text.
+
+    >>> shingles_of("The cat sat. The cat sat!", WordShingles(3))
+    ['the cat sat', 'cat sat the', 'sat the cat', 'the cat sat']
+    """
+    fields = cutting_fields(shingles)
+    cut = _kernel.shingles(
+        *fields, alphabet.class_table(), alphabet.fold_table(), prepare(text, shingles), None
+    )
+    return [shingle.decode() for shingle in cast("list[bytes]", cut)]
+
+
+def shingle_hashes(text: str, shingles: Shingles, seed: int) -> np.ndarray:
+    """Return the XXH64 of every shingle of a text: uint64, in order, repeats included."""
+    fields = cutting_fields(shingles)
+    hashes = _kernel.shingles(
+        *fields, alphabet.class_table(), alphabet.fold_table(), prepare(text, shingles), seed
+    )
+    return np.frombuffer(cast("bytes", hashes), dtype=np.uint64)
+
+
+def ready_hashes(shingles: Iterable[str | bytes], seed: int) -> np.ndarray:
+    """Return the XXH64 of ready shingles: uint64, in the order of iteration.
+
+    Raises:
+        TypeError: an element that is neither str nor bytes.
+    """
+    return np.frombuffer(_kernel.hash_ready(shingles, seed), dtype=np.uint64)
+
+
+def weighted_hashes(weighted: Mapping[str | bytes, float], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (hashes, weights) of weighted shingles, ordered by hash and weight; weight 0 is left out.
+
+    Raises:
+        TypeError: a shingle that is neither str nor bytes, or a weight that is no number.
+        ValueError: a weight that is negative, infinite or not a number.
+    """
+    hashes = ready_hashes(weighted.keys(), seed)
+    weights = np.array(list(weighted.values()))
+    if weights.size and weights.dtype.kind not in "iufb":
+        raise TypeError(f"weights: expected numbers, found {weights.dtype}")
+    weights = weights.astype(np.float64)
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise ValueError("weights: expected finite numbers of 0 or more")
+    order = np.lexsort((weights, hashes))
+    order = order[weights[order] > 0]
+    return np.ascontiguousarray(hashes[order]), np.ascontiguousarray(weights[order])

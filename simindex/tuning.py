@@ -1,0 +1,89 @@
+"""The S-curve of banding: how likely a pair becomes a candidate, and which rows to compare.
+
+Owns the formulas; must not touch sketches or disk. Sources: seeds on banding (the curve
+1 - (1 - s^r)^b, and `pick_bands`); b-bit correction, Li and Koenig 2010; rows chosen at query time,
+LSH Forest, Bawa et al. 2005.
+"""
+
+from __future__ import annotations
+
+import math
+
+ROW_VALUES = 256
+"""A stored row has 8 bits, so two unequal rows agree by chance in one of 256 cases."""
+
+MAX_ROWS = 8
+"""Rows of a band word: the longest prefix that a band table is searched by."""
+
+
+def _require_share(name: str, value: float, *, zero: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name}: expected a number, found {type(value).__name__}")
+    if not (0 <= value <= 1 if zero else 0 < value <= 1):
+        raise ValueError(f"{name}: expected a number in {'[' if zero else '('}0, 1], found {value!r}")
+
+
+def candidate_probability(similarity: float, bands: int, rows: int) -> float:
+    """Return the probability that a pair of that Jaccard similarity becomes a candidate.
+
+    Args:
+        similarity: exact Jaccard similarity s, 0..1.
+        bands: number of bands b; more bands find more pairs, wanted and unwanted.
+        rows: rows r that must agree in a band; more rows find fewer.
+
+    Returns:
+        1 - (1 - p^r)^b with p = s + (1 - s)/256.
+
+    >>> round(candidate_probability(0.8, 16, 7), 3)
+    0.978
+    """
+    _require_share("similarity", similarity, zero=True)
+    if bands < 1 or rows < 1:
+        raise ValueError(f"expected at least 1 band and 1 row, found {bands} and {rows}")
+    agree = similarity + (1 - similarity) / ROW_VALUES
+    return float(1 - (1 - agree**rows) ** bands)
+
+
+def rows_for(threshold: float, bands: int, recall: float = 0.95) -> int:
+    """Return the most rows, 1..8, whose curve reaches `recall` at the threshold; 1 if none does.
+
+    Args:
+        threshold: Jaccard similarity in (0, 1].
+        bands: number of band tables.
+        recall: wanted probability of a candidate at the threshold itself, in (0, 1].
+
+    >>> [rows_for(t, 16, 0.95) for t in (0.4, 0.5, 0.7, 0.8, 0.95)]
+    [1, 2, 4, 7, 8]
+    """
+    _require_share("threshold", threshold)
+    _require_share("recall", recall)
+    for rows in range(MAX_ROWS, 1, -1):
+        if candidate_probability(threshold, bands, rows) >= recall:
+            return rows
+    return 1
+
+
+def expected_recall(threshold: float, bands: int, recall: float = 0.95) -> float:
+    """Return the probability of a candidate at the threshold with the rows that `rows_for` chooses."""
+    return candidate_probability(threshold, bands, rows_for(threshold, bands, recall))
+
+
+def pick_bands(threshold: float, num_perm: int) -> int:
+    """Return how many bands a fixed banding of num_perm rows needs to find pairs above the threshold.
+
+    The smallest b with b ln b >= -num_perm ln threshold, from threshold = (1/b)^(1/r), r = num_perm/b.
+    simindex itself does not fix the bands: see `rows_for`.
+
+    >>> [pick_bands(t, 100) for t in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)]
+    [23, 18, 14, 10, 6, 4, 2]
+
+    Source: seed 001 (Hanna and Hunt, part 2).
+    """
+    _require_share("threshold", threshold)
+    if num_perm < 1:
+        raise ValueError(f"num_perm: expected 1 or more, found {num_perm}")
+    target = -num_perm * math.log(threshold)
+    bands = 1
+    while bands * math.log(bands) < target:
+        bands += 1
+    return bands
