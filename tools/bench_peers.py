@@ -6,7 +6,7 @@ A peer of MinHash is built from documents and queried with a text; a peer of Sim
 fingerprints and queried with one. Both have
 
     name                 what the table calls it
-    missing()            why it cannot run here, "" when it can; nothing is imported for it before it is made
+    missing()            why it cannot run here, "" when it can
     version()            the packages behind it
     build(input)         seconds on the clock; also sets `cpu_seconds` and `resident_bytes`
     query(one)           keys of documents, or positions of fingerprints
@@ -17,10 +17,10 @@ fingerprints and queried with one. Both have
 
 All are asked for Jaccard similarity 0.8 with 128 permutations, or for 3 of 64 bits. Peers that are fed tokens
 get the distinct word 3-shingles of `re.findall(r"\\w+", text.lower())`, and their time includes making them,
-as it is part of the work from text; `sketch_seconds` and `insert_seconds` say how it divides. What they return
-is what they return: datasketch, rensa and SQLite give unverified candidates, gaoya and Lance compare signatures
-first. For figures of one core start the process with `ONE_THREAD` in its environment, bound to one core, and
-run one peer in it, because freed memory of one is used by the next.
+as it is part of the work from text; `sketch_seconds` and `insert_seconds` say how it divides. Nothing is
+added to their answers: datasketch, rensa and SQLite give unverified candidates, gaoya and Lance compare
+signatures first. For figures of one core start the process with `ONE_THREAD` in its environment, bound to
+one core, and run one peer in it, because freed memory of one is used by the next.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from __future__ import annotations
 import gc
 import importlib.metadata
 import importlib.util
+import itertools
 import logging
 import os
 import re
@@ -52,11 +53,10 @@ CHUNK_DOCUMENTS = 1_000
 MAX_DISTANCE = 3
 BLOCK_BITS = 16
 
-# Every thread pool among the peers, held to one thread; Lance warns on stderr at each query otherwise.
+# The thread pools of the peers, each held to one thread. Not LANCE_IO_THREADS: with one of them Lance 14.0.2
+# waits for ever while it builds this index.
 ONE_THREAD = {
     "LANCE_CPU_THREADS": "1",
-    "LANCE_IO_THREADS": "1",
-    "LANCE_LOG": "error",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "RAYON_NUM_THREADS": "1",
@@ -425,11 +425,11 @@ class SqliteBands(TokenPeer):
 
 
 class Lance(DocumentPeer):
-    """Lance's MinHash LSH index over a text column: 128 rows in 16 bands of 3-word shingles, its own tokeniser.
+    """Lance's MinHash LSH index over a text column: 128 rows, 16 bands, 3-word shingles, its own tokeniser.
 
     A Lance index is an index of a table, so `build` writes the table (`write_seconds`) and then indexes it
-    (`index_seconds`). `disk_bytes` counts the index and the column of keys, not the texts, which simindex does
-    not keep either; `dataset_bytes` counts all files.
+    (`index_seconds`). `disk_bytes` counts the index and the column of keys but not the texts, which simindex
+    does not keep either; `dataset_bytes` counts all files, replaced versions of the index too.
     """
 
     name = "Lance MINHASHLSH"
@@ -488,7 +488,7 @@ class Lance(DocumentPeer):
         return time.perf_counter() - start
 
     def query(self, text: str) -> list[str]:
-        """Keys of at most `limit` documents, the index returning its best ones and this dropping those below."""
+        """Keys of the `limit` best documents, without those below the threshold."""
         found = self.dataset.to_table(
             nearest=self.query_of(text, "text"), limit=self.limit, columns=["key", "_distance"]
         ).to_pydict()
@@ -559,7 +559,7 @@ class FaissMultiHash(FingerprintPeer):
         packed = np.ascontiguousarray(fingerprints, dtype="<u8").view(np.uint8).reshape(-1, 8)
         ends, _, found = self.index.range_search(packed, MAX_DISTANCE + 1)
         positions, limits = found.tolist(), ends.tolist()
-        return [positions[first:last] for first, last in zip(limits, limits[1:], strict=False)]
+        return [positions[first:last] for first, last in itertools.pairwise(limits)]
 
 
 class FaissHash(FaissMultiHash):
@@ -595,7 +595,7 @@ class Simhash(FingerprintPeer):
 
 
 class NumpyTables(FingerprintPeer):
-    """Four copies of all fingerprints, each turned by 16 bits more and sorted: static, and twenty lines long."""
+    """Four copies of all fingerprints, each turned by 16 bits more and sorted: twenty lines, but static."""
 
     name = "NumPy, 4 turned sorted tables"
     needs = ()

@@ -571,7 +571,7 @@ static void compare_candidates(const directory *dir, const wanted *want, uint64_
         if (want->max_distance < 64 && (distance == NO_FIGURE || distance > want->max_distance)) continue;
         match *found = new_match(s);
         if (!found) return;
-        *found = (match){dir->segments[segment].base + (uint32_t)candidates[i - FETCH_AHEAD], want->query, agree,
+        *found = (match){segment_at(dir, segment)->base + (uint32_t)candidates[i - FETCH_AHEAD], want->query, agree,
                          distance};
     }
 }
@@ -634,11 +634,11 @@ done:
 /* Candidates of one range whose permuted key lies within max_distance of the target. */
 static size_t scan_range(const directory *dir, const lookup *found, uint64_t key, uint64_t each,
                          uint32_t max_distance, size_t count, searcher *s, uint64_t most) {
-    const table_row *table = dir->tables + found->table;
-    uint64_t segment = found->table / dir->num_tables << 32, last = found->last;
+    const table_row *table = found->table;
+    uint64_t segment = (uint64_t)found->segment << 32, last = found->last;
     if (last - found->first > each) last = found->first + each;
     for (uint64_t entry = found->first; entry < last;) {
-        const chunk_row *chunk = dir->chunks + table->first_chunk + entry / dir->entries_per_chunk;
+        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
         uint64_t at = entry % dir->entries_per_chunk, n = dir->entries_per_chunk - at;
         uint32_t hits[SCAN_BLOCK + 1];
         uint8_t distances[SCAN_BLOCK + 1];
@@ -695,7 +695,7 @@ static PyObject *py_query_fingerprints(PyObject *self, PyObject *const *args, Py
         if (!candidate_room(&s, total < most ? total : most)) break;
         size_t count = 0, first = s.count;
         for (size_t i = 0; i < planned; i++)
-            count = scan_range(dir, s.lookups + i, keys[s.lookups[i].table % dir->num_tables - first_table], each,
+            count = scan_range(dir, s.lookups + i, keys[s.lookups[i].table_number - first_table], each,
                                (uint32_t)max_distance, count, &s, most);
         int dropped = total > max_scan || (count == most && total > most);
         count = distinct_candidates(s.candidates, s.candidates + s.candidate_room, count, max_candidates, &dropped);
@@ -709,6 +709,16 @@ static PyObject *py_query_fingerprints(PyObject *self, PyObject *const *args, Py
 done:
     release(&held);
     return result;
+}
+
+/* Lookups of whole keys: those of the first key in every segment, then those of the second ... */
+static size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, lookup *lookups) {
+    size_t planned = 0;
+    for (size_t q = 0; q < count; q++)
+        for (uint64_t segment = 0; segment < dir->num_segments; segment++)
+            lookups[planned++] = (lookup){.target = keys[q], .table = table_at(dir, segment, table),
+                                          .segment = (uint32_t)segment, .table_number = (uint32_t)table};
+    return planned;
 }
 
 /* (directory, table, keys, most): entries of one table whose key is equal, at most `most` a key. */
@@ -726,10 +736,8 @@ static PyObject *py_find_keys(PyObject *self, PyObject *const *args, Py_ssize_t 
     if (searcher_open(&s, dir, group) < 0) goto done;
     Py_BEGIN_ALLOW_THREADS
     for (size_t done = 0; done < n && !s.failed; done += group) {
-        size_t here = n - done < group ? n - done : group, planned = 0;
-        for (size_t q = 0; q < here; q++)
-            for (uint64_t segment = 0; segment < dir->num_segments; segment++)
-                s.lookups[planned++] = (lookup){.target = keys[done + q], .table = segment * dir->num_tables + table};
+        size_t here = n - done < group ? n - done : group;
+        size_t planned = plan_equal(dir, table, keys + done, here, s.lookups);
         if (find_ranges(dir, s.lookups, planned, &s.where)) {
             s.failed = FAILED_DAMAGE;
             break;
@@ -741,8 +749,8 @@ static PyObject *py_find_keys(PyObject *self, PyObject *const *args, Py_ssize_t 
                 for (uint64_t e = found->first; e < found->last && taken < most && !s.failed; e++, taken++) {
                     match *m = new_match(&s);
                     if (!m) break;
-                    uint64_t number = table_number(dir, dir->tables + found->table, e);
-                    *m = (match){dir->segments[segment].base + number, (uint32_t)(done + q), NO_FIGURE, NO_FIGURE};
+                    uint64_t number = table_number(dir, found->table, e);
+                    *m = (match){segment_at(dir, segment)->base + number, (uint32_t)(done + q), NO_FIGURE, NO_FIGURE};
                 }
             }
         }
@@ -773,10 +781,8 @@ static PyObject *py_find_equal(PyObject *self, PyObject *const *args, Py_ssize_t
     if (!fingerprints || searcher_open(&s, dir, group) < 0) goto done;
     Py_BEGIN_ALLOW_THREADS
     for (size_t done = 0; done < n && !s.failed; done += group) {
-        size_t here = n - done < group ? n - done : group, planned = 0;
-        for (size_t q = 0; q < here; q++)
-            for (uint64_t segment = 0; segment < dir->num_segments; segment++)
-                s.lookups[planned++] = (lookup){.target = keys[done + q], .table = segment * dir->num_tables + table};
+        size_t here = n - done < group ? n - done : group;
+        size_t planned = plan_equal(dir, table, keys + done, here, s.lookups);
         if (find_ranges(dir, s.lookups, planned, &s.where)) {
             s.failed = FAILED_DAMAGE;
             break;
@@ -786,7 +792,7 @@ static PyObject *py_find_equal(PyObject *self, PyObject *const *args, Py_ssize_t
             uint64_t segment = l % dir->num_segments, last = s.lookups[l].last;
             if (last - s.lookups[l].first > most) last = s.lookups[l].first + most;
             for (uint64_t e = s.lookups[l].first; e < last; e++) {
-                uint32_t number = table_number(dir, dir->tables + s.lookups[l].table, e);
+                uint32_t number = table_number(dir, s.lookups[l].table, e);
                 uint64_t row = sketch_row_of(dir, segment, number);
                 if (row == UINT64_MAX) continue;
                 if (check_sketch(dir, segment, row, &s.where)) {
@@ -798,7 +804,7 @@ static PyObject *py_find_equal(PyObject *self, PyObject *const *args, Py_ssize_t
                     continue;
                 match *m = new_match(&s);
                 if (!m) break;
-                *m = (match){dir->segments[segment].base + number, (uint32_t)q, NO_FIGURE, NO_FIGURE};
+                *m = (match){segment_at(dir, segment)->base + number, (uint32_t)q, NO_FIGURE, NO_FIGURE};
             }
         }
     }
@@ -823,7 +829,7 @@ static PyObject *py_read_sketch(PyObject *self, PyObject *const *args, Py_ssize_
     uint8_t *words = dir ? take(&held, args[2], 1, dir->bands * 8, "words") : NULL;
     if (!words) goto done;
     for (uint64_t segment = dir->num_segments; segment--;) {
-        const segment_row *s = dir->segments + segment;
+        const segment_row *s = segment_at(dir, segment);
         if (number < s->base) continue;
         uint64_t row = number - s->base < s->span ? sketch_row_of(dir, segment, (uint32_t)(number - s->base)) : UINT64_MAX;
         if (row == UINT64_MAX) break;

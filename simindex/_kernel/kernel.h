@@ -112,24 +112,33 @@ typedef struct {
     uint64_t keys, numbers, fingerprints, seals, checked, seed, count;
 } chunk_row;
 
+/* A sorted table of one segment: its chunks, all of entries_per_chunk entries but the last. */
 typedef struct {
-    uint64_t first_chunk, num_entries;
+    uint64_t chunks;  /* address of chunk_row[] */
+    uint64_t num_entries;
 } table_row;
 
 typedef struct {
-    uint64_t base;          /* number of the segment's first document; entries are relative to it */
-    uint64_t span;          /* every relative number is below */
-    uint64_t first_chunk;   /* of the sketch column */
+    uint64_t base;  /* number of the segment's first document; entries are relative to it */
+    uint64_t span;  /* every relative number is below */
+    uint64_t tables;         /* address of table_row[num_tables] */
+    uint64_t sketch_chunks;  /* address of chunk_row[] of the sketch column */
     uint64_t num_sketches;
 } segment_row;
 
 /* The directory of a snapshot: every live segment, oldest first. */
 typedef struct {
-    const segment_row *segments;
-    const table_row *tables;  /* num_segments x num_tables */
-    const chunk_row *chunks;
+    uint64_t segments;  /* address of segment_row[num_segments] */
     uint64_t num_segments, num_tables, entries_per_chunk, sketches_per_chunk, bands;
 } directory;
+
+static inline const segment_row *segment_at(const directory *dir, uint64_t segment) {
+    return (const segment_row *)dir->segments + segment;
+}
+
+static inline const table_row *table_at(const directory *dir, uint64_t segment, uint64_t table) {
+    return (const table_row *)segment_at(dir, segment)->tables + table;
+}
 
 #define TABLE_BLOCK 512  /* entries a sealed block of a sorted table */
 #define SKETCH_BLOCK 16  /* sketches a sealed block of the sketch column */
@@ -145,7 +154,8 @@ uint64_t seal_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_k
 typedef struct {
     uint64_t target;   /* in: the key with the bits behind the prefix cleared */
     uint64_t tail;     /* in: the bits behind the prefix, set */
-    uint64_t table;    /* in: index into directory.tables */
+    const table_row *table;  /* in: the table, and where it is */
+    uint32_t segment, table_number;
     uint64_t first, last;  /* out: entries first..last-1 have the prefix */
 } lookup;
 
@@ -197,7 +207,7 @@ void sort_entries(const uint64_t *keys, size_t count, uint64_t *out_keys, uint32
 
 /* One source of a merge: a table of a segment, read from `position` on. */
 typedef struct {
-    uint64_t table;     /* index into directory.tables */
+    uint64_t segment, table;
     uint64_t position;  /* in and out: next entry */
     uint64_t offset;    /* added to every number */
 } merge_source;

@@ -29,14 +29,15 @@ static int check_block(const chunk_row *chunk, uint64_t block, uint64_t words_pe
 }
 
 /* Verify the blocks that hold entries first..last (inclusive) of a table. */
-static int check_entries(const directory *dir, uint64_t table, uint64_t first, uint64_t last, damage *where) {
-    const chunk_row *chunks = dir->chunks + dir->tables[table].first_chunk;
+static int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64_t first, uint64_t last,
+                         damage *where) {
+    const chunk_row *chunks = (const chunk_row *)table_at(dir, segment, table)->chunks;
     uint64_t per_chunk = dir->entries_per_chunk;
     if (!chunks->seals) return 0;
     for (uint64_t entry = first; entry <= last;) {
         uint64_t chunk = entry / per_chunk, block = entry % per_chunk / TABLE_BLOCK;
         if (check_block(chunks + chunk, block, 1, 0)) {
-            *where = (damage){table / dir->num_tables, table % dir->num_tables, chunk, block};
+            *where = (damage){segment, table, chunk, block};
             return 1;
         }
         uint64_t next = chunk * per_chunk + (block + 1) * TABLE_BLOCK;
@@ -48,7 +49,7 @@ static int check_entries(const directory *dir, uint64_t table, uint64_t first, u
 /* ---- prefix search ---- */
 
 static inline const uint8_t *key_address(const directory *dir, const table_row *table, uint64_t entry) {
-    const chunk_row *chunk = dir->chunks + table->first_chunk;
+    const chunk_row *chunk = (const chunk_row *)table->chunks;
     if (entry >= dir->entries_per_chunk) {
         chunk += entry / dir->entries_per_chunk;
         entry %= dir->entries_per_chunk;
@@ -61,7 +62,7 @@ uint64_t table_key(const directory *dir, const table_row *table, uint64_t entry)
 }
 
 uint32_t table_number(const directory *dir, const table_row *table, uint64_t entry) {
-    const chunk_row *chunk = dir->chunks + table->first_chunk + entry / dir->entries_per_chunk;
+    const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
     return load32((const uint8_t *)chunk->numbers + entry % dir->entries_per_chunk * 4);
 }
 
@@ -109,13 +110,13 @@ static uint64_t gallop(const directory *dir, const table_row *table, uint64_t ta
 static int find_group(const directory *dir, lookup *lookups, size_t count, damage *where) {
     uint64_t probes[LOOKUP_GROUP];
     for (size_t i = 0; i < count; i++) {
-        const table_row *table = dir->tables + lookups[i].table;
+        const table_row *table = lookups[i].table;
         if (!table->num_entries) continue;
         probes[i] = high_product(lookups[i].target, table->num_entries);
         __builtin_prefetch(key_address(dir, table, probes[i]));
     }
     for (size_t i = 0; i < count; i++) {
-        const table_row *table = dir->tables + lookups[i].table;
+        const table_row *table = lookups[i].table;
         uint64_t n = table->num_entries, target = lookups[i].target;
         if (n < 64) continue;
         uint64_t key = table_key(dir, table, probes[i]);
@@ -129,7 +130,7 @@ static int find_group(const directory *dir, lookup *lookups, size_t count, damag
         __builtin_prefetch(key_address(dir, table, probes[i]));
     }
     for (size_t i = 0; i < count; i++) {
-        const table_row *table = dir->tables + lookups[i].table;
+        const table_row *table = lookups[i].table;
         uint64_t n = table->num_entries, target = lookups[i].target;
         lookups[i].first = lookups[i].last = 0;
         if (!n) continue;
@@ -140,7 +141,9 @@ static int find_group(const directory *dir, lookup *lookups, size_t count, damag
         lookups[i].first = first;
         lookups[i].last = last;
         /* The neighbours on both sides prove that nothing is missing; they are verified as well. */
-        if (check_entries(dir, lookups[i].table, first ? first - 1 : 0, last < n ? last : n - 1, where)) return 1;
+        if (check_entries(dir, lookups[i].segment, lookups[i].table_number, first ? first - 1 : 0,
+                          last < n ? last : n - 1, where))
+            return 1;
     }
     return 0;
 }
@@ -158,10 +161,11 @@ size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, co
     size_t planned = 0;
     for (uint64_t segment = 0; segment < dir->num_segments; segment++)
         for (size_t t = 0; t < count; t++) {
-            uint64_t table = segment * dir->num_tables + first_table + t;
+            const table_row *table = table_at(dir, segment, first_table + t);
             uint64_t tail = bits[t] >= 64 ? 0 : ~0ULL >> bits[t];
-            if (dir->tables[table].num_entries)
-                lookups[planned++] = (lookup){.target = keys[t] & ~tail, .tail = tail, .table = table};
+            if (table->num_entries)
+                lookups[planned++] = (lookup){.target = keys[t] & ~tail, .tail = tail, .table = table,
+                                              .segment = (uint32_t)segment, .table_number = (uint32_t)(first_table + t)};
         }
     return planned;
 }
@@ -189,8 +193,8 @@ size_t gather_candidates(const directory *dir, const lookup *lookups, size_t cou
                          uint64_t *candidates) {
     size_t gathered = 0;
     for (size_t i = 0; i < count; i++) {
-        const table_row *table = dir->tables + lookups[i].table;
-        uint64_t segment = lookups[i].table / dir->num_tables << 32;
+        const table_row *table = lookups[i].table;
+        uint64_t segment = (uint64_t)lookups[i].segment << 32;
         uint64_t n = lookups[i].last - lookups[i].first;
         if (n > each) n = each;
         for (uint64_t e = 0; e < n; e++)
@@ -230,7 +234,7 @@ size_t distinct_candidates(uint64_t *candidates, uint64_t *work, size_t count, s
 
 static inline const chunk_row *sketch_chunk(const directory *dir, uint64_t segment, uint64_t row, uint64_t *at) {
     *at = row % dir->sketches_per_chunk;
-    return dir->chunks + dir->segments[segment].first_chunk + row / dir->sketches_per_chunk;
+    return (const chunk_row *)segment_at(dir, segment)->sketch_chunks + row / dir->sketches_per_chunk;
 }
 
 static inline uint32_t sketch_number(const directory *dir, uint64_t segment, uint64_t row) {
@@ -240,7 +244,7 @@ static inline uint32_t sketch_number(const directory *dir, uint64_t segment, uin
 }
 
 uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number) {
-    const segment_row *s = dir->segments + segment;
+    const segment_row *s = segment_at(dir, segment);
     uint64_t n = s->num_sketches;
     if (n == s->span) return number < n ? number : UINT64_MAX; /* no gaps: the number is the row */
     if (!n) return UINT64_MAX;
@@ -440,11 +444,11 @@ static void merge_two(const uint64_t *keys_a, const uint32_t *numbers_a, size_t 
 /* Copy entries first..last-1 of a source, adding its offset and leaving out the dead. */
 static size_t copy_entries(const directory *dir, const merge_source *source, uint64_t last, const uint8_t *dead,
                            uint64_t *keys, uint32_t *numbers) {
-    const table_row *table = dir->tables + source->table;
+    const table_row *table = table_at(dir, source->segment, source->table);
     size_t written = 0;
     uint64_t per_chunk = dir->entries_per_chunk;
     for (uint64_t entry = source->position; entry < last;) {
-        const chunk_row *chunk = dir->chunks + table->first_chunk + entry / per_chunk;
+        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / per_chunk;
         uint64_t at = entry % per_chunk, n = per_chunk - at < last - entry ? per_chunk - at : last - entry;
         const uint8_t *from_keys = (const uint8_t *)chunk->keys + at * 8;
         const uint8_t *from_numbers = (const uint8_t *)chunk->numbers + at * 4;
@@ -464,7 +468,7 @@ static uint64_t count_below(const directory *dir, const merge_source *sources, s
                             uint64_t enough) {
     uint64_t total = 0;
     for (size_t s = 0; s < num_sources && total <= enough; s++) {
-        const table_row *table = dir->tables + sources[s].table;
+        const table_row *table = table_at(dir, sources[s].segment, sources[s].table);
         uint64_t low = sources[s].position, high = table->num_entries;
         if (high - low > enough + 1) high = low + enough + 1;
         total += gallop(dir, table, key, low, high, low + (high - low) / 2) - sources[s].position;
@@ -479,7 +483,7 @@ size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sou
                      uint32_t *work_numbers, damage *where) {
     uint64_t left = 0, below = 0;
     for (size_t s = 0; s < num_sources; s++)
-        left += dir->tables[sources[s].table].num_entries - sources[s].position;
+        left += table_at(dir, sources[s].segment, sources[s].table)->num_entries - sources[s].position;
     if (left > capacity) {
         /* The largest key with no more than `capacity` entries below it. */
         uint64_t low = 0, high = UINT64_MAX;
@@ -494,21 +498,22 @@ size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sou
     size_t room = capacity;
     uint64_t lasts[MAX_SOURCES];
     for (size_t s = 0; s < num_sources; s++) {
-        const table_row *table = dir->tables + sources[s].table;
+        const table_row *table = table_at(dir, sources[s].segment, sources[s].table);
         uint64_t n = table->num_entries, at = sources[s].position;
         lasts[s] = left > capacity ? gallop(dir, table, below, at, n, at) : n;
         room -= lasts[s] - at;
     }
     /* Entries with just that key, in the order of their numbers, as far as there is room. */
     for (size_t s = 0; left > capacity && s < num_sources && room; s++) {
-        const table_row *table = dir->tables + sources[s].table;
+        const table_row *table = table_at(dir, sources[s].segment, sources[s].table);
         uint64_t n = table->num_entries, last = lasts[s];
         while (last < n && room && table_key(dir, table, last) == below) last++, room--;
         lasts[s] = last;
     }
     for (size_t s = 0; s < num_sources; s++) {
         if (lasts[s] == sources[s].position) continue;
-        if (check_entries(dir, sources[s].table, sources[s].position, lasts[s] - 1, where)) return SIZE_MAX;
+        if (check_entries(dir, sources[s].segment, sources[s].table, sources[s].position, lasts[s] - 1, where))
+            return SIZE_MAX;
         runs[num_runs++] = total;
         total += copy_entries(dir, sources + s, lasts[s], dead, work_keys + total, work_numbers + total);
         sources[s].position = lasts[s];
@@ -543,7 +548,7 @@ size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position,
                      const uint8_t *dead, size_t capacity, uint64_t *words, uint32_t *numbers,
                      uint64_t *fingerprints, damage *where) {
     size_t written = 0;
-    uint64_t row = *position, total = dir->segments[segment].num_sketches;
+    uint64_t row = *position, total = segment_at(dir, segment)->num_sketches;
     for (; row < total && written < capacity; row++) {
         if (check_sketch(dir, segment, row, where)) return SIZE_MAX;
         uint32_t number = sketch_number(dir, segment, row) + (uint32_t)offset;

@@ -1,0 +1,415 @@
+"""The bytes on disk: keys, records, chunks, seals and the manifest. docs/format.md describes them.
+
+The only file that knows offsets, widths and byte order (the kernel is handed addresses). Must not open
+files or decide anything. Invariants: database keys are big-endian, so that their order is numeric;
+values are little-endian; every value ends in a seal over its key and its content, or, in chunks, one
+seal for each block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, replace
+from typing import Any
+
+import msgpack
+import numpy as np
+import xxhash
+
+from simindex import _kernel
+from simindex.errors import CorruptIndexError, FormatError
+
+MAGIC = "simindex"
+FORMAT_VERSION = 1
+"""Version of the file format. A reader refuses any other."""
+
+MAX_KEY_BYTES = 64 * 1024
+SEAL_BYTES = 8
+
+Key = str | bytes | int
+
+_packer = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass", autoreset=True)
+
+
+def pack(value: object) -> bytes:
+    """Return the msgpack form of a value; surrogates in str are kept.
+
+    Raises:
+        TypeError, ValueError, OverflowError: msgpack cannot hold the value.
+    """
+    try:
+        return bytes(_packer.pack(value))
+    except BaseException:
+        # The packer keeps what it had written when it failed.
+        _packer.reset()
+        raise
+
+
+def unpack(data: bytes | memoryview) -> Any:
+    """Return the value of a msgpack form. Raises CorruptIndexError for anything else."""
+    try:
+        return msgpack.unpackb(data, raw=False, strict_map_key=False, unicode_errors="surrogatepass")
+    except (ValueError, msgpack.UnpackException) as exc:
+        raise CorruptIndexError(f"expected a msgpack value, found {len(data)} other bytes") from exc
+
+
+def encode_key(key: object) -> bytes:
+    """Return the stored form of an external key; str, bytes and int are distinct kinds.
+
+    Raises:
+        TypeError: another type.
+        ValueError: an int outside 64 bits, or more than 64 KiB.
+    """
+    if isinstance(key, bool) or not isinstance(key, str | bytes | int):
+        raise TypeError(f"key: expected str, bytes or int, found {type(key).__name__}")
+    if isinstance(key, int):
+        if not -(2**63) <= key < 2**64:
+            raise ValueError(f"key: expected an int of 64 bits, found {key}")
+    elif len(key) > MAX_KEY_BYTES or len(pack(key)) > MAX_KEY_BYTES + 5:
+        raise ValueError(f"key: expected at most {MAX_KEY_BYTES} bytes, found {len(pack(key))}")
+    return pack(key)
+
+
+def key_hash(encoded_key: bytes) -> int:
+    """Return the 64-bit hash that the key table is sorted by."""
+    return xxhash.xxh3_64_intdigest(encoded_key)
+
+
+# ---- seals ----
+
+
+def seal(key: bytes, content: bytes | memoryview) -> bytes:
+    """Return content followed by the xxh3-64 of key and content, little-endian."""
+    digest = xxhash.xxh3_64(key)
+    digest.update(content)
+    return b"".join((content, digest.intdigest().to_bytes(SEAL_BYTES, "little")))
+
+
+def unseal(key: bytes, value: bytes | memoryview, what: str) -> memoryview:
+    """Return the content of a sealed value.
+
+    Raises:
+        CorruptIndexError: the seal does not fit the key and the content.
+    """
+    view = memoryview(value)
+    content = view[:-SEAL_BYTES]
+    digest = xxhash.xxh3_64(key)
+    digest.update(content)
+    if len(view) < SEAL_BYTES or digest.intdigest() != int.from_bytes(view[-SEAL_BYTES:], "little"):
+        raise CorruptIndexError(
+            f"{what}: expected a value that fits its seal, found {len(view)} damaged bytes; "
+            "restore a backup or rebuild the index"
+        )
+    return content
+
+
+# ---- documents: number -> record ----
+
+
+def number_key(number: int) -> bytes:
+    """Return the database key of a document number."""
+    return number.to_bytes(8, "big")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """What is stored of one document beside its sketch.
+
+    Attributes:
+        key: the external key.
+        metadata: any msgpack value.
+        inserted_at: microseconds since 1970-01-01 UTC.
+        present: HAS_SIGNATURE | HAS_FINGERPRINT.
+        leader: number of the document whose sketch this one shares, or ``None`` for its own.
+        kept: kept shingle hashes as little-endian uint32 bytes, or ``None``.
+    """
+
+    key: Key
+    metadata: object
+    inserted_at: int
+    present: int
+    leader: int | None = None
+    kept: bytes | None = None
+
+
+def encode_record(number: int, packed_key: bytes, packed_rest: bytes, optional: bytes = b"") -> bytes:
+    """Return the sealed record of a document from its packed fields.
+
+    Packed fields are concatenated behind an array header, so that a batch packs what its documents
+    share once.
+    """
+    header = b"\x96" if optional else b"\x94"
+    content = b"".join((header, packed_key, packed_rest, optional))
+    digest = xxhash.xxh3_64_intdigest(number.to_bytes(8, "big") + content)
+    return content + digest.to_bytes(SEAL_BYTES, "little")
+
+
+def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:
+    """Return the record of a document. Raises CorruptIndexError when its seal is broken."""
+    return StoredRecord(*unpack(unseal(number_key(number), value, f"document {number}")))
+
+
+REMOVED_DOCUMENT, REMOVED_SKETCH = 1, 2
+"""Flags of a removed number: its document is gone; its sketch (shared by copies before) is, too."""
+
+
+def encode_small(number: int, value: int) -> bytes:
+    """Return a sealed unsigned integer for a number (removed flags, group sizes)."""
+    return seal(number_key(number), value.to_bytes(8, "little"))
+
+
+def decode_small(number: int, value: bytes | memoryview, what: str) -> int:
+    """Return the unsigned integer of `encode_small`."""
+    return int.from_bytes(unseal(number_key(number), value, what), "little")
+
+
+# ---- segments ----
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the manifest says of a live segment; all lengths and offsets follow from it.
+
+    Attributes:
+        id: the segment's id; never used again.
+        base: number of its first document; stored numbers are relative to it.
+        span: every relative number is below.
+        num_keys: entries of the key table: its documents.
+        num_copies: entries of the copy table: documents that share an earlier sketch.
+        num_signatures: entries of each band table.
+        num_fingerprints: entries of each permutation table.
+        num_sketches: rows of the sketch column.
+        chunked: 0 when the segment is one value, 1 when each table is cut into chunks.
+    """
+
+    id: int
+    base: int
+    span: int
+    num_keys: int
+    num_copies: int
+    num_signatures: int
+    num_fingerprints: int
+    num_sketches: int
+    chunked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How segments are cut and when they are merged. Stored on creation; no result depends on it.
+
+    Attributes:
+        tier_factor: this many neighbouring segments of a tier become one of the next.
+        entries_per_chunk: entries of a sorted table in one value.
+        chunk_bytes: about how many bytes of sketches go in one value, and the size from which a
+            segment is cut into chunks.
+    """
+
+    tier_factor: int = 8
+    entries_per_chunk: int = 65_536
+    chunk_bytes: int = 1 << 20
+
+    def __post_init__(self) -> None:
+        if self.tier_factor < 2 or self.entries_per_chunk < 1 or self.chunk_bytes < 1:
+            raise ValueError(f"layout: expected tier_factor >= 2 and sizes >= 1, found {self}")
+
+
+KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE = 0, 1, 2
+"""Table numbers. Band tables follow, then permutation tables; the sketch column comes last."""
+
+WHOLE_SEGMENT = 0xFFFF
+"""Table number in the database key of a segment that is one value."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables that a configuration has: counts of entries and the place of everything."""
+
+    bands: int
+    permutations: int
+    layout: Layout
+
+    @property
+    def first_permutation(self) -> int:
+        """Number of the first permutation table."""
+        return FIRST_BAND_TABLE + self.bands
+
+    @property
+    def count(self) -> int:
+        """Number of sorted tables; also the number of the sketch column."""
+        return FIRST_BAND_TABLE + self.bands + self.permutations
+
+    @property
+    def sketch_bytes(self) -> int:
+        """Bytes of a row of the sketch column: band words, fingerprint, number."""
+        return 8 * self.bands + 12
+
+    @property
+    def sketches_per_chunk(self) -> int:
+        """Rows of the sketch column in one value."""
+        return max(1, self.layout.chunk_bytes // self.sketch_bytes)
+
+    def entry_counts(self, shape: Shape) -> list[int]:
+        """Return the number of entries of each sorted table."""
+        return [
+            shape.num_keys,
+            shape.num_copies,
+            *[shape.num_signatures] * self.bands,
+            *[shape.num_fingerprints] * self.permutations,
+        ]
+
+    def segment_bytes(self, shape: Shape) -> int:
+        """Return the bytes of all entries and sketches of a segment, seals left out."""
+        return 12 * sum(self.entry_counts(shape)) + self.sketch_bytes * shape.num_sketches
+
+    def name(self, table: int) -> str:
+        """Return a table's name for people."""
+        if table == KEY_TABLE:
+            return "keys"
+        if table == COPY_TABLE:
+            return "copies"
+        if table < self.first_permutation:
+            return f"band {table - FIRST_BAND_TABLE + 1}"
+        if table < self.count:
+            return f"permutation {table - self.first_permutation + 1}"
+        return "sketches"
+
+
+def segment_key(segment: int, table: int, chunk: int) -> bytes:
+    """Return the database key of a chunk: segment id u64, table u16, chunk u32, big-endian."""
+    return segment.to_bytes(8, "big") + table.to_bytes(2, "big") + chunk.to_bytes(4, "big")
+
+
+def segment_of(key: bytes) -> int:
+    """Return the segment id of a chunk's database key."""
+    return int.from_bytes(key[:8], "big")
+
+
+def chunk_seed(key: bytes) -> int:
+    """Return what the block seals of a chunk are seeded with, so that they bind content to place."""
+    return _kernel.xxh64(key, 0) & (2**63 - 1)
+
+
+def encode_chunk(key: bytes, keys: np.ndarray, numbers: np.ndarray) -> bytes:
+    """Return a chunk of a sorted table: keys <u8[n], numbers <u4[n], one seal <u8 a block."""
+    seals = _kernel.seal_blocks(keys, numbers, None, 1, chunk_seed(key))
+    return b"".join((keys, numbers, seals))
+
+
+def encode_sketch_chunk(
+    key: bytes, words: np.ndarray, fingerprints: np.ndarray, numbers: np.ndarray
+) -> bytes:
+    """Return a chunk of the sketch column: words, fingerprints, numbers, one seal <u8 a block."""
+    seals = _kernel.seal_blocks(words, numbers, fingerprints, words.shape[1], chunk_seed(key))
+    return b"".join((words, fingerprints, numbers, seals))
+
+
+def num_blocks(count: int, *, sketches: bool) -> int:
+    """Return the number of sealed blocks of a chunk."""
+    return -(-count // (_kernel.SKETCH_BLOCK if sketches else _kernel.TABLE_BLOCK))
+
+
+def chunk_row(base: int, count: int, bands: int | None, seed: int, checked: int) -> tuple[int, ...]:
+    """Return the kernel's row of one chunk at address `base`: see chunk_row in kernel.h.
+
+    Args:
+        count: entries of the chunk.
+        bands: ``None`` in a sorted table, the words of a signature in the sketch column.
+        seed: `chunk_seed` of its database key.
+        checked: address of one byte for each block.
+    """
+    fingerprints = 0 if bands is None else base + 8 * bands * count
+    numbers = base + 8 * count if bands is None else fingerprints + 8 * count
+    return base, numbers, fingerprints, numbers + 4 * count, checked, seed, count
+
+
+def chunk_bytes(count: int, bands: int | None) -> int:
+    """Return the bytes of a chunk of that many entries, seals included."""
+    per_entry = 12 if bands is None else 8 * bands + 12
+    return count * per_entry + 8 * num_blocks(count, sketches=bands is not None)
+
+
+def encode_whole_segment(
+    key: bytes,
+    tables: list[tuple[np.ndarray, np.ndarray]],
+    words: np.ndarray,
+    fingerprints: np.ndarray,
+    numbers: np.ndarray,
+) -> bytes:
+    """Return a segment as one sealed value: every table's keys and numbers, then the sketch column."""
+    parts: list[Any] = [part for table in tables for part in table]
+    return seal(key, b"".join([*parts, words, fingerprints, numbers]))
+
+
+def whole_segment_rows(base: int, tables: Tables, shape: Shape) -> np.ndarray:
+    """Return the kernel's chunk rows of a one-value segment at address `base`: one a table, then the
+    sketch column; uint64, shape (tables.count + 1, 7)."""
+    counts = np.array(tables.entry_counts(shape), dtype=np.uint64)
+    ends = np.cumsum(counts * np.uint64(12))
+    rows = np.zeros((tables.count + 1, 7), dtype=np.uint64)
+    rows[:-1, 0] = np.uint64(base) + ends - counts * np.uint64(12)
+    rows[:-1, 1] = rows[:-1, 0] + counts * np.uint64(8)
+    rows[:-1, 6] = counts
+    words = base + int(ends[-1])
+    fingerprints = words + 8 * tables.bands * shape.num_sketches
+    rows[-1] = (words, fingerprints + 8 * shape.num_sketches, fingerprints, 0, 0, 0, shape.num_sketches)
+    return rows
+
+
+# ---- meta: config and manifest ----
+
+CONFIG_KEY, MANIFEST_KEY = b"config", b"manifest"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Which segments are live, and the counters. Replaced whole by every commit.
+
+    Attributes:
+        next_number: the number of the next document.
+        next_segment: the id of the next segment.
+        num_documents: stored documents.
+        num_copies: stored documents that share the sketch of an earlier one.
+        segments: live segments, oldest first.
+    """
+
+    next_number: int = 0
+    next_segment: int = 0
+    num_documents: int = 0
+    num_copies: int = 0
+    segments: tuple[Shape, ...] = ()
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Return the sealed manifest."""
+    shapes = [astuple(shape) for shape in manifest.segments]
+    flat = astuple(replace(manifest, segments=()))[:-1]
+    return seal(MANIFEST_KEY, pack([*flat, shapes]))
+
+
+def decode_manifest(value: bytes | memoryview) -> Manifest:
+    """Return the manifest. Raises CorruptIndexError when its seal is broken."""
+    *flat, shapes = unpack(unseal(MANIFEST_KEY, value, "manifest"))
+    return Manifest(*flat, segments=tuple(Shape(*shape) for shape in shapes))
+
+
+def encode_header(config: dict[str, Any], layout: Layout, blocks: int) -> bytes:
+    """Return the sealed header: magic, format version, layout, blocks of a fingerprint, configuration."""
+    return seal(CONFIG_KEY, pack([MAGIC, FORMAT_VERSION, list(astuple(layout)), blocks, config]))
+
+
+def decode_header(value: bytes | memoryview, where: str) -> tuple[dict[str, Any], Layout, int]:
+    """Return (stored configuration, layout, blocks of a fingerprint).
+
+    Raises:
+        FormatError: no simindex header, or one of another format version.
+        CorruptIndexError: a header whose seal is broken.
+    """
+    if MAGIC.encode() not in bytes(value[: len(MAGIC) + 8]):
+        raise FormatError(f"{where}: expected a simindex header, found other data; not an index")
+    header = unpack(unseal(CONFIG_KEY, value, "header"))
+    if header[1] != FORMAT_VERSION:
+        raise FormatError(
+            f"{where}: expected format version {FORMAT_VERSION}, found {header[1]!r}; "
+            "open it with the simindex version that wrote it, or upgrade simindex"
+        )
+    _, _, layout, blocks, config = header
+    return config, Layout(*layout), blocks

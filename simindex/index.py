@@ -1,0 +1,528 @@
+"""Index: what an application uses. It delegates; the work is in sketch, search, view and writer.
+
+Owns the public methods, the checks of their arguments, and the locking between threads of one handle.
+Must not know bytes, lmdb or table layouts.
+
+Locking rule: `_lock` is held for every change and for the whole of a transaction; queries take no lock,
+except those of a transaction's own thread, which see its pending documents.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+
+from simindex.config import Config, config_from_dict, config_to_dict, require_equal
+from simindex.errors import FormatError, ReadOnlyError, SimIndexError
+from simindex.format import (
+    CONFIG_KEY,
+    MANIFEST_KEY,
+    Key,
+    Layout,
+    Manifest,
+    StoredRecord,
+    Tables,
+    decode_header,
+    encode_header,
+    encode_key,
+    encode_manifest,
+)
+from simindex.ingest import InsertReport, prepare_documents, prepared_batches
+from simindex.permutations import PermutationPlan, make_plan, plan_for
+from simindex.search import Matches, Searcher
+from simindex.shingles import Document
+from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, Sketcher
+from simindex.stats import Stats, make_stats
+from simindex.store import DEFAULT_MAP_BYTES, Store
+from simindex.view import SnapshotCache, View
+from simindex.writer import NewDocuments, Pending, Writer
+
+DEFAULT_BATCH_SIZE = 4_000
+DEFAULT_MAX_CANDIDATES = 65_536
+_ITERATION_CHUNK = 1_000
+
+Conflict = Literal["error", "skip", "replace"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A stored document: what `index[key]` returns.
+
+    Attributes:
+        key: as it was inserted.
+        metadata: as it was inserted (tuples come back as lists).
+        inserted_at: time of the insert, UTC.
+        sketch: its signature and fingerprint.
+    """
+
+    key: Key
+    metadata: Any
+    inserted_at: datetime
+    sketch: Sketch
+
+
+class Index:
+    """A persistent similarity index. Open one with `simindex.open`.
+
+    Thread safety: all methods may be called from several threads; changes take turns, and a transaction
+    keeps other threads' changes out until it ends. Processes: one writer, any number of readers. A
+    forked child must open its own. Durable: everything a returned call has changed, except inside
+    `transaction`, where it is the end of the block.
+
+    Cost, as a function of the number of documents n: an insert is O(log n) amortised, a query O(log n)
+    plus its candidates, memory O(segments) beyond the page cache.
+
+    >>> import simindex, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with simindex.open(folder.name + "/news.simindex") as index:
+    ...     index.insert("a", "The quick brown fox jumps over the lazy dog near the river bank")
+    ...     index.query("the quick brown fox jumps over the lazy dog near the river", threshold=0.7)[0].key
+    'a'
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        mode: str = "a",
+        config: Config | None = None,
+        *,
+        max_candidates: int = DEFAULT_MAX_CANDIDATES,
+        map_bytes: int = DEFAULT_MAP_BYTES,
+        max_bytes: int | None = None,
+        layout: Layout | None = None,
+    ) -> None:
+        if config is not None and not isinstance(config, Config):
+            raise TypeError(f"config: expected a Config or None, found {type(config).__name__}")
+        if isinstance(max_candidates, bool) or not isinstance(max_candidates, int):
+            raise TypeError(f"max_candidates: expected an int, found {type(max_candidates).__name__}")
+        if not 1 <= max_candidates <= 2**24:
+            raise ValueError(f"max_candidates: expected 1..{2**24}, found {max_candidates}")
+        self._lock = threading.RLock()
+        self._pending: Pending | None = None
+        self._owner: int | None = None
+        self._writer: Writer | None = None
+        self._store = Store(path, mode, map_bytes, max_bytes)
+        try:
+            self._config, self._tables, self._plan = self._read_header(config, layout)
+            self._snapshots = SnapshotCache(self._tables)
+            self._sketcher = Sketcher(self._config)
+            self._searcher = Searcher(self._config, self._tables, self._plan, max_candidates)
+            with self._store.reading() as txn:
+                manifest = self._snapshots.current(txn).manifest
+            if self._store.writable:
+                self._writer = Writer(self._store, self._config, self._tables, self._plan, manifest)
+        except BaseException:
+            self._store.close()
+            raise
+
+    def _read_header(
+        self, config: Config | None, layout: Layout | None
+    ) -> tuple[Config, Tables, PermutationPlan | None]:
+        """Return what is stored; a new index is given its header first."""
+        if self._store.is_new:
+            created = config or Config()
+            plan = plan_for(created.simhash)
+            blocks = len(plan.widths) if plan else 0
+            header = encode_header(config_to_dict(created), layout or Layout(), blocks)
+            self._store.initialise(CONFIG_KEY, header, MANIFEST_KEY, encode_manifest(Manifest()))
+        with self._store.reading() as txn:
+            value = txn.get("meta", CONFIG_KEY)
+            if value is None:
+                raise FormatError(f"{self._store.path}: an LMDB environment, but not a simindex index")
+            stored_config, stored_layout, blocks = decode_header(value, self._store.path)
+        stored = config_from_dict(stored_config)
+        if config is not None:
+            require_equal(stored, config)
+        plan = make_plan(blocks, stored.simhash.max_distance) if stored.simhash else None
+        return stored, Tables(stored.bands, plan.num_tables if plan else 0, stored_layout), plan
+
+    # ---- life ----
+
+    @property
+    def path(self) -> str:
+        """The folder that holds the index."""
+        return self._store.path
+
+    @property
+    def config(self) -> Config:
+        """The stored configuration."""
+        return self._config
+
+    def close(self) -> None:
+        """Close the handle. An open transaction is rolled back. Closing twice is allowed."""
+        with self._lock:
+            self._pending = None
+            self._writer = None
+            self._store.close()
+
+    def __enter__(self) -> Index:
+        self._store.require_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Index({self.path!r})"
+
+    def refresh(self) -> None:
+        """See the newest committed state. Queries do so by themselves; this only loads it ahead."""
+        with self._store.reading() as txn:
+            self._snapshots.current(txn)
+
+    # ---- changes ----
+
+    def _require_writer(self) -> Writer:
+        self._store.require_open()
+        if self._writer is None:
+            raise ReadOnlyError(f'{self.path}: opened with mode "r"; open it with mode "a" to change it')
+        return self._writer
+
+    @contextmanager
+    def _changing(self) -> Iterator[tuple[Writer, Pending]]:
+        """Give a change: the open transaction's, or one that is committed at the end of the block."""
+        with self._lock:
+            writer = self._require_writer()
+            if self._pending is not None:
+                yield writer, self._pending
+                return
+            pending = writer.begin()
+            yield writer, pending
+            self._commit(writer, pending)
+
+    def _commit(self, writer: Writer, pending: Pending) -> None:
+        if pending.size:
+            with self._store.reading() as txn:
+                prepared = writer.prepare(pending, self._committed_view(txn))
+            writer.commit(prepared)
+
+    def _committed_view(self, txn: Any) -> View:
+        return View(txn, self._snapshots.current(txn), self._tables)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Index]:
+        """Make the changes inside the block one atomic, durable commit.
+
+        Queries of the same thread inside the block see them; an exception rolls all of them back. The
+        documents are gathered in memory, about 1 KB each.
+
+        Raises:
+            SimIndexError: a transaction is open already.
+        """
+        with self._lock:
+            writer = self._require_writer()
+            if self._pending is not None:
+                raise SimIndexError("a transaction is open already; transactions do not nest")
+            self._pending = pending = writer.begin()
+            self._owner = threading.get_ident()
+            try:
+                yield self
+                if self._pending is pending:
+                    self._commit(self._require_writer(), pending)
+            finally:
+                self._pending = self._owner = None
+
+    def insert(self, key: Key, document: Document, metadata: object = None) -> None:
+        """Store one document; durable when it returns.
+
+        Args:
+            key: str, bytes or 64-bit int, at most 64 KiB; the kinds are distinct.
+            document: a str, ready shingles, a mapping of shingles to weights, or a `Sketch`.
+            metadata: any value msgpack can hold.
+
+        Raises:
+            KeyExistsError: the key is stored already.
+            TypeError, ValueError: no such key, document or metadata.
+        """
+        documents = prepare_documents([(key, document, metadata)], self._sketcher)
+        self._insert(documents, "error")
+
+    def replace(self, key: Key, document: Document, metadata: object = None) -> None:
+        """Store one document, in place of the one of the same key if there is one, in one commit."""
+        documents = prepare_documents([(key, document, metadata)], self._sketcher)
+        self._insert(documents, "replace")
+
+    def _insert(self, documents: NewDocuments, on_conflict: Conflict) -> tuple[int, int, int]:
+        with self._changing() as (writer, pending):
+            with self._store.reading() as txn:
+                view = self._committed_view(txn)
+                return writer.insert(pending, documents, on_conflict, view)
+
+    def insert_many(
+        self,
+        items: Iterable[tuple[Any, ...]],
+        *,
+        on_conflict: Conflict = "error",
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        progress: Callable[[int], object] | None = None,
+        workers: int | None = None,
+    ) -> InsertReport:
+        """Store many documents, a durable commit for each batch.
+
+        Args:
+            items: (key, document) or (key, document, metadata); read as they are needed.
+            on_conflict: what to do with a stored key: "error", "skip" or "replace".
+            batch_size: documents a commit, 1 or more; bounds the memory.
+            progress: called after each batch with the number of documents done.
+            workers: threads that make sketches while this one commits; ``None``: the number of cores.
+
+        Returns:
+            InsertReport(inserted, replaced, skipped).
+
+        Raises:
+            KeyExistsError: a key is stored already (`on_conflict` "error").
+            TypeError, ValueError: a bad document; the message names its key. The batches before its own
+                are stored, nothing of its own is.
+        """
+        if on_conflict not in ("error", "skip", "replace"):
+            raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int):
+            raise TypeError(f"batch_size: expected an int, found {type(batch_size).__name__}")
+        if batch_size < 1:
+            raise ValueError(f"batch_size: expected 1 or more, found {batch_size}")
+        self._require_writer()
+        totals = [0, 0, 0]
+        for documents in prepared_batches(items, self._sketcher, batch_size, workers):
+            for place, count in enumerate(self._insert(documents, on_conflict)):
+                totals[place] += count
+            if progress is not None:
+                progress(sum(totals))
+        return InsertReport(*totals)
+
+    def remove(self, key: Key) -> None:
+        """Remove one document; durable when it returns. Raises KeyError when the key is not stored."""
+        if not self.remove_many([key]):
+            raise KeyError(key)
+
+    def remove_many(self, keys: Iterable[Key]) -> int:
+        """Remove the documents of these keys in one commit; returns how many there were."""
+        encoded = list(dict.fromkeys(encode_key(key) for key in keys))
+        with self._changing() as (writer, pending):
+            with self._store.reading() as txn:
+                committed = self._committed_view(txn).find_keys(encoded)
+            return sum(pending.remove(key, found) for key, found in zip(encoded, committed, strict=True))
+
+    # ---- queries ----
+
+    @contextmanager
+    def _viewing(self) -> Iterator[View]:
+        """Give the state that this thread's queries see."""
+        with self._store.reading() as txn:
+            if self._pending is not None and self._owner == threading.get_ident() and self._writer:
+                pending = self._writer.refresh_view(self._pending)
+                yield View(txn, self._snapshots.current(txn), self._tables, pending)
+            else:
+                yield View(txn, self._snapshots.current(txn), self._tables)
+
+    def _require_minhash(self, call: str) -> None:
+        if not self._config.num_perm:
+            raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
+
+    def query(
+        self,
+        document: Document,
+        threshold: float = 0.8,
+        limit: int | None = None,
+        *,
+        recall: float = 0.95,
+        exact: bool = False,
+    ) -> Matches:
+        """Return the stored documents of at least that similarity, most similar first.
+
+        Args:
+            document: as in `insert`; it is not stored.
+            threshold: Jaccard similarity in (0, 1]. The rows compared follow from it, so one index
+                answers every threshold.
+            limit: at most so many matches; ``None``: all.
+            recall: wanted probability that a document right at the threshold is found, in (0, 1].
+            exact: verify with kept shingle hashes instead of the estimate.
+
+        Returns:
+            Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. The
+            estimate's standard error is sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
+
+        Raises:
+            ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
+                index without MinHash.
+        """
+        return self.query_many([document], threshold, limit, recall=recall, exact=exact)[0]
+
+    def query_many(
+        self,
+        documents: Iterable[Document],
+        threshold: float = 0.8,
+        limit: int | None = None,
+        *,
+        recall: float = 0.95,
+        exact: bool = False,
+    ) -> list[Matches]:
+        """Return `query` for each document, in order, on one snapshot."""
+        self._require_minhash("query")
+        _require_limit("limit", limit)
+        batch = self._sketcher.sketch_many(documents)
+        with self._viewing() as view:
+            return self._searcher.by_signature(
+                view, batch, threshold, limit=limit, recall=recall, exact=exact
+            )
+
+    def query_key(
+        self,
+        key: Key,
+        threshold: float = 0.8,
+        limit: int | None = None,
+        *,
+        recall: float = 0.95,
+        exact: bool = False,
+    ) -> Matches:
+        """Return the matches of a stored document, without itself. Raises KeyError when it is not stored."""
+        self._require_minhash("query_key")
+        _require_limit("limit", limit)
+        with self._viewing() as view:
+            number, record = self._found(view, key)
+            batch = self._sketcher.sketch_many([self._sketch(view, number, record)])
+            return self._searcher.by_signature(
+                view, batch, threshold, limit=limit, recall=recall, exact=exact, without=number
+            )[0]
+
+    def nearest(self, document: Document, k: int = 10, *, recall: float = 0.95) -> Matches:
+        """Return the k most similar documents that can be found; no threshold.
+
+        The prefix of the band words is shortened row by row until a shorter one would hardly find a
+        better match (LSH Forest, Bawa et al. 2005).
+        """
+        self._require_minhash("nearest")
+        if k is None:
+            raise TypeError("k: expected an int, found None")
+        _require_limit("k", k)
+        batch = self._sketcher.sketch_many([document])
+        with self._viewing() as view:
+            return self._searcher.nearest(view, batch, k, recall, None)
+
+    def insert_if_new(
+        self, key: Key, document: Document, threshold: float = 0.8, metadata: object = None
+    ) -> Matches:
+        """Return the matches of a document if there are any; else store it and return an empty list.
+
+        No other change comes between the query and the insert.
+        """
+        self._require_minhash("insert_if_new")
+        documents = prepare_documents([(key, document, metadata)], self._sketcher)
+        with self._lock:
+            self._require_writer()
+            with self._viewing() as view:
+                matches = self._searcher.by_signature(view, documents.sketches, threshold)[0]
+            if not matches:
+                self._insert(documents, "error")
+        return matches
+
+    # ---- the container ----
+
+    def _found(self, view: View, key: Key) -> tuple[int, StoredRecord]:
+        found = view.find_key(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def _sketch(self, view: View, number: int, record: StoredRecord) -> Sketch:
+        stored = view.stored_sketch(number, record)
+        words = fingerprint = None
+        if stored is not None and record.present & HAS_SIGNATURE:
+            words = stored[0]
+            words.flags.writeable = False
+        if stored is not None and record.present & HAS_FINGERPRINT:
+            fingerprint = stored[1]
+        kept = None if record.kept is None else np.frombuffer(record.kept, dtype="<u4")
+        return Sketch(self._config.num_perm, words, fingerprint, kept, self._sketcher.origin)
+
+    def __getitem__(self, key: Key) -> Record:
+        with self._viewing() as view:
+            number, record = self._found(view, key)
+            inserted_at = datetime.fromtimestamp(record.inserted_at / 1e6, UTC)
+            return Record(record.key, record.metadata, inserted_at, self._sketch(view, number, record))
+
+    def __contains__(self, key: object) -> bool:
+        with self._viewing() as view:
+            return view.find_key(key) is not None
+
+    def __len__(self) -> int:
+        with self._viewing() as view:
+            own = view.pending.records.keys() - view.pending.removed
+            gone = view.pending.removed - view.pending.records.keys()
+            return view.manifest.num_documents + len(own) - len(gone)
+
+    def __iter__(self) -> Iterator[Key]:
+        """Yield the stored keys in order of insertion; documents stored meanwhile may come, too."""
+        first = 0
+        while True:
+            with self._viewing() as view:
+                found = view.numbers_from(first, _ITERATION_CHUNK)
+            if not found:
+                return
+            for _, record in found:
+                yield record.key
+            first = found[-1][0] + 1
+
+    def stats(self) -> Stats:
+        """Return counts, sizes and what the settings give; see `Stats`."""
+        with self._viewing() as view:
+            manifest = view.manifest
+        return make_stats(self.path, self._config, self._tables, self._plan, manifest, self._store.figures())
+
+
+def _require_limit(name: str, limit: int | None) -> None:
+    if limit is None:
+        return
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(f"{name}: expected an int, found {type(limit).__name__}")
+    if limit < 1:
+        raise ValueError(f"{name}: expected 1 or more, found {limit}")
+
+
+def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
+    path: str | os.PathLike[str],
+    mode: str = "a",
+    config: Config | None = None,
+    *,
+    max_candidates: int = DEFAULT_MAX_CANDIDATES,
+    map_bytes: int = DEFAULT_MAP_BYTES,
+    max_bytes: int | None = None,
+    layout: Layout | None = None,
+) -> Index:
+    """Open an index.
+
+    Args:
+        path: its folder.
+        mode: "r" read; "a" read and write, created if missing; "x" create, must not exist.
+        config: ``None``: what is stored, or the defaults on creation.
+        max_candidates: how many stored documents a query compares at most, 1..2**24.
+        map_bytes: address space to reserve at first; it grows by itself.
+        max_bytes: the size at which the index is full; ``None``: 16 TiB.
+        layout: how segments are cut and merged, on creation; no result depends on it.
+
+    Raises:
+        FileNotFoundError: mode "r", and there is no index.
+        FileExistsError: mode "x", and there is something.
+        ConfigMismatchError: `config` differs from the stored one.
+        FormatError: the path holds something else, or an index of another format version.
+        IndexLockedError: mode "a" or "x", and another handle has it open for writing.
+    """
+    return Index(
+        path,
+        mode,
+        config,
+        max_candidates=max_candidates,
+        map_bytes=map_bytes,
+        max_bytes=max_bytes,
+        layout=layout,
+    )

@@ -1,0 +1,89 @@
+"""Items -> documents ready to be stored: keys encoded, metadata packed, sketches made, in batches.
+
+Owns the checks of what a caller hands to an insert and the threads that sketch ahead of the writer.
+Must not commit. Invariant: batches come out in the order of the items; an error of an item comes out
+in its batch's turn and names its key.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import Any, NamedTuple
+
+from simindex.format import encode_key, pack
+from simindex.sketch import Sketcher
+from simindex.writer import NewDocuments
+
+
+class InsertReport(NamedTuple):
+    """What `insert_many` did, in documents."""
+
+    inserted: int
+    replaced: int
+    skipped: int
+
+
+def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher) -> NewDocuments:
+    """Check, encode and sketch items of (key, document) or (key, document, metadata).
+
+    Raises:
+        TypeError, ValueError: a bad item; the message names its key.
+    """
+    keys, documents, encoded, metadata = [], [], [], []
+    for item in items:
+        if not isinstance(item, tuple | list) or not 2 <= len(item) <= 3:
+            raise TypeError(f"item: expected (key, document) or (key, document, metadata), found {item!r:.80}")
+        keys.append(item[0])
+        documents.append(item[1])
+        encoded.append(encode_key(item[0]))
+        metadata.append(_pack_metadata(item[0], item[2]) if len(item) == 3 else b"\xc0")
+    try:
+        sketches = sketcher.sketch_many(documents)
+    except (TypeError, ValueError):
+        for key, document in zip(keys, documents, strict=True):
+            try:
+                sketcher.sketch(document)
+            except (TypeError, ValueError) as exc:
+                raise type(exc)(f"key {key!r}: {exc}") from exc
+        raise
+    return NewDocuments(keys, encoded, metadata, sketches)
+
+
+def _pack_metadata(key: object, metadata: object) -> bytes:
+    if metadata is None:
+        return b"\xc0"
+    try:
+        return pack(metadata)
+    except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+        raise TypeError(f"key {key!r}: metadata: expected a value that msgpack can hold, found {exc}") from exc
+
+
+def prepared_batches(
+    items: Iterable[tuple[Any, ...]], sketcher: Sketcher, batch_size: int, workers: int | None
+) -> Iterator[NewDocuments]:
+    """Yield prepared batches in order; with several workers, some batches ahead of the consumer.
+
+    At most workers + 1 batches are in memory, whatever the number of items.
+    """
+    iterator = iter(items)
+    if workers is None:
+        workers = os.cpu_count() or 1
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise ValueError(f"workers: expected 1 or more, found {workers!r}")
+    first = list(islice(iterator, batch_size))
+    if workers == 1 or len(first) < batch_size:
+        while first:
+            yield prepare_documents(first, sketcher)
+            first = list(islice(iterator, batch_size))
+        return
+    with ThreadPoolExecutor(workers, thread_name_prefix="simindex-sketch") as pool:
+        ahead: deque[Future[NewDocuments]] = deque()
+        while first or ahead:
+            while first and len(ahead) < workers:
+                ahead.append(pool.submit(prepare_documents, first, sketcher))
+                first = list(islice(iterator, batch_size))
+            yield ahead.popleft().result()

@@ -1,0 +1,270 @@
+"""Merging: which segments become one, and the merge itself in bounded steps.
+
+Owns the merge policy and the generator that joins neighbouring segments. Must not open transactions:
+a step returns what is to be stored, so that a commit which has to be replayed stays a pure function.
+Invariants: only neighbours are merged, so segments stay in order of their documents' numbers; chunks
+of an unfinished merge lie under a segment id that no manifest names.
+
+Source: log-structured merge tree, O'Neil et al. 1996; tiers of equal size as in Lucene.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.format import (
+    FIRST_BAND_TABLE,
+    REMOVED_DOCUMENT,
+    WHOLE_SEGMENT,
+    Shape,
+    Tables,
+    encode_chunk,
+    encode_sketch_chunk,
+    encode_whole_segment,
+    segment_key,
+)
+from simindex.tables import Directory, Puts, Segment
+
+_MAX_SPAN = 2**32 - 1
+"""Relative numbers have 32 bits."""
+
+MIN_STEP_BYTES = 1 << 16
+"""A commit of a few documents still advances merges by so much, or small segments would pile up."""
+
+
+def tier_of(shape: Shape, factor: int) -> int:
+    """Return the tier of a segment: the power of the factor that its size reaches."""
+    size = max(shape.num_keys, shape.num_sketches, 1)
+    tier = 0
+    while size >= factor:
+        size //= factor
+        tier += 1
+    return tier
+
+
+def pick_merges(shapes: list[Shape], busy: set[int], factor: int) -> list[list[Shape]]:
+    """Return runs of neighbouring segments that are due to be merged, smallest tier first.
+
+    A run is due when `factor` neighbours are of its tier or a lower one. Segments in `busy` are being
+    merged already and part the runs.
+    """
+    due: list[list[Shape]] = []
+    taken = set(busy)
+    for tier in sorted({tier_of(shape, factor) for shape in shapes}):
+        run: list[Shape] = []
+        for shape in [*shapes, None]:
+            fits = shape is not None and shape.id not in taken and tier_of(shape, factor) <= tier
+            if fits and shape is not None and (not run or shape.base + shape.span - run[0].base <= _MAX_SPAN):
+                run.append(shape)
+                continue
+            if len(run) >= factor:
+                due.append(run)
+                taken.update(item.id for item in run)
+            run = [shape] if fits and shape is not None else []
+    return due
+
+
+def step_budget(tables: Tables, shapes: list[Shape], written_documents: int, written_bytes: int) -> int:
+    """Return how many bytes of merging a commit is to do: in proportion to what it wrote.
+
+    Every byte is rewritten once a tier, so a commit's share is the number of tiers that stand between
+    its own size and the whole; two more let a backlog shrink.
+    """
+    factor = tables.layout.tier_factor
+    total = sum(shape.num_keys for shape in shapes) + 1
+    tiers = math.log(max(total / max(written_documents, 1), 1), factor) + 2
+    backlog = len(shapes) / (factor * (tiers + 1))
+    return max(int(written_bytes * tiers * max(1.0, backlog)), MIN_STEP_BYTES)
+
+
+@dataclass
+class Merge:
+    """One merge of neighbouring segments, advanced step by step.
+
+    Attributes:
+        sources: the segments that it replaces, oldest first.
+        shape: of the new segment; counts are known when it is done.
+        done: True when all its values have been returned.
+        dead: numbers left out for good, whose removal marks may go.
+    """
+
+    tables: Tables
+    sources: list[Shape]
+    shape: Shape
+    dead_documents: np.ndarray
+    dead_sketches: np.ndarray
+    dead: list[int]
+    done: bool = False
+    _steps: Iterator[tuple[Puts, int]] | None = field(default=None, repr=False)
+    _load: Callable[[Shape], Segment] | None = field(default=None, repr=False)
+
+    @classmethod
+    def start(
+        cls,
+        tables: Tables,
+        sources: list[Shape],
+        segment: int,
+        removed: dict[int, int],
+    ) -> Merge:
+        """Prepare a merge into segment id `segment`.
+
+        Args:
+            removed: number -> REMOVED flags of the numbers that are gone in the sources' range.
+        """
+        base, last = sources[0].base, sources[-1].base + sources[-1].span
+        marks = np.zeros((2, (last - base + 7) // 8), dtype=np.uint8)
+        for number, flags in removed.items():
+            byte, bit = divmod(number - base, 8)
+            marks[0, byte] |= (flags & REMOVED_DOCUMENT) << bit
+            marks[1, byte] |= (flags >> 1) << bit
+        shape = Shape(segment, base, last - base, 0, 0, 0, 0, 0)
+        dead = [number for number, flags in removed.items() if flags == 3]
+        return cls(tables, sources, shape, marks[0], marks[1], dead)
+
+    def advance(self, budget: int, load: Callable[[Shape], Segment]) -> tuple[Puts, int]:
+        """Do up to about `budget` bytes of work, at least one step.
+
+        Args:
+            load: returns a live segment whose addresses are valid during this call.
+
+        Returns:
+            Values to store, and how many bytes they have.
+        """
+        self._load = load
+        if self._steps is None:
+            self._steps = self._whole() if self._is_small() else self._chunked()
+        puts: Puts = []
+        spent = 0
+        while spent < budget:
+            step = next(self._steps, None)
+            if step is None:
+                self.done = True
+                break
+            puts += step[0]
+            spent += step[1]
+        return puts, spent
+
+    def _is_small(self) -> bool:
+        """Whether the result fits one value whatever is left out."""
+        layout = self.tables.layout
+        return (
+            sum(self.tables.segment_bytes(shape) for shape in self.sources) <= layout.chunk_bytes
+            and sum(shape.num_keys for shape in self.sources) <= layout.entries_per_chunk
+            and sum(shape.num_sketches for shape in self.sources) <= self.tables.sketches_per_chunk
+        )
+
+    def _sources(self) -> tuple[Directory, list[int]]:
+        assert self._load is not None
+        directory = Directory(self.tables, [self._load(shape) for shape in self.sources])
+        return directory, [shape.base - self.shape.base for shape in self.sources]
+
+    def _dead(self, table: int) -> np.ndarray | None:
+        marks = self.dead_documents if table < FIRST_BAND_TABLE else self.dead_sketches
+        return marks if marks.any() else None
+
+    def _merge_table(
+        self, table: int, capacity: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (keys, numbers) of a merged table in chunks of `capacity`, the last one shorter."""
+        _, offsets = self._sources()
+        sources = np.array([(i, table, 0, offset) for i, offset in enumerate(offsets)], dtype=np.uint64)
+        counts = [self.tables.entry_counts(shape)[table] for shape in self.sources]
+        left = sum(counts)
+        keys, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
+        filled = 0
+        while left:
+            directory, _ = self._sources()
+            before = int(sources[:, 2].sum())
+            try:
+                written = _kernel.merge(
+                    directory.header, sources, self._dead(table), keys[filled:], numbers[filled:]
+                )
+            except _kernel.Damage as exc:
+                raise directory.damaged(exc) from exc
+            left -= int(sources[:, 2].sum()) - before
+            filled += written
+            if filled == capacity or (filled and not left):
+                yield keys[:filled], numbers[:filled]
+                filled = 0
+
+    def _merge_sketches(
+        self, capacity: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield (words, fingerprints, numbers) of the merged sketch column in chunks of `capacity`."""
+        words = np.empty((capacity, self.tables.bands), dtype=np.uint64)
+        fingerprints, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
+        filled = 0
+        for source, shape in enumerate(self.sources):
+            position = 0
+            while position < shape.num_sketches:
+                directory, offsets = self._sources()
+                try:
+                    position, copied = _kernel.copy_sketches(
+                        directory.header,
+                        source,
+                        position,
+                        offsets[source],
+                        self._dead(FIRST_BAND_TABLE),
+                        words[filled:],
+                        numbers[filled:],
+                        fingerprints[filled:],
+                    )
+                except _kernel.Damage as exc:
+                    raise directory.damaged(exc) from exc
+                filled += copied
+                if filled == capacity:
+                    yield words, fingerprints, numbers
+                    filled = 0
+        if filled:
+            yield words[:filled], fingerprints[:filled], numbers[:filled]
+
+    def _set_counts(self, counts: list[int], num_sketches: int, *, chunked: bool) -> None:
+        tables = self.tables
+        self.shape = replace(
+            self.shape,
+            num_keys=counts[0],
+            num_copies=counts[1],
+            num_signatures=counts[FIRST_BAND_TABLE] if tables.bands else 0,
+            num_fingerprints=counts[tables.first_permutation] if tables.permutations else 0,
+            num_sketches=num_sketches,
+            chunked=int(chunked),
+        )
+
+    def _whole(self) -> Iterator[tuple[Puts, int]]:
+        tables = self.tables
+        none = (np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32))
+        merged = []
+        for table in range(tables.count):
+            capacity = max(1, sum(tables.entry_counts(shape)[table] for shape in self.sources))
+            merged.append(next(self._merge_table(table, capacity), none))
+        total = max(1, sum(shape.num_sketches for shape in self.sources))
+        column = next(self._merge_sketches(total), None)
+        words, fingerprints, numbers = column or (np.empty((0, tables.bands), dtype=np.uint64), *none)
+        self._set_counts([len(keys) for keys, _ in merged], len(numbers), chunked=False)
+        key = segment_key(self.shape.id, WHOLE_SEGMENT, 0)
+        value = encode_whole_segment(key, merged, words, fingerprints, numbers)
+        yield [(key, value)], len(value)
+
+    def _chunked(self) -> Iterator[tuple[Puts, int]]:
+        tables, segment = self.tables, self.shape.id
+        counts = []
+        for table in range(tables.count):
+            count = 0
+            for chunk, (keys, numbers) in enumerate(self._merge_table(table, tables.layout.entries_per_chunk)):
+                count += len(keys)
+                key = segment_key(segment, table, chunk)
+                value = encode_chunk(key, keys, numbers)
+                yield [(key, value)], len(value)
+            counts.append(count)
+        num_sketches = 0
+        for chunk, (words, fingerprints, numbers) in enumerate(self._merge_sketches(tables.sketches_per_chunk)):
+            num_sketches += len(numbers)
+            key = segment_key(segment, tables.count, chunk)
+            value = encode_sketch_chunk(key, words, fingerprints, numbers)
+            yield [(key, value)], len(value)
+        self._set_counts(counts, num_sketches, chunked=True)

@@ -1,0 +1,135 @@
+"""Blocks of a fingerprint and the permuted orders of the SimHash tables.
+
+Owns which tables there are for a maximal distance k: the 64 bits are cut into m blocks; every choice of
+m - k leading blocks is one table, sorted by the fingerprint with those blocks in front. Two
+fingerprints that differ in at most k bits differ in at most k blocks, so they agree in the whole
+prefix of at least one table: complete by the pigeonhole principle. Must not search or store.
+
+Source: Manku, Jain and Das Sarma 2007, section 3; seed 004 (k = 2, m = 4: the six sorted lists).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.config import SimHashConfig
+
+FINGERPRINT_BITS = 64
+_ENTRY_BYTES = 12
+
+# Costs of a query, in scanned entries: what one more prefix search is worth. Measured:
+# docs/performance.md.
+_LOOKUP_COST = 150.0
+
+
+def block_widths(num_blocks: int) -> list[int]:
+    """Return the widths in bits of 64 bits cut into blocks as equal as can be, wider ones first.
+
+    >>> block_widths(5)
+    [13, 13, 13, 13, 12]
+    """
+    width, wider = divmod(FINGERPRINT_BITS, num_blocks)
+    return [width + 1] * wider + [width] * (num_blocks - wider)
+
+
+def block_orders(num_blocks: int, max_distance: int) -> list[tuple[int, ...]]:
+    """Return the order of blocks of every table, block 0 holding the most significant bits.
+
+    The order behind the leading blocks does not change any result; it is the one of seed 004: the
+    blocks before the first leading one, those after the last, then those between.
+
+    >>> ["".join("ABCD"[b] for b in order) for order in block_orders(4, 2)]
+    ['ABCD', 'ACDB', 'ADBC', 'BCAD', 'BDAC', 'CDAB']
+    """
+    orders = []
+    for leading in combinations(range(num_blocks), num_blocks - max_distance):
+        rest = [b for b in range(num_blocks) if b not in leading]
+        before = [b for b in rest if b < leading[0]]
+        after = [b for b in rest if b > leading[-1]]
+        between = [b for b in rest if leading[0] < b < leading[-1]]
+        orders.append((*leading, *before, *after, *between))
+    return orders
+
+
+@dataclass(frozen=True)
+class PermutationPlan:
+    """The permutation tables of a configuration, and what they cost.
+
+    Attributes:
+        max_distance: k, up to which a search is complete.
+        widths: bits of each block.
+        orders: the order of blocks of each table.
+        prefix_bits: bits of the leading blocks of each table.
+    """
+
+    max_distance: int
+    widths: tuple[int, ...]
+    orders: tuple[tuple[int, ...], ...]
+    prefix_bits: tuple[int, ...]
+
+    @property
+    def num_tables(self) -> int:
+        """Number of permutation tables."""
+        return len(self.orders)
+
+    @property
+    def bytes_per_document(self) -> int:
+        """Bytes that the tables take a document."""
+        return _ENTRY_BYTES * self.num_tables
+
+    def expected_candidates(self, num_documents: int) -> float:
+        """Return how many entries a query scans in all tables when fingerprints are uniform."""
+        return sum(num_documents / 2.0**bits for bits in self.prefix_bits)
+
+    def permute(self, fingerprints: np.ndarray) -> np.ndarray:
+        """Return the fingerprints in the order of each table: uint64, shape (num_tables, n)."""
+        permuted = np.empty((self.num_tables, len(fingerprints)), dtype=np.uint64)
+        orders = bytes(block for order in self.orders for block in order)
+        _kernel.permute(np.ascontiguousarray(fingerprints), bytes(self.widths), orders, permuted)
+        return permuted
+
+    def shorter_prefix(self, max_distance: int) -> PermutationPlan:
+        """Return the plan for a smaller distance on the same tables; the prefixes stay complete."""
+        return PermutationPlan(max_distance, self.widths, self.orders, self.prefix_bits)
+
+
+@cache
+def make_plan(num_blocks: int, max_distance: int) -> PermutationPlan:
+    """Return the tables of k = max_distance and m = num_blocks."""
+    widths = block_widths(num_blocks)
+    orders = block_orders(num_blocks, max_distance)
+    leading = num_blocks - max_distance
+    prefix_bits = tuple(sum(widths[b] for b in order[:leading]) for order in orders)
+    return PermutationPlan(max_distance, tuple(widths), tuple(orders), prefix_bits)
+
+
+def choose_blocks(max_distance: int, expected_documents: int) -> int:
+    """Return the number of blocks whose tables cost a query the least for that many documents.
+
+    More blocks make longer prefixes and so fewer entries to scan, but more tables to store and to
+    search. Cost of a query, in entries scanned: expected candidates + a fixed cost a table; at most
+    64 tables, for each takes 12 bytes a document.
+    """
+    best, best_cost = max_distance + 1, math.inf
+    for num_blocks in range(max_distance + 1, max_distance + 7):
+        if math.comb(num_blocks, max_distance) > 64:
+            break
+        plan = make_plan(num_blocks, max_distance)
+        cost = plan.expected_candidates(expected_documents) + _LOOKUP_COST * plan.num_tables
+        if cost < best_cost:
+            best, best_cost = num_blocks, cost
+    return best
+
+
+def plan_for(simhash: SimHashConfig | None) -> PermutationPlan | None:
+    """Return the tables of a configuration, or ``None`` without SimHash."""
+    if simhash is None:
+        return None
+    blocks = simhash.blocks or choose_blocks(simhash.max_distance, simhash.expected_documents)
+    return make_plan(blocks, simhash.max_distance)

@@ -1,0 +1,97 @@
+"""Stats: counts, sizes and what the settings give, as one record for people and programs.
+
+Owns the record and its arithmetic; must not read or write anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simindex.config import Config
+from simindex.format import COPY_TABLE, KEY_TABLE, Manifest, Tables
+from simindex.permutations import PermutationPlan
+from simindex.tuning import expected_recall, rows_for
+
+RECALL_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What an index holds and costs.
+
+    Attributes:
+        path: its folder.
+        documents: stored documents.
+        copies: those that share the sketch of an earlier one.
+        segments: live segments; `compact` makes them one.
+        entries: table -> stored entries, those of removed documents included until they are merged.
+        table_bytes: table -> bytes of its entries ("documents": records with key and metadata).
+        file_bytes: length of the data file.
+        used_bytes: bytes of pages in use; the rest of the file is free for later commits.
+        bytes_per_document: used bytes a document, ``None`` for an empty index.
+        config: the settings.
+        rows: threshold -> rows of a band that a query compares.
+        recall: threshold -> probability that a document at the threshold is found.
+        permutation_tables: number of permutation tables.
+        prefix_bits: leading bits of each.
+        permutation_bytes_per_document: what they take of a document's bytes.
+        expected_candidates: entries a SimHash query scans when fingerprints are uniform.
+    """
+
+    path: str
+    documents: int
+    copies: int
+    segments: int
+    entries: dict[str, int]
+    table_bytes: dict[str, int]
+    file_bytes: int
+    used_bytes: int
+    bytes_per_document: float | None
+    config: Config
+    rows: dict[float, int]
+    recall: dict[float, float]
+    permutation_tables: int
+    prefix_bits: tuple[int, ...]
+    permutation_bytes_per_document: int
+    expected_candidates: float
+
+
+def make_stats(
+    path: str,
+    config: Config,
+    tables: Tables,
+    plan: PermutationPlan | None,
+    manifest: Manifest,
+    figures: dict[str, int],
+) -> Stats:
+    """Return the stats of a manifest and the figures of its store."""
+    entries = dict.fromkeys(("keys", "copies", "bands", "permutations", "sketches"), 0)
+    for shape in manifest.segments:
+        counts = tables.entry_counts(shape)
+        entries["keys"] += counts[KEY_TABLE]
+        entries["copies"] += counts[COPY_TABLE]
+        entries["bands"] += shape.num_signatures * tables.bands
+        entries["permutations"] += shape.num_fingerprints * tables.permutations
+        entries["sketches"] += shape.num_sketches
+    table_bytes = {name: 12 * count for name, count in entries.items()}
+    table_bytes["sketches"] = tables.sketch_bytes * entries["sketches"]
+    table_bytes["documents"] = figures["documents"]
+    used = figures["used_bytes"]
+    return Stats(
+        path=path,
+        documents=manifest.num_documents,
+        copies=manifest.num_copies,
+        segments=len(manifest.segments),
+        entries=entries,
+        table_bytes=table_bytes,
+        file_bytes=figures["file_bytes"],
+        used_bytes=used,
+        bytes_per_document=used / manifest.num_documents if manifest.num_documents else None,
+        config=config,
+        rows={t: rows_for(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
+        recall={t: expected_recall(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
+        permutation_tables=plan.num_tables if plan else 0,
+        prefix_bits=plan.prefix_bits if plan else (),
+        permutation_bytes_per_document=plan.bytes_per_document if plan else 0,
+        expected_candidates=plan.expected_candidates(manifest.num_documents) if plan else 0.0,
+    )

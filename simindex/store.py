@@ -1,0 +1,553 @@
+"""The LMDB environment: opening, locks, transactions, growth. The only file that imports lmdb.
+
+Owns what reliability needs of LMDB: one environment a file and process, however many handles; a
+writer lock of its own; a map that grows by itself; read transactions that live only for the length of
+one call; every lmdb exception translated. Must not know what the bytes mean.
+
+Locking rules.
+* A write transaction begins and ends inside `Store.commit`, on one thread. (Committed on another
+  thread it would block every later writer for ever.)
+* Addresses into the map are valid inside `Store.reading` only; growing waits until nobody is inside.
+* An environment inherited through fork() is never touched again by the child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import lmdb
+
+from simindex.errors import (
+    ClosedError,
+    CorruptIndexError,
+    FormatError,
+    IndexFullError,
+    IndexLockedError,
+    ReadOnlyError,
+    SimIndexError,
+)
+
+Result = TypeVar("Result")
+
+DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE = "data.mdb", "lock.mdb", "writer.lock"
+DATABASES = ("meta", "documents", "segments", "removed", "groups")
+
+DEFAULT_MAP_BYTES = 1 << 36
+"""Address space reserved at first (sparse: the file is only as long as its data)."""
+
+_MAX_MAP_BYTES = 1 << 44
+_MAX_READERS = 1024
+_ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines cannot read each other's
+_READER_CHECK_SECONDS = 60.0
+
+
+class _Environment:
+    """One open LMDB environment of this process, shared by all handles on the same file."""
+
+    def __init__(self, env: lmdb.Environment, identity: tuple[int, int], writable: bool) -> None:
+        self.env = env
+        self.identity = identity
+        self.writable = writable
+        self.handles = 1
+        self.map_generation = 0
+        """Raised when the map moves: addresses from before are void."""
+        self._gate = threading.Condition(threading.Lock())
+        self._inside = 0
+        self._moving = False
+
+    def enter(self) -> None:
+        with self._gate:
+            while self._moving:
+                self._gate.wait()
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._gate:
+            self._inside -= 1
+            if self._moving and not self._inside:
+                self._gate.notify_all()
+
+    def move_map(self, size: int) -> None:
+        """Set the map size (0: what the file says) while no transaction of this process is open."""
+        with self._gate:
+            while self._moving:
+                self._gate.wait()
+            self._moving = True
+            while self._inside:
+                self._gate.wait()
+        try:
+            self.env.set_mapsize(size)
+        finally:
+            with self._gate:
+                self.map_generation += 1
+                self._moving = False
+                self._gate.notify_all()
+
+
+_environments: dict[tuple[int, int], _Environment] = {}
+_registry = threading.Lock()
+_stores: set[Store] = set()
+_fork_hook_installed = False
+
+
+def _install_fork_hook() -> None:
+    global _fork_hook_installed
+    if not _fork_hook_installed:
+        os.register_at_fork(after_in_child=_abandon_after_fork)
+        _fork_hook_installed = True
+
+
+def _abandon_after_fork() -> None:
+    """In the child: forget every environment without closing it, and let go of the writer lock."""
+    global _registry
+    _registry = threading.Lock()
+    _abandoned.extend(_environments.values())
+    _environments.clear()
+    for store in list(_stores):
+        store.abandon()
+    _stores.clear()
+
+
+_abandoned: list[_Environment] = []  # keeps them from being closed by the child's garbage collector
+
+
+class Transaction:
+    """A read transaction for the length of a ``with`` block; see `Store.reading`.
+
+    Attributes:
+        id: of the snapshot: equal ids, equal content.
+    """
+
+    __slots__ = ("_databases", "_environment", "_path", "_txn", "id", "map_generation")
+
+    def __init__(self, store: Store) -> None:
+        environment = store.environment()
+        environment.enter()
+        try:
+            self._txn = store.begin_read()
+        except BaseException:
+            environment.leave()
+            raise
+        self._path = store.path
+        self._environment = environment
+        self._databases = store.databases
+        self.id: int = self._txn.id()
+        self.map_generation = environment.map_generation
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._txn.abort()
+        self._environment.leave()
+        if isinstance(error, lmdb.Error):
+            raise _translated(error, self._path) from error
+
+    def get(self, database: str, key: bytes) -> memoryview | None:
+        """Return a value, valid inside the ``with`` block only, or ``None``."""
+        value: memoryview | None = self._txn.get(key, db=self._databases[database])
+        return value
+
+    def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
+        """Yield (key, value) from `first` on, in order of keys."""
+        with self._txn.cursor(db=self._databases[database]) as cursor:
+            if not cursor.set_range(first):
+                return
+            for key, value in cursor:
+                yield bytes(key), value
+
+
+class WriteTransaction:
+    """The write transaction that `Store.commit` hands to its change."""
+
+    def __init__(self, txn: lmdb.Transaction, databases: dict[str, Any]) -> None:
+        self._txn = txn
+        self._databases = databases
+
+    def get(self, database: str, key: bytes) -> bytes | None:
+        """Return a value or ``None``."""
+        value: bytes | None = self._txn.get(key, db=self._databases[database])
+        return value
+
+    def put(self, database: str, key: bytes, value: bytes) -> None:
+        """Store a value, replacing another."""
+        self._txn.put(key, value, db=self._databases[database])
+
+    def append(self, database: str, items: list[tuple[bytes, bytes]]) -> None:
+        """Store values whose keys ascend and follow every stored key.
+
+        Raises:
+            CorruptIndexError: a key is not behind the last one; nothing of the transaction is kept.
+        """
+        with self._txn.cursor(db=self._databases[database]) as cursor:
+            consumed, added = cursor.putmulti(items, dupdata=False, overwrite=False, append=True)
+        if consumed != len(items) or added != len(items):
+            raise CorruptIndexError(
+                f"{database}: expected to append {len(items)} new keys, appended {added}; "
+                "stored numbers are ahead of the manifest"
+            )
+
+    def delete(self, database: str, key: bytes) -> bool:
+        """Remove a key; False when it was not there."""
+        return bool(self._txn.delete(key, db=self._databases[database]))
+
+    def delete_prefix(self, database: str, prefix: bytes) -> int:
+        """Remove every key with a prefix; returns how many."""
+        removed = 0
+        with self._txn.cursor(db=self._databases[database]) as cursor:
+            found = cursor.set_range(prefix)
+            while found and bytes(cursor.key()).startswith(prefix):
+                found = cursor.delete()
+                removed += 1
+        return removed
+
+    def keys(self, database: str, first: bytes = b"") -> Iterator[bytes]:
+        """Yield keys from `first` on; the caller may delete behind the last one it took."""
+        with self._txn.cursor(db=self._databases[database]) as cursor:
+            found = cursor.set_range(first)
+            while found:
+                key = bytes(cursor.key())
+                yield key
+                found = cursor.set_range(key + b"\0")
+
+
+class Store:
+    """One handle on an index's environment.
+
+    Thread safety: any thread may read; `commit` is serialised by the caller (Index). Processes: one
+    writable handle at a time, any number of reading ones. Durable: what `commit` returned from.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        mode: str,
+        map_bytes: int = DEFAULT_MAP_BYTES,
+        max_bytes: int | None = None,
+    ) -> None:
+        self.path = str(Path(path))
+        self.writable = mode != "r"
+        self.databases: dict[str, Any] = {}
+        self.is_new = False
+        """True until `initialise`: the environment is there, but holds nothing yet."""
+        self._max_bytes = max_bytes
+        self._environment: _Environment | None = None
+        self._lock_file: int | None = None
+        self._dead = ""
+        self._checked_readers = time.monotonic()
+        _install_fork_hook()
+        self._require_place(mode)
+        try:
+            if self.writable:
+                self._take_writer_lock()
+            self._environment = self._open_environment(map_bytes)
+            self._open_databases(mode)
+        except BaseException:
+            self.close()
+            raise
+        _stores.add(self)
+
+    # ---- opening ----
+
+    def _require_place(self, mode: str) -> None:
+        """Check what lies at the path, and make the folder where the mode allows it."""
+        path = Path(self.path)
+        if mode not in ("r", "a", "x"):
+            raise ValueError(f'mode: expected "r", "a" or "x", found {mode!r}')
+        if path.exists() and not path.is_dir():
+            raise FormatError(f"{path}: expected a folder with an index, found a file")
+        names = {entry.name for entry in path.iterdir()} if path.exists() else set()
+        if mode == "x" and names - {WRITER_LOCK_FILE}:
+            raise FileExistsError(errno.EEXIST, 'mode "x" creates a new index, but there is something', str(path))
+        if DATA_FILE in names:
+            return
+        if mode == "r":
+            raise FileNotFoundError(errno.ENOENT, "no simindex index", str(path))
+        if names - {WRITER_LOCK_FILE, LMDB_LOCK_FILE}:
+            raise FormatError(
+                f"{path}: expected an index, an empty folder or nothing, found other files; choose another path"
+            )
+        path.mkdir(parents=True, exist_ok=True)
+
+    def _take_writer_lock(self) -> None:
+        lock = os.open(Path(self.path) / WRITER_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            os.close(lock)
+            raise IndexLockedError(
+                f"{self.path}: expected to be the only writer, but another handle has the index open for "
+                'writing; close it, or open with mode "r"'
+            ) from exc
+        self._lock_file = lock
+
+    def _open_environment(self, map_bytes: int) -> _Environment:
+        with _registry:
+            data = Path(self.path) / DATA_FILE
+            if data.exists():
+                stat = data.stat()
+                shared = _environments.get((stat.st_dev, stat.st_ino))
+                if shared is not None and (shared.writable or not self.writable):
+                    shared.handles += 1
+                    return shared
+                if shared is not None:
+                    raise IndexLockedError(
+                        f"{self.path}: this process has it open without permission to write; close that first"
+                    )
+            env, writable = self._open_lmdb(map_bytes)
+            stat = data.stat()
+            opened = _Environment(env, (stat.st_dev, stat.st_ino), writable)
+            _environments[opened.identity] = opened
+            return opened
+
+    def _open_lmdb(self, map_bytes: int) -> tuple[lmdb.Environment, bool]:
+        """Open with as large a map as the system grants. Readers open writable too where they may, so
+        that a writer of the same process can share the environment."""
+        data = Path(self.path) / DATA_FILE
+        size = max(map_bytes, 1 << 20)
+        if data.exists():
+            size = max(size, data.stat().st_size)
+        readonly = not self.writable and not os.access(data, os.W_OK)
+        while True:
+            try:
+                env = lmdb.open(
+                    self.path,
+                    map_size=size,
+                    readonly=readonly,
+                    create=self.writable,
+                    mode=0o644,
+                    max_readers=_MAX_READERS,
+                    max_dbs=len(DATABASES) + 16,
+                    max_spare_txns=8,
+                    # Random access by many small reads: reading ahead would only fill the cache.
+                    readahead=False,
+                    lib_version=_ENGINE,
+                )
+                break
+            except (lmdb.MemoryError, MemoryError) as exc:
+                if size <= 1 << 26:
+                    raise IndexFullError(f"{self.path}: no address space for a map of {size} bytes") from exc
+                size //= 2
+            except lmdb.Error as exc:
+                raise _translated(exc, self.path) from exc
+        try:
+            self._require_whole_file(env)
+        except BaseException:
+            env.close()
+            raise
+        env.reader_check()
+        return env, not readonly
+
+    def _require_whole_file(self, env: lmdb.Environment) -> None:
+        """Refuse a file shorter than its pages: reading behind its end would kill the process."""
+        needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+        found = (Path(self.path) / DATA_FILE).stat().st_size
+        if found and found < needed:
+            raise CorruptIndexError(
+                f"{self.path}: expected a data file of {needed} bytes, found {found}; "
+                "it was cut short, restore a backup"
+            )
+
+    def _open_databases(self, mode: str) -> None:
+        env = self.environment().env
+        try:
+            with env.begin() as txn:
+                if not txn.stat()["entries"]:
+                    self.is_new = True
+                else:
+                    self.databases = {
+                        name: env.open_db(name.encode(), txn=txn, create=False) for name in DATABASES
+                    }
+                    for name, database in self.databases.items():
+                        if any(database.flags(txn).values()):
+                            raise FormatError(f"{self.path}: database {name!r} has unknown flags; not an index")
+        except lmdb.NotFoundError as exc:
+            raise FormatError(f"{self.path}: an LMDB environment, but not a simindex index") from exc
+        except lmdb.Error as exc:
+            raise _translated(exc, self.path) from exc
+        if self.is_new and mode == "r":
+            raise FileNotFoundError(errno.ENOENT, "an index that was never completed", self.path)
+
+    def initialise(self, header_key: bytes, header: bytes, manifest_key: bytes, manifest: bytes) -> None:
+        """Create the databases with their first values, in one commit."""
+        env = self.environment().env
+        try:
+            with env.begin(write=True) as txn:
+                databases = {name: env.open_db(name.encode(), txn=txn) for name in DATABASES}
+                txn.put(header_key, header, db=databases["meta"])
+                txn.put(manifest_key, manifest, db=databases["meta"])
+            self.databases = databases
+        except lmdb.Error as exc:
+            raise _translated(exc, self.path) from exc
+        _sync_folder(Path(self.path))
+        _sync_folder(Path(self.path).parent)
+        self.is_new = False
+
+    # ---- life ----
+
+    def environment(self) -> _Environment:
+        """Return the environment. Raises ClosedError when the handle is closed or was forked."""
+        if self._environment is None:
+            raise ClosedError(f"{self.path}: {self._dead or 'the index is closed'}; open it again")
+        return self._environment
+
+    def require_open(self) -> None:
+        """Raise ClosedError when the handle is closed or was forked."""
+        self.environment()
+
+    def abandon(self) -> None:
+        """In a forked child: let go without touching the environment or the parent's lock."""
+        self._environment = None
+        self._dead = "this handle was inherited through fork() and belongs to the parent process"
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
+
+    def close(self) -> None:
+        """Close the handle; the last one of a file closes its environment."""
+        environment, self._environment = self._environment, None
+        _stores.discard(self)
+        if environment is not None:
+            with _registry:
+                environment.handles -= 1
+                if not environment.handles:
+                    environment.enter()  # nobody is growing it
+                    environment.leave()
+                    _environments.pop(environment.identity, None)
+                    environment.env.close()
+        if self._lock_file is not None:
+            # Unlocked by hand: a forked child may hold the same open file.
+            fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+            os.close(self._lock_file)
+            self._lock_file = None
+
+    # ---- reading ----
+
+    def reading(self) -> Transaction:
+        """Return a read transaction, to be used as a context manager, for one call's length."""
+        return Transaction(self)
+
+    def begin_read(self) -> lmdb.Transaction:
+        """Begin a read transaction; the caller is inside the environment's gate."""
+        environment = self.environment()
+        for attempt in range(6):
+            try:
+                return environment.env.begin(buffers=True)
+            except lmdb.MapResizedError:
+                # Another process grew the file beyond this one's map.
+                environment.leave()
+                try:
+                    environment.move_map(0)
+                finally:
+                    environment.enter()
+            except lmdb.ReadersFullError as exc:
+                if not environment.env.reader_check() and attempt > 2:
+                    raise _translated(exc, self.path) from exc
+            except lmdb.Error as exc:
+                raise _translated(exc, self.path) from exc
+        raise SimIndexError(f"{self.path}: no read transaction after six attempts; too many readers")
+
+    # ---- writing ----
+
+    def commit(self, change: Callable[[WriteTransaction], Result]) -> Result:
+        """Run `change` in a write transaction and make it durable.
+
+        `change` must be a pure function of what it closes over: it runs again after the map has grown.
+
+        Raises:
+            IndexFullError: no space; nothing of the change is kept.
+        """
+        if not self.writable:
+            raise ReadOnlyError(f'{self.path}: opened with mode "r"; open it with mode "a" to change it')
+        environment = self.environment()
+        now = time.monotonic()
+        if now - self._checked_readers > _READER_CHECK_SECONDS:
+            # Slots of killed readers pin pages until somebody looks.
+            self._checked_readers = now
+            environment.env.reader_check()
+        while True:
+            try:
+                with environment.env.begin(write=True) as txn:
+                    return change(WriteTransaction(txn, self.databases))
+            except lmdb.MapFullError:
+                self._grow()
+            except lmdb.MapResizedError:
+                environment.move_map(0)
+            except lmdb.Error as exc:
+                raise _translated(exc, self.path) from exc
+
+    def _grow(self) -> None:
+        environment = self.environment()
+        size = environment.env.info()["map_size"]
+        limit = min(self._max_bytes or _MAX_MAP_BYTES, _MAX_MAP_BYTES)
+        if size >= limit:
+            raise IndexFullError(
+                f"{self.path}: the index reached its largest allowed size of {limit} bytes; nothing of this "
+                "commit was written. Remove documents, or open with a larger max_bytes"
+            )
+        try:
+            environment.move_map(min(max(2 * size, size + (1 << 20)), limit))
+        except lmdb.Error as exc:
+            raise _translated(exc, self.path) from exc
+
+    # ---- figures ----
+
+    def figures(self) -> dict[str, int]:
+        """Return sizes in bytes: of the file, of the pages in use and of each database."""
+        env = self.environment().env
+        page = env.stat()["psize"]
+        sizes = {}
+        with env.begin() as txn:
+            for name, database in self.databases.items():
+                stat = txn.stat(database)
+                pages = stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"]
+                sizes[name] = pages * page
+        return {
+            "file_bytes": (Path(self.path) / DATA_FILE).stat().st_size,
+            "used_bytes": sum(sizes.values()),
+            **sizes,
+        }
+
+
+def _sync_folder(path: Path) -> None:
+    """Make new names in a folder durable."""
+    with contextlib.suppress(PermissionError):
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+
+
+def _translated(error: lmdb.Error, path: str) -> SimIndexError:
+    """Return the simindex error for an lmdb error."""
+    text = str(error)
+    code = getattr(error, "code", 0)
+    if isinstance(error, lmdb.DiskError) or code in _FULL or "SHORT_WRITE" in text:
+        return IndexFullError(
+            f"{path}: the disk did not take the commit ({text}); nothing of it is stored, what was committed "
+            "before is intact. Free some space and try again"
+        )
+    if isinstance(error, lmdb.InvalidError | lmdb.VersionMismatchError) or "Bad file descriptor" in text:
+        return FormatError(f"{path}: {DATA_FILE} is not an LMDB file that simindex can read ({text})")
+    if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError):
+        return CorruptIndexError(f"{path}: damaged pages ({text}); restore a backup")
+    if isinstance(error, lmdb.ReadonlyError):
+        return ReadOnlyError(f"{path}: no permission to write ({text})")
+    if isinstance(error, lmdb.ReadersFullError):
+        return SimIndexError(f"{path}: all {_MAX_READERS} reader slots are taken ({text}); close some readers")
+    return SimIndexError(f"{path}: {text}")

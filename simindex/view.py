@@ -1,0 +1,252 @@
+"""What a query sees: one snapshot of the index, with the documents of an open transaction on top.
+
+Owns the snapshot's directory (cached between calls and checked by transaction id), records by number
+and by key, and the expansion of copies. Must not change anything.
+Invariant: a match is reported only for a document whose sealed record and sketch were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simindex.errors import CorruptIndexError
+from simindex.format import (
+    COPY_TABLE,
+    KEY_TABLE,
+    MANIFEST_KEY,
+    REMOVED_SKETCH,
+    Manifest,
+    Shape,
+    StoredRecord,
+    Tables,
+    decode_manifest,
+    decode_record,
+    decode_small,
+    encode_key,
+    key_hash,
+    number_key,
+)
+from simindex.store import Transaction
+from simindex.tables import Directory, Segment
+
+_ALL = 2**62
+
+
+@dataclass
+class Snapshot:
+    """The directory of one committed state."""
+
+    transaction_id: int
+    map_generation: int
+    stored_manifest: bytes
+    manifest: Manifest
+    segments: dict[int, Segment]
+    directory: Directory
+
+
+class SnapshotCache:
+    """Keeps the last snapshot of a handle; a call on an unchanged index costs one comparison.
+
+    Thread safety: `current` may run in several threads; each returns a snapshot for its transaction.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._last: Snapshot | None = None
+
+    def current(self, txn: Transaction) -> Snapshot:
+        """Return the snapshot of a transaction, loading the segments that are new."""
+        last = self._last
+        if last is not None and last.map_generation == txn.map_generation:
+            if last.transaction_id == txn.id:
+                return last
+            known: Mapping[int, Segment] = last.segments
+        else:
+            last, known = None, {}
+        value = txn.get("meta", MANIFEST_KEY)
+        if value is None:
+            raise CorruptIndexError("manifest: expected one, found nothing; restore a backup")
+        stored = bytes(value)
+        if last is not None and last.stored_manifest == stored:
+            fresh = Snapshot(
+                txn.id, txn.map_generation, stored, last.manifest, last.segments, last.directory
+            )
+        else:
+            manifest = decode_manifest(stored)
+            segments = {
+                shape.id: known.get(shape.id) or self.load(txn, shape) for shape in manifest.segments
+            }
+            directory = Directory(self._tables, list(segments.values()))
+            fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, segments, directory)
+        self._last = fresh
+        return fresh
+
+    def load(self, txn: Transaction, shape: Shape) -> Segment:
+        """Load one live segment."""
+        return Segment(self._tables, shape, lambda key: txn.get("segments", key))
+
+
+@dataclass
+class PendingView:
+    """What an open transaction adds to a snapshot.
+
+    Attributes:
+        segments: its documents as segments in memory.
+        records: number -> record, of its documents.
+        removed: numbers that it removed or dropped.
+        by_key: encoded key -> number, of its documents.
+    """
+
+    segments: list[Segment] = field(default_factory=list)
+    records: dict[int, StoredRecord] = field(default_factory=dict)
+    removed: set[int] = field(default_factory=set)
+    by_key: dict[bytes, int] = field(default_factory=dict)
+
+
+_NOTHING_PENDING = PendingView()
+
+
+class View:
+    """One consistent state of the index, for the length of a call."""
+
+    def __init__(
+        self, txn: Transaction, snapshot: Snapshot, tables: Tables, pending: PendingView | None = None
+    ) -> None:
+        self._txn = txn
+        self._segments = snapshot.segments
+        self.manifest = snapshot.manifest
+        self.pending = pending or _NOTHING_PENDING
+        self.directory = snapshot.directory
+        if self.pending.segments:
+            self.directory = Directory(tables, [*snapshot.directory.segments, *self.pending.segments])
+
+    def segment(self, shape: Shape) -> Segment:
+        """Return a live committed segment; its addresses are valid for the length of this view."""
+        return self._segments[shape.id]
+
+    # ---- records ----
+
+    def record(self, number: int) -> StoredRecord | None:
+        """Return a document's record, or ``None`` when it was removed.
+
+        Raises:
+            CorruptIndexError: its seal is broken, or it is missing without having been removed.
+        """
+        if number in self.pending.removed:
+            return None
+        found = self.pending.records.get(number)
+        if found is not None:
+            return found
+        value = self._txn.get("documents", number_key(number))
+        if value is not None:
+            return decode_record(number, value)
+        if not self.removed_flags(number):
+            raise CorruptIndexError(
+                f"document {number}: expected a record, found none, and it was not removed; "
+                "restore a backup or rebuild the index"
+            )
+        return None
+
+    def removed_flags(self, number: int) -> int:
+        """Return the REMOVED flags of a committed number, 0 when nothing of it is gone."""
+        value = self._txn.get("removed", number_key(number))
+        return 0 if value is None else decode_small(number, value, f"removal mark {number}")
+
+    def removed_between(self, first: int, behind: int) -> dict[int, int]:
+        """Return number -> REMOVED flags of first..behind-1."""
+        removed = {}
+        for key, value in self._txn.items("removed", number_key(first)):
+            number = int.from_bytes(key, "big")
+            if number >= behind:
+                break
+            removed[number] = decode_small(number, value, f"removal mark {number}")
+        return removed
+
+    def group_size(self, leader: int) -> int | None:
+        """Return how many live documents share a leader's sketch; ``None`` when there was never a copy."""
+        value = self._txn.get("groups", number_key(leader))
+        return None if value is None else decode_small(leader, value, f"group {leader}")
+
+    def numbers_from(self, first: int, limit: int) -> list[tuple[int, StoredRecord]]:
+        """Return up to `limit` live documents in order of number, from `first` on."""
+        found = []
+        for key, value in self._txn.items("documents", number_key(first)):
+            number = int.from_bytes(key, "big")
+            if number not in self.pending.removed:
+                found.append((number, decode_record(number, value)))
+                if len(found) == limit:
+                    return found
+        for number, record in self.pending.records.items():
+            if number >= first and number not in self.pending.removed:
+                found.append((number, record))
+                if len(found) == limit:
+                    break
+        return found
+
+    # ---- keys ----
+
+    def find_key(self, key: object) -> tuple[int, StoredRecord] | None:
+        """Return (number, record) of a stored key, or ``None``."""
+        encoded = encode_key(key)
+        return self.find_keys([encoded])[0]
+
+    def find_keys(self, encoded: list[bytes]) -> list[tuple[int, StoredRecord] | None]:
+        """Return (number, record) for each encoded key that is stored."""
+        found: list[tuple[int, StoredRecord] | None] = [None] * len(encoded)
+        hashes = np.array([key_hash(key) for key in encoded], dtype=np.uint64)
+        for place, number in self.directory.find_keys(KEY_TABLE, hashes, _ALL):
+            if found[place] is None or number > found[place][0]:  # type: ignore[index]
+                record = self.record(number)
+                if record is not None and encode_key(record.key) == encoded[place]:
+                    found[place] = (number, record)
+        return found
+
+    # ---- copies ----
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether any document shares the sketch of an earlier one."""
+        return self.manifest.num_copies > 0
+
+    def copies_of(self, leader: int, limit: int = _ALL) -> list[int]:
+        """Return the numbers of documents that share a leader's sketch, removed ones included."""
+        keys = np.array([leader], dtype=np.uint64)
+        return [number for _, number in self.directory.find_keys(COPY_TABLE, keys, limit)]
+
+    def documents_with(self, number: int, limit: int) -> Iterator[tuple[int, StoredRecord]]:
+        """Yield the live documents, at most `limit`, that have the sketch stored under a number."""
+        record = self.record(number)
+        if record is not None and limit > 0:
+            limit -= 1
+            yield number, record
+        if not self.has_copies:
+            return
+        # Removed copies stay in the table until the next merge: look at more than are wanted.
+        wanted = limit + 16
+        while limit > 0:
+            copies = self.copies_of(number, wanted)
+            live = ((copy, self.record(copy)) for copy in copies)
+            taken = [(copy, found) for copy, found in live if found is not None][:limit]
+            if len(taken) == limit or len(copies) < wanted:
+                yield from taken
+                return
+            wanted *= 4
+
+    def sketch_dead(self, number: int) -> bool:
+        """Whether the sketch stored under a committed number is no longer anybody's."""
+        return bool(self.removed_flags(number) & REMOVED_SKETCH)
+
+    def stored_sketch(self, number: int, record: StoredRecord) -> tuple[np.ndarray, int] | None:
+        """Return (words, fingerprint) of a document, or ``None`` when it has neither."""
+        if not record.present:
+            return None
+        found = self.directory.read_sketch(number if record.leader is None else record.leader)
+        if found is None:
+            raise CorruptIndexError(
+                f"document {number}: expected a stored sketch, found none; restore a backup or rebuild the index"
+            )
+        return found
+

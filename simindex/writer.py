@@ -1,0 +1,522 @@
+"""Changes: documents gathered in memory, and the commit that makes them one segment.
+
+Owns pending changes, the folding of exact copies, removal, and how a commit advances merges. Must not
+search for matches. A commit is prepared as plain lists of values and then stored in one write
+transaction, so that it can be replayed after the map has grown.
+
+Copies. A document whose whole sketch equals that of a stored one (its leader) gets no table entries of
+its own: its record names the leader, and the copy table lists it under the leader's number. A group
+counts its live documents; the leader's sketch stays until the last of them is removed, whether the
+leader's own document is still there or not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from simindex.config import Config
+from simindex.errors import KeyExistsError
+from simindex.format import (
+    FIRST_BAND_TABLE,
+    MANIFEST_KEY,
+    REMOVED_DOCUMENT,
+    REMOVED_SKETCH,
+    Key,
+    Manifest,
+    Shape,
+    StoredRecord,
+    Tables,
+    encode_manifest,
+    encode_record,
+    encode_small,
+    key_hash,
+    number_key,
+    pack,
+    segment_of,
+    unpack,
+)
+from simindex.merging import Merge, pick_merges, step_budget
+from simindex.permutations import PermutationPlan
+from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
+from simindex.store import Store, WriteTransaction
+from simindex.tables import Puts, Segment, SegmentData, segment_puts
+from simindex.view import PendingView, View
+
+_EQUAL_SKETCHES = 8  # stored sketches with an equal first band that are compared when folding copies
+
+
+@dataclass
+class NewDocuments:
+    """Documents to be inserted: keys, packed metadata and sketches, in order."""
+
+    keys: list[Key]
+    encoded_keys: list[bytes]
+    packed_metadata: list[bytes]
+    sketches: SketchBatch
+
+
+@dataclass
+class _Part:
+    """Documents of one call inside a pending change: places in the batch, and their numbers."""
+
+    documents: NewDocuments
+    places: list[int]
+    numbers: list[int]
+
+
+@dataclass
+class Pending:
+    """Changes that are not committed yet.
+
+    Attributes:
+        first_number: the number of its first document.
+        count: numbers given so far.
+        removed: committed documents to be removed, with their records.
+        dropped: own documents that were removed again.
+    """
+
+    first_number: int
+    inserted_at: int
+    parts: list[_Part] = field(default_factory=list)
+    by_key: dict[bytes, int] = field(default_factory=dict)
+    removed: dict[int, StoredRecord] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+    count: int = 0
+    view: PendingView = field(default_factory=PendingView)
+    _viewed: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of changed documents."""
+        return self.count + len(self.removed)
+
+    def add(self, documents: NewDocuments, places: list[int]) -> None:
+        """Give the documents at `places` their numbers."""
+        first = self.first_number + self.count
+        numbers = list(range(first, first + len(places)))
+        self.parts.append(_Part(documents, places, numbers))
+        self.by_key.update(zip([documents.encoded_keys[i] for i in places], numbers, strict=True))
+        self.count += len(places)
+
+    def remove(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
+        """Remove a key; `committed` is what the snapshot has of it. False when it is nowhere."""
+        number = self.by_key.pop(encoded_key, None)
+        if number is not None:
+            self.dropped.add(number)
+            return True
+        if committed is None or committed[0] in self.removed:
+            return False
+        self.removed[committed[0]] = committed[1]
+        return True
+
+    def holds(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
+        """Whether a key is stored, seen from inside this change."""
+        if encoded_key in self.by_key:
+            return True
+        return committed is not None and committed[0] not in self.removed
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A commit as a pure function of its write transaction, and the manifest after it."""
+
+    change: Callable[[WriteTransaction], None]
+    manifest: Manifest
+
+
+class Writer:
+    """The one writer of an index: its counters, its merges, its commits. Not thread-safe by itself."""
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        tables: Tables,
+        plan: PermutationPlan | None,
+        manifest: Manifest,
+    ) -> None:
+        self._store = store
+        self._tables = tables
+        self._plan = plan
+        self._full = (HAS_SIGNATURE if config.num_perm else 0) | (HAS_FINGERPRINT if config.simhash else 0)
+        self.manifest = manifest
+        self._merges: list[Merge] = []
+        self._remove_orphans()
+
+    def _remove_orphans(self) -> None:
+        """Remove what an unfinished merge of an earlier writer left behind."""
+        live = {shape.id for shape in self.manifest.segments}
+        with self._store.reading() as txn:
+            orphans, first = set(), b""
+            while True:
+                key = next((key for key, _ in txn.items("segments", first)), None)
+                if key is None:
+                    break
+                if segment_of(key) not in live:
+                    orphans.add(segment_of(key))
+                first = (segment_of(key) + 1).to_bytes(8, "big")
+        if orphans:
+            self._store.commit(
+                lambda txn: [txn.delete_prefix("segments", o.to_bytes(8, "big")) for o in sorted(orphans)]
+            )
+
+    # ---- gathering ----
+
+    def begin(self) -> Pending:
+        """Return an empty change."""
+        return Pending(self.manifest.next_number, time.time_ns() // 1000)
+
+    def insert(
+        self, pending: Pending, documents: NewDocuments, on_conflict: str, view: View
+    ) -> tuple[int, int, int]:
+        """Add documents to a change; returns (inserted, replaced, skipped).
+
+        Raises:
+            KeyExistsError: a key is stored already and `on_conflict` is "error"; nothing was added.
+        """
+        committed = view.find_keys(documents.encoded_keys)
+        places: list[int] = []
+        new: dict[bytes, int] = {}
+        replaced: list[int] = []
+        skipped = 0
+        for place, encoded in enumerate(documents.encoded_keys):
+            if encoded in new or pending.holds(encoded, committed[place]):
+                if on_conflict == "error":
+                    raise KeyExistsError(documents.keys[place])
+                if on_conflict == "skip":
+                    skipped += 1
+                    continue
+                replaced.append(place)
+            new[encoded] = place
+            places.append(place)
+        # Of a key that comes twice in one call the last one stays.
+        kept = set(new.values())
+        for place in replaced:
+            pending.remove(documents.encoded_keys[place], committed[place])
+        pending.add(documents, [place for place in places if place in kept])
+        return len(places) - len(replaced), len(replaced), skipped
+
+    def refresh_view(self, pending: Pending) -> PendingView:
+        """Return what queries see of a change, with its newest documents as a segment in memory."""
+        if pending._viewed < len(pending.parts):
+            parts = pending.parts[pending._viewed :]
+            pending._viewed = len(pending.parts)
+            numbers, batch = _joined(parts)
+            data = self._segment_data(numbers, batch, _encoded_keys(parts), {})
+            # Ids from the top: no committed segment has them, and they are never stored.
+            shape = data.shape(2**63 + len(pending.view.segments))
+            shape, puts = segment_puts(self._tables, shape, data)
+            pending.view.segments.append(Segment(self._tables, shape, dict(puts).get))
+            for part in parts:
+                for place, number in zip(part.places, part.numbers, strict=True):
+                    pending.view.records[number] = _pending_record(part.documents, place, pending.inserted_at)
+        pending.view.removed = pending.dropped | pending.removed.keys()
+        pending.view.by_key = pending.by_key
+        return pending.view
+
+    def _segment_data(
+        self, numbers: np.ndarray, batch: SketchBatch, encoded: list[bytes], leaders: dict[int, int]
+    ) -> SegmentData:
+        """Return what a segment of these documents holds; `leaders`: place -> number of its leader."""
+        base = int(numbers[0]) if len(numbers) else self.manifest.next_number
+        relative = (numbers - base).astype(np.uint32)
+        own = batch.present > 0
+        copies = np.array(sorted(leaders), dtype=np.intp)
+        own[copies] = False
+        words, fingerprints = batch.words[own], batch.fingerprints[own]
+        marked = (batch.present[own] & HAS_FINGERPRINT) > 0
+        permuted = (
+            self._plan.permute(fingerprints[marked]) if self._plan else np.empty((0, 0), dtype=np.uint64)
+        )
+        return SegmentData(
+            base=base,
+            span=int(relative[-1]) + 1 if len(relative) else 0,
+            key_hashes=np.array([key_hash(key) for key in encoded], dtype=np.uint64),
+            key_numbers=relative,
+            leaders=np.array([leaders[int(i)] for i in copies], dtype=np.uint64),
+            copies=relative[copies],
+            words=np.ascontiguousarray(words),
+            fingerprints=np.ascontiguousarray(fingerprints),
+            numbers=relative[own],
+            signed=(batch.present[own] & HAS_SIGNATURE) > 0,
+            marked=marked,
+            permuted=permuted,
+        )
+
+    # ---- committing ----
+
+    def prepare(self, pending: Pending, view: View) -> Prepared:
+        """Return everything that a commit of a change stores, merges advanced in proportion included."""
+        parts = [_without(part, pending.dropped) for part in pending.parts]
+        numbers, batch = _joined(parts)
+        encoded = _encoded_keys(parts)
+        leaders, groups = self._fold_copies(numbers, batch, view)
+        records = _encode_records(parts, batch, leaders, pending.inserted_at)
+        marks, lost_copies = self._removal_marks(pending.removed, groups, view)
+        segments, puts = list(self.manifest.segments), []
+        next_segment = self.manifest.next_segment
+        if len(numbers):
+            data = self._segment_data(numbers, batch, encoded, leaders)
+            shape, puts = segment_puts(self._tables, data.shape(next_segment), data)
+            segments.append(shape)
+            next_segment += 1
+        written = sum(len(value) for _, value in puts) + sum(len(value) for _, value in records)
+        manifest = Manifest(
+            next_number=self.manifest.next_number + pending.count,
+            next_segment=next_segment,
+            num_documents=self.manifest.num_documents + len(numbers) - len(pending.removed),
+            num_copies=self.manifest.num_copies + len(leaders) - lost_copies,
+            segments=tuple(segments),
+        )
+        budget = step_budget(self._tables, segments, pending.size, written)
+        manifest, merged, gone, unmarked = self._advance_merges(manifest, budget, view)
+
+        def change(txn: WriteTransaction) -> None:
+            if records:
+                txn.append("documents", records)
+            for number in pending.removed:
+                txn.delete("documents", number_key(number))
+            for key, value in puts:
+                txn.put("segments", key, value)
+            for number, flags in marks.items():
+                txn.put("removed", number_key(number), encode_small(number, flags))
+            for leader, size in groups.items():
+                if size:
+                    txn.put("groups", number_key(leader), encode_small(leader, size))
+                else:
+                    txn.delete("groups", number_key(leader))
+            self._store_merged(txn, merged, gone, unmarked)
+            txn.put("meta", MANIFEST_KEY, encode_manifest(manifest))
+
+        return Prepared(change, manifest)
+
+    def commit(self, prepared: Prepared) -> None:
+        """Make a prepared change durable. No read transaction of this thread may be open.
+
+        Raises:
+            IndexFullError: no space; nothing of the change is stored.
+        """
+        try:
+            self._store.commit(prepared.change)
+        except BaseException:
+            # Steps of merges were taken that are not stored: they begin anew, under new ids.
+            self._merges.clear()
+            self.manifest = replace(self.manifest, next_segment=prepared.manifest.next_segment)
+            raise
+        self.manifest = prepared.manifest
+
+    def _store_merged(self, txn: WriteTransaction, merged: Puts, gone: list[int], unmarked: list[int]) -> None:
+        for key, value in merged:
+            txn.put("segments", key, value)
+        for segment in gone:
+            txn.delete_prefix("segments", segment.to_bytes(8, "big"))
+        for number in unmarked:
+            txn.delete("removed", number_key(number))
+
+    def _fold_copies(
+        self, numbers: np.ndarray, batch: SketchBatch, view: View
+    ) -> tuple[dict[int, int], dict[int, int]]:
+        """Return (place -> number of its leader, leader -> new size of its group)."""
+        full = batch.present == self._full
+        if self._full & HAS_FINGERPRINT:
+            full &= batch.fingerprints != 0
+        places = np.flatnonzero(full)
+        if batch.kept is not None or not len(places):
+            # Equal rows do not mean equal kept shingles: nothing is folded.
+            return {}, {}
+        leaders: dict[int, int] = {}
+        groups: dict[int, int] = {}
+        words = np.ascontiguousarray(batch.words[places])
+        fingerprints = np.ascontiguousarray(batch.fingerprints[places])
+        if self._tables.bands:
+            table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
+        else:
+            assert self._plan is not None
+            table, keys = self._tables.first_permutation, np.ascontiguousarray(self._plan.permute(fingerprints)[0])
+        dead: dict[int, bool] = {}
+        for found, leader in view.directory.find_equal(table, keys, words, fingerprints, _EQUAL_SKETCHES):
+            place = int(places[found])
+            if place in leaders:
+                continue
+            if leader not in dead:
+                dead[leader] = view.sketch_dead(leader)
+            if not dead[leader]:
+                leaders[place] = leader
+        for place, twin in _twins(words, fingerprints):
+            here, first = int(places[place]), int(places[twin])
+            if here not in leaders:
+                leaders[here] = leaders.get(first, int(numbers[first]))
+        for leader in leaders.values():
+            if leader not in groups:
+                groups[leader] = view.group_size(leader) or 1
+            groups[leader] += 1
+        return leaders, groups
+
+    def _removal_marks(
+        self, removed: dict[int, StoredRecord], groups: dict[int, int], view: View
+    ) -> tuple[dict[int, int], int]:
+        """Return (number -> REMOVED flags to store, how many copies are among the removed).
+
+        Group sizes are counted down in `groups`; 0 means that the group is gone.
+        """
+        marks: dict[int, int] = {}
+        copies = 0
+        for number, record in removed.items():
+            leader = number if record.leader is None else record.leader
+            copies += record.leader is not None
+            size = groups[leader] if leader in groups else view.group_size(leader)
+            if size is None:
+                marks[number] = REMOVED_DOCUMENT | REMOVED_SKETCH
+                continue
+            groups[leader] = size - 1
+            if number != leader:
+                marks[number] = REMOVED_DOCUMENT | REMOVED_SKETCH
+            else:
+                marks[leader] = REMOVED_DOCUMENT
+            if size == 1:
+                marks[leader] = REMOVED_DOCUMENT | REMOVED_SKETCH
+        return marks, copies
+
+    # ---- merging ----
+
+    def _advance_merges(
+        self, manifest: Manifest, budget: int, view: View
+    ) -> tuple[Manifest, Puts, list[int], list[int]]:
+        """Do about `budget` bytes of merging.
+
+        Returns:
+            The manifest after it, values to store, segment ids that are gone, removal marks to drop.
+        """
+        puts: Puts = []
+        gone: list[int] = []
+        unmarked: list[int] = []
+        committed = {shape.id for shape in self.manifest.segments}
+        while budget > 0:
+            manifest = self._start_merges(manifest, committed, view)
+            if not self._merges:
+                break
+            merge = min(self._merges, key=lambda m: sum(shape.num_keys for shape in m.sources))
+            stored, spent = merge.advance(budget, view.segment)
+            puts += stored
+            budget -= spent
+            if merge.done:
+                self._merges.remove(merge)
+                manifest, ended = _swapped(manifest, merge)
+                gone += ended
+                unmarked += merge.dead
+        return manifest, puts, gone, unmarked
+
+    def _start_merges(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
+        """Begin the merges that are due among committed segments."""
+        busy = {shape.id for merge in self._merges for shape in merge.sources}
+        busy |= {shape.id for shape in manifest.segments if shape.id not in committed}
+        for run in pick_merges(list(manifest.segments), busy, self._tables.layout.tier_factor):
+            removed = view.removed_between(run[0].base, run[-1].base + run[-1].span)
+            self._merges.append(Merge.start(self._tables, run, manifest.next_segment, removed))
+            manifest = replace(manifest, next_segment=manifest.next_segment + 1)
+        return manifest
+
+
+def _swapped(manifest: Manifest, merge: Merge) -> tuple[Manifest, list[int]]:
+    """Return the manifest with a merge's sources replaced by its result, and the ids that are gone."""
+    sources = {shape.id for shape in merge.sources}
+    segments: list[Shape] = []
+    placed = False
+    is_empty = not (merge.shape.num_keys or merge.shape.num_sketches)
+    for shape in manifest.segments:
+        if shape.id not in sources:
+            segments.append(shape)
+        elif not placed:
+            placed = True
+            if not is_empty:
+                segments.append(merge.shape)
+    gone = sorted(sources) + ([merge.shape.id] if is_empty else [])
+    return replace(manifest, segments=tuple(segments)), gone
+
+
+def _without(part: _Part, dropped: set[int]) -> _Part:
+    if not dropped.intersection(part.numbers):
+        return part
+    kept = [(p, n) for p, n in zip(part.places, part.numbers, strict=True) if n not in dropped]
+    return _Part(part.documents, [p for p, _ in kept], [n for _, n in kept])
+
+
+def _joined(parts: list[_Part]) -> tuple[np.ndarray, SketchBatch]:
+    """Return the numbers and the sketches of all documents of the parts, in order."""
+    if len(parts) == 1 and len(parts[0].places) == len(parts[0].documents.sketches):
+        return np.array(parts[0].numbers, dtype=np.uint64), parts[0].documents.sketches
+    count = sum(len(part.places) for part in parts)
+    first = parts[0].documents.sketches if parts else SketchBatch(0, 0, False, None)
+    joined = SketchBatch(count, first.num_perm, first.kept is not None, first.origin)
+    numbers = np.empty(count, dtype=np.uint64)
+    at = 0
+    for part in parts:
+        sketches, here = part.documents.sketches, slice(at, at + len(part.places))
+        numbers[here] = part.numbers
+        joined.words[here] = sketches.words[part.places]
+        joined.fingerprints[here] = sketches.fingerprints[part.places]
+        joined.present[here] = sketches.present[part.places]
+        if joined.kept is not None and sketches.kept is not None:
+            joined.kept[here] = [sketches.kept[place] for place in part.places]
+        at += len(part.places)
+    return numbers, joined
+
+
+def _encoded_keys(parts: list[_Part]) -> list[bytes]:
+    return [part.documents.encoded_keys[place] for part in parts for place in part.places]
+
+
+def _encode_records(
+    parts: list[_Part], batch: SketchBatch, leaders: dict[int, int], inserted_at: int
+) -> Puts:
+    """Return the database keys and values of all documents' records."""
+    records: Puts = []
+    rests = {present: pack(inserted_at) + pack(present) for present in range(4)}
+    present = batch.present.tolist()
+    at = 0
+    for part in parts:
+        encoded, metadata = part.documents.encoded_keys, part.documents.packed_metadata
+        for place, number in zip(part.places, part.numbers, strict=True):
+            kept = None if batch.kept is None else batch.kept[at]
+            optional = b""
+            if at in leaders or kept is not None:
+                optional = pack(leaders.get(at)) + pack(None if kept is None else kept.astype("<u4").tobytes())
+            value = encode_record(number, encoded[place], metadata[place] + rests[present[at]], optional)
+            records.append((number_key(number), value))
+            at += 1
+    return records
+
+
+def _pending_record(documents: NewDocuments, place: int, inserted_at: int) -> StoredRecord:
+    kept = None if documents.sketches.kept is None else documents.sketches.kept[place]
+    return StoredRecord(
+        documents.keys[place],
+        unpack(documents.packed_metadata[place]),
+        inserted_at,
+        int(documents.sketches.present[place]),
+        None,
+        None if kept is None else kept.astype("<u4").tobytes(),
+    )
+
+
+def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]:
+    """Return (place, earlier place) of rows that equal an earlier one."""
+    factors = np.arange(3, 2 * words.shape[1] + 3, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        hashes = (words * factors).sum(axis=1, dtype=np.uint64) + fingerprints * np.uint64(0xC2B2AE3D27D4EB4F)
+    order = np.argsort(hashes, kind="stable")
+    same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
+    twins: list[tuple[int, int]] = []
+    first = last = -2
+    for at in same.tolist():
+        if at != last + 1:
+            first = int(order[at])
+        last = at
+        place = int(order[at + 1])
+        if fingerprints[place] == fingerprints[first] and np.array_equal(words[place], words[first]):
+            twins.append((place, first))
+    return twins
