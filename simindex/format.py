@@ -27,21 +27,13 @@ SEAL_BYTES = 8
 
 Key = str | bytes | int
 
-_packer = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass", autoreset=True)
-
-
 def pack(value: object) -> bytes:
     """Return the msgpack form of a value; surrogates in str are kept.
 
     Raises:
         TypeError, ValueError, OverflowError: msgpack cannot hold the value.
     """
-    try:
-        return bytes(_packer.pack(value))
-    except BaseException:
-        # The packer keeps what it had written when it failed.
-        _packer.reset()
-        raise
+    return bytes(msgpack.packb(value, use_bin_type=True, unicode_errors="surrogatepass"))
 
 
 def unpack(data: bytes | memoryview) -> Any:
@@ -69,19 +61,30 @@ def encode_key(key: object) -> bytes:
     return pack(key)
 
 
-def key_hash(encoded_key: bytes) -> int:
-    """Return the 64-bit hash that the key table is sorted by."""
-    return xxhash.xxh3_64_intdigest(encoded_key)
+def encode_keys(keys: list[Any]) -> list[bytes]:
+    """Return `encode_key` of each key."""
+    types = set(map(type, keys))
+    if types != {str} or max(map(len, keys)) > MAX_KEY_BYTES // 4:
+        return [encode_key(key) for key in keys]
+    # The common case in one go: a packer of its own, for it keeps state between calls.
+    packer = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass")
+    return list(map(packer.pack, keys))
+
+
+def key_hashes(encoded_keys: list[bytes]) -> np.ndarray:
+    """Return the 64-bit hashes that the key table is sorted by: xxh3-64 of the stored keys, uint64."""
+    hashes = list(map(xxhash.xxh3_64_intdigest, encoded_keys))
+    return np.array(hashes, dtype=np.uint64)
 
 
 # ---- seals ----
 
 
 def seal(key: bytes, content: bytes | memoryview) -> bytes:
-    """Return content followed by the xxh3-64 of key and content, little-endian."""
+    """Return content followed by the xxh3-64 of key and content, in the canonical (big-endian) form."""
     digest = xxhash.xxh3_64(key)
     digest.update(content)
-    return b"".join((content, digest.intdigest().to_bytes(SEAL_BYTES, "little")))
+    return b"".join((content, digest.digest()))
 
 
 def unseal(key: bytes, value: bytes | memoryview, what: str) -> memoryview:
@@ -94,7 +97,7 @@ def unseal(key: bytes, value: bytes | memoryview, what: str) -> memoryview:
     content = view[:-SEAL_BYTES]
     digest = xxhash.xxh3_64(key)
     digest.update(content)
-    if len(view) < SEAL_BYTES or digest.intdigest() != int.from_bytes(view[-SEAL_BYTES:], "little"):
+    if digest.digest() != view[-SEAL_BYTES:]:
         raise CorruptIndexError(
             f"{what}: expected a value that fits its seal, found {len(view)} damaged bytes; "
             "restore a backup or rebuild the index"
@@ -131,16 +134,35 @@ class StoredRecord:
     kept: bytes | None = None
 
 
-def encode_record(number: int, packed_key: bytes, packed_rest: bytes, optional: bytes = b"") -> bytes:
-    """Return the sealed record of a document from its packed fields.
+def encode_records(
+    first_number: int, packed_keys: list[bytes], packed_metadata: list[bytes], packed_rests: list[bytes]
+) -> list[tuple[bytes, bytes]]:
+    """Return (database key, sealed record) of documents with ascending numbers from `first_number` on.
 
-    Packed fields are concatenated behind an array header, so that a batch packs what its documents
-    share once.
+    Args:
+        packed_rests: what follows the key and the metadata: four or six fields in all, see StoredRecord.
     """
-    header = b"\x96" if optional else b"\x94"
-    content = b"".join((header, packed_key, packed_rest, optional))
-    digest = xxhash.xxh3_64_intdigest(number.to_bytes(8, "big") + content)
-    return content + digest.to_bytes(SEAL_BYTES, "little")
+    numbers = np.arange(first_number, first_number + len(packed_keys), dtype=">u8").tobytes()
+    digest = xxhash.xxh3_64_digest
+    records = []
+    at = 0
+    for key, metadata, rest in zip(packed_keys, packed_metadata, packed_rests, strict=True):
+        number = numbers[at : at + 8]
+        at += 8
+        # The array header: four fields, or six with a leader and kept shingles.
+        content = (b"\x94" if len(rest) <= _SHORT_REST else b"\x96") + key + metadata + rest
+        records.append((number, content + digest(number + content)))
+    return records
+
+
+_SHORT_REST = 10
+
+
+def encode_rest(inserted_at: int, present: int, leader: int | None = None, kept: bytes | None = None) -> bytes:
+    """Return the packed fields of a record behind the metadata; the last two only where one is set."""
+    # inserted_at takes nine bytes from 1970 on, so four fields have a rest of ten bytes.
+    rest = b"\xcf" + inserted_at.to_bytes(8, "big") + pack(present)
+    return rest if leader is None and kept is None else rest + pack(leader) + pack(kept)
 
 
 def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:

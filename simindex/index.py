@@ -34,6 +34,7 @@ from simindex.format import (
     encode_header,
     encode_key,
     encode_manifest,
+    key_hashes,
 )
 from simindex.ingest import InsertReport, prepare_documents, prepared_batches
 from simindex.permutations import PermutationPlan, make_plan, plan_for
@@ -310,8 +311,8 @@ class Index:
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
         with self._changing() as (writer, pending):
             with self._store.reading() as txn:
-                committed = self._committed_view(txn).find_keys(encoded)
-            return sum(pending.remove(key, found) for key, found in zip(encoded, committed, strict=True))
+                committed = self._committed_view(txn).find_keys(encoded, key_hashes(encoded))
+            return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
 
     # ---- queries ----
 
@@ -408,6 +409,42 @@ class Index:
         batch = self._sketcher.sketch_many([document])
         with self._viewing() as view:
             return self._searcher.nearest(view, batch, k, recall, None)
+
+    def query_simhash(
+        self, document: Document, max_distance: int | None = None, *, limit: int | None = None
+    ) -> Matches:
+        """Return every stored document whose fingerprint differs in at most that many bits, nearest first.
+
+        Complete, not probable, unless `truncated` is set; `candidates` tells how many table entries were
+        looked at.
+
+        Args:
+            document: as in `insert`; a bare fingerprint comes as `Sketch.from_fingerprint`.
+            max_distance: 0 up to the configured distance; ``None``: the configured one.
+
+        Raises:
+            ValueError: a distance out of range, or an index without SimHash.
+        """
+        return self.query_simhash_many([document], max_distance, limit=limit)[0]
+
+    def query_simhash_many(
+        self, documents: Iterable[Document], max_distance: int | None = None, *, limit: int | None = None
+    ) -> list[Matches]:
+        """Return `query_simhash` for each document, in order, on one snapshot."""
+        simhash = self._config.simhash
+        if simhash is None:
+            raise ValueError("query_simhash needs SimHash, and this index was built with simhash=None")
+        distance = simhash.max_distance if max_distance is None else max_distance
+        if isinstance(distance, bool) or not isinstance(distance, int):
+            raise TypeError(f"max_distance: expected an int, found {type(distance).__name__}")
+        if not 0 <= distance <= simhash.max_distance:
+            raise ValueError(
+                f"max_distance: expected 0..{simhash.max_distance}, which this index was built for, found {distance}"
+            )
+        _require_limit("limit", limit)
+        batch = self._sketcher.sketch_many(documents)
+        with self._viewing() as view:
+            return self._searcher.by_fingerprint(view, batch, distance, limit=limit)
 
     def insert_if_new(
         self, key: Key, document: Document, threshold: float = 0.8, metadata: object = None

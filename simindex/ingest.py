@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import Any, NamedTuple
 
-from simindex.format import encode_key, pack
+from simindex.format import encode_keys, key_hashes, pack
 from simindex.sketch import Sketcher
 from simindex.writer import NewDocuments
 
@@ -33,14 +33,14 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher) -> NewDo
     Raises:
         TypeError, ValueError: a bad item; the message names its key.
     """
-    keys, documents, encoded, metadata = [], [], [], []
     for item in items:
         if not isinstance(item, tuple | list) or not 2 <= len(item) <= 3:
-            raise TypeError(f"item: expected (key, document) or (key, document, metadata), found {item!r:.80}")
-        keys.append(item[0])
-        documents.append(item[1])
-        encoded.append(encode_key(item[0]))
-        metadata.append(_pack_metadata(item[0], item[2]) if len(item) == 3 else b"\xc0")
+            found = f"{item!r:.80}"
+            raise TypeError(f"item: expected (key, document) or (key, document, metadata), found {found}")
+    keys = [item[0] for item in items]
+    documents = [item[1] for item in items]
+    encoded = encode_keys(keys)
+    metadata = [_pack_metadata(item[0], item[2]) if len(item) == 3 else b"\xc0" for item in items]
     try:
         sketches = sketcher.sketch_many(documents)
     except (TypeError, ValueError):
@@ -50,7 +50,7 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher) -> NewDo
             except (TypeError, ValueError) as exc:
                 raise type(exc)(f"key {key!r}: {exc}") from exc
         raise
-    return NewDocuments(keys, encoded, metadata, sketches)
+    return NewDocuments(keys, encoded, key_hashes(encoded), metadata, sketches)
 
 
 def _pack_metadata(key: object, metadata: object) -> bytes:

@@ -26,7 +26,7 @@ from simindex.format import (
     decode_record,
     decode_small,
     encode_key,
-    key_hash,
+    key_hashes,
     number_key,
 )
 from simindex.store import Transaction
@@ -191,17 +191,15 @@ class View:
     def find_key(self, key: object) -> tuple[int, StoredRecord] | None:
         """Return (number, record) of a stored key, or ``None``."""
         encoded = encode_key(key)
-        return self.find_keys([encoded])[0]
+        return self.find_keys([encoded], key_hashes([encoded])).get(0)
 
-    def find_keys(self, encoded: list[bytes]) -> list[tuple[int, StoredRecord] | None]:
-        """Return (number, record) for each encoded key that is stored."""
-        found: list[tuple[int, StoredRecord] | None] = [None] * len(encoded)
-        hashes = np.array([key_hash(key) for key in encoded], dtype=np.uint64)
+    def find_keys(self, encoded: list[bytes], hashes: np.ndarray) -> dict[int, tuple[int, StoredRecord]]:
+        """Return place -> (number, record) for the encoded keys that are stored; hashes: `key_hashes`."""
+        found: dict[int, tuple[int, StoredRecord]] = {}
         for place, number in self.directory.find_keys(KEY_TABLE, hashes, _ALL):
-            if found[place] is None or number > found[place][0]:  # type: ignore[index]
-                record = self.record(number)
-                if record is not None and encode_key(record.key) == encoded[place]:
-                    found[place] = (number, record)
+            record = self.record(number)
+            if record is not None and encode_key(record.key) == encoded[place]:
+                found[place] = (number, record)
         return found
 
     # ---- copies ----

@@ -31,11 +31,10 @@ from simindex.format import (
     StoredRecord,
     Tables,
     encode_manifest,
-    encode_record,
+    encode_records,
+    encode_rest,
     encode_small,
-    key_hash,
     number_key,
-    pack,
     segment_of,
     unpack,
 )
@@ -55,6 +54,7 @@ class NewDocuments:
 
     keys: list[Key]
     encoded_keys: list[bytes]
+    key_hashes: np.ndarray
     packed_metadata: list[bytes]
     sketches: SketchBatch
 
@@ -65,7 +65,12 @@ class _Part:
 
     documents: NewDocuments
     places: list[int]
-    numbers: list[int]
+    numbers: range | list[int]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the whole batch, numbered without gaps."""
+        return isinstance(self.numbers, range) and len(self.places) == len(self.documents.keys)
 
 
 @dataclass
@@ -97,7 +102,7 @@ class Pending:
     def add(self, documents: NewDocuments, places: list[int]) -> None:
         """Give the documents at `places` their numbers."""
         first = self.first_number + self.count
-        numbers = list(range(first, first + len(places)))
+        numbers = range(first, first + len(places))
         self.parts.append(_Part(documents, places, numbers))
         self.by_key.update(zip([documents.encoded_keys[i] for i in places], numbers, strict=True))
         self.count += len(places)
@@ -178,13 +183,18 @@ class Writer:
         Raises:
             KeyExistsError: a key is stored already and `on_conflict` is "error"; nothing was added.
         """
-        committed = view.find_keys(documents.encoded_keys)
+        encoded_keys = documents.encoded_keys
+        committed = view.find_keys(encoded_keys, documents.key_hashes)
+        all_new = not committed and pending.by_key.keys().isdisjoint(encoded_keys)
+        if all_new and len(set(encoded_keys)) == len(encoded_keys):
+            pending.add(documents, list(range(len(encoded_keys))))
+            return len(encoded_keys), 0, 0
         places: list[int] = []
         new: dict[bytes, int] = {}
         replaced: list[int] = []
         skipped = 0
-        for place, encoded in enumerate(documents.encoded_keys):
-            if encoded in new or pending.holds(encoded, committed[place]):
+        for place, encoded in enumerate(encoded_keys):
+            if encoded in new or pending.holds(encoded, committed.get(place)):
                 if on_conflict == "error":
                     raise KeyExistsError(documents.keys[place])
                 if on_conflict == "skip":
@@ -196,7 +206,7 @@ class Writer:
         # Of a key that comes twice in one call the last one stays.
         kept = set(new.values())
         for place in replaced:
-            pending.remove(documents.encoded_keys[place], committed[place])
+            pending.remove(encoded_keys[place], committed.get(place))
         pending.add(documents, [place for place in places if place in kept])
         return len(places) - len(replaced), len(replaced), skipped
 
@@ -206,7 +216,7 @@ class Writer:
             parts = pending.parts[pending._viewed :]
             pending._viewed = len(pending.parts)
             numbers, batch = _joined(parts)
-            data = self._segment_data(numbers, batch, _encoded_keys(parts), {})
+            data = self._segment_data(numbers, batch, _key_hashes(parts), {})
             # Ids from the top: no committed segment has them, and they are never stored.
             shape = data.shape(2**63 + len(pending.view.segments))
             shape, puts = segment_puts(self._tables, shape, data)
@@ -219,7 +229,7 @@ class Writer:
         return pending.view
 
     def _segment_data(
-        self, numbers: np.ndarray, batch: SketchBatch, encoded: list[bytes], leaders: dict[int, int]
+        self, numbers: np.ndarray, batch: SketchBatch, hashes: np.ndarray, leaders: dict[int, int]
     ) -> SegmentData:
         """Return what a segment of these documents holds; `leaders`: place -> number of its leader."""
         base = int(numbers[0]) if len(numbers) else self.manifest.next_number
@@ -235,7 +245,7 @@ class Writer:
         return SegmentData(
             base=base,
             span=int(relative[-1]) + 1 if len(relative) else 0,
-            key_hashes=np.array([key_hash(key) for key in encoded], dtype=np.uint64),
+            key_hashes=hashes,
             key_numbers=relative,
             leaders=np.array([leaders[int(i)] for i in copies], dtype=np.uint64),
             copies=relative[copies],
@@ -253,14 +263,13 @@ class Writer:
         """Return everything that a commit of a change stores, merges advanced in proportion included."""
         parts = [_without(part, pending.dropped) for part in pending.parts]
         numbers, batch = _joined(parts)
-        encoded = _encoded_keys(parts)
         leaders, groups = self._fold_copies(numbers, batch, view)
         records = _encode_records(parts, batch, leaders, pending.inserted_at)
         marks, lost_copies = self._removal_marks(pending.removed, groups, view)
         segments, puts = list(self.manifest.segments), []
         next_segment = self.manifest.next_segment
         if len(numbers):
-            data = self._segment_data(numbers, batch, encoded, leaders)
+            data = self._segment_data(numbers, batch, _key_hashes(parts), leaders)
             shape, puts = segment_puts(self._tables, data.shape(next_segment), data)
             segments.append(shape)
             next_segment += 1
@@ -447,7 +456,7 @@ def _without(part: _Part, dropped: set[int]) -> _Part:
 
 def _joined(parts: list[_Part]) -> tuple[np.ndarray, SketchBatch]:
     """Return the numbers and the sketches of all documents of the parts, in order."""
-    if len(parts) == 1 and len(parts[0].places) == len(parts[0].documents.sketches):
+    if len(parts) == 1 and parts[0].is_whole:
         return np.array(parts[0].numbers, dtype=np.uint64), parts[0].documents.sketches
     count = sum(len(part.places) for part in parts)
     first = parts[0].documents.sketches if parts else SketchBatch(0, 0, False, None)
@@ -466,28 +475,32 @@ def _joined(parts: list[_Part]) -> tuple[np.ndarray, SketchBatch]:
     return numbers, joined
 
 
-def _encoded_keys(parts: list[_Part]) -> list[bytes]:
-    return [part.documents.encoded_keys[place] for part in parts for place in part.places]
+def _key_hashes(parts: list[_Part]) -> np.ndarray:
+    hashes = [part.documents.key_hashes[slice(None) if part.is_whole else part.places] for part in parts]
+    return np.concatenate(hashes) if hashes else np.empty(0, dtype=np.uint64)
 
 
-def _encode_records(
-    parts: list[_Part], batch: SketchBatch, leaders: dict[int, int], inserted_at: int
-) -> Puts:
+def _encode_records(parts: list[_Part], batch: SketchBatch, leaders: dict[int, int], inserted_at: int) -> Puts:
     """Return the database keys and values of all documents' records."""
-    records: Puts = []
-    rests = {present: pack(inserted_at) + pack(present) for present in range(4)}
-    present = batch.present.tolist()
-    at = 0
-    for part in parts:
-        encoded, metadata = part.documents.encoded_keys, part.documents.packed_metadata
-        for place, number in zip(part.places, part.numbers, strict=True):
+    plain = [encode_rest(inserted_at, present) for present in range(4)]
+    rests = [plain[present] for present in batch.present.tolist()]
+    if leaders or batch.kept is not None:
+        for at, present in enumerate(batch.present.tolist()):
             kept = None if batch.kept is None else batch.kept[at]
-            optional = b""
             if at in leaders or kept is not None:
-                optional = pack(leaders.get(at)) + pack(None if kept is None else kept.astype("<u4").tobytes())
-            value = encode_record(number, encoded[place], metadata[place] + rests[present[at]], optional)
-            records.append((number_key(number), value))
-            at += 1
+                packed = None if kept is None else kept.astype("<u4").tobytes()
+                rests[at] = encode_rest(inserted_at, present, leaders.get(at), packed)
+    records: Puts = []
+    for part in parts:
+        documents, at = part.documents, len(records)
+        if part.is_whole:
+            here = rests[at : at + len(part.places)]
+            records += encode_records(part.numbers[0], documents.encoded_keys, documents.packed_metadata, here)
+            continue
+        for place, number in zip(part.places, part.numbers, strict=True):
+            records += encode_records(
+                number, [documents.encoded_keys[place]], [documents.packed_metadata[place]], [rests[len(records)]]
+            )
     return records
 
 

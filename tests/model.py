@@ -1,0 +1,54 @@
+"""The model that the index is compared with: a dict, and brute force over the textbook's definitions."""
+
+from dataclasses import dataclass
+
+from simindex import textbook
+from simindex.config import Config
+
+
+@dataclass
+class ModelDocument:
+    shingles: frozenset
+    metadata: object
+    rows: list | None
+    fingerprint: int | None
+
+
+class Model:
+    """key -> document. Documents are collections of ready shingles, which makes the definitions short."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.documents: dict = {}
+        self._coefficients = textbook.row_coefficients(config.num_perm, config.seed)
+
+    def document(self, shingles, metadata=None) -> ModelDocument:
+        hashes = [textbook.shingle_hash(s, self.config.seed) for s in shingles]
+        rows = fingerprint = None
+        if hashes and self.config.num_perm:
+            rows = textbook.row_values(textbook.minhash_rows(hashes, self._coefficients))
+        if hashes and self.config.simhash:
+            fingerprint = textbook.simhash(hashes)
+        return ModelDocument(frozenset(shingles), metadata, rows, fingerprint)
+
+    def similar(self, shingles, threshold, rows, without=None) -> dict:
+        """key -> estimate, of the documents that share a band prefix of `rows` rows and reach the threshold."""
+        query = self.document(shingles)
+        found = {}
+        for key, stored in self.documents.items():
+            if key == without or query.rows is None or stored.rows is None:
+                continue
+            prefixes = [query.rows[b : b + rows] == stored.rows[b : b + rows] for b in range(0, len(query.rows), 8)]
+            estimate = textbook.estimated_jaccard(query.rows, stored.rows)
+            if any(prefixes) and estimate >= threshold - 1e-12:
+                found[key] = estimate
+        return found
+
+    def near(self, fingerprint, max_distance) -> dict:
+        """key -> distance, of the documents within that many bits."""
+        return {
+            key: textbook.hamming(fingerprint, stored.fingerprint)
+            for key, stored in self.documents.items()
+            if stored.fingerprint is not None
+            and textbook.hamming(fingerprint, stored.fingerprint) <= max_distance
+        }

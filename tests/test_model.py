@@ -1,0 +1,236 @@
+"""The index against the model, through any sequence of changes: a stateful Hypothesis test."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from model import Model
+
+import simindex
+from simindex import Layout, Sketch, tuning
+
+# Few shingles, so that documents are often alike, equal or empty.
+shingles = st.frozensets(st.sampled_from("abcdefghijkl"), max_size=12)
+keys = st.sampled_from(["a", "b", "1", 1, b"1", 0, -1, "ü"]) | st.integers(2, 40)
+thresholds = st.sampled_from([0.05, 0.3, 0.5, 0.8, 0.95, 1.0])
+tiny_layouts = st.sampled_from(
+    [Layout(2, 3, 1), Layout(2, 3, 1 << 20), Layout(3, 1, 200), Layout(8, 65_536, 1 << 20)]
+)
+
+
+class IndexMachine(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="simindex-test-"))
+        self.path = self.folder / "index"
+        self.index = self.reader = None
+
+    @initialize(
+        layout=tiny_layouts,
+        num_perm=st.sampled_from([0, 16, 64]),
+        blocks=st.sampled_from([None, 5]),
+        simhash=st.booleans(),
+    )
+    def create(self, layout, num_perm, blocks, simhash):
+        self.config = simindex.Config(
+            num_perm=num_perm,
+            simhash=simindex.SimHashConfig(3, blocks) if simhash or not num_perm else None,
+        )
+        self.model = Model(self.config)
+        self.layout = layout
+        self.index = simindex.open(self.path, "x", self.config, layout=layout, map_bytes=1 << 20)
+        self.reader = simindex.open(self.path, "r")
+        self.committed = {}
+        self.transaction = None
+
+    # ---- changes ----
+
+    @rule(key=keys, document=shingles, metadata=st.none() | st.integers(0, 3))
+    def insert(self, key, document, metadata):
+        if key in self.model.documents:
+            with pytest.raises(simindex.KeyExistsError):
+                self.index.insert(key, document, metadata)
+        else:
+            self.index.insert(key, document, metadata)
+            self.model.documents[key] = self.model.document(document, metadata)
+        self.commit()
+
+    @rule(key=keys, document=shingles)
+    def replace(self, key, document):
+        self.index.replace(key, document)
+        self.model.documents[key] = self.model.document(document)
+        self.commit()
+
+    @rule(
+        items=st.lists(st.tuples(keys, shingles), max_size=12),
+        conflict=st.sampled_from(["skip", "replace"]),
+        batch_size=st.integers(1, 5),
+        workers=st.integers(1, 2),
+    )
+    def insert_many(self, items, conflict, batch_size, workers):
+        before = dict(self.model.documents)
+        report = self.index.insert_many(items, on_conflict=conflict, batch_size=batch_size, workers=workers)
+        for key, document in items:
+            if key not in self.model.documents or conflict == "replace":
+                self.model.documents[key] = self.model.document(document)
+        assert sum(report) == len(items)
+        assert report.inserted == len(self.model.documents.keys() - before.keys())
+        self.commit()
+
+    @rule(key=keys)
+    def remove(self, key):
+        if key in self.model.documents:
+            self.index.remove(key)
+            del self.model.documents[key]
+        else:
+            with pytest.raises(KeyError):
+                self.index.remove(key)
+        self.commit()
+
+    @rule(some=st.lists(keys, max_size=8))
+    def remove_many(self, some):
+        present = set(some) & self.model.documents.keys()
+        assert self.index.remove_many(some) == len(present)
+        for key in present:
+            del self.model.documents[key]
+        self.commit()
+
+    @precondition(lambda self: self.config.num_perm)
+    @rule(key=keys, document=shingles, threshold=thresholds)
+    def insert_if_new(self, key, document, threshold):
+        rows = tuning.rows_for(threshold, self.config.bands)
+        expected = self.model.similar(document, threshold, rows)
+        if not expected and key in self.model.documents:
+            with pytest.raises(simindex.KeyExistsError):
+                self.index.insert_if_new(key, document, threshold)
+        else:
+            assert {m.key for m in self.index.insert_if_new(key, document, threshold)} == set(expected)
+            if not expected:
+                self.model.documents[key] = self.model.document(document)
+        self.commit()
+
+    # ---- transactions and life ----
+
+    def commit(self):
+        if self.transaction is None:
+            self.committed = dict(self.model.documents)
+
+    @precondition(lambda self: self.transaction is None)
+    @rule()
+    def begin(self):
+        self.transaction = self.index.transaction()
+        self.transaction.__enter__()
+
+    @precondition(lambda self: self.transaction is not None)
+    @rule()
+    def commit_transaction(self):
+        self.transaction.__exit__(None, None, None)
+        self.transaction = None
+        self.commit()
+
+    @precondition(lambda self: self.transaction is not None)
+    @rule()
+    def roll_back(self):
+        error = RuntimeError("rolled back")
+        assert not self.transaction.__exit__(RuntimeError, error, None)
+        self.transaction = None
+        self.model.documents = dict(self.committed)
+
+    @precondition(lambda self: self.transaction is None)
+    @rule()
+    def reopen(self):
+        self.index.close()
+        self.index = simindex.open(self.path)
+
+    @rule()
+    def reopen_reader(self):
+        self.reader.close()
+        self.reader = simindex.open(self.path, "r")
+
+    # ---- queries ----
+
+    def seen_by(self, handle):
+        model = Model(self.config)
+        model.documents = self.model.documents if handle is self.index else self.committed
+        return model
+
+    @precondition(lambda self: self.config.num_perm)
+    @rule(document=shingles, threshold=thresholds)
+    def query(self, document, threshold):
+        rows = tuning.rows_for(threshold, self.config.bands)
+        for handle in (self.index, self.reader):
+            expected = self.seen_by(handle).similar(document, threshold, rows)
+            matches = handle.query(document, threshold)
+            assert {m.key: m.similarity for m in matches} == pytest.approx(expected)
+            assert len(matches) == len(expected)
+            assert [m.similarity for m in matches] == sorted((m.similarity for m in matches), reverse=True)
+            assert not matches.truncated
+            limited = handle.query(document, threshold, limit=2)
+            assert list(limited) == list(matches)[:2]
+
+    @precondition(lambda self: self.config.num_perm)
+    @rule(key=keys, threshold=thresholds)
+    def query_key(self, key, threshold):
+        if key not in self.model.documents:
+            with pytest.raises(KeyError):
+                self.index.query_key(key, threshold)
+            return
+        rows = tuning.rows_for(threshold, self.config.bands)
+        expected = self.model.similar(self.model.documents[key].shingles, threshold, rows, without=key)
+        assert {m.key: m.similarity for m in self.index.query_key(key, threshold)} == pytest.approx(expected)
+
+    @precondition(lambda self: self.config.num_perm)
+    @rule(document=shingles, k=st.integers(1, 5))
+    def nearest(self, document, k):
+        everything = self.model.similar(document, 0.0, 1)
+        matches = self.index.nearest(document, k)
+        assert len(matches) == min(k, len(everything))
+        for match in matches:
+            assert match.similarity == pytest.approx(everything[match.key])
+
+    @precondition(lambda self: self.config.simhash)
+    @rule(document=shingles, distance=st.none() | st.integers(0, 3), flips=st.frozensets(st.integers(0, 63), max_size=3))
+    def query_simhash(self, document, distance, flips):
+        fingerprint = self.model.document(document or {"a"}).fingerprint ^ sum(1 << bit for bit in flips)
+        for handle in (self.index, self.reader):
+            expected = self.seen_by(handle).near(fingerprint, 3 if distance is None else distance)
+            matches = handle.query_simhash(Sketch.from_fingerprint(fingerprint), distance)
+            assert {m.key: m.distance for m in matches} == expected
+            assert len(matches) == len(expected)
+            assert [m.distance for m in matches] == sorted(m.distance for m in matches)
+
+    @rule(key=keys)
+    def look_up(self, key):
+        for handle in (self.index, self.reader):
+            model = self.seen_by(handle)
+            assert (key in handle) == (key in model.documents)
+            if key in model.documents:
+                record, stored = handle[key], model.documents[key]
+                assert (type(record.key), record.key) == (type(key), key)
+                assert record.metadata == stored.metadata
+                assert record.sketch.fingerprint == stored.fingerprint
+                rows = record.sketch.rows
+                assert (None if rows is None else rows.tolist()) == stored.rows
+
+    @invariant()
+    def sizes_agree(self):
+        if self.index is not None:
+            assert len(self.index) == len(self.model.documents)
+            assert len(self.reader) == len(self.committed)
+            assert sorted(map(repr, self.index)) == sorted(map(repr, self.model.documents))
+
+    def teardown(self):
+        if self.transaction is not None:
+            self.commit_transaction()
+        if self.index is not None:
+            self.index.close()
+            self.reader.close()
+        shutil.rmtree(self.folder)
+
+
+TestIndexMachine = IndexMachine.TestCase
+TestIndexMachine.settings = settings(max_examples=60, stateful_step_count=40)
