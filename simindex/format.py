@@ -8,8 +8,8 @@ seal for each block.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
-from typing import Any
+from dataclasses import astuple, dataclass
+from typing import Any, NamedTuple
 
 import msgpack
 import numpy as np
@@ -187,8 +187,7 @@ def decode_small(number: int, value: bytes | memoryview, what: str) -> int:
 # ---- segments ----
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """What the manifest says of a live segment; all lengths and offsets follow from it.
 
     Attributes:
@@ -381,8 +380,7 @@ def whole_segment_rows(base: int, tables: Tables, shape: Shape) -> np.ndarray:
 CONFIG_KEY, MANIFEST_KEY = b"config", b"manifest"
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(NamedTuple):
     """Which segments are live, and the counters. Replaced whole by every commit.
 
     Attributes:
@@ -402,9 +400,8 @@ class Manifest:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return the sealed manifest."""
-    shapes = [astuple(shape) for shape in manifest.segments]
-    flat = astuple(replace(manifest, segments=()))[:-1]
-    return seal(MANIFEST_KEY, pack([*flat, shapes]))
+    *counters, segments = manifest
+    return seal(MANIFEST_KEY, pack([*counters, segments]))
 
 
 def decode_manifest(value: bytes | memoryview) -> Manifest:

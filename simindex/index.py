@@ -42,7 +42,7 @@ from simindex.search import Matches, Searcher
 from simindex.shingles import Document
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, Sketcher
 from simindex.stats import Stats, make_stats
-from simindex.store import DEFAULT_MAP_BYTES, Store
+from simindex.store import DEFAULT_MAP_BYTES, Store, Transaction
 from simindex.view import SnapshotCache, View
 from simindex.writer import NewDocuments, Pending, Writer
 
@@ -208,7 +208,7 @@ class Index:
                 prepared = writer.prepare(pending, self._committed_view(txn))
             writer.commit(prepared)
 
-    def _committed_view(self, txn: Any) -> View:
+    def _committed_view(self, txn: Transaction) -> View:
         return View(txn, self._snapshots.current(txn), self._tables)
 
     @contextmanager
@@ -316,15 +316,12 @@ class Index:
 
     # ---- queries ----
 
-    @contextmanager
-    def _viewing(self) -> Iterator[View]:
-        """Give the state that this thread's queries see."""
-        with self._store.reading() as txn:
-            if self._pending is not None and self._owner == threading.get_ident() and self._writer:
-                pending = self._writer.refresh_view(self._pending)
-                yield View(txn, self._snapshots.current(txn), self._tables, pending)
-            else:
-                yield View(txn, self._snapshots.current(txn), self._tables)
+    def _view(self, txn: Transaction) -> View:
+        """Return the state that this thread's queries see."""
+        pending = None
+        if self._pending is not None and self._owner == threading.get_ident() and self._writer:
+            pending = self._writer.refresh_view(self._pending)
+        return View(txn, self._snapshots.current(txn), self._tables, pending)
 
     def _require_minhash(self, call: str) -> None:
         if not self._config.num_perm:
@@ -372,7 +369,8 @@ class Index:
         self._require_minhash("query")
         _require_limit("limit", limit)
         batch = self._sketcher.sketch_many(documents)
-        with self._viewing() as view:
+        with self._store.reading() as txn:
+            view = self._view(txn)
             return self._searcher.by_signature(
                 view, batch, threshold, limit=limit, recall=recall, exact=exact
             )
@@ -389,7 +387,8 @@ class Index:
         """Return the matches of a stored document, without itself. Raises KeyError when it is not stored."""
         self._require_minhash("query_key")
         _require_limit("limit", limit)
-        with self._viewing() as view:
+        with self._store.reading() as txn:
+            view = self._view(txn)
             number, record = self._found(view, key)
             batch = self._sketcher.sketch_many([self._sketch(view, number, record)])
             return self._searcher.by_signature(
@@ -407,7 +406,8 @@ class Index:
             raise TypeError("k: expected an int, found None")
         _require_limit("k", k)
         batch = self._sketcher.sketch_many([document])
-        with self._viewing() as view:
+        with self._store.reading() as txn:
+            view = self._view(txn)
             return self._searcher.nearest(view, batch, k, recall, None)
 
     def query_simhash(
@@ -443,7 +443,8 @@ class Index:
             )
         _require_limit("limit", limit)
         batch = self._sketcher.sketch_many(documents)
-        with self._viewing() as view:
+        with self._store.reading() as txn:
+            view = self._view(txn)
             return self._searcher.by_fingerprint(view, batch, distance, limit=limit)
 
     def insert_if_new(
@@ -457,7 +458,8 @@ class Index:
         documents = prepare_documents([(key, document, metadata)], self._sketcher)
         with self._lock:
             self._require_writer()
-            with self._viewing() as view:
+            with self._store.reading() as txn:
+                view = self._view(txn)
                 matches = self._searcher.by_signature(view, documents.sketches, threshold)[0]
             if not matches:
                 self._insert(documents, "error")
@@ -483,17 +485,20 @@ class Index:
         return Sketch(self._config.num_perm, words, fingerprint, kept, self._sketcher.origin)
 
     def __getitem__(self, key: Key) -> Record:
-        with self._viewing() as view:
+        with self._store.reading() as txn:
+            view = self._view(txn)
             number, record = self._found(view, key)
             inserted_at = datetime.fromtimestamp(record.inserted_at / 1e6, UTC)
             return Record(record.key, record.metadata, inserted_at, self._sketch(view, number, record))
 
     def __contains__(self, key: object) -> bool:
-        with self._viewing() as view:
+        with self._store.reading() as txn:
+            view = self._view(txn)
             return view.find_key(key) is not None
 
     def __len__(self) -> int:
-        with self._viewing() as view:
+        with self._store.reading() as txn:
+            view = self._view(txn)
             own = view.pending.records.keys() - view.pending.removed
             gone = view.pending.removed - view.pending.records.keys()
             return view.manifest.num_documents + len(own) - len(gone)
@@ -502,7 +507,8 @@ class Index:
         """Yield the stored keys in order of insertion; documents stored meanwhile may come, too."""
         first = 0
         while True:
-            with self._viewing() as view:
+            with self._store.reading() as txn:
+                view = self._view(txn)
                 found = view.numbers_from(first, _ITERATION_CHUNK)
             if not found:
                 return
@@ -512,7 +518,8 @@ class Index:
 
     def stats(self) -> Stats:
         """Return counts, sizes and what the settings give; see `Stats`."""
-        with self._viewing() as view:
+        with self._store.reading() as txn:
+            view = self._view(txn)
             manifest = view.manifest
         return make_stats(self.path, self._config, self._tables, self._plan, manifest, self._store.figures())
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -33,8 +33,9 @@ from simindex.tables import Directory, Puts, Segment
 _MAX_SPAN = 2**32 - 1
 """Relative numbers have 32 bits."""
 
-MIN_STEP_BYTES = 1 << 16
-"""A commit of a few documents still advances merges by so much, or small segments would pile up."""
+FREE_MERGE_BYTES = 1 << 14
+"""A merge of so few bytes costs a commit hardly anything: it is never put off, or the segments of single
+inserts would pile up."""
 
 
 def tier_of(shape: Shape, factor: int) -> int:
@@ -79,7 +80,7 @@ def step_budget(tables: Tables, shapes: list[Shape], written_documents: int, wri
     total = sum(shape.num_keys for shape in shapes) + 1
     tiers = math.log(max(total / max(written_documents, 1), 1), factor) + 2
     backlog = len(shapes) / (factor * (tiers + 1))
-    return max(int(written_bytes * tiers * max(1.0, backlog)), MIN_STEP_BYTES)
+    return int(written_bytes * tiers * max(1.0, backlog))
 
 
 @dataclass
@@ -102,6 +103,11 @@ class Merge:
     done: bool = False
     _steps: Iterator[tuple[Puts, int]] | None = field(default=None, repr=False)
     _load: Callable[[Shape], Segment] | None = field(default=None, repr=False)
+
+    @property
+    def source_bytes(self) -> int:
+        """Bytes of the segments that are merged."""
+        return sum(self.tables.segment_bytes(shape) for shape in self.sources)
 
     @classmethod
     def start(
@@ -153,7 +159,7 @@ class Merge:
         """Whether the result fits one value whatever is left out."""
         layout = self.tables.layout
         return (
-            sum(self.tables.segment_bytes(shape) for shape in self.sources) <= layout.chunk_bytes
+            self.source_bytes <= layout.chunk_bytes
             and sum(shape.num_keys for shape in self.sources) <= layout.entries_per_chunk
             and sum(shape.num_sketches for shape in self.sources) <= self.tables.sketches_per_chunk
         )
@@ -225,8 +231,7 @@ class Merge:
 
     def _set_counts(self, counts: list[int], num_sketches: int, *, chunked: bool) -> None:
         tables = self.tables
-        self.shape = replace(
-            self.shape,
+        self.shape = self.shape._replace(
             num_keys=counts[0],
             num_copies=counts[1],
             num_signatures=counts[FIRST_BAND_TABLE] if tables.bands else 0,

@@ -8,8 +8,10 @@ probability of the S-curve, by permutation tables always, unless `truncated` say
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ from simindex import _kernel
 from simindex.config import Config
 from simindex.format import FIRST_BAND_TABLE, Key, Tables
 from simindex.permutations import PermutationPlan
-from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch, kept_jaccard, similarity_table
+from simindex.sketch import HAS_SIGNATURE, SketchBatch, kept_jaccard, similarity_table
 from simindex.tables import MATCH, NO_FIGURE
 from simindex.tuning import MAX_ROWS, rows_for
 from simindex.view import View
@@ -94,7 +96,7 @@ class Searcher:
             self._require_kept(batch)
             # Whatever the estimate could have put below the threshold by chance: five deviations.
             estimate -= 5 * math.sqrt(threshold * (1 - threshold) / self.config.num_perm)
-        found, truncated = self._search_bands(view, batch, rows, self._min_agree(estimate))
+        found, truncated = self._search_bands(view, batch, rows, _min_agree(self.config.num_perm, estimate))
         if not exact:
             return self._matches(view, found, truncated, limit, without)
         results = self._matches(view, found, truncated, None, without, batch)
@@ -179,18 +181,6 @@ class Searcher:
             raise view.directory.damaged(exc) from exc
         return found, truncated
 
-    def _min_agree(self, threshold: float) -> int:
-        """Return the fewest agreeing rows whose estimate reaches the threshold."""
-        table = similarity_table(self.config.num_perm)
-        low, high = 0, self.config.num_perm
-        while low < high:
-            middle = (low + high) // 2
-            if table[middle] >= threshold - 1e-12:
-                high = middle
-            else:
-                low = middle + 1
-        return low
-
     def _require_kept(self, batch: SketchBatch) -> None:
         if not self.config.keep_shingles:
             raise ValueError(
@@ -231,12 +221,14 @@ class Searcher:
         return results
 
 
+@lru_cache(maxsize=1024)
+def _min_agree(num_perm: int, threshold: float) -> int:
+    """Return the fewest agreeing rows whose estimate reaches the threshold."""
+    return bisect_left(similarity_table(num_perm), threshold - 1e-12)
+
+
 def _exact_similarity(query: np.ndarray | None, stored: bytes | None, keep: int) -> float | None:
     if query is None or stored is None:
         return None
     return kept_jaccard(query, np.frombuffer(stored, dtype="<u4"), keep)
 
-
-def has_fingerprint(batch: SketchBatch) -> np.ndarray:
-    """Return for each sketch whether it has a fingerprint: bool, shape (n,)."""
-    return (batch.present & HAS_FINGERPRINT) > 0

@@ -363,12 +363,12 @@ class Store:
         env = self.environment().env
         try:
             with env.begin() as txn:
-                if not txn.stat()["entries"]:
-                    self.is_new = True
-                else:
-                    self.databases = {
-                        name: env.open_db(name.encode(), txn=txn, create=False) for name in DATABASES
-                    }
+                self.is_new = not txn.stat()["entries"]
+            if not self.is_new:
+                # Each in a transaction of py-lmdb's own: a handle opened in a read transaction is void
+                # once that has ended.
+                self.databases = {name: env.open_db(name.encode(), create=False) for name in DATABASES}
+                with env.begin() as txn:
                     for name, database in self.databases.items():
                         if any(database.flags(txn).values()):
                             raise FormatError(f"{self.path}: database {name!r} has unknown flags; not an index")

@@ -136,8 +136,7 @@ def segment_puts(tables: Tables, shape: Shape, data: SegmentData) -> tuple[Shape
         key = segment_key(shape.id, tables.count, chunk)
         value = encode_sketch_chunk(key, data.words[part], data.fingerprints[part], data.numbers[part])
         puts.append((key, value))
-    chunked = Shape(**{name: getattr(shape, name) for name in shape.__slots__} | {"chunked": 1})
-    return chunked, puts
+    return shape._replace(chunked=1), puts
 
 
 class Segment:

@@ -8,6 +8,7 @@ LSH Forest, Bawa et al. 2005.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 ROW_VALUES = 256
 """A stored row has 8 bits, so two unequal rows agree by chance in one of 256 cases."""
@@ -55,6 +56,11 @@ def rows_for(threshold: float, bands: int, recall: float = 0.95) -> int:
     >>> [rows_for(t, 16, 0.95) for t in (0.4, 0.5, 0.7, 0.8, 0.95)]
     [1, 2, 4, 7, 8]
     """
+    return _rows_for(threshold, bands, recall)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _rows_for(threshold: float, bands: int, recall: float) -> int:
     _require_share("threshold", threshold)
     _require_share("recall", recall)
     for rows in range(MAX_ROWS, 1, -1):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from simindex.format import (
     segment_of,
     unpack,
 )
-from simindex.merging import Merge, pick_merges, step_budget
+from simindex.merging import FREE_MERGE_BYTES, Merge, pick_merges, step_budget
 from simindex.permutations import PermutationPlan
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.store import Store, WriteTransaction
@@ -150,6 +150,7 @@ class Writer:
         self._full = (HAS_SIGNATURE if config.num_perm else 0) | (HAS_FINGERPRINT if config.simhash else 0)
         self.manifest = manifest
         self._merges: list[Merge] = []
+        self._merge_debt = 0
         self._remove_orphans()
 
     def _remove_orphans(self) -> None:
@@ -314,7 +315,7 @@ class Writer:
         except BaseException:
             # Steps of merges were taken that are not stored: they begin anew, under new ids.
             self._merges.clear()
-            self.manifest = replace(self.manifest, next_segment=prepared.manifest.next_segment)
+            self.manifest = self.manifest._replace(next_segment=prepared.manifest.next_segment)
             raise
         self.manifest = prepared.manifest
 
@@ -404,19 +405,25 @@ class Writer:
         gone: list[int] = []
         unmarked: list[int] = []
         committed = {shape.id for shape in self.manifest.segments}
-        while budget > 0:
+        # A step can be larger than what a commit of few documents is to do; the rest is a debt that the
+        # next commits work off.
+        left = budget - self._merge_debt
+        while True:
             manifest = self._start_merges(manifest, committed, view)
             if not self._merges:
                 break
-            merge = min(self._merges, key=lambda m: sum(shape.num_keys for shape in m.sources))
-            stored, spent = merge.advance(budget, view.segment)
+            merge = min(self._merges, key=lambda m: m.source_bytes)
+            if left <= 0 and merge.source_bytes > FREE_MERGE_BYTES:
+                break
+            stored, spent = merge.advance(max(left, 1), view.segment)
             puts += stored
-            budget -= spent
+            left -= spent
             if merge.done:
                 self._merges.remove(merge)
                 manifest, ended = _swapped(manifest, merge)
                 gone += ended
                 unmarked += merge.dead
+        self._merge_debt = max(0, -left)
         return manifest, puts, gone, unmarked
 
     def _start_merges(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
@@ -426,7 +433,7 @@ class Writer:
         for run in pick_merges(list(manifest.segments), busy, self._tables.layout.tier_factor):
             removed = view.removed_between(run[0].base, run[-1].base + run[-1].span)
             self._merges.append(Merge.start(self._tables, run, manifest.next_segment, removed))
-            manifest = replace(manifest, next_segment=manifest.next_segment + 1)
+            manifest = manifest._replace(next_segment=manifest.next_segment + 1)
         return manifest
 
 
@@ -444,7 +451,7 @@ def _swapped(manifest: Manifest, merge: Merge) -> tuple[Manifest, list[int]]:
             if not is_empty:
                 segments.append(merge.shape)
     gone = sorted(sources) + ([merge.shape.id] if is_empty else [])
-    return replace(manifest, segments=tuple(segments)), gone
+    return manifest._replace(segments=tuple(segments)), gone
 
 
 def _without(part: _Part, dropped: set[int]) -> _Part:

@@ -1,0 +1,69 @@
+"""The `simindex` command: the typer app, its commands, and `main`.
+
+One file a command (its function is `run`), beside `inputs` (documents from files), `creation` (settings
+from options), `output` and `progress` (what is printed) and `failures` (errors to exit codes). Only this
+package prints. Results go to stdout, messages to stderr; exit 0 done, 1 failed, 2 wrong usage.
+
+Invariant: importing stays light. rich, orjson and the optional readers are imported where they are used,
+so that a missing one costs only those who ask for it. Without the `cli` extra the import itself ends the
+process, for there is no caller who could do anything else.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import sys
+from typing import Annotated
+
+for _name in ("typer", "rich", "orjson"):
+    if importlib.util.find_spec(_name) is None:
+        raise SystemExit(
+            f"simindex: the command line needs {_name}; install it with: pip install 'simindex[cli]'"
+        )
+
+import typer  # noqa: E402 - behind the check
+
+from simindex.cli import curve, insert, query, remove, stats  # noqa: E402
+from simindex.cli.failures import Commands  # noqa: E402
+
+app = typer.Typer(
+    name="simindex",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("insert")(insert.run)
+app.command("query")(query.run)
+app.command("remove")(remove.run)
+app.command("stats")(stats.run)
+app.command("curve")(curve.run)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from simindex import __version__
+
+        sys.stdout.write(f"simindex {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A persistent similarity index: which stored documents are nearly the same as this one?"""
+
+
+def main() -> None:
+    """Run the command that the arguments of the process name, and exit with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A key that the terminal's encoding lacks is shown escaped; it is no reason to stop.
+            stream.reconfigure(errors="backslashreplace")
+    app(prog_name="simindex")

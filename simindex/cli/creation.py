@@ -1,0 +1,110 @@
+"""Options -> Config, and how a command opens an index.
+
+Owns what an option left out means: the default when the index is created, the stored value when it is
+there. So an option given for an existing index is compared with what is stored, and only that one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, replace
+
+import typer
+
+import simindex
+from simindex import Config, Index, SimHashConfig
+from simindex.config import CharShingles, Shingles, WordShingles
+
+
+@dataclass(frozen=True)
+class CreationOptions:
+    """The options of `insert` that say what an index is like; ``None`` or False: not given."""
+
+    words: int | None = None
+    chars: int | None = None
+    normalize: str | None = None
+    num_perm: int | None = None
+    max_distance: int | None = None
+    keep_shingles: int | None = None
+    seed: int | None = None
+    no_simhash: bool = False
+    no_minhash: bool = False
+
+    def __post_init__(self) -> None:
+        for first, second in (
+            ("words", "chars"),
+            ("no_simhash", "max_distance"),
+            ("no_minhash", "num_perm"),
+            ("no_minhash", "keep_shingles"),
+            ("no_minhash", "no_simhash"),
+        ):
+            if all(getattr(self, name) not in (None, False) for name in (first, second)):
+                names = [f"--{name.replace('_', '-')}" for name in (first, second)]
+                raise typer.BadParameter(f"{names[0]} and {names[1]} exclude each other")
+
+    def given(self) -> bool:
+        """Return whether any was given."""
+        return any(value not in (None, False) for value in astuple(self))
+
+    def config(self, base: Config) -> Config:
+        """Return `base` with what was given in place of its values.
+
+        Raises:
+            ValueError: a value out of range.
+        """
+        return Config(
+            shingles=self._shingles(base.shingles),
+            num_perm=0 if self.no_minhash else _given_or(self.num_perm, base.num_perm),
+            simhash=self._simhash(base),
+            keep_shingles=0 if self.no_minhash else _given_or(self.keep_shingles, base.keep_shingles),
+            seed=_given_or(self.seed, base.seed),
+        )
+
+    def _normalized(self, shingles: Shingles) -> Shingles:
+        if self.normalize is None:
+            return shingles
+        steps = tuple(self.normalize.replace(",", " ").split())
+        return type(shingles)(shingles.size, () if steps == ("none",) else steps)
+
+    def _shingles(self, base: Shingles) -> Shingles:
+        if self.words is not None:
+            base = WordShingles(self.words, base.normalize)
+        if self.chars is not None:
+            base = CharShingles(self.chars, base.normalize)
+        return self._normalized(base)
+
+    def _simhash(self, base: Config) -> SimHashConfig | None:
+        if self.no_simhash or (base.simhash is None and self.max_distance is None):
+            return None
+        simhash = base.simhash or SimHashConfig()
+        if self.max_distance is not None and self.max_distance != simhash.max_distance:
+            simhash = replace(simhash, max_distance=self.max_distance, blocks=None)
+        return replace(simhash, shingles=self._normalized(simhash.shingles))
+
+
+def _given_or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def open_for_insert(path: str, options: CreationOptions) -> Index:
+    """Open an index for writing, created with these options if it is missing.
+
+    Raises:
+        ConfigMismatchError: an option that was given differs from what is stored.
+    """
+    try:
+        with simindex.open(path, "r") as index:
+            stored = index.config
+    except FileNotFoundError:
+        stored = None
+    config = options.config(stored or Config()) if options.given() else None
+    return simindex.open(path, "a", config)
+
+
+def open_for_change(path: str) -> Index:
+    """Open an index for writing that must be there.
+
+    Raises:
+        FileNotFoundError: it is not.
+    """
+    simindex.open(path, "r").close()
+    return simindex.open(path, "a")

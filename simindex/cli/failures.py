@@ -1,0 +1,89 @@
+"""Errors -> one line on stderr and an exit code.
+
+Owns the wording of library errors for people at a shell, who have options where a program has arguments,
+and what an interrupt or a closed pipe means. Must not catch what can only be a mistake of this program
+(AssertionError, AttributeError, KeyError ...): those keep their traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import typer
+import typer.core
+
+from simindex.cli.output import note
+from simindex.errors import ConfigMismatchError, KeyExistsError, SimIndexError
+
+INTERRUPTED = 130
+
+
+class CommandError(Exception):
+    """The command cannot go on; the message says all there is to say.
+
+    Attributes:
+        exit_code: of the process.
+    """
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+REPORTED = (CommandError, SimIndexError, OSError, ValueError, TypeError)
+"""What is told in one line."""
+
+
+def describe(error: BaseException) -> str:
+    """Return an error in one line, naming options instead of arguments."""
+    if isinstance(error, KeyExistsError):
+        return f"key {error.key!r} is in the index already, or twice in the input; use --on-conflict skip or --on-conflict replace"
+    if isinstance(error, ConfigMismatchError) and error.fields:
+        parts = [f"{name}: stored {old!r}, asked for {new!r}" for name, (old, new) in error.fields.items()]
+        return (
+            f"the index has another configuration ({'; '.join(parts)}); "
+            "leave these options out, or build a new index"
+        )
+    if isinstance(error, OSError) and not isinstance(error, SimIndexError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    return str(error) or type(error).__name__
+
+
+def optional_module(name: str, purpose: str) -> Any:
+    """Import a package that simindex does not require, or say how to get it.
+
+    Args:
+        name: of the module.
+        purpose: what needs it; the beginning of the message.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as exc:
+        package = name.partition(".")[0]
+        if exc.name is None or exc.name.partition(".")[0] != package:
+            raise
+        raise CommandError(f"{purpose} needs {package}; install it with: pip install {package}") from exc
+
+
+class Commands(typer.core.TyperGroup):
+    """The commands, with their errors told in one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; see `typer.core.TyperGroup`."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader (`| head`) has what it wanted. Without this, Python would complain at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt:
+            note("simindex: interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except REPORTED as exc:
+            note(f"simindex: {describe(exc)}")
+            raise typer.Exit(getattr(exc, "exit_code", 1)) from exc
+        return result

@@ -1,0 +1,222 @@
+"""`simindex insert`: documents of files into an index.
+
+Owns what is stored when the input or the user ends the run early: the whole batches before that place,
+nothing of its own batch. Must not parse inputs (`inputs`) or know settings (`creation`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from simindex.cli.creation import CreationOptions, open_for_insert
+from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
+from simindex.cli.inputs import Fields, Reader, Row
+from simindex.cli.output import Reports, counted, figure, note, print_json
+from simindex.cli.progress import Advance, insert_bar, shows_progress
+from simindex.index import DEFAULT_BATCH_SIZE, Index
+from simindex.ingest import InsertReport
+
+
+class OnConflict(Enum):
+    """What to do with a key that is stored already."""
+
+    error = "error"
+    skip = "skip"
+    replace = "replace"
+
+
+class _Feed:
+    """Hands the rows of a reader to `Index.insert_many`, in whole batches.
+
+    What the reader raises, or a bad row, is kept as `failure` and ends the rows after the last whole batch
+    before it. Raised in the middle it would take along the batches that are being sketched ahead.
+
+    Args:
+        skip_bad: pass over bad rows, and tell them.
+    """
+
+    def __init__(self, reader: Reader, batch_size: int, skip_bad: bool, advance: Advance) -> None:
+        self.failure: Exception | None = None
+        self.bad_rows = Reports("bad row")
+        self.done = 0
+        self._reader = reader
+        self._batch_size = batch_size
+        self._skip_bad = skip_bad
+        self._advance = advance
+        self._bytes_at: deque[tuple[int, int]] = deque()
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows to insert."""
+        good_rows = self._good_rows()
+        handed = 0
+        while True:
+            try:
+                batch = list(islice(good_rows, self._batch_size))
+            except Exception as exc:
+                self.failure = exc
+                return
+            if not batch:
+                return
+            handed += len(batch)
+            self._bytes_at.append((handed, self._reader.bytes_read))
+            yield from batch
+
+    def _good_rows(self) -> Iterator[Row]:
+        for row in self._reader:
+            if isinstance(row, Row):
+                yield row
+            elif self._skip_bad:
+                self.bad_rows.add(f"{row}; skipped")
+            else:
+                raise row
+
+    def progress(self, done: int) -> None:
+        """Take note that the first `done` rows are stored."""
+        self.done = done
+        num_bytes = 0
+        while self._bytes_at and self._bytes_at[0][0] <= done:
+            num_bytes = self._bytes_at.popleft()[1]
+        self._advance(done, num_bytes)
+
+    def stored(self) -> str:
+        """Say what is stored when the run ends before the input does."""
+        if not self.done:
+            return "nothing of the input is stored"
+        return f"the first {counted(self.done, 'document')} of the input are stored, none after them"
+
+
+def run(
+    index: Annotated[
+        str, typer.Argument(metavar="INDEX", help="The folder of the index; created if it is missing.")
+    ],
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders, or - for stdin.")],
+    id_field: Annotated[str, typer.Option(metavar="NAME", help="The field or column of a row's key.")] = "id",
+    text_field: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="The field or column of its text, or of a list of ready shingles."),
+    ] = "text",
+    metadata: Annotated[
+        bool, typer.Option("--metadata", help="Keep the other fields of a row as its metadata.")
+    ] = False,
+    glob: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Of folders, take the files of this name only, like '*.py'. May be repeated.",
+        ),
+    ] = None,
+    on_conflict: Annotated[
+        OnConflict, typer.Option(help="What to do with a key that is stored already.")
+    ] = OnConflict.error,
+    skip_bad_rows: Annotated[
+        bool, typer.Option("--skip-bad-rows", help="Report and count bad rows instead of stopping at one.")
+    ] = False,
+    batch_size: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Documents a commit.")
+    ] = DEFAULT_BATCH_SIZE,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Threads that make sketches; default: one a core.")
+    ] = None,
+    words: Annotated[
+        int | None, typer.Option(metavar="N", help="New index: shingles of N words (default 3).")
+    ] = None,
+    chars: Annotated[
+        int | None, typer.Option(metavar="N", help="New index: shingles of N characters.")
+    ] = None,
+    normalize: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEPS",
+            help="New index: steps out of 'nfkc casefold whitespace', or none (default: the last two).",
+        ),
+    ] = None,
+    num_perm: Annotated[
+        int | None, typer.Option(metavar="N", help="New index: MinHash rows (default 128).")
+    ] = None,
+    max_distance: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="New index: bits up to which SimHash search is complete (default 3)."),
+    ] = None,
+    no_minhash: Annotated[bool, typer.Option("--no-minhash", help="New index: without MinHash.")] = False,
+    no_simhash: Annotated[bool, typer.Option("--no-simhash", help="New index: without SimHash.")] = False,
+    keep_shingles: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="New index: shingle hashes kept a document, for query --exact (default 0)."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="New index: seed of the hash functions (default 1).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON line.")] = False,
+) -> None:
+    """Build an index, or add to it, from files.
+
+    INPUT is .jsonl or .csv (each also with .gz or .zst), .parquet, .txt, a folder, or - for JSON lines on
+    stdin. A row without a key gets FILE:LINE. The key of a .txt file is its path as given, that of a file in
+    a folder its path within the folder. Text that is not UTF-8 is read with U+FFFD in place of each wrong
+    byte.
+
+    The options for a new index are compared with what is stored when the index exists.
+    """
+    options = CreationOptions(
+        words=words,
+        chars=chars,
+        normalize=normalize,
+        num_perm=num_perm,
+        max_distance=max_distance,
+        keep_shingles=keep_shingles,
+        seed=seed,
+        no_simhash=no_simhash,
+        no_minhash=no_minhash,
+    )
+    fields = Fields(id_field, text_field, metadata)
+    reader = Reader(inputs, fields, globs=glob or (), leave_out=index)
+    began = time.monotonic()
+    total_bytes = reader.total_bytes() if shows_progress() else None
+    with open_for_insert(index, options) as target, insert_bar(total_bytes) as advance:
+        feed = _Feed(reader, batch_size, skip_bad_rows, advance)
+        report = _insert(target, feed, on_conflict.value, batch_size, workers)
+    _summarise(report, feed.bad_rows.count, time.monotonic() - began, as_json)
+
+
+def _insert(
+    target: Index, feed: _Feed, on_conflict: str, batch_size: int, workers: int | None
+) -> InsertReport:
+    try:
+        report = target.insert_many(
+            feed.rows(),
+            on_conflict=on_conflict,  # type: ignore[arg-type] # the values of OnConflict
+            batch_size=batch_size,
+            progress=feed.progress,
+            workers=workers,
+        )
+        if feed.failure is not None:
+            raise feed.failure
+    except KeyboardInterrupt:
+        raise CommandError(f"interrupted; {feed.stored()}", INTERRUPTED) from None
+    except REPORTED as exc:
+        raise CommandError(f"{describe(exc)}; {feed.stored()}") from exc
+    finally:
+        feed.bad_rows.close()
+    return report
+
+
+def _summarise(report: InsertReport, bad_rows: int, seconds: float, as_json: bool) -> None:
+    rate = sum(report) / max(seconds, 1e-9)
+    if as_json:
+        counts = {"inserted": report.inserted, "replaced": report.replaced, "skipped": report.skipped}
+        print_json(counts | {"bad": bad_rows, "seconds": seconds, "documents_per_second": rate})
+        return
+    note(
+        f"{counted(report.inserted, 'document')} inserted, {figure(report.replaced)} replaced, "
+        f"{figure(report.skipped)} skipped, {counted(bad_rows, 'bad row')}; "
+        f"{seconds:,.1f} s, {figure(rate)} documents/s"
+    )

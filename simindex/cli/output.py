@@ -1,0 +1,138 @@
+"""What is printed: tables for people, JSON lines for programs, messages.
+
+Owns the form of keys in both: in a table a key stands as it is, with unprintable characters escaped; in
+JSON a str is a string, an int a number, and bytes are {"bytes": base64}. Must not know the index.
+Invariant: stdout carries results alone; whatever comes from data cannot send control characters to a
+terminal.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from simindex.format import Key
+
+
+def printable(text: str) -> str:
+    """Return the text on one line, with characters that a terminal might act upon escaped.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def note(message: str) -> None:
+    """Print one line to stderr. A reader who has gone away is no reason to stop."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(printable(message) + "\n")
+        sys.stderr.flush()
+
+
+def shown_key(key: Key) -> str:
+    """Return a key as it stands in a table."""
+    return printable(key if isinstance(key, str) else str(key))
+
+
+def json_key(key: Key) -> object:
+    """Return a key as it stands in JSON."""
+    return {"bytes": base64.b64encode(key).decode("ascii")} if isinstance(key, bytes) else key
+
+
+def print_json(value: object) -> None:
+    """Print one JSON line to stdout, in UTF-8 whatever the locale."""
+    import orjson
+
+    try:
+        line = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # lone surrogates, as in a file name that is not UTF-8: JSON can escape them
+        line = json.dumps(value).encode("ascii")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(line + b"\n")
+
+
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, header: bool = True
+) -> None:
+    """Print a table to stdout.
+
+    On a terminal it is laid out to the width; elsewhere it is plain text of whatever width it needs.
+
+    Args:
+        columns: their names.
+        rows: a cell for each column.
+        left: how many columns stand to the left; the others are numbers and stand to the right.
+        header: whether to print the names.
+    """
+    if sys.stdout.isatty():
+        _print_rich_table(columns, rows, left, header)
+        return
+    shown = [columns, *rows] if header else rows
+    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    for cells in shown:
+        padded = [
+            cell.ljust(width) if place < left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        sys.stdout.write("  ".join(padded).rstrip() + "\n")
+
+
+def _print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int, header: bool) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_header=header)
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="left" if place < left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))  # Text, for a key may look like rich's markup
+    Console().print(table)
+
+
+def figure(value: float | None, digits: int = 0) -> str:
+    """Return a number for people; a dash for none."""
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> counted(1, "document"), counted(2_000, "document")
+    ('1 document', '2,000 documents')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+class Reports:
+    """Tells the first of many like messages, and at the end how many there were.
+
+    Args:
+        noun: what they are about, in the singular.
+        limit: how many are told.
+    """
+
+    def __init__(self, noun: str, limit: int = 20) -> None:
+        self.noun = noun
+        self.limit = limit
+        self.count = 0
+
+    def add(self, message: Any) -> None:
+        """Count one, and tell it while there are few."""
+        self.count += 1
+        if self.count <= self.limit:
+            note(f"simindex: {message}")
+
+    def close(self) -> None:
+        """Tell how many were not told."""
+        if self.count > self.limit:
+            more = self.count - self.limit
+            note(f"simindex: ... and {more:,} more ({counted(self.count, self.noun)} in all)")

@@ -1,0 +1,243 @@
+"""`simindex query`: the stored documents that are similar to a text, a file, many rows, or a stored one.
+
+Owns the choice of search and the form of its results. Must not change an index: it is opened with "r".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+import simindex
+from simindex import Index, Match, Matches
+from simindex.cli.failures import CommandError
+from simindex.cli.inputs import Fields, Reader, Row, read_text
+from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
+from simindex.cli.remove import parse_key
+from simindex.format import Key
+from simindex.index import DEFAULT_MAX_CANDIDATES
+
+_ROWS_A_TIME = 256
+_TRUNCATED = "matches may be missing, for the limit on candidates was hit; raise --max-candidates"
+_COLUMNS = ("key", "similarity", "distance")
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What to search for: by similarity, the nearest, or by fingerprint. ``None`` or False: not given.
+
+    Raises:
+        typer.BadParameter: options of different searches.
+    """
+
+    threshold: float | None
+    limit: int | None
+    recall: float | None
+    exact: bool
+    nearest: int | None
+    simhash: bool
+    max_distance: int | None
+
+    def __post_init__(self) -> None:
+        if self.max_distance is not None and not self.simhash:
+            raise typer.BadParameter("--max-distance goes with --simhash")
+        if self.simhash:
+            self._refuse("simhash", "threshold", "recall", "exact", "nearest")
+        elif self.nearest is not None:
+            self._refuse("nearest", "threshold", "limit", "exact")
+
+    def _refuse(self, option: str, *others: str) -> None:
+        for other in others:
+            if getattr(self, other) not in (None, False):
+                raise typer.BadParameter(f"--{other} does not go with --{option}")
+
+    def require(self, index: Index) -> None:
+        """Raise CommandError, naming the options of `insert`, unless the index can be searched so."""
+        if self.simhash:
+            if index.config.simhash is None:
+                raise CommandError(
+                    f"{index.path}: --simhash needs an index that was not built with --no-simhash"
+                )
+        elif not index.config.num_perm:
+            raise CommandError(
+                f"{index.path}: built with --no-minhash; it can be queried with --simhash only"
+            )
+        elif self.exact and not index.config.keep_shingles:
+            raise CommandError(f"{index.path}: --exact needs an index built with --keep-shingles")
+
+    def of_documents(self, index: Index, documents: Sequence[object]) -> list[Matches]:
+        """Return the matches of each document."""
+        return self._run(index, documents, 0)
+
+    def of_stored(self, index: Index, key: Key) -> Matches:
+        """Return the matches of a stored document, without itself."""
+        if key not in index:
+            raise CommandError(f"{index.path}: key {key!r} is not in the index")
+        if not self.simhash and self.nearest is None:
+            return index.query_key(key, **self._by_similarity())
+        found = self._run(index, [index[key].sketch], 1)[0]
+        others = [match for match in found if match.key != key]
+        return Matches(others[: self.limit if self.simhash else self.nearest], found.truncated)
+
+    def _by_similarity(self) -> dict[str, Any]:
+        given: dict[str, Any] = {"threshold": self.threshold, "recall": self.recall}
+        return {"limit": self.limit, "exact": self.exact} | {k: v for k, v in given.items() if v is not None}
+
+    def _run(self, index: Index, documents: Sequence[object], more: int) -> list[Matches]:
+        if self.simhash:
+            room = None if self.limit is None else self.limit + more
+            return index.query_simhash_many(documents, self.max_distance, limit=room)
+        if self.nearest is not None:
+            quality = {} if self.recall is None else {"recall": self.recall}
+            return [index.nearest(document, self.nearest + more, **quality) for document in documents]
+        return index.query_many(documents, **self._by_similarity())
+
+
+def run(
+    index: Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")],
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The text to compare with.")] = None,
+    file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Compare with the text of this file; - for stdin.")
+    ] = None,
+    input_: Annotated[
+        str | None,
+        typer.Option(
+            "--input", metavar="FILE", help="Compare with each row of this file; inputs as of insert."
+        ),
+    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Compare with this stored document.")] = None,
+    int_keys: Annotated[bool, typer.Option("--int", help="--key is an integer.")] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Least similarity of a match, above 0 up to 1 (default 0.8)."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many matches.")] = None,
+    recall: Annotated[
+        float | None,
+        typer.Option(metavar="P", help="Wanted odds of finding a document at the threshold (default 0.95)."),
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Verify with kept shingles instead of estimating.")
+    ] = False,
+    nearest: Annotated[
+        int | None, typer.Option(metavar="K", min=1, help="The K most similar; no threshold.")
+    ] = None,
+    simhash: Annotated[
+        bool, typer.Option("--simhash", help="All within a Hamming distance of the fingerprint.")
+    ] = False,
+    max_distance: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K", help="With --simhash: that distance; default: what the index was built for."
+        ),
+    ] = None,
+    max_candidates: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Stored documents that a query compares at most.")
+    ] = DEFAULT_MAX_CANDIDATES,
+    id_field: Annotated[
+        str, typer.Option(metavar="NAME", help="With --input: the field of a row's key.")
+    ] = "id",
+    text_field: Annotated[
+        str, typer.Option(metavar="NAME", help="With --input: the field of its text.")
+    ] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+) -> None:
+    """Find the stored documents that are nearly the same.
+
+    JSON lines: one a match, {"key", "similarity", "distance", "truncated"}; with --input one a row,
+    {"query", "matches", "truncated"}. A key of bytes is {"bytes": BASE64}. "truncated" is true when
+    --max-candidates was hit, so that matches may be missing.
+    """
+    sources = [value for value in (text, file, input_, key) if value is not None]
+    if len(sources) != 1:
+        raise typer.BadParameter(
+            f"expected one of TEXT, --file, --input, --key; found {len(sources) or 'none'}"
+        )
+    if int_keys and key is None:
+        raise typer.BadParameter("--int goes with --key")
+    search = _Search(threshold, limit, recall, exact, nearest, simhash, max_distance)
+    reader = None if input_ is None else Reader([input_], Fields(id_field, text_field))
+    with simindex.open(index, "r", max_candidates=max_candidates) as stored:
+        search.require(stored)
+        if reader is not None:
+            _print_many(_results(stored, search, reader), as_json)
+            return
+        if key is not None:
+            matches = search.of_stored(stored, parse_key(key, int_keys))
+        else:
+            document = text if file is None else read_text(file)
+            matches = search.of_documents(stored, [document])[0]
+    _print_one(matches, as_json)
+
+
+def _results(stored: Index, search: _Search, reader: Reader) -> Iterator[list[tuple[Key, Matches]]]:
+    """Yield the matches of the rows, some rows at a time; a bad row ends them, after those before it."""
+    rows = iter(reader)
+    failure: Exception | None = None
+    while failure is None:
+        some: list[Row] = []
+        try:
+            for row in islice(rows, _ROWS_A_TIME):
+                if not isinstance(row, Row):
+                    raise row
+                some.append(row)
+        except Exception as exc:
+            failure = exc
+        if some:
+            yield list(
+                zip(
+                    (row.key for row in some),
+                    search.of_documents(stored, [row.document for row in some]),
+                    strict=True,
+                )
+            )
+        elif failure is None:
+            return
+    raise failure
+
+
+def _figures(match: Match) -> tuple[str, str, str]:
+    similarity = "-" if match.similarity is None else f"{match.similarity:.3f}"
+    return shown_key(match.key), similarity, "-" if match.distance is None else str(match.distance)
+
+
+def _json(match: Match) -> dict[str, object]:
+    return {"key": json_key(match.key), "similarity": match.similarity, "distance": match.distance}
+
+
+def _print_one(matches: Matches, as_json: bool) -> None:
+    if as_json:
+        for match in matches:
+            print_json(_json(match) | {"truncated": matches.truncated})
+    elif matches:
+        print_table(_COLUMNS, [_figures(match) for match in matches])
+    if not matches:
+        note("simindex: no match")
+    if matches.truncated:
+        note(f"simindex: truncated: {_TRUNCATED}")
+
+
+def _print_many(results: Iterator[list[tuple[Key, Matches]]], as_json: bool) -> None:
+    num_rows = without_match = truncated = 0
+    header = True
+    for some in results:
+        num_rows += len(some)
+        without_match += sum(not matches for _, matches in some)
+        truncated += sum(matches.truncated for _, matches in some)
+        if as_json:
+            for key, matches in some:
+                found = {"matches": [_json(match) for match in matches], "truncated": matches.truncated}
+                print_json({"query": json_key(key)} | found)
+            continue
+        rows = [(shown_key(key), *_figures(match)) for key, matches in some for match in matches]
+        if rows:
+            print_table(("query", *_COLUMNS), rows, left=2, header=header)
+            header = False
+    if without_match:
+        note(f"simindex: no match for {without_match:,} of {counted(num_rows, 'row')}")
+    if truncated:
+        note(f"simindex: truncated, {truncated:,} of {counted(num_rows, 'row')}: {_TRUNCATED}")

@@ -1,0 +1,92 @@
+"""`simindex remove`: documents out of an index, by key.
+
+Owns how a key is written on the command line: as it stands, a str; with --int an integer.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from simindex.cli.creation import open_for_change
+from simindex.cli.failures import INTERRUPTED, CommandError
+from simindex.cli.inputs import place_name
+from simindex.cli.output import Reports, counted, json_key, note, print_json
+from simindex.cli.streams import Stream, lines
+from simindex.format import Key
+
+_KEYS_A_COMMIT = 10_000
+
+
+def parse_key(text: str, int_keys: bool) -> Key:
+    """Return the key that was written.
+
+    Raises:
+        typer.BadParameter: `int_keys`, and it is no integer.
+    """
+    if not int_keys:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"--int: expected an integer, found {text!r}") from None
+
+
+def run(
+    index: Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")],
+    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY...", help="Keys to remove.")] = None,
+    input_: Annotated[
+        str | None, typer.Option("--input", metavar="FILE", help="A file with one key a line; - for stdin.")
+    ] = None,
+    int_keys: Annotated[bool, typer.Option("--int", help="Keys are integers.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON line.")] = False,
+) -> None:
+    """Remove documents from an index.
+
+    Keys that are not in the index are reported, and the exit code is 1; the others are removed all the same.
+    """
+    if not keys and input_ is None:
+        raise typer.BadParameter("expected KEY... or --input")
+    wanted = [parse_key(key, int_keys) for key in keys or ()]
+    if input_ is not None:
+        wanted += _keys_of(input_, int_keys)
+    wanted = list(dict.fromkeys(wanted))
+    removed = 0
+    missing: list[Key] = []
+    reports = Reports("key not in the index")
+    with open_for_change(index) as target:
+        try:
+            for first in range(0, len(wanted), _KEYS_A_COMMIT):
+                some = wanted[first : first + _KEYS_A_COMMIT]
+                absent = [key for key in some if key not in target]
+                removed += target.remove_many(some)
+                missing += absent
+        except KeyboardInterrupt:
+            raise CommandError(f"interrupted; {counted(removed, 'document')} removed", INTERRUPTED) from None
+    for key in missing:
+        reports.add(f"{index}: key {key!r} is not in the index")
+    reports.close()
+    if as_json:
+        print_json({"removed": removed, "missing": [json_key(key) for key in missing]})
+    else:
+        note(f"{counted(removed, 'document')} removed, {counted(len(missing), 'key')} missing")
+    if missing:
+        raise typer.Exit(1)
+
+
+def _keys_of(path: str, int_keys: bool) -> list[Key]:
+    """Return the keys of a file, a line each; empty lines are passed over."""
+    keys: list[Key] = []
+    name = place_name(path)
+    with Stream(path) as stream:
+        for number, line in enumerate(lines(stream, name), 1):
+            # Bytes that are not UTF-8 come out as they do in a file name, and so in a key made of one.
+            text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+            if not text:
+                continue
+            try:
+                keys.append(int(text) if int_keys else text)
+            except ValueError:
+                raise CommandError(f"{name}:{number}: expected an integer, found {text!r:.80}") from None
+    return keys

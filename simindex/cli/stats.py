@@ -1,0 +1,92 @@
+"""`simindex stats`: what an index holds, what it costs, and what its settings give.
+
+Owns the layout; the figures are `Index.stats`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+import simindex
+from simindex import SimHashConfig, Stats, WordShingles
+from simindex.cli.output import counted, figure, print_json, print_table, printable
+from simindex.config import Shingles, config_to_dict
+
+
+def run(
+    index: Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show what an index holds, costs and finds."""
+    with simindex.open(index, "r") as stored:
+        stats = stored.stats()
+    if as_json:
+        print_json(asdict(stats) | {"config": config_to_dict(stats.config)})
+        return
+    print_table(("index", printable(stats.path)), _overview(stats))
+    print()
+    print_table(("table", "entries", "bytes", "bytes/document"), _tables(stats))
+    print()
+    print_table(("setting", "value"), _settings(stats), left=2)
+    if stats.recall:
+        print()
+        recall = [(f"{t}", str(stats.rows[t]), f"{found:.4f}") for t, found in stats.recall.items()]
+        print_table(("threshold", "rows compared", "recall"), recall)
+    if stats.config.simhash is not None:
+        print()
+        print_table(("SimHash search", "cost"), _simhash(stats, stats.config.simhash))
+
+
+def _overview(stats: Stats) -> list[tuple[str, str]]:
+    return [
+        ("documents", figure(stats.documents)),
+        ("copies of an earlier one", figure(stats.copies)),
+        ("segments", figure(stats.segments)),
+        ("bytes of the file", figure(stats.file_bytes)),
+        ("bytes in use", figure(stats.used_bytes)),
+        ("bytes in use/document", figure(stats.bytes_per_document, 1)),
+    ]
+
+
+def _tables(stats: Stats) -> list[tuple[str, str, str, str]]:
+    return [
+        (
+            name,
+            figure(stats.entries.get(name)),
+            figure(num_bytes),
+            figure(num_bytes / stats.documents if stats.documents else None, 1),
+        )
+        for name, num_bytes in stats.table_bytes.items()
+    ]
+
+
+def _shingles(shingles: Shingles) -> str:
+    noun = "word" if isinstance(shingles, WordShingles) else "character"
+    return f"{counted(shingles.size, noun)}, normalized: {' '.join(shingles.normalize) or 'none'}"
+
+
+def _settings(stats: Stats) -> list[tuple[str, str]]:
+    config = stats.config
+    return [
+        ("MinHash rows", str(config.num_perm) if config.num_perm else "off"),
+        ("MinHash bands", str(config.bands)),
+        ("shingles", _shingles(config.shingles)),
+        ("shingle hashes kept", figure(config.keep_shingles)),
+        ("SimHash", f"up to {config.simhash.max_distance} bits" if config.simhash else "off"),
+        *([("SimHash features", _shingles(config.simhash.shingles))] if config.simhash else []),
+        ("seed", str(config.seed)),
+    ]
+
+
+def _simhash(stats: Stats, simhash: SimHashConfig) -> list[tuple[str, str]]:
+    bits = sorted(set(stats.prefix_bits))
+    return [
+        ("complete up to distance", f"{simhash.max_distance} bits"),
+        ("permutation tables", figure(stats.permutation_tables)),
+        ("leading bits a table", "-".join(str(b) for b in dict.fromkeys((bits[0], bits[-1])))),
+        ("bytes/document", figure(stats.permutation_bytes_per_document)),
+        ("expected candidates/query", figure(stats.expected_candidates, 1)),
+    ]
