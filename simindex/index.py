@@ -100,7 +100,12 @@ class Index:
         map_bytes: int = DEFAULT_MAP_BYTES,
         max_bytes: int | None = None,
         layout: Layout | None = None,
+        refresh: Literal["auto", "manual"] = "auto",
     ) -> None:
+        if refresh not in ("auto", "manual"):
+            raise ValueError(f'refresh: expected "auto" or "manual", found {refresh!r}')
+        if refresh == "manual" and mode != "r":
+            raise ValueError('refresh="manual" pins a reader\'s snapshot: expected mode "r"')
         if config is not None and not isinstance(config, Config):
             raise TypeError(f"config: expected a Config or None, found {type(config).__name__}")
         if isinstance(max_candidates, bool) or not isinstance(max_candidates, int):
@@ -111,7 +116,7 @@ class Index:
         self._pending: Pending | None = None
         self._owner: int | None = None
         self._writer: Writer | None = None
-        self._store = Store(path, mode, map_bytes, max_bytes)
+        self._store = Store(path, mode, map_bytes, max_bytes, pinned=refresh == "manual")
         try:
             self._config, self._tables, self._plan = self._read_header(config, layout)
             self._snapshots = SnapshotCache(self._tables)
@@ -178,7 +183,9 @@ class Index:
         return f"Index({self.path!r})"
 
     def refresh(self) -> None:
-        """See the newest committed state. Queries do so by themselves; this only loads it ahead."""
+        """See the newest committed state. With ``refresh="auto"`` queries do so by themselves, and this
+        only loads it ahead."""
+        self._store.refresh()
         with self._store.reading() as txn:
             self._snapshots.current(txn)
 
@@ -313,6 +320,66 @@ class Index:
             with self._store.reading() as txn:
                 committed = self._committed_view(txn).find_keys(encoded, key_hashes(encoded))
             return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
+
+    def expire(self, before: datetime, *, batch_size: int = DEFAULT_BATCH_SIZE) -> int:
+        """Remove the documents inserted before a time, oldest first, a commit for each batch.
+
+        Args:
+            before: an aware datetime.
+            batch_size: documents a commit.
+
+        Returns:
+            How many were removed.
+
+        Raises:
+            TypeError, ValueError: no datetime, or one without a time zone.
+        """
+        if not isinstance(before, datetime):
+            raise TypeError(f"before: expected a datetime, found {type(before).__name__}")
+        if before.tzinfo is None:
+            raise ValueError(f"before: expected a datetime with a time zone, found {before!r}")
+        limit = int(before.timestamp() * 1e6)
+        removed = 0
+        while True:
+            with self._changing() as (_, pending):
+                with self._store.reading() as txn:
+                    found = self._view(txn).numbers_from(0, batch_size)
+                old = [(number, record) for number, record in found if record.inserted_at < limit]
+                for number, record in old:
+                    pending.remove(encode_key(record.key), (number, record))
+            removed += len(old)
+            if len(old) < batch_size:
+                return removed
+
+    def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
+        """Merge everything into one segment, drop what was removed, and give the space back.
+
+        Each step is a small commit, so it can be interrupted at any time without harm and goes on at the
+        next call. At the end a copy of the data file without free pages takes its place; readers keep
+        their snapshot and change over at their next query. Needs free disk space for that copy.
+
+        Args:
+            progress: called with (bytes done, bytes in all) after each step.
+        """
+        with self._lock:
+            writer = self._require_writer()
+            if self._pending is not None:
+                raise SimIndexError("compact: expected no open transaction, found one; end it first")
+            with self._store.reading() as txn:
+                total = writer.begin_compaction(self._committed_view(txn))
+            done = 0
+            while True:
+                with self._store.reading() as txn:
+                    prepared = writer.continue_compaction(self._committed_view(txn))
+                if prepared is None:
+                    break
+                writer.commit(prepared)
+                done = min(total, done + prepared.merged_bytes)
+                if progress is not None:
+                    progress(done, total)
+            self._store.compact_copy()
+            if progress is not None:
+                progress(total, total)
 
     # ---- queries ----
 
@@ -542,6 +609,7 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     map_bytes: int = DEFAULT_MAP_BYTES,
     max_bytes: int | None = None,
     layout: Layout | None = None,
+    refresh: Literal["auto", "manual"] = "auto",
 ) -> Index:
     """Open an index.
 
@@ -553,6 +621,9 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         map_bytes: address space to reserve at first; it grows by itself.
         max_bytes: the size at which the index is full; ``None``: 16 TiB.
         layout: how segments are cut and merged, on creation; no result depends on it.
+        refresh: "auto": each query sees the newest commit; "manual" (mode "r"): a pinned snapshot until
+            `refresh` is called. A pin keeps the space of what is removed meanwhile; it ends by itself
+            when a writer in the same process has to move the map or compacts.
 
     Raises:
         FileNotFoundError: mode "r", and there is no index.
@@ -569,4 +640,5 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         map_bytes=map_bytes,
         max_bytes=max_bytes,
         layout=layout,
+        refresh=refresh,
     )

@@ -30,7 +30,7 @@ from simindex.format import (
 )
 from simindex.tables import Directory, Puts, Segment
 
-_MAX_SPAN = 2**32 - 1
+MAX_SPAN = 2**32 - 1
 """Relative numbers have 32 bits."""
 
 FREE_MERGE_BYTES = 1 << 14
@@ -60,7 +60,7 @@ def pick_merges(shapes: list[Shape], busy: set[int], factor: int) -> list[list[S
         run: list[Shape] = []
         for shape in [*shapes, None]:
             fits = shape is not None and shape.id not in taken and tier_of(shape, factor) <= tier
-            if fits and shape is not None and (not run or shape.base + shape.span - run[0].base <= _MAX_SPAN):
+            if fits and shape is not None and (not run or shape.base + shape.span - run[0].base <= MAX_SPAN):
                 run.append(shape)
                 continue
             if len(run) >= factor:

@@ -17,6 +17,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ from simindex.errors import (
 Result = TypeVar("Result")
 
 DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE = "data.mdb", "lock.mdb", "writer.lock"
+COMPACT_FOLDER = "compact.tmp"
 DATABASES = ("meta", "documents", "segments", "removed", "groups")
 
 DEFAULT_MAP_BYTES = 1 << 36
@@ -48,6 +50,7 @@ _MAX_MAP_BYTES = 1 << 44
 _MAX_READERS = 1024
 _ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines cannot read each other's
 _READER_CHECK_SECONDS = 60.0
+_MOVED_KEY = b"moved"
 
 
 class _Environment:
@@ -58,8 +61,12 @@ class _Environment:
         self.identity = identity
         self.writable = writable
         self.handles = 1
+        self.databases: dict[str, Any] = {}
+        self.pins: set[Pin] = set()
         self.map_generation = 0
         """Raised when the map moves: addresses from before are void."""
+        self.checked_id = -1
+        """Newest transaction id that was seen not to be moved away from."""
         self._gate = threading.Condition(threading.Lock())
         self._inside = 0
         self._moving = False
@@ -76,8 +83,9 @@ class _Environment:
             if self._moving and not self._inside:
                 self._gate.notify_all()
 
-    def move_map(self, size: int) -> None:
-        """Set the map size (0: what the file says) while no transaction of this process is open."""
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep every transaction of this process out for the block; addresses are void behind it."""
         with self._gate:
             while self._moving:
                 self._gate.wait()
@@ -85,12 +93,35 @@ class _Environment:
             while self._inside:
                 self._gate.wait()
         try:
-            self.env.set_mapsize(size)
+            for pin in list(self.pins):
+                pin.drop()
+            yield
         finally:
             with self._gate:
                 self.map_generation += 1
                 self._moving = False
                 self._gate.notify_all()
+
+    def move_map(self, size: int) -> None:
+        """Set the map size (0: what the file says)."""
+        with self.alone():
+            self.env.set_mapsize(size)
+
+
+class Pin:
+    """A snapshot that a handle keeps between calls, until it is dropped."""
+
+    def __init__(self, environment: _Environment) -> None:
+        self._environment = environment
+        self.txn: lmdb.Transaction | None = environment.env.begin(buffers=True)
+        environment.pins.add(self)
+
+    def drop(self) -> None:
+        """End the snapshot; the handle takes a new one at its next call."""
+        self._environment.pins.discard(self)
+        if self.txn is not None:
+            self.txn.abort()
+            self.txn = None
 
 
 _environments: dict[tuple[int, int], _Environment] = {}
@@ -125,21 +156,22 @@ class Transaction:
 
     Attributes:
         id: of the snapshot: equal ids, equal content.
+        map_generation: addresses loaded under another generation are void.
     """
 
-    __slots__ = ("_databases", "_environment", "_path", "_txn", "id", "map_generation")
+    __slots__ = ("_databases", "_environment", "_path", "_pinned", "_txn", "id", "map_generation")
 
     def __init__(self, store: Store) -> None:
         environment = store.environment()
         environment.enter()
         try:
-            self._txn = store.begin_read()
+            self._txn, self._pinned = store.begin_read(environment)
         except BaseException:
             environment.leave()
             raise
         self._path = store.path
         self._environment = environment
-        self._databases = store.databases
+        self._databases = environment.databases
         self.id: int = self._txn.id()
         self.map_generation = environment.map_generation
 
@@ -149,7 +181,8 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._txn.abort()
+        if not self._pinned:
+            self._txn.abort()
         self._environment.leave()
         if isinstance(error, lmdb.Error):
             raise _translated(error, self._path) from error
@@ -235,13 +268,17 @@ class Store:
         mode: str,
         map_bytes: int = DEFAULT_MAP_BYTES,
         max_bytes: int | None = None,
+        *,
+        pinned: bool = False,
     ) -> None:
         self.path = str(Path(path))
         self.writable = mode != "r"
-        self.databases: dict[str, Any] = {}
         self.is_new = False
         """True until `initialise`: the environment is there, but holds nothing yet."""
+        self._map_bytes = map_bytes
         self._max_bytes = max_bytes
+        self._pinned = pinned
+        self._pin: Pin | None = None
         self._environment: _Environment | None = None
         self._lock_file: int | None = None
         self._dead = ""
@@ -251,7 +288,7 @@ class Store:
         try:
             if self.writable:
                 self._take_writer_lock()
-            self._environment = self._open_environment(map_bytes)
+            self._environment = self._open_environment()
             self._open_databases(mode)
         except BaseException:
             self.close()
@@ -274,7 +311,7 @@ class Store:
             return
         if mode == "r":
             raise FileNotFoundError(errno.ENOENT, "no simindex index", str(path))
-        if names - {WRITER_LOCK_FILE, LMDB_LOCK_FILE}:
+        if names - {WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER}:
             raise FormatError(
                 f"{path}: expected an index, an empty folder or nothing, found other files; choose another path"
             )
@@ -292,7 +329,7 @@ class Store:
             ) from exc
         self._lock_file = lock
 
-    def _open_environment(self, map_bytes: int) -> _Environment:
+    def _open_environment(self) -> _Environment:
         with _registry:
             data = Path(self.path) / DATA_FILE
             if data.exists():
@@ -305,17 +342,17 @@ class Store:
                     raise IndexLockedError(
                         f"{self.path}: this process has it open without permission to write; close that first"
                     )
-            env, writable = self._open_lmdb(map_bytes)
+            env, writable = self._open_lmdb()
             stat = data.stat()
             opened = _Environment(env, (stat.st_dev, stat.st_ino), writable)
             _environments[opened.identity] = opened
             return opened
 
-    def _open_lmdb(self, map_bytes: int) -> tuple[lmdb.Environment, bool]:
+    def _open_lmdb(self) -> tuple[lmdb.Environment, bool]:
         """Open with as large a map as the system grants. Readers open writable too where they may, so
         that a writer of the same process can share the environment."""
         data = Path(self.path) / DATA_FILE
-        size = max(map_bytes, 1 << 20)
+        size = max(self._map_bytes, 1 << 20)
         if data.exists():
             size = max(size, data.stat().st_size)
         readonly = not self.writable and not os.access(data, os.W_OK)
@@ -360,24 +397,31 @@ class Store:
             )
 
     def _open_databases(self, mode: str) -> None:
-        env = self.environment().env
+        environment = self.environment()
+        if not environment.databases:
+            environment.databases = self._databases_of(environment.env)
+        self.is_new = not environment.databases
+        if self.is_new and mode == "r":
+            raise FileNotFoundError(errno.ENOENT, "an index that was never completed", self.path)
+
+    def _databases_of(self, env: lmdb.Environment) -> dict[str, Any]:
+        """Return the handles of an environment's databases; none where it holds nothing yet."""
         try:
             with env.begin() as txn:
-                self.is_new = not txn.stat()["entries"]
-            if not self.is_new:
-                # Each in a transaction of py-lmdb's own: a handle opened in a read transaction is void
-                # once that has ended.
-                self.databases = {name: env.open_db(name.encode(), create=False) for name in DATABASES}
-                with env.begin() as txn:
-                    for name, database in self.databases.items():
-                        if any(database.flags(txn).values()):
-                            raise FormatError(f"{self.path}: database {name!r} has unknown flags; not an index")
+                if not txn.stat()["entries"]:
+                    return {}
+            # Each in a transaction of py-lmdb's own: a handle opened in a read transaction is void once
+            # that has ended.
+            databases = {name: env.open_db(name.encode(), create=False) for name in DATABASES}
+            with env.begin() as txn:
+                for name, database in databases.items():
+                    if any(database.flags(txn).values()):
+                        raise FormatError(f"{self.path}: database {name!r} has unknown flags; not an index")
         except lmdb.NotFoundError as exc:
             raise FormatError(f"{self.path}: an LMDB environment, but not a simindex index") from exc
         except lmdb.Error as exc:
             raise _translated(exc, self.path) from exc
-        if self.is_new and mode == "r":
-            raise FileNotFoundError(errno.ENOENT, "an index that was never completed", self.path)
+        return databases
 
     def initialise(self, header_key: bytes, header: bytes, manifest_key: bytes, manifest: bytes) -> None:
         """Create the databases with their first values, in one commit."""
@@ -387,7 +431,7 @@ class Store:
                 databases = {name: env.open_db(name.encode(), txn=txn) for name in DATABASES}
                 txn.put(header_key, header, db=databases["meta"])
                 txn.put(manifest_key, manifest, db=databases["meta"])
-            self.databases = databases
+            self.environment().databases = databases
         except lmdb.Error as exc:
             raise _translated(exc, self.path) from exc
         _sync_folder(Path(self.path))
@@ -422,10 +466,12 @@ class Store:
             with _registry:
                 environment.handles -= 1
                 if not environment.handles:
-                    environment.enter()  # nobody is growing it
-                    environment.leave()
-                    _environments.pop(environment.identity, None)
-                    environment.env.close()
+                    # Calls of other threads end first: their addresses lie in the map.
+                    with environment.alone():
+                        _environments.pop(environment.identity, None)
+                        environment.env.close()
+                elif self._pin is not None:
+                    self._pin.drop()
         if self._lock_file is not None:
             # Unlocked by hand: a forked child may hold the same open file.
             fcntl.flock(self._lock_file, fcntl.LOCK_UN)
@@ -438,25 +484,70 @@ class Store:
         """Return a read transaction, to be used as a context manager, for one call's length."""
         return Transaction(self)
 
-    def begin_read(self) -> lmdb.Transaction:
-        """Begin a read transaction; the caller is inside the environment's gate."""
-        environment = self.environment()
+    def refresh(self) -> None:
+        """Let go of a pinned snapshot; the next call takes the newest."""
+        self.require_open()
+        if self._pin is not None:
+            self._pin.drop()
+
+    def begin_read(self, environment: _Environment) -> tuple[lmdb.Transaction, bool]:
+        """Return a read transaction and whether it is pinned; the caller is inside the gate."""
         for attempt in range(6):
             try:
-                return environment.env.begin(buffers=True)
+                if self._pinned:
+                    if self._pin is None or self._pin.txn is None:
+                        self._pin = Pin(environment)
+                    assert self._pin.txn is not None
+                    txn, pinned = self._pin.txn, True
+                else:
+                    txn, pinned = environment.env.begin(buffers=True), False
+                if not self._moved_away(environment, txn):
+                    return txn, pinned
+                if not pinned:
+                    txn.abort()
+                self._outside(environment, self._reopen)
             except lmdb.MapResizedError:
                 # Another process grew the file beyond this one's map.
-                environment.leave()
-                try:
-                    environment.move_map(0)
-                finally:
-                    environment.enter()
+                self._outside(environment, lambda: environment.move_map(0))
             except lmdb.ReadersFullError as exc:
                 if not environment.env.reader_check() and attempt > 2:
                     raise _translated(exc, self.path) from exc
             except lmdb.Error as exc:
                 raise _translated(exc, self.path) from exc
         raise SimIndexError(f"{self.path}: no read transaction after six attempts; too many readers")
+
+    def _outside(self, environment: _Environment, action: Callable[[], None]) -> None:
+        environment.leave()
+        try:
+            action()
+        finally:
+            environment.enter()
+
+    def _moved_away(self, environment: _Environment, txn: lmdb.Transaction) -> bool:
+        """Whether `compact_copy` has put another file in this one's place. Looked at once a commit."""
+        if txn.id() == environment.checked_id or not environment.databases:
+            return False
+        if txn.get(_MOVED_KEY, db=environment.databases["meta"]) is not None:
+            # Left in the old file just before the new one takes its place, so the place decides.
+            stat = (Path(self.path) / DATA_FILE).stat()
+            return (stat.st_dev, stat.st_ino) != environment.identity
+        environment.checked_id = txn.id()
+        return False
+
+    def _reopen(self) -> None:
+        """Change over to the file that now lies at the path."""
+        environment = self.environment()
+        with _registry, environment.alone():
+            stat = (Path(self.path) / DATA_FILE).stat()
+            if (stat.st_dev, stat.st_ino) == environment.identity:
+                return  # another thread was first
+            _environments.pop(environment.identity, None)
+            environment.env.close()
+            environment.env, _ = self._open_lmdb()
+            environment.identity = (stat.st_dev, stat.st_ino)
+            environment.databases = self._databases_of(environment.env)
+            environment.checked_id = -1
+            _environments[environment.identity] = environment
 
     # ---- writing ----
 
@@ -479,7 +570,7 @@ class Store:
         while True:
             try:
                 with environment.env.begin(write=True) as txn:
-                    return change(WriteTransaction(txn, self.databases))
+                    return change(WriteTransaction(txn, environment.databases))
             except lmdb.MapFullError:
                 self._grow()
             except lmdb.MapResizedError:
@@ -501,6 +592,41 @@ class Store:
         except lmdb.Error as exc:
             raise _translated(exc, self.path) from exc
 
+    def compact_copy(self) -> None:
+        """Put a copy without free pages in the data file's place.
+
+        Readers keep the old file until their next call, which finds the mark left in it and changes over.
+        A crash before the last rename leaves the old file as it was; the mark is only in a file that
+        nobody opens any more, or is taken back when the index is next opened for writing.
+        """
+        folder, copy = Path(self.path), Path(self.path) / COMPACT_FOLDER
+        shutil.rmtree(copy, ignore_errors=True)
+        copy.mkdir()
+        try:
+            self.environment().env.copy(str(copy), compact=True)
+            # A lock file of its own: the old one belongs to the old file's transactions.
+            lmdb.open(str(copy), readonly=False, max_dbs=1, lib_version=_ENGINE).close()
+            with open(copy / DATA_FILE, "rb") as data:
+                os.fsync(data.fileno())
+            self.commit(lambda txn: txn.put("meta", _MOVED_KEY, b"1"))
+            os.replace(copy / LMDB_LOCK_FILE, folder / LMDB_LOCK_FILE)
+            os.replace(copy / DATA_FILE, folder / DATA_FILE)
+            _sync_folder(folder)
+        except lmdb.Error as exc:
+            raise _translated(exc, self.path) from exc
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+        self._reopen()
+
+    def clear_traces(self) -> None:
+        """Take back what a compaction that was killed has left."""
+        shutil.rmtree(Path(self.path) / COMPACT_FOLDER, ignore_errors=True)
+        environment = self.environment()
+        with environment.env.begin() as txn:
+            marked = txn.get(_MOVED_KEY, db=environment.databases["meta"]) is not None
+        if marked:
+            self.commit(lambda txn: txn.delete("meta", _MOVED_KEY))
+
     # ---- figures ----
 
     def figures(self) -> dict[str, int]:
@@ -509,7 +635,7 @@ class Store:
         page = env.stat()["psize"]
         sizes = {}
         with env.begin() as txn:
-            for name, database in self.databases.items():
+            for name, database in self.environment().databases.items():
                 stat = txn.stat(database)
                 pages = stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"]
                 sizes[name] = pages * page

@@ -38,13 +38,14 @@ from simindex.format import (
     segment_of,
     unpack,
 )
-from simindex.merging import FREE_MERGE_BYTES, Merge, pick_merges, step_budget
+from simindex.merging import FREE_MERGE_BYTES, MAX_SPAN, Merge, pick_merges, step_budget
 from simindex.permutations import PermutationPlan
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.store import Store, WriteTransaction
 from simindex.tables import Puts, Segment, SegmentData, segment_puts
 from simindex.view import PendingView, View
 
+_COMPACTION_STEP = 8 << 20  # bytes of merging a commit of `compact`
 _EQUAL_SKETCHES = 8  # stored sketches with an equal first band that are compared when folding copies
 
 
@@ -131,6 +132,7 @@ class Prepared:
 
     change: Callable[[WriteTransaction], None]
     manifest: Manifest
+    merged_bytes: int = 0
 
 
 class Writer:
@@ -151,10 +153,12 @@ class Writer:
         self.manifest = manifest
         self._merges: list[Merge] = []
         self._merge_debt = 0
+        self._abandoned: list[int] = []
         self._remove_orphans()
 
     def _remove_orphans(self) -> None:
-        """Remove what an unfinished merge of an earlier writer left behind."""
+        """Remove what an unfinished merge or compaction of an earlier writer left behind."""
+        self._store.clear_traces()
         live = {shape.id for shape in self.manifest.segments}
         with self._store.reading() as txn:
             orphans, first = set(), b""
@@ -392,6 +396,46 @@ class Writer:
         return marks, copies
 
     # ---- merging ----
+
+    def begin_compaction(self, view: View) -> int:
+        """Replace the merges under way by one of all segments; returns the bytes it has to read, 0 where
+        there is nothing to merge."""
+        segments = list(self.manifest.segments)
+        abandoned = [merge.shape.id for merge in self._merges]
+        self._merges.clear()
+        if abandoned:
+            self._abandoned += abandoned
+        if not segments:
+            return 0
+        behind = segments[-1].base + segments[-1].span
+        removed = view.removed_between(segments[0].base, behind)
+        if len(segments) == 1 and not removed:
+            return 0
+        if behind - segments[0].base > MAX_SPAN:
+            return 0
+        merge = Merge.start(self._tables, segments, self.manifest.next_segment, removed)
+        self.manifest = self.manifest._replace(next_segment=self.manifest.next_segment + 1)
+        self._merges.append(merge)
+        return merge.source_bytes
+
+    def continue_compaction(self, view: View) -> Prepared | None:
+        """Return the commit of the next part of `begin_compaction`, ``None`` when it is done."""
+        if not self._merges:
+            return None
+        merge = self._merges[0]
+        merged, merged_bytes = merge.advance(_COMPACTION_STEP, view.segment)
+        manifest, gone, unmarked = self.manifest, self._abandoned, []
+        self._abandoned = []
+        if merge.done:
+            self._merges.clear()
+            manifest, ended = _swapped(manifest, merge)
+            gone, unmarked = gone + ended, merge.dead
+
+        def change(txn: WriteTransaction) -> None:
+            self._store_merged(txn, merged, gone, unmarked)
+            txn.put("meta", MANIFEST_KEY, encode_manifest(manifest))
+
+        return Prepared(change, manifest, merged_bytes)
 
     def _advance_merges(
         self, manifest: Manifest, budget: int, view: View

@@ -147,6 +147,25 @@ class IndexMachine(RuleBasedStateMachine):
         self.index.close()
         self.index = simindex.open(self.path)
 
+    @precondition(lambda self: self.transaction is None)
+    @rule()
+    def compact(self):
+        self.index.compact()
+        assert self.index.stats().segments <= 1
+
+    @precondition(lambda self: self.transaction is None)
+    @rule(share=st.integers(0, 4))
+    def expire(self, share):
+        """Documents come back in order of insertion, so a time in the middle removes the first ones."""
+        order = list(self.index)
+        if order:
+            before = self.index[order[(len(order) - 1) * share // 4]].inserted_at
+            old = [key for key in order if self.index[key].inserted_at < before]
+            assert self.index.expire(before, batch_size=3) == len(old)
+            for key in old:
+                del self.model.documents[key]
+            self.commit()
+
     @rule()
     def reopen_reader(self):
         self.reader.close()

@@ -40,7 +40,10 @@ REPORTED = (CommandError, SimIndexError, OSError, ValueError, TypeError)
 def describe(error: BaseException) -> str:
     """Return an error in one line, naming options instead of arguments."""
     if isinstance(error, KeyExistsError):
-        return f"key {error.key!r} is in the index already, or twice in the input; use --on-conflict skip or --on-conflict replace"
+        return (
+            f"key {error.key!r} is in the index already, or twice in the input; "
+            "use --on-conflict skip or --on-conflict replace"
+        )
     if isinstance(error, ConfigMismatchError) and error.fields:
         parts = [f"{name}: stored {old!r}, asked for {new!r}" for name, (old, new) in error.fields.items()]
         return (

@@ -18,9 +18,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import typer
+
 from simindex.cli.failures import CommandError, optional_module
 from simindex.cli.streams import Stream, lines
-from simindex.format import encode_key
+from simindex.format import Key, encode_key
 
 KINDS = ".jsonl, .csv (each also with .gz or .zst), .parquet, .txt, a folder, or - for JSON lines on stdin"
 
@@ -315,6 +317,20 @@ class Reader:
 def place_name(path: str) -> str:
     """Return how an input is called in keys and messages."""
     return "stdin" if path == "-" else path
+
+
+def parse_key(text: str, int_keys: bool) -> Key:
+    """Return the key that was written on the command line: a str, or with --int an integer.
+
+    Raises:
+        typer.BadParameter: `int_keys`, and it is no integer.
+    """
+    if not int_keys:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"--int: expected an integer, found {text!r}") from None
 
 
 def read_text(path: str) -> str:

@@ -15,9 +15,8 @@ import typer
 import simindex
 from simindex import Index, Match, Matches
 from simindex.cli.failures import CommandError
-from simindex.cli.inputs import Fields, Reader, Row, read_text
+from simindex.cli.inputs import Fields, Reader, Row, parse_key, read_text
 from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
-from simindex.cli.remove import parse_key
 from simindex.format import Key
 from simindex.index import DEFAULT_MAX_CANDIDATES
 

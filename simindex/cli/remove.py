@@ -1,6 +1,6 @@
 """`simindex remove`: documents out of an index, by key.
 
-Owns how a key is written on the command line: as it stands, a str; with --int an integer.
+Owns the commits and the report of missing keys.
 """
 
 from __future__ import annotations
@@ -11,26 +11,12 @@ import typer
 
 from simindex.cli.creation import open_for_change
 from simindex.cli.failures import INTERRUPTED, CommandError
-from simindex.cli.inputs import place_name
+from simindex.cli.inputs import parse_key, place_name
 from simindex.cli.output import Reports, counted, json_key, note, print_json
 from simindex.cli.streams import Stream, lines
 from simindex.format import Key
 
 _KEYS_A_COMMIT = 10_000
-
-
-def parse_key(text: str, int_keys: bool) -> Key:
-    """Return the key that was written.
-
-    Raises:
-        typer.BadParameter: `int_keys`, and it is no integer.
-    """
-    if not int_keys:
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"--int: expected an integer, found {text!r}") from None
 
 
 def run(
