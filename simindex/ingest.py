@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import Any, NamedTuple
 
-from simindex.format import encode_keys, key_hashes, pack
+from simindex.errors import CorruptIndexError
+from simindex.format import encode_keys, key_hashes, pack, unpack
 from simindex.sketch import Sketcher
 from simindex.writer import NewDocuments
 
@@ -38,28 +39,48 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher) -> NewDo
             found = f"{item!r:.80}"
             raise TypeError(f"item: expected (key, document) or (key, document, metadata), found {found}")
     keys = [item[0] for item in items]
-    documents = [item[1] for item in items]
+    documents = [_repeatable(item[0], item[1]) for item in items]
     encoded = encode_keys(keys)
     metadata = [_pack_metadata(item[0], item[2]) if len(item) == 3 else b"\xc0" for item in items]
     try:
         sketches = sketcher.sketch_many(documents)
     except (TypeError, ValueError):
         for key, document in zip(keys, documents, strict=True):
-            try:
-                sketcher.sketch(document)
-            except (TypeError, ValueError) as exc:
-                raise type(exc)(f"key {key!r}: {exc}") from exc
+            _naming(key, sketcher.sketch, document)
         raise
     return NewDocuments(keys, encoded, key_hashes(encoded), metadata, sketches)
+
+
+def _repeatable(key: object, document: object) -> object:
+    """Return a document that can be read twice: a generator's shingles as a list."""
+    return _naming(key, list, document) if isinstance(document, Iterator) else document
+
+
+def _naming(key: object, function: Callable[[Any], Any], argument: object) -> Any:
+    """Return function(argument); its TypeError and ValueError get the key in front of the message."""
+    try:
+        return function(argument)
+    except (TypeError, ValueError) as exc:
+        message = f"key {key!r:.80}: {exc}"
+        try:
+            named = type(exc)(message)
+        except TypeError:  # a type with other arguments, such as UnicodeDecodeError
+            named = ValueError(message) if isinstance(exc, ValueError) else TypeError(message)
+        raise named from exc
 
 
 def _pack_metadata(key: object, metadata: object) -> bytes:
     if metadata is None:
         return b"\xc0"
     try:
-        return pack(metadata)
-    except (TypeError, ValueError, OverflowError, RecursionError) as exc:
-        raise TypeError(f"key {key!r}: metadata: expected a value that msgpack can hold, found {exc}") from exc
+        packed = pack(metadata)
+        if isinstance(metadata, str | int | float):
+            return packed
+        # What cannot be read back (a map whose keys are tuples) would spoil every query that finds it.
+        unpack(packed)
+        return packed
+    except (TypeError, ValueError, OverflowError, RecursionError, CorruptIndexError) as exc:
+        raise TypeError(f"key {key!r:.80}: metadata: expected a value that msgpack can hold, found {exc}") from exc
 
 
 def prepared_batches(

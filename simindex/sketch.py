@@ -7,6 +7,7 @@ SimHash, Charikar 2002. The exact bits are a contract: docs/hashing.md.
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -156,7 +157,7 @@ class Sketch:
         >>> Sketch.from_rows(range(128)).num_perm
         128
         """
-        array = rows if isinstance(rows, np.ndarray) else np.array([int(row) & 0xFF for row in rows])
+        array = rows if isinstance(rows, np.ndarray) else np.array([operator.index(row) & 0xFF for row in rows])
         if array.ndim != 1 or not 8 <= array.size <= 1024 or array.size % 8:
             raise ValueError(
                 f"rows: expected a multiple of 8 in 8..1024 integers, found shape {array.shape}"

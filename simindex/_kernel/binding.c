@@ -952,4 +952,4 @@ static struct PyModuleDef module_definition = {PyModuleDef_HEAD_INIT,
                                                .m_methods = methods,
                                                .m_slots = slots};
 
-PyMODINIT_FUNC PyInit__kernel(void) { return PyModuleDef_Init(&module_definition); }
+__attribute__((visibility("default"))) PyMODINIT_FUNC PyInit__kernel(void) { return PyModuleDef_Init(&module_definition); }

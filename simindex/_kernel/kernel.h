@@ -184,7 +184,6 @@ size_t gather_candidates(const directory *dir, const lookup *lookups, size_t cou
  * work: as long as candidates. Returns how many are left; *dropped is set when some were cut. */
 size_t distinct_candidates(uint64_t *candidates, uint64_t *work, size_t count, size_t most, int *dropped);
 
-uint64_t table_key(const directory *dir, const table_row *table, uint64_t entry);
 uint32_t table_number(const directory *dir, const table_row *table, uint64_t entry);
 
 /* Row of a relative number in a segment's sketch column, or UINT64_MAX; verifies its block. */

@@ -33,7 +33,6 @@ static int check_entries(const directory *dir, uint64_t segment, uint64_t table,
                          damage *where) {
     const chunk_row *chunks = (const chunk_row *)table_at(dir, segment, table)->chunks;
     uint64_t per_chunk = dir->entries_per_chunk;
-    if (!chunks->seals) return 0;
     for (uint64_t entry = first; entry <= last;) {
         uint64_t chunk = entry / per_chunk, block = entry % per_chunk / TABLE_BLOCK;
         if (check_block(chunks + chunk, block, 1, 0)) {
@@ -57,7 +56,7 @@ static inline const uint8_t *key_address(const directory *dir, const table_row *
     return (const uint8_t *)chunk->keys + entry * 8;
 }
 
-uint64_t table_key(const directory *dir, const table_row *table, uint64_t entry) {
+static inline uint64_t table_key(const directory *dir, const table_row *table, uint64_t entry) {
     return load64(key_address(dir, table, entry));
 }
 
@@ -105,43 +104,74 @@ static uint64_t gallop(const directory *dir, const table_row *table, uint64_t ta
     return low;
 }
 
-/* Three passes over a group: each touches one place a lookup and fetches the next one ahead, so the
- * memory latencies of a group overlap. Measured: docs/performance.md. */
-static int find_group(const directory *dir, lookup *lookups, size_t count, damage *where) {
+/* The guess moved by as many entries as the key found there is off, were the keys uniform. */
+static inline uint64_t interpolate(uint64_t at, uint64_t key, uint64_t target, uint64_t n) {
+    if (key < target) {
+        uint64_t ahead = at + high_product(target - key, n);
+        return ahead < n ? ahead : n - 1;
+    }
+    uint64_t back = high_product(key - target, n);
+    return at > back ? at - back : 0;
+}
+
+#define WINDOW 16
+
+/* First entry whose key is >= target, given a guess that is a few entries off: the keys around it are
+ * compared all at once, without a branch to mispredict; where they do not hold the answer, gallop. */
+static inline __attribute__((always_inline)) uint64_t find_near(const directory *dir, const table_row *table,
+                                                                uint64_t target, uint64_t guess) {
+    uint64_t n = table->num_entries, start = guess > WINDOW / 2 ? guess - WINDOW / 2 : 0;
+    if (n > WINDOW) {
+        if (start > n - WINDOW) start = n - WINDOW;
+        uint64_t in_chunk = n <= dir->entries_per_chunk ? 0 : start % dir->entries_per_chunk;
+        if (in_chunk + WINDOW <= dir->entries_per_chunk) {
+            const uint8_t *keys = key_address(dir, table, start);
+            uint64_t below = 0;
+            for (int i = 0; i < WINDOW; i++) below += load64(keys + i * 8) < target;
+            if ((below || !start) && (below < WINDOW || start + WINDOW == n)) return start + below;
+        }
+    }
+    return gallop(dir, table, target, 0, n, guess);
+}
+
+/* Where two guesses leave more than a window's width of doubt, a third is made. */
+#define LARGE_TABLE 8192
+
+/* Passes over a group: each touches one place a lookup and fetches the next one ahead, so the memory
+ * latencies of a group overlap. Measured: docs/performance.md. */
+PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t count, damage *where) {
     uint64_t probes[LOOKUP_GROUP];
+    int any_large = 0;
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
         if (!table->num_entries) continue;
         probes[i] = high_product(lookups[i].target, table->num_entries);
         __builtin_prefetch(key_address(dir, table, probes[i]));
+        any_large |= table->num_entries >= LARGE_TABLE;
     }
-    for (size_t i = 0; i < count; i++) {
-        const table_row *table = lookups[i].table;
-        uint64_t n = table->num_entries, target = lookups[i].target;
-        if (n < 64) continue;
-        uint64_t key = table_key(dir, table, probes[i]);
-        if (key < target) {
-            uint64_t ahead = high_product(target - key, n);
-            probes[i] = probes[i] + ahead < n ? probes[i] + ahead : n - 1;
-        } else {
-            uint64_t back = high_product(key - target, n);
-            probes[i] = probes[i] > back ? probes[i] - back : 0;
+    for (int pass = 0; pass < 1 + any_large; pass++)
+        for (size_t i = 0; i < count; i++) {
+            const table_row *table = lookups[i].table;
+            uint64_t n = table->num_entries;
+            if (n <= (pass ? LARGE_TABLE : WINDOW)) continue;
+            probes[i] = interpolate(probes[i], table_key(dir, table, probes[i]), lookups[i].target, n);
+            const uint8_t *guess = key_address(dir, table, probes[i]);
+            __builtin_prefetch(guess - 64);
+            __builtin_prefetch(guess);
         }
-        __builtin_prefetch(key_address(dir, table, probes[i]));
-    }
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
-        uint64_t n = table->num_entries, target = lookups[i].target;
+        uint64_t n = table->num_entries, target = lookups[i].target, highest = target | lookups[i].tail;
         lookups[i].first = lookups[i].last = 0;
         if (!n) continue;
-        uint64_t highest = target | lookups[i].tail;
-        uint64_t first = gallop(dir, table, target, 0, n, probes[i]), last = first;
+        uint64_t first = find_near(dir, table, target, probes[i]), last = first;
         if (first < n && table_key(dir, table, first) <= highest)
             last = highest == UINT64_MAX ? n : gallop(dir, table, highest + 1, first + 1, n, first + 1);
         lookups[i].first = first;
         lookups[i].last = last;
         /* The neighbours on both sides prove that nothing is missing; they are verified as well. */
-        if (check_entries(dir, lookups[i].segment, lookups[i].table_number, first ? first - 1 : 0,
+        if (((const chunk_row *)table->chunks)->seals &&
+            check_entries(dir, lookups[i].segment, lookups[i].table_number, first ? first - 1 : 0,
                           last < n ? last : n - 1, where))
             return 1;
     }
@@ -512,7 +542,8 @@ size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sou
     }
     for (size_t s = 0; s < num_sources; s++) {
         if (lasts[s] == sources[s].position) continue;
-        if (check_entries(dir, sources[s].segment, sources[s].table, sources[s].position, lasts[s] - 1, where))
+        if (((const chunk_row *)table_at(dir, sources[s].segment, sources[s].table)->chunks)->seals &&
+            check_entries(dir, sources[s].segment, sources[s].table, sources[s].position, lasts[s] - 1, where))
             return SIZE_MAX;
         runs[num_runs++] = total;
         total += copy_entries(dir, sources + s, lasts[s], dead, work_keys + total, work_numbers + total);

@@ -15,6 +15,11 @@ from simindex import Config, Index, SimHashConfig
 from simindex.config import CharShingles, Shingles, WordShingles
 
 
+def is_given(value: object) -> bool:
+    """Return whether an option was given: 0 is a value, ``None`` and False are none."""
+    return value is not None and value is not False
+
+
 @dataclass(frozen=True)
 class CreationOptions:
     """The options of `insert` that say what an index is like; ``None`` or False: not given."""
@@ -37,13 +42,13 @@ class CreationOptions:
             ("no_minhash", "keep_shingles"),
             ("no_minhash", "no_simhash"),
         ):
-            if all(getattr(self, name) not in (None, False) for name in (first, second)):
+            if is_given(getattr(self, first)) and is_given(getattr(self, second)):
                 names = [f"--{name.replace('_', '-')}" for name in (first, second)]
                 raise typer.BadParameter(f"{names[0]} and {names[1]} exclude each other")
 
     def given(self) -> bool:
         """Return whether any was given."""
-        return any(value not in (None, False) for value in astuple(self))
+        return any(map(is_given, astuple(self)))
 
     def config(self, base: Config) -> Config:
         """Return `base` with what was given in place of its values.

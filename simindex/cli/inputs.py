@@ -1,91 +1,28 @@
 """Files, folders and standard input -> rows: a key, a document, metadata.
 
-Owns which inputs there are, what a row must look like, and its place (`file:line`) in every complaint.
-Must not open an index or print. Invariant: what cannot be read as a document comes out as a `BadRowError`, in
-its turn; it is never left out and never mended, but for bytes of a text file that are not UTF-8, each of
-which becomes U+FFFD: a file of an old encoding is still mostly comparable, and no file is refused.
+Owns which inputs there are and how each is read. Must not open an index or print. Invariant: what cannot be
+read as a document comes out as a `BadRowError`, in its turn. Nothing is left out, and nothing mended but
+bytes of a text file that are not UTF-8, each of which becomes U+FFFD: a file of an old encoding is still
+mostly comparable, and a folder may hold anything.
 """
 
 from __future__ import annotations
 
+import csv
 import errno
 import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import typer
+from typing import Any
 
 from simindex.cli.failures import CommandError, optional_module
+from simindex.cli.rows import BadRowError, Fields, Row
 from simindex.cli.streams import Stream, lines
-from simindex.format import Key, encode_key
 
 KINDS = ".jsonl, .csv (each also with .gz or .zst), .parquet, .txt, a folder, or - for JSON lines on stdin"
-
-_SHORT_KEY = 10_000  # characters that are surely within the limit on keys
-
-
-class Row(NamedTuple):
-    """A document of the input, as `Index.insert_many` takes it."""
-
-    key: str | int
-    document: str | list[str]
-    metadata: dict[str, Any] | None
-
-
-class BadRowError(ValueError):
-    """A row that is no document; its message begins with its place. Yielded, so that reading can go on."""
-
-
-@dataclass(frozen=True)
-class Fields:
-    """Which fields of a row are what.
-
-    Attributes:
-        id: its key.
-        text: its document.
-        metadata: whether the others are kept.
-    """
-
-    id: str = "id"
-    text: str = "text"
-    metadata: bool = False
-
-    def row(self, place: str, values: dict[str, Any]) -> Row | BadRowError:
-        """Return the row of these values, with its place as the key if it has none."""
-        key = values.get(self.id)
-        if key is None:
-            key = place
-        elif isinstance(key, bool) or not isinstance(key, str | int):
-            found = type(key).__name__
-            return BadRowError(
-                f"{place}: {self.id}: expected a string or an integer of 64 bits, found {found}"
-            )
-        if isinstance(key, int) or len(key) > _SHORT_KEY:
-            try:
-                encode_key(key)
-            except ValueError as exc:
-                return BadRowError(f"{place}: {self.id}: {exc}")
-        if self.text not in values:
-            return BadRowError(f"{place}: expected a field {self.text!r}, found {sorted(values)!s:.100}")
-        document = values[self.text]
-        if not isinstance(document, str):
-            if not isinstance(document, list):
-                found = "null" if document is None else type(document).__name__
-                return BadRowError(
-                    f"{place}: {self.text}: expected a string or a list of strings, found {found}"
-                )
-            if any(isinstance(item, bool) or not isinstance(item, str | int) for item in document):
-                return BadRowError(f"{place}: {self.text}: expected a list of strings and integers only")
-            document = [str(item) for item in document]
-        metadata = None
-        if self.metadata:
-            metadata = {name: value for name, value in values.items() if name not in (self.id, self.text)}
-        return Row(key, document, metadata or None)
 
 
 class Reader:
@@ -188,23 +125,21 @@ class Reader:
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 if line.isspace() or not line:
                     continue
-                place = f"{name}:{number}"
                 try:
                     values = orjson.loads(line)
                 except orjson.JSONDecodeError as exc:
-                    yield BadRowError(
-                        f"{place}: expected a JSON object, found no JSON ({exc.msg}, column {exc.colno})"
-                    )
+                    found = f"no JSON ({exc.msg}, column {exc.colno})"
+                    yield BadRowError(f"{name}:{number}: expected a JSON object, found {found}")
                     continue
                 if isinstance(values, dict):
-                    yield self._fields.row(place, values)
+                    yield self._fields.row(name, number, values)
                 else:
-                    yield BadRowError(f"{place}: expected a JSON object, found {type(values).__name__}")
+                    yield BadRowError(
+                        f"{name}:{number}: expected a JSON object, found {type(values).__name__}"
+                    )
         self._finish(path)
 
     def _read_csv(self, path: str) -> Iterator[Row | BadRowError]:
-        import csv
-
         csv.field_size_limit(sys.maxsize)
         with self._open(path) as stream:
             texts = (line.decode("utf-8", "surrogateescape") for line in lines(stream, path))
@@ -218,18 +153,19 @@ class Reader:
                     continue
                 if cells is None:
                     break
-                place = f"{path}:{reader.line_num}"
                 if header is None:
                     header = [cells[0].removeprefix("\ufeff"), *cells[1:]] if cells else []
                     if self._fields.text not in header:
+                        wanted = f"a column {self._fields.text!r}"
                         raise CommandError(
-                            f"{place}: expected a column {self._fields.text!r}, found {header!s:.100}"
+                            f"{path}:{reader.line_num}: expected {wanted}, found {header!s:.100}"
                         )
                 elif cells:
-                    yield self._csv_row(place, header, cells)
+                    yield self._csv_row(path, reader.line_num, header, cells)
         self._finish(path)
 
-    def _csv_row(self, place: str, header: list[str], cells: list[str]) -> Row | BadRowError:
+    def _csv_row(self, path: str, number: int, header: list[str], cells: list[str]) -> Row | BadRowError:
+        place = f"{path}:{number}"
         if len(cells) != len(header):
             return BadRowError(f"{place}: expected {len(header)} columns, found {len(cells)}")
         try:
@@ -239,7 +175,7 @@ class Reader:
         values: dict[str, Any] = dict(zip(header, cells, strict=True))
         if not values.get(self._fields.id, True):
             del values[self._fields.id]  # an empty cell is how CSV says that there is none
-        return self._fields.row(place, values)
+        return self._fields.row(path, number, values)
 
     def _read_parquet(self, path: str) -> Iterator[Row | BadRowError]:
         parquet = optional_module("pyarrow.parquet", f"{path}: reading .parquet")
@@ -258,7 +194,7 @@ class Reader:
                 for batch in file.iter_batches(batch_size=1_000, columns=columns):
                     for values in batch.to_pylist():
                         number += 1
-                        yield self._fields.row(f"{path}:{number}", values)
+                        yield self._fields.row(path, number, values)
         except CommandError:
             raise
         except Exception as exc:  # pyarrow's errors derive from several builtins
@@ -317,20 +253,6 @@ class Reader:
 def place_name(path: str) -> str:
     """Return how an input is called in keys and messages."""
     return "stdin" if path == "-" else path
-
-
-def parse_key(text: str, int_keys: bool) -> Key:
-    """Return the key that was written on the command line: a str, or with --int an integer.
-
-    Raises:
-        typer.BadParameter: `int_keys`, and it is no integer.
-    """
-    if not int_keys:
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"--int: expected an integer, found {text!r}") from None
 
 
 def read_text(path: str) -> str:

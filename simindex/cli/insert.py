@@ -17,9 +17,10 @@ import typer
 
 from simindex.cli.creation import CreationOptions, open_for_insert
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
-from simindex.cli.inputs import Fields, Reader, Row
+from simindex.cli.inputs import Reader
 from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import Advance, insert_bar, shows_progress
+from simindex.cli.rows import Fields, Row
 from simindex.index import DEFAULT_BATCH_SIZE, Index
 from simindex.ingest import InsertReport
 
@@ -86,10 +87,14 @@ class _Feed:
         self._advance(done, num_bytes)
 
     def stored(self) -> str:
-        """Say what is stored when the run ends before the input does."""
+        """Say what is stored when an error ends the run before the input does."""
         if not self.done:
             return "nothing of the input is stored"
         return f"the first {counted(self.done, 'document')} of the input are stored, none after them"
+
+    def surely_stored(self) -> str:
+        """Say the same of an interrupt, which may come between a commit and the word of it."""
+        return f"at least the first {counted(self.done, 'document')} of the input are stored"
 
 
 def run(
@@ -201,7 +206,7 @@ def _insert(
         if feed.failure is not None:
             raise feed.failure
     except KeyboardInterrupt:
-        raise CommandError(f"interrupted; {feed.stored()}", INTERRUPTED) from None
+        raise CommandError(f"interrupted; {feed.surely_stored()}", INTERRUPTED) from None
     except REPORTED as exc:
         raise CommandError(f"{describe(exc)}; {feed.stored()}") from exc
     finally:

@@ -14,9 +14,11 @@ import typer
 
 import simindex
 from simindex import Index, Match, Matches
+from simindex.cli.creation import is_given
 from simindex.cli.failures import CommandError
-from simindex.cli.inputs import Fields, Reader, Row, parse_key, read_text
+from simindex.cli.inputs import Reader, read_text
 from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
+from simindex.cli.rows import Fields, Row, parse_key
 from simindex.format import Key
 from simindex.index import DEFAULT_MAX_CANDIDATES
 
@@ -51,7 +53,7 @@ class _Search:
 
     def _refuse(self, option: str, *others: str) -> None:
         for other in others:
-            if getattr(self, other) not in (None, False):
+            if is_given(getattr(self, other)):
                 raise typer.BadParameter(f"--{other} does not go with --{option}")
 
     def require(self, index: Index) -> None:
@@ -83,8 +85,12 @@ class _Search:
         return Matches(others[: self.limit if self.simhash else self.nearest], found.truncated)
 
     def _by_similarity(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"threshold": self.threshold, "recall": self.recall}
-        return {"limit": self.limit, "exact": self.exact} | {k: v for k, v in given.items() if v is not None}
+        options: dict[str, Any] = {"limit": self.limit, "exact": self.exact}
+        if self.threshold is not None:
+            options["threshold"] = self.threshold
+        if self.recall is not None:
+            options["recall"] = self.recall
+        return options
 
     def _run(self, index: Index, documents: Sequence[object], more: int) -> list[Matches]:
         if self.simhash:

@@ -11,8 +11,9 @@ import typer
 
 from simindex.cli.creation import open_for_change
 from simindex.cli.failures import INTERRUPTED, CommandError
-from simindex.cli.inputs import parse_key, place_name
+from simindex.cli.inputs import place_name
 from simindex.cli.output import Reports, counted, json_key, note, print_json
+from simindex.cli.rows import parse_key
 from simindex.cli.streams import Stream, lines
 from simindex.format import Key
 
@@ -40,7 +41,7 @@ def run(
     wanted = list(dict.fromkeys(wanted))
     removed = 0
     missing: list[Key] = []
-    reports = Reports("key not in the index")
+    reports = Reports("missing key")
     with open_for_change(index) as target:
         try:
             for first in range(0, len(wanted), _KEYS_A_COMMIT):
