@@ -57,7 +57,8 @@ def encode_key(key: object) -> bytes:
         if not -(2**63) <= key < 2**64:
             raise ValueError(f"key: expected an int of 64 bits, found {key}")
     elif len(key) > MAX_KEY_BYTES or len(pack(key)) > MAX_KEY_BYTES + 5:
-        raise ValueError(f"key: expected at most {MAX_KEY_BYTES} bytes, found {len(pack(key))}")
+        found = len(key if isinstance(key, bytes) else key.encode("utf-8", "surrogatepass"))
+        raise ValueError(f"key: expected at most {MAX_KEY_BYTES} bytes, found {found}")
     return pack(key)
 
 

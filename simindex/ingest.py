@@ -93,8 +93,10 @@ def prepared_batches(
     iterator = iter(items)
     if workers is None:
         workers = os.cpu_count() or 1
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise ValueError(f"workers: expected 1 or more, found {workers!r}")
+    if isinstance(workers, bool) or not isinstance(workers, int):
+        raise TypeError(f"workers: expected an int or None, found {type(workers).__name__}")
+    if workers < 1:
+        raise ValueError(f"workers: expected 1 or more, found {workers}")
     first = list(islice(iterator, batch_size))
     if workers == 1 or len(first) < batch_size:
         while first:
@@ -103,8 +105,19 @@ def prepared_batches(
         return
     with ThreadPoolExecutor(workers, thread_name_prefix="simindex-sketch") as pool:
         ahead: deque[Future[NewDocuments]] = deque()
+        error: Exception | None = None
         while first or ahead:
             while first and len(ahead) < workers:
                 ahead.append(pool.submit(prepare_documents, first, sketcher))
-                first = list(islice(iterator, batch_size))
+                first, error = _read(iterator, batch_size)
             yield ahead.popleft().result()
+        if error is not None:
+            raise error
+
+
+def _read(iterator: Iterator[tuple[Any, ...]], count: int) -> tuple[list[tuple[Any, ...]], Exception | None]:
+    """Return up to `count` items, or none and the error of the iterator: the batches before come first."""
+    try:
+        return list(islice(iterator, count)), None
+    except Exception as exc:
+        return [], exc

@@ -51,22 +51,25 @@ def tier_of(shape: Shape, factor: int) -> int:
 def pick_merges(shapes: list[Shape], busy: set[int], factor: int) -> list[list[Shape]]:
     """Return runs of neighbouring segments that are due to be merged, smallest tier first.
 
-    A run is due when `factor` neighbours are of its tier or a lower one. Segments in `busy` are being
-    merged already and part the runs.
+    A run is due when it has `factor` segments of one tier, with none of a higher tier between them;
+    smaller ones that lie between are taken along. Segments in `busy` are being merged already and
+    part the runs.
     """
     due: list[list[Shape]] = []
     taken = set(busy)
-    for tier in sorted({tier_of(shape, factor) for shape in shapes}):
+    tiers = {shape.id: tier_of(shape, factor) for shape in shapes}
+    for tier in sorted(set(tiers.values())):
         run: list[Shape] = []
         for shape in [*shapes, None]:
-            fits = shape is not None and shape.id not in taken and tier_of(shape, factor) <= tier
-            if fits and shape is not None and (not run or shape.base + shape.span - run[0].base <= MAX_SPAN):
-                run.append(shape)
-                continue
-            if len(run) >= factor:
-                due.append(run)
-                taken.update(item.id for item in run)
-            run = [shape] if fits and shape is not None else []
+            if shape is not None and shape.id not in taken and tiers[shape.id] <= tier:
+                if not run or shape.base + shape.span - run[0].base <= MAX_SPAN:
+                    run.append(shape)
+                    continue
+            places = [i for i, item in enumerate(run) if tiers[item.id] == tier]
+            if len(places) >= factor:
+                due.append(run[places[0] : places[-1] + 1])
+                taken.update(item.id for item in due[-1])
+            run = []
     return due
 
 

@@ -157,7 +157,12 @@ class Sketch:
         >>> Sketch.from_rows(range(128)).num_perm
         128
         """
-        array = rows if isinstance(rows, np.ndarray) else np.array([operator.index(row) & 0xFF for row in rows])
+        try:
+            array = (
+                rows if isinstance(rows, np.ndarray) else np.array([operator.index(row) & 0xFF for row in rows])
+            )
+        except TypeError as exc:
+            raise TypeError(f"rows: expected integers, found {exc}") from exc
         if array.ndim != 1 or not 8 <= array.size <= 1024 or array.size % 8:
             raise ValueError(
                 f"rows: expected a multiple of 8 in 8..1024 integers, found shape {array.shape}"

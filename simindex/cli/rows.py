@@ -1,0 +1,103 @@
+"""Rows: what a line of JSON, CSV or Parquet must look like to be a document.
+
+Owns the checks, and the place (`name:number`) in every complaint. Must not read files. Invariant: what is
+no document is a `BadRowError`, a value that the reader hands on in its turn; it is never mended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import typer
+
+from simindex.format import Key, encode_key
+
+_SHORT_KEY = 10_000  # characters that are surely within the limit on keys
+
+
+class Row(NamedTuple):
+    """A document of the input, as `Index.insert_many` takes it."""
+
+    key: str | int
+    document: str | list[str]
+    metadata: dict[str, Any] | None
+
+
+class BadRowError(ValueError):
+    """A row that is no document; its message begins with its place. Yielded, so that reading can go on."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Which fields of a row are what.
+
+    Attributes:
+        id: its key.
+        text: its document.
+        metadata: whether the others are kept.
+    """
+
+    id: str = "id"
+    text: str = "text"
+    metadata: bool = False
+
+    def row(self, name: str, number: int, values: dict[str, Any]) -> Row | BadRowError:
+        """Return the row of these values, with its place as the key if it has none.
+
+        Args:
+            name: of the input.
+            number: of the row or line in it; the place is ``name:number``.
+            values: field -> value.
+        """
+        key: Any = values.get(self.id)
+        document: Any = values.get(self.text)
+        usual = type(document) is str and (type(key) is int or (type(key) is str and len(key) <= _SHORT_KEY))
+        if not usual:
+            try:
+                key, document = self._checked(f"{name}:{number}", key, document, values)
+            except BadRowError as error:
+                return error
+        metadata = None
+        if self.metadata:
+            metadata = {name: value for name, value in values.items() if name not in (self.id, self.text)}
+        return Row(key, document, metadata or None)
+
+    def _checked(
+        self, place: str, key: Any, document: Any, values: dict[str, Any]
+    ) -> tuple[str | int, str | list[str]]:
+        if key is None:
+            key = place
+        elif isinstance(key, bool) or not isinstance(key, str | int):
+            found = type(key).__name__
+            raise BadRowError(
+                f"{place}: {self.id}: expected a string or an integer of 64 bits, found {found}"
+            )
+        try:
+            encode_key(key)
+        except ValueError as exc:
+            raise BadRowError(f"{place}: {self.id}: {exc}") from None
+        if self.text not in values:
+            raise BadRowError(f"{place}: expected a field {self.text!r}, found {sorted(values)!s:.100}")
+        if isinstance(document, str):
+            return key, document
+        if not isinstance(document, list):
+            found = "null" if document is None else type(document).__name__
+            raise BadRowError(f"{place}: {self.text}: expected a string or a list of strings, found {found}")
+        if any(isinstance(item, bool) or not isinstance(item, str | int) for item in document):
+            raise BadRowError(f"{place}: {self.text}: expected a list of strings and integers only")
+        return key, [str(item) for item in document]
+
+
+def parse_key(text: str, int_keys: bool) -> Key:
+    """Return the key that was written on the command line: a str, or with --int an integer.
+
+    Raises:
+        typer.BadParameter: `int_keys`, and it is no integer.
+    """
+    if not int_keys:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"--int: expected an integer, found {text!r}") from None
