@@ -283,8 +283,8 @@ def folds() -> dict[int, tuple[int, ...]]:
         for code in range(int(first, 16), int(last or first, 16) + 1, int(step or 1)):
             table[code] = (code + int(offset, 16),)
     for item in FOLD_EXPANSIONS.split():
-        code, _, folded = item.partition("=")
-        table[int(code, 16)] = tuple(int(part, 16) for part in folded.split("."))
+        single, _, folded = item.partition("=")
+        table[int(single, 16)] = tuple(int(part, 16) for part in folded.split("."))
     return table
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
-import msgpack
+import msgpack  # type: ignore[import-untyped] # it carries no type information
 import numpy as np
 import xxhash
 
@@ -26,6 +26,7 @@ MAX_KEY_BYTES = 64 * 1024
 SEAL_BYTES = 8
 
 Key = str | bytes | int
+
 
 def pack(value: object) -> bytes:
     """Return the msgpack form of a value; surrogates in str are kept.
@@ -159,7 +160,9 @@ def encode_records(
 _SHORT_REST = 10
 
 
-def encode_rest(inserted_at: int, present: int, leader: int | None = None, kept: bytes | None = None) -> bytes:
+def encode_rest(
+    inserted_at: int, present: int, leader: int | None = None, kept: bytes | None = None
+) -> bytes:
     """Return the packed fields of a record behind the metadata; the last two only where one is set."""
     # inserted_at takes nine bytes from 1970 on, so four fields have a rest of ten bytes.
     rest = b"\xcf" + inserted_at.to_bytes(8, "big") + pack(present)
@@ -313,7 +316,7 @@ def chunk_seed(key: bytes) -> int:
 def encode_chunk(key: bytes, keys: np.ndarray, numbers: np.ndarray) -> bytes:
     """Return a chunk of a sorted table: keys <u8[n], numbers <u4[n], one seal <u8 a block."""
     seals = _kernel.seal_blocks(keys, numbers, None, 1, chunk_seed(key))
-    return b"".join((keys, numbers, seals))
+    return b"".join((keys.data, numbers.data, seals))
 
 
 def encode_sketch_chunk(
@@ -321,7 +324,7 @@ def encode_sketch_chunk(
 ) -> bytes:
     """Return a chunk of the sketch column: words, fingerprints, numbers, one seal <u8 a block."""
     seals = _kernel.seal_blocks(words, numbers, fingerprints, words.shape[1], chunk_seed(key))
-    return b"".join((words, fingerprints, numbers, seals))
+    return b"".join((words.data, fingerprints.data, numbers.data, seals))
 
 
 def num_blocks(count: int, *, sketches: bool) -> int:
@@ -357,8 +360,8 @@ def encode_whole_segment(
     numbers: np.ndarray,
 ) -> bytes:
     """Return a segment as one sealed value: every table's keys and numbers, then the sketch column."""
-    parts: list[Any] = [part for table in tables for part in table]
-    return seal(key, b"".join([*parts, words, fingerprints, numbers]))
+    parts = [part for table in tables for part in table]
+    return seal(key, b"".join(part.data for part in (*parts, words, fingerprints, numbers)))
 
 
 def whole_segment_rows(base: int, tables: Tables, shape: Shape) -> np.ndarray:
@@ -407,8 +410,8 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 def decode_manifest(value: bytes | memoryview) -> Manifest:
     """Return the manifest. Raises CorruptIndexError when its seal is broken."""
-    *flat, shapes = unpack(unseal(MANIFEST_KEY, value, "manifest"))
-    return Manifest(*flat, segments=tuple(Shape(*shape) for shape in shapes))
+    *counters, shapes = unpack(unseal(MANIFEST_KEY, value, "manifest"))
+    return Manifest._make([*counters, tuple(Shape(*shape) for shape in shapes)])
 
 
 def encode_header(config: dict[str, Any], layout: Layout, blocks: int) -> bytes:

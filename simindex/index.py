@@ -262,10 +262,9 @@ class Index:
         self._insert(documents, "replace")
 
     def _insert(self, documents: NewDocuments, on_conflict: Conflict) -> tuple[int, int, int]:
-        with self._changing() as (writer, pending):
-            with self._store.reading() as txn:
-                view = self._committed_view(txn)
-                return writer.insert(pending, documents, on_conflict, view)
+        with self._changing() as (writer, pending), self._store.reading() as txn:
+            view = self._committed_view(txn)
+            return writer.insert(pending, documents, on_conflict, view)
 
     def insert_many(
         self,
@@ -316,7 +315,7 @@ class Index:
     def remove_many(self, keys: Iterable[Key]) -> int:
         """Remove the documents of these keys in one commit; returns how many there were."""
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
-        with self._changing() as (writer, pending):
+        with self._changing() as (_, pending):
             with self._store.reading() as txn:
                 committed = self._committed_view(txn).find_keys(encoded, key_hashes(encoded))
             return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
@@ -506,7 +505,8 @@ class Index:
             raise TypeError(f"max_distance: expected an int, found {type(distance).__name__}")
         if not 0 <= distance <= simhash.max_distance:
             raise ValueError(
-                f"max_distance: expected 0..{simhash.max_distance}, which this index was built for, found {distance}"
+                f"max_distance: expected 0..{simhash.max_distance}, which this index was built for, "
+                f"found {distance}"
             )
         _require_limit("limit", limit)
         batch = self._sketcher.sketch_many(documents)

@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from simindex.errors import CorruptIndexError
@@ -80,7 +80,9 @@ def _pack_metadata(key: object, metadata: object) -> bytes:
         unpack(packed)
         return packed
     except (TypeError, ValueError, OverflowError, RecursionError, CorruptIndexError) as exc:
-        raise TypeError(f"key {key!r:.80}: metadata: expected a value that msgpack can hold, found {exc}") from exc
+        raise TypeError(
+            f"key {key!r:.80}: metadata: expected a value that msgpack can hold, found {exc}"
+        ) from exc
 
 
 def prepared_batches(
@@ -90,34 +92,39 @@ def prepared_batches(
 
     At most workers + 1 batches are in memory, whatever the number of items.
     """
-    iterator = iter(items)
     if workers is None:
         workers = os.cpu_count() or 1
-    if isinstance(workers, bool) or not isinstance(workers, int):
-        raise TypeError(f"workers: expected an int or None, found {type(workers).__name__}")
-    if workers < 1:
-        raise ValueError(f"workers: expected 1 or more, found {workers}")
-    first = list(islice(iterator, batch_size))
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise ValueError(f"workers: expected 1 or more, found {workers!r}")
+    batches = _batches(items, batch_size)
+    first = next(batches, None)
+    if first is None:
+        return
     if workers == 1 or len(first) < batch_size:
-        while first:
-            yield prepare_documents(first, sketcher)
-            first = list(islice(iterator, batch_size))
+        for batch in chain([first], batches):
+            yield prepare_documents(batch, sketcher)
         return
     with ThreadPoolExecutor(workers, thread_name_prefix="simindex-sketch") as pool:
         ahead: deque[Future[NewDocuments]] = deque()
-        error: Exception | None = None
-        while first or ahead:
-            while first and len(ahead) < workers:
-                ahead.append(pool.submit(prepare_documents, first, sketcher))
-                first, error = _read(iterator, batch_size)
+        failure: Exception | None = None
+        following = chain([first], batches)
+        while True:
+            try:
+                while failure is None and len(ahead) < workers:
+                    ahead.append(pool.submit(prepare_documents, next(following), sketcher))
+            except StopIteration:
+                if not ahead:
+                    return
+            except Exception as exc:
+                # The caller's iterator failed: what came before is stored first.
+                failure = exc
+            if not ahead and failure is not None:
+                raise failure
             yield ahead.popleft().result()
-        if error is not None:
-            raise error
 
 
-def _read(iterator: Iterator[tuple[Any, ...]], count: int) -> tuple[list[tuple[Any, ...]], Exception | None]:
-    """Return up to `count` items, or none and the error of the iterator: the batches before come first."""
-    try:
-        return list(islice(iterator, count)), None
-    except Exception as exc:
-        return [], exc
+def _batches(items: Iterable[tuple[Any, ...]], batch_size: int) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the items in lists of `batch_size`, the last one shorter."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, batch_size)):
+        yield batch

@@ -61,10 +61,14 @@ def pick_merges(shapes: list[Shape], busy: set[int], factor: int) -> list[list[S
     for tier in sorted(set(tiers.values())):
         run: list[Shape] = []
         for shape in [*shapes, None]:
-            if shape is not None and shape.id not in taken and tiers[shape.id] <= tier:
-                if not run or shape.base + shape.span - run[0].base <= MAX_SPAN:
-                    run.append(shape)
-                    continue
+            if (
+                shape is not None
+                and shape.id not in taken
+                and tiers[shape.id] <= tier
+                and (not run or shape.base + shape.span - run[0].base <= MAX_SPAN)
+            ):
+                run.append(shape)
+                continue
             places = [i for i, item in enumerate(run) if tiers[item.id] == tier]
             if len(places) >= factor:
                 due.append(run[places[0] : places[-1] + 1])
@@ -176,9 +180,7 @@ class Merge:
         marks = self.dead_documents if table < FIRST_BAND_TABLE else self.dead_sketches
         return marks if marks.any() else None
 
-    def _merge_table(
-        self, table: int, capacity: int
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _merge_table(self, table: int, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (keys, numbers) of a merged table in chunks of `capacity`, the last one shorter."""
         _, offsets = self._sources()
         sources = np.array([(i, table, 0, offset) for i, offset in enumerate(offsets)], dtype=np.uint64)
@@ -201,9 +203,7 @@ class Merge:
                 yield keys[:filled], numbers[:filled]
                 filled = 0
 
-    def _merge_sketches(
-        self, capacity: int
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def _merge_sketches(self, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield (words, fingerprints, numbers) of the merged sketch column in chunks of `capacity`."""
         words = np.empty((capacity, self.tables.bands), dtype=np.uint64)
         fingerprints, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
@@ -263,14 +263,18 @@ class Merge:
         counts = []
         for table in range(tables.count):
             count = 0
-            for chunk, (keys, numbers) in enumerate(self._merge_table(table, tables.layout.entries_per_chunk)):
+            for chunk, (keys, numbers) in enumerate(
+                self._merge_table(table, tables.layout.entries_per_chunk)
+            ):
                 count += len(keys)
                 key = segment_key(segment, table, chunk)
                 value = encode_chunk(key, keys, numbers)
                 yield [(key, value)], len(value)
             counts.append(count)
         num_sketches = 0
-        for chunk, (words, fingerprints, numbers) in enumerate(self._merge_sketches(tables.sketches_per_chunk)):
+        for chunk, (words, fingerprints, numbers) in enumerate(
+            self._merge_sketches(tables.sketches_per_chunk)
+        ):
             num_sketches += len(numbers)
             key = segment_key(segment, tables.count, chunk)
             value = encode_sketch_chunk(key, words, fingerprints, numbers)

@@ -231,4 +231,3 @@ def _exact_similarity(query: np.ndarray | None, stored: bytes | None, keep: int)
     if query is None or stored is None:
         return None
     return kept_jaccard(query, np.frombuffer(stored, dtype="<u4"), keep)
-

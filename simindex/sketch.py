@@ -11,7 +11,7 @@ import operator
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import xxhash
@@ -159,14 +159,14 @@ class Sketch:
         """
         try:
             array = (
-                rows if isinstance(rows, np.ndarray) else np.array([operator.index(row) & 0xFF for row in rows])
+                rows
+                if isinstance(rows, np.ndarray)
+                else np.array([operator.index(row) & 0xFF for row in rows])
             )
         except TypeError as exc:
             raise TypeError(f"rows: expected integers, found {exc}") from exc
         if array.ndim != 1 or not 8 <= array.size <= 1024 or array.size % 8:
-            raise ValueError(
-                f"rows: expected a multiple of 8 in 8..1024 integers, found shape {array.shape}"
-            )
+            raise ValueError(f"rows: expected a multiple of 8 in 8..1024 integers, found shape {array.shape}")
         if array.dtype.kind not in "iu":
             raise TypeError(f"rows: expected integers, found {array.dtype}")
         if fingerprint is not None:
@@ -345,7 +345,7 @@ class Sketcher:
 
     def sketch_many(self, documents: Iterable[Document]) -> SketchBatch:
         """Return the sketches of many documents, in order, as a `SketchBatch`."""
-        items = documents if isinstance(documents, list) else list(documents)
+        items: list[Any] = documents if isinstance(documents, list) else list(documents)
         config = self.config
         batch = SketchBatch(len(items), config.num_perm, config.keep_shingles > 0, self.origin)
         texts = [i for i, item in enumerate(items) if isinstance(item, str)]
@@ -371,9 +371,7 @@ class Sketcher:
         self, texts: list[str], words: np.ndarray, fingerprints: np.ndarray, present: np.ndarray
     ) -> None:
         for number, (plan, shingles) in enumerate(self._passes):
-            prepared = (
-                [prepare(text, shingles) for text in texts] if "nfkc" in shingles.normalize else texts
-            )
+            prepared = [prepare(text, shingles) for text in texts] if "nfkc" in shingles.normalize else texts
             found = present if number == 0 else np.empty_like(present)
             marks = fingerprints if number == len(self._passes) - 1 else np.empty_like(fingerprints)
             _kernel.sketch_texts(
@@ -439,10 +437,15 @@ class Sketcher:
         if not uses_rows and not uses_fingerprint and sketch.origin is None:
             wanted = " or ".join(
                 name
-                for name, on in (("MinHash rows", self.config.num_perm), ("a fingerprint", self.config.simhash))
+                for name, on in (
+                    ("MinHash rows", self.config.num_perm),
+                    ("a fingerprint", self.config.simhash),
+                )
                 if on
             )
-            raise ValueError(f"sketch: expected {wanted}, which this configuration compares, found {sketch!r}")
+            raise ValueError(
+                f"sketch: expected {wanted}, which this configuration compares, found {sketch!r}"
+            )
         if uses_rows and sketch.words is not None:
             batch.words[at] = sketch.words
             batch.present[at] |= HAS_SIGNATURE
@@ -457,5 +460,11 @@ def _origin(config: Config) -> bytes:
     """Return a digest of the settings that a sketch depends on."""
     stored = config_to_dict(config)
     simhash = stored["simhash"]
-    parts = (stored["hashing"], stored["shingles"], simhash and simhash["shingles"], config.num_perm, config.seed)
+    parts = (
+        stored["hashing"],
+        stored["shingles"],
+        simhash and simhash["shingles"],
+        config.num_perm,
+        config.seed,
+    )
     return struct.pack(">Q", xxhash.xxh3_64_intdigest(repr(parts).encode()))

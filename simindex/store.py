@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import lmdb
 
@@ -238,8 +238,7 @@ class Transaction:
 
     def get(self, database: str, key: bytes) -> memoryview | None:
         """Return a value, valid inside the ``with`` block only, or ``None``."""
-        value: memoryview | None = self._txn.get(key, db=self._databases[database])
-        return value
+        return cast("memoryview | None", self._txn.get(key, db=self._databases[database]))
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
         """Yield (key, value) from `first` on, in order of keys."""
@@ -247,7 +246,7 @@ class Transaction:
             if not cursor.set_range(first):
                 return
             for key, value in cursor:
-                yield bytes(key), value
+                yield bytes(key), cast("memoryview", value)
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes of the pages of each database."""
@@ -267,8 +266,7 @@ class WriteTransaction:
 
     def get(self, database: str, key: bytes) -> bytes | None:
         """Return a value or ``None``."""
-        value: bytes | None = self._txn.get(key, db=self._databases[database])
-        return value
+        return cast("bytes | None", self._txn.get(key, db=self._databases[database]))
 
     def put(self, database: str, key: bytes, value: bytes) -> None:
         """Store a value, replacing another."""
@@ -367,14 +365,17 @@ class Store:
             raise FormatError(f"{path}: expected a folder with an index, found a file")
         names = {entry.name for entry in path.iterdir()} if path.exists() else set()
         if mode == "x" and names - {WRITER_LOCK_FILE}:
-            raise FileExistsError(errno.EEXIST, 'mode "x" creates a new index, but there is something', str(path))
+            raise FileExistsError(
+                errno.EEXIST, 'mode "x" creates a new index, but there is something', str(path)
+            )
         if DATA_FILE in names:
             return
         if mode == "r":
             raise FileNotFoundError(errno.ENOENT, "no simindex index", str(path))
         if names - {WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER}:
             raise FormatError(
-                f"{path}: expected an index, an empty folder or nothing, found other files; choose another path"
+                f"{path}: expected an index, an empty folder or nothing, found other files; "
+                "choose another path"
             )
         path.mkdir(parents=True, exist_ok=True)
 
@@ -493,7 +494,7 @@ class Store:
             databases = {name: env.open_db(name.encode(), create=False) for name in DATABASES}
             with env.begin() as txn:
                 for name, database in databases.items():
-                    if any(database.flags(txn).values()):
+                    if any(cast("Any", database).flags(txn).values()):
                         raise FormatError(f"{self.path}: database {name!r} has unknown flags; not an index")
         except lmdb.NotFoundError as exc:
             raise FormatError(f"{self.path}: an LMDB environment, but not a simindex index") from exc
@@ -760,5 +761,7 @@ def _translated(error: lmdb.Error, path: str) -> SimIndexError:
     if isinstance(error, lmdb.ReadonlyError):
         return ReadOnlyError(f"{path}: no permission to write ({text})")
     if isinstance(error, lmdb.ReadersFullError):
-        return SimIndexError(f"{path}: all {_MAX_READERS} reader slots are taken ({text}); close some readers")
+        return SimIndexError(
+            f"{path}: all {_MAX_READERS} reader slots are taken ({text}); close some readers"
+        )
     return SimIndexError(f"{path}: {text}")

@@ -186,7 +186,9 @@ class Segment:
         """Return the chunk rows of all tables in a row, and where each table's begin."""
         rows: list[tuple[int, ...]] = []
         firsts = []
-        columns = [(n, tables.layout.entries_per_chunk, None) for n in counts]
+        columns: list[tuple[int, int, int | None]] = [
+            (n, tables.layout.entries_per_chunk, None) for n in counts
+        ]
         columns.append((self.shape.num_sketches, tables.sketches_per_chunk, tables.bands))
         for table, (count, per_chunk, bands) in enumerate(columns):
             firsts.append(len(rows))

@@ -71,14 +71,10 @@ class SnapshotCache:
             raise CorruptIndexError("manifest: expected one, found nothing; restore a backup")
         stored = bytes(value)
         if last is not None and last.stored_manifest == stored:
-            fresh = Snapshot(
-                txn.id, txn.map_generation, stored, last.manifest, last.segments, last.directory
-            )
+            fresh = Snapshot(txn.id, txn.map_generation, stored, last.manifest, last.segments, last.directory)
         else:
             manifest = decode_manifest(stored)
-            segments = {
-                shape.id: known.get(shape.id) or self.load(txn, shape) for shape in manifest.segments
-            }
+            segments = {shape.id: known.get(shape.id) or self.load(txn, shape) for shape in manifest.segments}
             directory = Directory(self._tables, list(segments.values()))
             fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, segments, directory)
         self._last = fresh
@@ -244,7 +240,7 @@ class View:
         found = self.directory.read_sketch(number if record.leader is None else record.leader)
         if found is None:
             raise CorruptIndexError(
-                f"document {number}: expected a stored sketch, found none; restore a backup or rebuild the index"
+                f"document {number}: expected a stored sketch, found none; "
+                "restore a backup or rebuild the index"
             )
         return found
-

@@ -271,7 +271,8 @@ class Writer:
         leaders, groups = self._fold_copies(numbers, batch, view)
         records = _encode_records(parts, batch, leaders, pending.inserted_at)
         marks, lost_copies = self._removal_marks(pending.removed, groups, view)
-        segments, puts = list(self.manifest.segments), []
+        segments = list(self.manifest.segments)
+        puts: Puts = []
         next_segment = self.manifest.next_segment
         if len(numbers):
             data = self._segment_data(numbers, batch, _key_hashes(parts), leaders)
@@ -323,7 +324,9 @@ class Writer:
             raise
         self.manifest = prepared.manifest
 
-    def _store_merged(self, txn: WriteTransaction, merged: Puts, gone: list[int], unmarked: list[int]) -> None:
+    def _store_merged(
+        self, txn: WriteTransaction, merged: Puts, gone: list[int], unmarked: list[int]
+    ) -> None:
         for key, value in merged:
             txn.put("segments", key, value)
         for segment in gone:
@@ -350,7 +353,10 @@ class Writer:
             table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
         else:
             assert self._plan is not None
-            table, keys = self._tables.first_permutation, np.ascontiguousarray(self._plan.permute(fingerprints)[0])
+            table, keys = (
+                self._tables.first_permutation,
+                np.ascontiguousarray(self._plan.permute(fingerprints)[0]),
+            )
         dead: dict[int, bool] = {}
         for found, leader in view.directory.find_equal(table, keys, words, fingerprints, _EQUAL_SKETCHES):
             place = int(places[found])
@@ -531,7 +537,9 @@ def _key_hashes(parts: list[_Part]) -> np.ndarray:
     return np.concatenate(hashes) if hashes else np.empty(0, dtype=np.uint64)
 
 
-def _encode_records(parts: list[_Part], batch: SketchBatch, leaders: dict[int, int], inserted_at: int) -> Puts:
+def _encode_records(
+    parts: list[_Part], batch: SketchBatch, leaders: dict[int, int], inserted_at: int
+) -> Puts:
     """Return the database keys and values of all documents' records."""
     plain = [encode_rest(inserted_at, present) for present in range(4)]
     rests = [plain[present] for present in batch.present.tolist()]
@@ -546,11 +554,16 @@ def _encode_records(parts: list[_Part], batch: SketchBatch, leaders: dict[int, i
         documents, at = part.documents, len(records)
         if part.is_whole:
             here = rests[at : at + len(part.places)]
-            records += encode_records(part.numbers[0], documents.encoded_keys, documents.packed_metadata, here)
+            records += encode_records(
+                part.numbers[0], documents.encoded_keys, documents.packed_metadata, here
+            )
             continue
         for place, number in zip(part.places, part.numbers, strict=True):
             records += encode_records(
-                number, [documents.encoded_keys[place]], [documents.packed_metadata[place]], [rests[len(records)]]
+                number,
+                [documents.encoded_keys[place]],
+                [documents.packed_metadata[place]],
+                [rests[len(records)]],
             )
     return records
 

@@ -32,13 +32,15 @@ class Model:
         return ModelDocument(frozenset(shingles), metadata, rows, fingerprint)
 
     def similar(self, shingles, threshold, rows, without=None) -> dict:
-        """key -> estimate, of the documents that share a band prefix of `rows` rows and reach the threshold."""
+        """key -> estimate, of the documents that share `rows` rows of a band and reach the threshold."""
         query = self.document(shingles)
         found = {}
         for key, stored in self.documents.items():
             if key == without or query.rows is None or stored.rows is None:
                 continue
-            prefixes = [query.rows[b : b + rows] == stored.rows[b : b + rows] for b in range(0, len(query.rows), 8)]
+            prefixes = [
+                query.rows[b : b + rows] == stored.rows[b : b + rows] for b in range(0, len(query.rows), 8)
+            ]
             estimate = textbook.estimated_jaccard(query.rows, stored.rows)
             if any(prefixes) and estimate >= threshold - 1e-12:
                 found[key] = estimate

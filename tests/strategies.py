@@ -7,11 +7,16 @@ from hypothesis import strategies as st
 from simindex import alphabet
 
 _LATER = re.compile(
-    "[^" + "".join(f"{re.escape(chr(a))}-{re.escape(chr(b))}" for a, b in alphabet.ranges(alphabet.ASSIGNED)) + "]"
+    "[^"
+    + "".join(f"{re.escape(chr(a))}-{re.escape(chr(b))}" for a, b in alphabet.ranges(alphabet.ASSIGNED))
+    + "]"
 )
 
 # Characters whose cutting or folding has a rule of its own.
-_TRICKY = "aZ_9 \t\n\x00\x1c\x85\xa0ßſİŉΐᾶﬁǅ\u0301\u0345้ัก好かカー〇Ａ①½²\ud800\udfff\u200d\ufeff\U0001f600\U0001e900𝔘"
+_TRICKY = (
+    "aZ_9 \t\n\x00\x1c\x85\xa0ßſİŉΐᾶﬁǅ\u0301\u0345้ัก好かカー〇Ａ①½²\ud800\udfff\u200d\ufeff"
+    "\U0001f600\U0001e900𝔘"
+)
 
 characters = st.one_of(
     st.sampled_from(_TRICKY),

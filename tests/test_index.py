@@ -27,6 +27,9 @@ def test_index_is_found_again_by_another_process(tmp_path):
     )
     for mode in ("r", "a"):
         done = subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path / "i"), mode, SLY], capture_output=True, text=True, check=True
+            [sys.executable, "-c", code, str(tmp_path / "i"), mode, SLY],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert done.stdout == "['fox'] {'n': 1} 1\n"

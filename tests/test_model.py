@@ -213,7 +213,11 @@ class IndexMachine(RuleBasedStateMachine):
             assert match.similarity == pytest.approx(everything[match.key])
 
     @precondition(lambda self: self.config.simhash)
-    @rule(document=shingles, distance=st.none() | st.integers(0, 3), flips=st.frozensets(st.integers(0, 63), max_size=3))
+    @rule(
+        document=shingles,
+        distance=st.none() | st.integers(0, 3),
+        flips=st.frozensets(st.integers(0, 63), max_size=3),
+    )
     def query_simhash(self, document, distance, flips):
         fingerprint = self.model.document(document or {"a"}).fingerprint ^ sum(1 << bit for bit in flips)
         for handle in (self.index, self.reader):

@@ -10,7 +10,7 @@ _Array = np.ndarray | Buffer
 TABLE_BLOCK: int
 SKETCH_BLOCK: int
 
-class Damage(Exception):
+class Damage(Exception):  # noqa: N818 - the kernel's own, never seen by users
     """A seal failed: (segment index, table index, chunk, block)."""
 
 def sketch_texts(
@@ -90,7 +90,9 @@ def find_equal(
     directory: _Array, table: int, keys: _Array, words: _Array, fingerprints: _Array, most: int, /
 ) -> bytes: ...
 def read_sketch(directory: _Array, number: int, words: _Array, /) -> int | None: ...
-def merge(directory: _Array, sources: _Array, dead: _Array | None, keys: _Array, numbers: _Array, /) -> int: ...
+def merge(
+    directory: _Array, sources: _Array, dead: _Array | None, keys: _Array, numbers: _Array, /
+) -> int: ...
 def copy_sketches(
     directory: _Array,
     segment: int,

@@ -1,0 +1,194 @@
+"""Recall and precision on real collections whose similar pairs are known exactly.
+
+A pair counts as found when the query of its first document returns its second.
+"""
+
+import gzip
+import json
+import math
+
+import pytest
+from collection import (
+    EXTRACT,
+    Pair,
+    extract,
+    extract_truth,
+    fields_of,
+    other,
+    rows_of,
+    shingle_set,
+    texts_of,
+    truth_of,
+)
+
+import simindex
+from simindex import Config, textbook
+
+
+def open_with(tmp_path, documents, config=None):
+    """An index of id -> document."""
+    index = simindex.open(tmp_path / "i", "x", config)
+    report = index.insert_many(documents.items())
+    assert report == (len(documents), 0, 0)
+    return index
+
+
+def found_by_first(index, documents, threshold, **options):
+    """id -> {id of a match: similarity}, of every document, without itself."""
+    found = {}
+    for key, matches in zip(
+        documents, index.query_many(list(documents.values()), threshold, **options), strict=True
+    ):
+        assert not matches.truncated
+        assert len({match.key for match in matches}) == len(matches)
+        found[key] = {match.key: match.similarity for match in matches if match.key != key}
+    return found
+
+
+def recall(found, pairs):
+    return sum(pair.b in found[pair.a] for pair in pairs) / len(pairs)
+
+
+def assert_no_false_match(found, sets, threshold):
+    """No match whose exact similarity is five standard errors of 128 rows below the threshold.
+
+    By chance that happens to one estimate in 3.5 million (normal), and there are under 200,000 of them.
+    """
+    lowest = threshold - 5 * math.sqrt(threshold * (1 - threshold) / 128)
+    for key, matches in found.items():
+        for other_key, similarity in matches.items():
+            assert similarity >= threshold - 1e-9
+            assert textbook.jaccard(sets[key], sets[other_key]) >= lowest, (key, other_key)
+
+
+# ---- the extract of the SPDX licences: always there ----
+
+
+def test_extract_truth_is_what_brute_force_finds():
+    sets = {key: shingle_set(text) for key, text in extract().items()}
+    pairs = textbook.brute_force_pairs(sets, 0.5)
+    assert {Pair(*pair) for pair in pairs} == set(extract_truth())
+    assert len(sets) == 321
+    assert len(pairs) == 802
+    assert sum(pair[2] >= 0.8 for pair in pairs) == 118
+
+
+def test_extract_is_small_enough_to_be_published():
+    assert sum(path.stat().st_size for path in EXTRACT.iterdir()) < 300_000
+
+
+@pytest.mark.parametrize(("lowest", "threshold", "least"), [(0.8, 0.7, 0.99), (0.5, 0.4, 0.95)])
+def test_extract_recall_reaches_the_promise(tmp_path, lowest, threshold, least):
+    texts = extract()
+    with open_with(tmp_path, texts) as index:
+        found = found_by_first(index, texts, threshold)
+    pairs = [pair for pair in extract_truth() if pair.similarity >= lowest]
+    assert recall(found, pairs) >= least
+    assert_no_false_match(found, {key: shingle_set(text) for key, text in texts.items()}, threshold)
+
+
+def test_extract_is_found_whole_by_its_own_texts(tmp_path):
+    texts = extract()
+    with open_with(tmp_path, texts) as index:
+        for key, matches in zip(texts, index.query_many(list(texts.values()), 1.0), strict=True):
+            assert key in {match.key for match in matches}
+            assert {match.similarity for match in matches} == {1.0}
+
+
+def test_exact_similarity_equals_the_textbook(tmp_path):
+    """With all shingle hashes kept, ``exact=True`` gives the Jaccard similarity to the last bit.
+
+    The words are the textbook's: they differ from the collection's own rule in the three texts that are
+    written in Chinese or with combining marks.
+    """
+    texts = extract()
+    steps = Config().shingles.normalize
+    sets = {
+        key: frozenset(textbook.word_shingles(textbook.words(textbook.normalize(text, steps)), 3))
+        for key, text in texts.items()
+    }
+    most = max(len(members) for members in sets.values())
+    with open_with(tmp_path, texts, Config(keep_shingles=most + 1)) as index:
+        found = found_by_first(index, texts, 0.5, exact=True)
+        assert list(index.query(texts["MIT"], 0.9, limit=3, exact=True)) == sorted(
+            index.query(texts["MIT"], 0.9, exact=True), key=lambda match: -match.similarity
+        )[:3]
+    expected = textbook.brute_force_pairs(sets, 0.5)
+    pairs = [Pair(*pair) for pair in expected]
+    for pair in pairs:
+        if pair.b in found[pair.a]:
+            assert found[pair.a][pair.b] == pair.similarity
+            assert found[pair.b][pair.a] == pair.similarity
+    # Nothing beside the truth, and the candidates of the S-curve: 0.95 at the threshold, more above.
+    assert {frozenset((a, b)) for a in found for b in found[a]} <= {frozenset((p.a, p.b)) for p in pairs}
+    assert recall(found, pairs) >= 0.95
+
+
+def test_exact_similarity_is_an_estimate_when_not_all_shingles_are_kept(tmp_path):
+    """The share of 256 bottom hashes: standard error sqrt(s(1-s)/256), 0.031 at most; five of them."""
+    texts = extract()
+    truth = {(pair.a, pair.b): pair.similarity for pair in extract_truth()}
+    with open_with(tmp_path, texts, Config(keep_shingles=256)) as index:
+        found = found_by_first(index, texts, 0.5, exact=True)
+    compared = [(found[a][b], s) for (a, b), s in truth.items() if b in found[a]]
+    assert len(compared) > 700
+    assert max(abs(estimate - s) for estimate, s in compared) < 5 * 0.5 / math.sqrt(256)
+
+
+# ---- collections that may not be published: where they are at hand ----
+
+
+@pytest.mark.parametrize(("size", "num_pairs"), [(100, 5), (1000, 10), (2500, 20)])
+def test_articles_every_plagiarised_pair_is_found_and_no_other(tmp_path, size, num_pairs):
+    """One word is missing or changed in each copy: exact similarities of 0.978 to 0.983."""
+    folder = other("articles")
+    texts = texts_of(folder / f"articles_{size}.docs.jsonl.gz")
+    planted = [(a, b) for a, b in fields_of(folder / f"articles_{size}.truth.tsv")]
+    sets = {key: shingle_set(texts[key]) for pair in planted for key in pair}
+    exact = [textbook.jaccard(sets[a], sets[b]) for a, b in planted]
+    assert len(exact) == num_pairs
+    assert 0.978 <= min(exact) <= max(exact) <= 0.9835
+    with open_with(tmp_path, texts) as index:
+        found = found_by_first(index, texts, 0.5)
+        finest = found_by_first(index, texts, 0.9)
+    wanted = {frozenset(pair) for pair in planted}
+    assert {frozenset((a, b)) for a in found for b in found[a]} == wanted
+    assert all(b in found[a] and a in found[b] for a, b in planted)
+    assert {frozenset((a, b)) for a in finest for b in finest[a]} == wanted
+
+
+@pytest.mark.parametrize("name", ["licenses", "reuters-21578"])
+def test_collection_recall_reaches_the_promise(tmp_path, name):
+    folder = other(name)
+    texts = texts_of(folder / "docs.jsonl.gz")
+    sets = {key: shingle_set(text) for key, text in texts.items()}
+    with open_with(tmp_path, texts) as index:
+        for truth, threshold, least in (("truth_j80.tsv", 0.7, 0.99), ("truth_j50.tsv", 0.4, 0.95)):
+            found = found_by_first(index, texts, threshold)
+            assert recall(found, truth_of(folder, truth)) >= least
+            assert_no_false_match(found, sets, threshold)
+
+
+def test_movielens_neighbours_are_found_among_ready_shingles(tmp_path):
+    """The three pairs of users whose films have a similarity above 0.6 (a distance below 0.4)."""
+    folder = other("movielens-100k")
+    users = {row["id"]: {str(film) for film in row["movies"]} for row in rows_of(folder / "docs.jsonl.gz")}
+    truth = truth_of(folder, "truth_j50.tsv")
+    above = {frozenset((pair.a, pair.b)): pair.similarity for pair in truth if pair.similarity > 0.6}
+    assert sorted(above.values()) == [0.629921, 0.672956, 0.838710]
+    with open_with(tmp_path, users, Config(keep_shingles=1_000)) as index:
+        found = found_by_first(index, users, 0.6, exact=True, recall=0.999)
+        estimated = found_by_first(index, users, 0.5)
+    exact = {frozenset((a, b)): s for a in found for b, s in found[a].items()}
+    assert exact == pytest.approx(above, abs=1e-6)
+    for pair in above:
+        a, b = sorted(pair)
+        assert b in estimated[a]
+        assert a in estimated[b]
+
+
+def test_rows_are_read_from_plain_and_compressed_files(tmp_path):
+    for name, opener in (("a.jsonl", open), ("a.jsonl.gz", gzip.open)):
+        with opener(tmp_path / name, "wt") as file:
+            file.write(json.dumps({"id": "a", "text": "b"}) + "\n")
+        assert texts_of(tmp_path / name) == {"a": "b"}
