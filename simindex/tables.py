@@ -139,6 +139,26 @@ def segment_puts(tables: Tables, shape: Shape, data: SegmentData) -> tuple[Shape
     return shape._replace(chunked=1), puts
 
 
+_FILTERED_ENTRIES = 65_536
+"""Larger tables have no filter: there are few of them, and filling one means reading the table."""
+
+
+def _filters(counts: list[int]) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """Return memory for the filters of tables with so many entries, and (address, bits) of each.
+
+    Eight to sixteen bits an entry, so that about one absent prefix in ten is looked up in vain.
+    """
+    bits = [(8 * n - 1).bit_length() if 0 < n <= _FILTERED_ENTRIES else 0 for n in counts]
+    sizes = [1 << max(b - 3, 0) if b else 0 for b in bits]
+    memory = np.zeros(sum(sizes), dtype=np.uint8)
+    place = _kernel.address(memory)
+    rows = []
+    for b, size in zip(bits, sizes, strict=True):
+        rows.append((place if b else 0, b))
+        place += size
+    return memory, rows
+
+
 class Segment:
     """A live segment: the addresses of its chunks, and what keeps them valid.
 
@@ -156,7 +176,7 @@ class Segment:
         self.shape = shape
         self._held: list[object] = []
         counts = tables.entry_counts(shape)
-        table_rows = np.zeros((tables.count, 2), dtype=np.uint64)
+        table_rows = np.zeros((tables.count, 4), dtype=np.uint64)
         table_rows[:, 1] = counts
         if shape.chunked:
             chunks, firsts = self._load_chunks(tables, counts, get)
@@ -165,7 +185,8 @@ class Segment:
             firsts = list(range(tables.count + 1))
         place = _kernel.address(chunks)
         table_rows[:, 0] = [place + first * chunks.itemsize * chunks.shape[1] for first in firsts[:-1]]
-        self._held += [chunks, table_rows]
+        filters, table_rows[:, 2:] = _filters(counts)
+        self._held += [chunks, table_rows, filters]
         self.row = (
             shape.base,
             shape.span,
@@ -173,6 +194,12 @@ class Segment:
             place + firsts[-1] * chunks.itemsize * chunks.shape[1],
             shape.num_sketches,
         )
+        if len(filters):
+            directory = Directory(tables, [self])
+            try:
+                _kernel.fill_filters(directory.header)
+            except _kernel.Damage as exc:
+                raise directory.damaged(exc) from exc
 
     def _load_whole(self, tables: Tables, get: Callable[[bytes], Any]) -> np.ndarray:
         key = segment_key(self.shape.id, WHOLE_SEGMENT, 0)

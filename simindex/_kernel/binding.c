@@ -713,12 +713,35 @@ done:
 
 /* Lookups of whole keys: those of the first key in every segment, then those of the second ... */
 static size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, lookup *lookups) {
+    static const table_row empty = {0};
     size_t planned = 0;
     for (size_t q = 0; q < count; q++)
-        for (uint64_t segment = 0; segment < dir->num_segments; segment++)
-            lookups[planned++] = (lookup){.target = keys[q], .table = table_at(dir, segment, table),
+        for (uint64_t segment = 0; segment < dir->num_segments; segment++) {
+            const table_row *row = table_at(dir, segment, table);
+            lookups[planned++] = (lookup){.target = keys[q], .table = may_hold(row, keys[q], 64) ? row : &empty,
                                           .segment = (uint32_t)segment, .table_number = (uint32_t)table};
+        }
     return planned;
+}
+
+/* (directory): fill the filters of all its tables that have one. */
+static PyObject *py_fill_filters(PyObject *self, PyObject *object) {
+    (void)self;
+    buffers held = {.count = 0};
+    damage where;
+    int damaged = 0;
+    const directory *dir = take_directory(&held, object);
+    if (!dir) {
+        release(&held);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (uint64_t segment = 0; segment < dir->num_segments && !damaged; segment++)
+        for (uint64_t table = 0; table < dir->num_tables && !damaged; table++)
+            if (table_at(dir, segment, table)->filter) damaged = fill_filter(dir, segment, table, &where);
+    Py_END_ALLOW_THREADS
+    release(&held);
+    return damaged ? raise_damage(&where) : Py_NewRef(Py_None);
 }
 
 /* (directory, table, keys, most): entries of one table whose key is equal, at most `most` a key. */
@@ -933,7 +956,8 @@ static PyMethodDef methods[] = {
     FAST(weighted_simhash),
     FAST(permute), FAST(sort_tables), FAST(seal_blocks), FAST(query_bands), FAST(query_fingerprints),
     FAST(find_keys), FAST(find_equal), FAST(read_sketch), FAST(merge), FAST(copy_sketches),
-    {"address", py_address, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+    {"address", py_address, METH_O, NULL},
+    {"fill_filters", py_fill_filters, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 
 static int execute(PyObject *module) {
     damage_error = PyErr_NewException("simindex._kernel.Damage", PyExc_Exception, NULL);

@@ -116,7 +116,17 @@ typedef struct {
 typedef struct {
     uint64_t chunks;  /* address of chunk_row[] */
     uint64_t num_entries;
+    uint64_t filter;       /* address of a bitmap of the keys' leading bits, or 0 */
+    uint64_t filter_bits;  /* how many of them */
 } table_row;
+
+/* Whether a table can hold a key with that prefix. Most prefixes are in no table of a small segment, and
+ * one bit of the filter says so for one cache line instead of three. */
+static inline int may_hold(const table_row *table, uint64_t key, unsigned prefix_bits) {
+    if (!table->filter || prefix_bits < table->filter_bits) return 1;
+    uint64_t place = key >> (64 - table->filter_bits);
+    return ((const uint8_t *)table->filter)[place >> 3] >> (place & 7) & 1;
+}
 
 typedef struct {
     uint64_t base;  /* number of the segment's first document; entries are relative to it */
@@ -164,11 +174,14 @@ typedef struct {
 /* Keys to look up together so that `num_segments` lookups each fill a group. */
 #define LOOKUP_GROUP_OF(num_segments) (LOOKUP_GROUP / ((num_segments) + 1) + 1)
 
+/* Set the filter bits of every key of a table, verifying its blocks. Returns 0, or 1 with *where. */
+int fill_filter(const directory *dir, uint64_t segment, uint64_t table, damage *where);
+
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
 
-/* Fill `lookups` for `count` neighbouring tables of every segment, keys[t] and bits[t] for each;
- * empty tables are left out. Returns how many. */
+/* Fill `lookups` for `count` neighbouring tables of every segment, keys[t] and bits[t] for each; tables
+ * that cannot hold the prefix are left out. Returns how many. */
 size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
                     const uint8_t *bits, lookup *lookups);
 

@@ -186,14 +186,33 @@ int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *whe
     return 0;
 }
 
+int fill_filter(const directory *dir, uint64_t segment, uint64_t table, damage *where) {
+    const table_row *row = table_at(dir, segment, table);
+    uint8_t *filter = (uint8_t *)row->filter;
+    if (!row->num_entries) return 0;
+    if (((const chunk_row *)row->chunks)->seals && check_entries(dir, segment, table, 0, row->num_entries - 1, where))
+        return 1;
+    for (uint64_t entry = 0; entry < row->num_entries; entry++) {
+        uint64_t place = table_key(dir, row, entry) >> (64 - row->filter_bits);
+        filter[place >> 3] |= (uint8_t)(1 << (place & 7));
+    }
+    return 0;
+}
+
 size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
                     const uint8_t *bits, lookup *lookups) {
     size_t planned = 0;
     for (uint64_t segment = 0; segment < dir->num_segments; segment++)
         for (size_t t = 0; t < count; t++) {
             const table_row *table = table_at(dir, segment, first_table + t);
+            if (table->filter)
+                __builtin_prefetch((const uint8_t *)table->filter + (keys[t] >> (64 - table->filter_bits) >> 3));
+        }
+    for (uint64_t segment = 0; segment < dir->num_segments; segment++)
+        for (size_t t = 0; t < count; t++) {
+            const table_row *table = table_at(dir, segment, first_table + t);
             uint64_t tail = bits[t] >= 64 ? 0 : ~0ULL >> bits[t];
-            if (table->num_entries)
+            if (table->num_entries && may_hold(table, keys[t], bits[t]))
                 lookups[planned++] = (lookup){.target = keys[t] & ~tail, .tail = tail, .table = table,
                                               .segment = (uint32_t)segment, .table_number = (uint32_t)(first_table + t)};
         }
