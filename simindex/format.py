@@ -66,7 +66,8 @@ def encode_key(key: object) -> bytes:
 def encode_keys(keys: list[Any]) -> list[bytes]:
     """Return `encode_key` of each key."""
     types = set(map(type, keys))
-    if types != {str} or max(map(len, keys)) > MAX_KEY_BYTES // 4:
+    short = types == {str} and max(map(len, keys)) <= MAX_KEY_BYTES // 4
+    if not short and not (types == {int} and min(keys) >= -(2**63) and max(keys) < 2**64):
         return [encode_key(key) for key in keys]
     # The common case in one go: a packer of its own, for it keeps state between calls.
     packer = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass")

@@ -358,6 +358,8 @@ class Sketcher:
                 batch.words[texts] = part.words
                 batch.fingerprints[texts] = part.fingerprints
                 batch.present[texts] = part.present
+            if not texts and set(map(type, items)) == {Sketch} and self._bring_in_all(items, batch):
+                return batch
             for i, item in enumerate(items):
                 if not isinstance(item, str):
                     self._sketch_other(item, batch, i)
@@ -422,6 +424,32 @@ class Sketcher:
             batch.fingerprints[at] = _kernel.weighted_simhash(hashes, weights)
         if batch.kept is not None:
             batch.kept[at] = self._smallest(hashes)
+
+    def _bring_in_all(self, sketches: list[Sketch], batch: SketchBatch) -> bool:
+        """Take many ready sketches at once; False where they differ in kind and must be taken one by one."""
+        signed = sketches[0].words is not None
+        marked = sketches[0].fingerprint is not None
+        if (
+            any(
+                (s.words is not None) != signed
+                or (s.fingerprint is not None) != marked
+                or (s.origin is not None and s.origin != self.origin)
+                or s.num_perm not in (0, self.config.num_perm)
+                for s in sketches
+            )
+            or batch.kept is not None
+            or (signed and not self.config.num_perm)
+            or (marked and self.config.simhash is None)
+            or not (signed or marked)
+        ):
+            return False
+        if signed:
+            batch.words[:] = [s.words for s in sketches]
+            batch.present |= HAS_SIGNATURE
+        if marked:
+            batch.fingerprints[:] = [s.fingerprint for s in sketches]
+            batch.present |= HAS_FINGERPRINT
+        return True
 
     def _bring_in(self, sketch: Sketch, batch: SketchBatch, at: int) -> None:
         """Take a ready sketch into a batch, as far as this configuration has use for it."""

@@ -1,0 +1,461 @@
+"""One measurement a process: what simindex does, and the same asked of its peers.
+
+Owns the jobs and what they count. Must not format results. Called by bench_run.py as
+`python bench_jobs.py JOB JSON`; prints one JSON object. Rates are over wall time of one process bound to
+one core (unless the job is about several); latencies are of single calls from Python.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import bench_corpus
+import bench_peers
+import lmdb
+import numpy as np
+
+import simindex
+from simindex import Config, Sketch, Sketcher
+
+BATCH = 1_000
+WARM_QUERIES = 500
+
+
+def folder_for(options: dict[str, Any]) -> Path:
+    return Path(tempfile.mkdtemp(prefix="simindex-bench-", dir=options.get("folder")))
+
+
+def percentiles(seconds: list[float]) -> dict[str, float]:
+    """Median, p99 and longest of some durations, in microseconds."""
+    ordered = sorted(seconds)
+    return {
+        "median_us": ordered[len(ordered) // 2] * 1e6,
+        "p99_us": ordered[int(len(ordered) * 0.99)] * 1e6,
+        "longest_us": ordered[-1] * 1e6,
+    }
+
+
+def timed(call: Callable[[Any], object], arguments: Iterable[Any]) -> list[float]:
+    durations = []
+    for argument in arguments:
+        start = time.perf_counter()
+        call(argument)
+        durations.append(time.perf_counter() - start)
+    return durations
+
+
+def proc_figure(file: str, name: str) -> int:
+    """A figure of /proc/self, in bytes."""
+    for line in Path("/proc/self", file).read_text().splitlines():
+        if line.startswith(name):
+            value = int(line.split()[1])
+            return value * 1024 if line.endswith("kB") else value
+    return 0
+
+
+def anonymous_bytes() -> int:
+    return proc_figure("status", "RssAnon")
+
+
+def collection(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if options.get("corpus"):
+        read = bench_corpus.read_jsonl(Path(options["corpus"]))
+        return (item for item, _ in zip(read, range(options["documents"]), strict=False))
+    return bench_corpus.documents(options["documents"])
+
+
+def query_texts(options: dict[str, Any], count: int) -> list[str]:
+    return list(bench_corpus.queries(count, options["documents"]))
+
+
+def sketch(options: dict[str, Any]) -> dict[str, Any]:
+    """Documents to sketches, without an index."""
+    texts = [text for _, text in collection(options)]
+    sketcher = Sketcher()
+    rates = []
+    for _ in range(5):
+        start = time.perf_counter()
+        for first in range(0, len(texts), BATCH):
+            sketcher.sketch_many(texts[first : first + BATCH])
+        rates.append(len(texts) / (time.perf_counter() - start))
+    return {"documents_a_second": sorted(rates)[2], "slowest": min(rates), "fastest": max(rates)}
+
+
+def query_figures(index: simindex.Index, texts: list[str]) -> dict[str, Any]:
+    timed(index.query, texts[:WARM_QUERIES])
+    durations = timed(index.query, texts)
+    start = time.perf_counter()
+    for first in range(0, len(texts), BATCH):
+        index.query_many(texts[first : first + BATCH])
+    return percentiles(durations) | {"batch_a_second": len(texts) / (time.perf_counter() - start)}
+
+
+def build(options: dict[str, Any]) -> dict[str, Any]:
+    """Insert a collection, query it, compact it, query it again."""
+    folder = folder_for(options)
+    config = Config(simhash=None) if options.get("no_simhash") else Config()
+    items = list(collection(options))
+    count = len(items)
+    texts = query_texts(options, 4_000)
+    marks: list[tuple[int, float]] = []
+    index = simindex.open(folder / "index", "x", config)
+    written, memory = proc_figure("io", "write_bytes"), anonymous_bytes()
+    start = time.perf_counter()
+    index.insert_many(
+        items,
+        batch_size=options.get("batch_size", BATCH),
+        workers=options.get("workers", 1),
+        progress=lambda done: marks.append((done, time.perf_counter() - start)),
+    )
+    seconds = marks[-1][1]
+    commits = [b[1] - a[1] for a, b in itertools.pairwise(marks)]
+    stats = index.stats()
+    result: dict[str, Any] = {
+        "documents": count,
+        "documents_a_second": count / seconds,
+        "last_tenth_a_second": _rate(marks, 0.9),
+        "curve": [(done, _rate(marks, share / 20, share / 20 + 0.05)) for share, done in _steps(count)],
+        "written_bytes_a_document": (proc_figure("io", "write_bytes") - written) / count,
+        "memory_bytes": anonymous_bytes() - memory,
+        "segments": stats.segments,
+        "copies": stats.copies,
+        "commit": percentiles(commits)
+        | {"longest_over_median": max(commits) / sorted(commits)[len(commits) // 2]},
+        "inserted": query_figures(index, texts),
+    }
+    result["single_insert"] = single_inserts(index, folder, texts)
+    start = time.perf_counter()
+    index.insert_many([(f"update-{i}", text) for i, text in enumerate(texts[:100])], workers=1)
+    result["update_100_ms"] = (time.perf_counter() - start) * 1e3
+    start = time.perf_counter()
+    index.compact()
+    result["compact_s"] = time.perf_counter() - start
+    stats = index.stats()
+    result["disk_bytes_a_document"] = stats.file_bytes / stats.documents
+    result["compacted"] = query_figures(index, texts)
+    index.close()
+    start = time.perf_counter()
+    with simindex.open(folder / "index", "r") as reader:
+        reader.query(texts[0])
+        result["open_and_first_query_ms"] = (time.perf_counter() - start) * 1e3
+    shutil.rmtree(folder)
+    return result
+
+
+def _steps(count: int) -> Iterator[tuple[int, int]]:
+    return ((share, count * share // 20) for share in range(20))
+
+
+def _rate(marks: list[tuple[int, float]], first: float, behind: float = 1.0) -> float:
+    """Documents a second between two shares of the work."""
+    total = marks[-1][0]
+    inside = [mark for mark in [(0, 0.0), *marks] if first * total <= mark[0] <= behind * total]
+    if len(inside) < 2:
+        return 0.0
+    return (inside[-1][0] - inside[0][0]) / (inside[-1][1] - inside[0][1])
+
+
+def single_inserts(index: simindex.Index, folder: Path, texts: list[str]) -> dict[str, Any]:
+    """Durable inserts of one document in turn with bare LMDB commits of one 1 KB value."""
+    (folder / "bare").mkdir()
+    bare, ours = [], []
+    with lmdb.open(str(folder / "bare"), map_size=1 << 30) as environment:
+        for number, text in enumerate(texts[:1_000]):
+            start = time.perf_counter()
+            with environment.begin(write=True) as txn:
+                txn.put(os.urandom(8), b"x" * 1024)
+            middle = time.perf_counter()
+            index.insert(f"single-{number}", text)
+            ours.append(time.perf_counter() - middle)
+            bare.append(middle - start)
+    own, other = percentiles(ours), percentiles(bare)
+    return own | {
+        "bare_commit": other,
+        "median_ratio": own["median_us"] / other["median_us"],
+        "p99_ratio": own["p99_us"] / other["p99_us"],
+    }
+
+
+def peer(options: dict[str, Any]) -> dict[str, Any]:
+    """One MinHash peer on the same documents."""
+    kind = next(p for p in bench_peers.MINHASH_PEERS if p.__name__ == options["peer"])
+    folder = folder_for(options)
+    items = list(collection(options))
+    texts = query_texts(options, options.get("queries", 1_000))
+    built = kind(folder)
+    seconds = built.build(items)
+    timed(built.query, texts[:100])
+    result = percentiles(timed(built.query, texts)) | {
+        "name": kind.name,
+        "version": kind.version(),
+        "documents_a_second": len(items) / seconds,
+        "memory_bytes": built.resident_bytes,
+        "disk_bytes_a_document": built.disk_bytes / len(items),
+    }
+    if hasattr(built, "update"):
+        updates = [
+            built.update([(f"u{n}-{i}", text) for i, text in enumerate(texts[:100])]) for n in range(3)
+        ]
+        result["update_100_ms"] = sorted(updates)[1] * 1e3
+    built.close()
+    shutil.rmtree(folder, ignore_errors=True)
+    return result
+
+
+def simhash(options: dict[str, Any]) -> dict[str, Any]:
+    """Fingerprints: inserts, single and batched queries, as inserted and compacted."""
+    folder = folder_for(options)
+    stored = bench_corpus.fingerprints(options["documents"], 1)
+    wanted = _near(stored, 4_000)
+    index = simindex.open(folder / "index", "x", Config(num_perm=0))
+    sketches = [(i, Sketch.from_fingerprint(f)) for i, f in enumerate(stored.tolist())]
+    start = time.perf_counter()
+    index.insert_many(sketches, batch_size=10_000, workers=1)
+    result: dict[str, Any] = {"fingerprints_a_second": len(stored) / (time.perf_counter() - start)}
+    queries = [Sketch.from_fingerprint(f) for f in wanted.tolist()]
+    for state in ("inserted", "compacted"):
+        timed(index.query_simhash, queries[:WARM_QUERIES])
+        figures = percentiles(timed(index.query_simhash, queries))
+        start = time.perf_counter()
+        for first in range(0, len(queries), BATCH):
+            index.query_simhash_many(queries[first : first + BATCH])
+        result[state] = figures | {"batch_a_second": len(queries) / (time.perf_counter() - start)}
+        if state == "inserted":
+            index.compact()
+    stats = index.stats()
+    result["disk_bytes_a_fingerprint"] = stats.file_bytes / stats.documents
+    index.close()
+    shutil.rmtree(folder)
+    return result
+
+
+def _near(stored: np.ndarray, count: int) -> np.ndarray:
+    """Half of them within 3 bits of a stored fingerprint, half random."""
+    random = np.random.default_rng(5)
+    near = stored[random.integers(0, len(stored), count // 2)].copy()
+    for _ in range(3):
+        near ^= np.uint64(1) << random.integers(0, 64, len(near), dtype=np.uint64)
+    return np.concatenate([near, random.integers(0, 2**64, count - len(near), dtype=np.uint64)])
+
+
+def simhash_peer(options: dict[str, Any]) -> dict[str, Any]:
+    """One SimHash peer on the same fingerprints."""
+    kind = next(p for p in bench_peers.SIMHASH_PEERS if p.__name__ == options["peer"])
+    folder = folder_for(options)
+    stored = bench_corpus.fingerprints(options["documents"], 1)
+    wanted = _near(stored, 4_000).tolist()
+    built = kind(folder)
+    seconds = built.build(stored)
+    timed(built.query, wanted[:WARM_QUERIES])
+    result = percentiles(timed(built.query, wanted)) | {
+        "name": kind.name,
+        "version": kind.version(),
+        "fingerprints_a_second": len(stored) / seconds,
+        "memory_bytes_a_fingerprint": (built.resident_bytes or 0) / len(stored),
+    }
+    built.close()
+    shutil.rmtree(folder, ignore_errors=True)
+    return result
+
+
+def clustered(options: dict[str, Any]) -> dict[str, Any]:
+    """100,000 fingerprints that share 48 bits."""
+    folder = folder_for(options)
+    stored = bench_corpus.clustered_fingerprints(100_000, 48)
+    index = simindex.open(folder / "index", "x", Config(num_perm=0))
+    index.insert_many(((i, Sketch.from_fingerprint(f)) for i, f in enumerate(stored.tolist())), workers=1)
+    queries = [Sketch.from_fingerprint(f) for f in stored[:500].tolist()]
+    durations = timed(index.query_simhash, queries)
+    found = index.query_simhash(queries[0])
+    index.close()
+    shutil.rmtree(folder)
+    return percentiles(durations) | {
+        "candidates": found.candidates,
+        "matches": len(found),
+        "truncated": found.truncated,
+    }
+
+
+def copies(options: dict[str, Any]) -> dict[str, Any]:
+    """As many copies of one page, put into an index of that many others."""
+    folder = folder_for(options)
+    index = simindex.open(folder / "index", "x")
+    count = options["documents"]
+    start = time.perf_counter()
+    index.insert_many(collection(options), batch_size=BATCH, workers=1)
+    others = count / (time.perf_counter() - start)
+    page = query_texts(options, 1)[0]
+    start = time.perf_counter()
+    index.insert_many(((f"copy-{i}", page) for i in range(count)), batch_size=BATCH, workers=1)
+    rate = count / (time.perf_counter() - start)
+    durations = timed(lambda text: index.query(text, limit=10), [page] * 200)
+    matches = len(index.query(page, limit=10))
+    index.close()
+    shutil.rmtree(folder)
+    return percentiles(durations) | {"others_a_second": others, "copies_a_second": rate, "matches": matches}
+
+
+def churn(options: dict[str, Any]) -> dict[str, Any]:
+    """Inserts and removals with a tenth of them alive: how far the file grows without `compact`."""
+    folder = folder_for(options)
+    index = simindex.open(folder / "index", "x")
+    total, live = options["documents"], max(BATCH, options["documents"] // 10)
+    largest = 0
+    keys: list[str] = []
+    batch: list[tuple[str, str]] = []
+    for item in bench_corpus.documents(total):
+        batch.append(item)
+        if len(batch) == BATCH:
+            index.insert_many(batch, workers=1)
+            keys += [key for key, _ in batch]
+            if len(keys) > live:
+                index.remove_many(keys[:BATCH])
+                del keys[:BATCH]
+            batch = []
+            largest = max(largest, index.stats().file_bytes)
+    index.compact()
+    compacted = index.stats().file_bytes
+    index.close()
+    shutil.rmtree(folder)
+    return {
+        "live": len(keys),
+        "largest_bytes": largest,
+        "live_bytes": compacted,
+        "growth": largest / compacted,
+    }
+
+
+def huge(options: dict[str, Any]) -> dict[str, Any]:
+    """Made-up sketches in place of text, for sizes that no real collection at hand has."""
+    folder = folder_for(options)
+    count = options["documents"]
+    random = np.random.default_rng(3)
+    index = simindex.open(folder / "index", "x")
+    marks: list[tuple[int, float]] = []
+    start = time.perf_counter()
+
+    def items() -> Iterator[tuple[int, Sketch]]:
+        for first in range(0, count, 10_000):
+            words = random.integers(0, 2**64, (10_000, 16), dtype=np.uint64)
+            marked = random.integers(1, 2**64, 10_000, dtype=np.uint64).tolist()
+            for i in range(min(10_000, count - first)):
+                yield first + i, Sketch(128, words[i], marked[i])
+
+    index.insert_many(
+        items(),
+        batch_size=options.get("batch_size", 10_000),
+        workers=1,
+        progress=lambda done: marks.append((done, time.perf_counter() - start)),
+    )
+    texts = query_texts({"documents": 10_000}, 4_000)
+    result = {
+        "documents": count,
+        "documents_a_second": count / marks[-1][1],
+        "last_tenth_a_second": _rate(marks, 0.9),
+        "curve": [(done, _rate(marks, share / 20, share / 20 + 0.05)) for share, done in _steps(count)],
+        "segments": index.stats().segments,
+        "inserted": query_figures(index, texts),
+    }
+    start = time.perf_counter()
+    index.compact()
+    result["compact_s"] = time.perf_counter() - start
+    stats = index.stats()
+    result["disk_bytes_a_document"] = stats.file_bytes / stats.documents
+    result["compacted"] = query_figures(index, texts)
+    index.close()
+    opened = multiprocessing.get_context("spawn").Pool(1)
+    result |= opened.apply(_open_and_query, (str(folder / "index"), texts[:1_000]))
+    opened.terminate()
+    shutil.rmtree(folder)
+    return result
+
+
+def _open_and_query(path: str, texts: list[str]) -> dict[str, Any]:
+    start = time.perf_counter()
+    with simindex.open(path, "r") as reader:
+        reader.query(texts[0])
+        seconds = time.perf_counter() - start
+        for text in texts:
+            reader.query(text)
+        return {"open_and_first_query_ms": seconds * 1e3, "reader_memory_bytes": anonymous_bytes()}
+
+
+def readers(options: dict[str, Any]) -> dict[str, Any]:
+    """One writer with and without eight reading processes; every reader checks that batches are whole."""
+    folder = folder_for(options)
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    seconds = options.get("seconds", 20)
+    items = list(bench_corpus.documents(200_000))
+    rates = []
+    torn = 0
+    for number, processes in enumerate((0, 8)):
+        path = str(folder / f"index{number}")
+        index = simindex.open(path, "x")
+        index.insert_many(items[:BATCH], workers=1)
+        context = multiprocessing.get_context("spawn")
+        stop = context.Event()
+        results = context.Queue()
+        started = [context.Process(target=_read, args=(path, stop, results)) for _ in range(processes)]
+        for process in started:
+            process.start()
+        begin, done = time.perf_counter(), 1
+        while time.perf_counter() - begin < seconds and (done + 1) * BATCH <= len(items):
+            index.insert_many(items[done * BATCH : (done + 1) * BATCH], workers=1)
+            done += 1
+        rates.append((done - 1) * BATCH / (time.perf_counter() - begin))
+        stop.set()
+        queries = 0
+        for _ in started:
+            count, bad = results.get()
+            queries, torn = queries + count, torn + bad
+        for process in started:
+            process.join()
+        index.close()
+    shutil.rmtree(folder)
+    return {
+        "alone_a_second": rates[0],
+        "with_readers_a_second": rates[1],
+        "kept": rates[1] / rates[0],
+        "cores": os.cpu_count(),
+        "reader_queries_a_second": queries / seconds,
+        "torn_batches": torn,
+    }
+
+
+def _read(path: str, stop: Any, results: Any) -> None:
+    texts = [text for _, text in bench_corpus.documents(200)]
+    count = bad = 0
+    with simindex.open(path, "r") as index:
+        while not stop.is_set():
+            for text in texts:
+                index.query(text)
+            count += len(texts)
+            bad += len(index) % BATCH != 0
+    results.put((count, bad))
+
+
+JOBS = {
+    job.__name__: job
+    for job in (sketch, build, peer, simhash, simhash_peer, clustered, copies, churn, huge, readers)
+}
+
+
+def main() -> None:
+    job, options = sys.argv[1], json.loads(sys.argv[2])
+    if job != "readers" and options.get("workers", 1) == 1 and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    print(json.dumps(JOBS[job](options)))
+
+
+if __name__ == "__main__":
+    main()
