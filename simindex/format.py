@@ -284,7 +284,9 @@ class Tables:
 
     def segment_bytes(self, shape: Shape) -> int:
         """Return the bytes of all entries and sketches of a segment, seals left out."""
-        return 12 * sum(self.entry_counts(shape)) + self.sketch_bytes * shape.num_sketches
+        entries = shape.num_keys + shape.num_copies
+        entries += self.bands * shape.num_signatures + self.permutations * shape.num_fingerprints
+        return 12 * entries + self.sketch_bytes * shape.num_sketches
 
     def name(self, table: int) -> str:
         """Return a table's name for people."""

@@ -11,8 +11,10 @@ Source: log-structured merge tree, O'Neil et al. 1996; tiers of equal size as in
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -40,7 +42,11 @@ inserts would pile up."""
 
 def tier_of(shape: Shape, factor: int) -> int:
     """Return the tier of a segment: the power of the factor that its size reaches."""
-    size = max(shape.num_keys, shape.num_sketches, 1)
+    return _tier(max(shape.num_keys, shape.num_sketches, 1), factor)
+
+
+@lru_cache(maxsize=4096)
+def _tier(size: int, factor: int) -> int:
     tier = 0
     while size >= factor:
         size //= factor
@@ -58,7 +64,8 @@ def pick_merges(shapes: list[Shape], busy: set[int], factor: int) -> list[list[S
     due: list[list[Shape]] = []
     taken = set(busy)
     tiers = {shape.id: tier_of(shape, factor) for shape in shapes}
-    for tier in sorted(set(tiers.values())):
+    idle = Counter(tier for segment, tier in tiers.items() if segment not in taken)
+    for tier in sorted(tier for tier, count in idle.items() if count >= factor):
         run: list[Shape] = []
         for shape in [*shapes, None]:
             if (
@@ -90,7 +97,7 @@ def step_budget(tables: Tables, shapes: list[Shape], written_documents: int, wri
     return int(written_bytes * tiers * max(1.0, backlog))
 
 
-@dataclass
+@dataclass(eq=False)
 class Merge:
     """One merge of neighbouring segments, advanced step by step.
 
@@ -109,7 +116,7 @@ class Merge:
     dead: list[int]
     done: bool = False
     _steps: Iterator[tuple[Puts, int]] | None = field(default=None, repr=False)
-    _load: Callable[[Shape], Segment] | None = field(default=None, repr=False)
+    _directory: Directory = field(init=False, repr=False)
 
     @property
     def source_bytes(self) -> int:
@@ -148,7 +155,7 @@ class Merge:
         Returns:
             Values to store, and how many bytes they have.
         """
-        self._load = load
+        self._directory = Directory(self.tables, [load(shape) for shape in self.sources])
         if self._steps is None:
             self._steps = self._whole() if self._is_small() else self._chunked()
         puts: Puts = []
@@ -171,25 +178,22 @@ class Merge:
             and sum(shape.num_sketches for shape in self.sources) <= self.tables.sketches_per_chunk
         )
 
-    def _sources(self) -> tuple[Directory, list[int]]:
-        assert self._load is not None
-        directory = Directory(self.tables, [self._load(shape) for shape in self.sources])
-        return directory, [shape.base - self.shape.base for shape in self.sources]
-
     def _dead(self, table: int) -> np.ndarray | None:
         marks = self.dead_documents if table < FIRST_BAND_TABLE else self.dead_sketches
         return marks if marks.any() else None
 
     def _merge_table(self, table: int, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (keys, numbers) of a merged table in chunks of `capacity`, the last one shorter."""
-        _, offsets = self._sources()
-        sources = np.array([(i, table, 0, offset) for i, offset in enumerate(offsets)], dtype=np.uint64)
+        base = self.shape.base
+        sources = np.array(
+            [(i, table, 0, shape.base - base) for i, shape in enumerate(self.sources)], dtype=np.uint64
+        )
         counts = [self.tables.entry_counts(shape)[table] for shape in self.sources]
         left = sum(counts)
         keys, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
         filled = 0
         while left:
-            directory, _ = self._sources()
+            directory = self._directory
             before = int(sources[:, 2].sum())
             try:
                 written = _kernel.merge(
@@ -211,13 +215,13 @@ class Merge:
         for source, shape in enumerate(self.sources):
             position = 0
             while position < shape.num_sketches:
-                directory, offsets = self._sources()
+                directory = self._directory
                 try:
                     position, copied = _kernel.copy_sketches(
                         directory.header,
                         source,
                         position,
-                        offsets[source],
+                        shape.base - self.shape.base,
                         self._dead(FIRST_BAND_TABLE),
                         words[filled:],
                         numbers[filled:],

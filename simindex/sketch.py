@@ -444,10 +444,10 @@ class Sketcher:
         ):
             return False
         if signed:
-            batch.words[:] = [s.words for s in sketches]
+            batch.words[:] = np.array([s.words for s in sketches])
             batch.present |= HAS_SIGNATURE
         if marked:
-            batch.fingerprints[:] = [s.fingerprint for s in sketches]
+            batch.fingerprints[:] = np.array([s.fingerprint for s in sketches], dtype=np.uint64)
             batch.present |= HAS_FINGERPRINT
         return True
 

@@ -54,6 +54,8 @@ Puts = list[tuple[bytes, Any]]
 def _sorted(keys: np.ndarray, numbers: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Sort each row of keys; returns (keys, numbers) a row. Equal keys keep the order of numbers."""
     keys = np.ascontiguousarray(keys)
+    if keys.shape[1] < 2:
+        return [(row, numbers) for row in keys]
     out_keys = np.empty_like(keys)
     positions = np.empty(keys.shape, dtype=np.uint32)
     if keys.size:

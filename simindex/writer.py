@@ -582,6 +582,8 @@ def _pending_record(documents: NewDocuments, place: int, inserted_at: int) -> St
 
 def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]:
     """Return (place, earlier place) of rows that equal an earlier one."""
+    if len(words) < 2:
+        return []
     factors = np.arange(3, 2 * words.shape[1] + 3, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         hashes = (words * factors).sum(axis=1, dtype=np.uint64) + fingerprints * np.uint64(0xC2B2AE3D27D4EB4F)

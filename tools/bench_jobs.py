@@ -290,9 +290,9 @@ def copies(options: dict[str, Any]) -> dict[str, Any]:
     """As many copies of one page, put into an index of that many others."""
     folder = folder_for(options)
     index = simindex.open(folder / "index", "x")
-    count = options["documents"]
+    count, items = options["documents"], list(collection(options))
     start = time.perf_counter()
-    index.insert_many(collection(options), batch_size=BATCH, workers=1)
+    index.insert_many(items, batch_size=BATCH, workers=1)
     others = count / (time.perf_counter() - start)
     page = query_texts(options, 1)[0]
     start = time.perf_counter()
