@@ -1,0 +1,320 @@
+"""The benchmark: every job in a process of its own, then tables (Markdown, JSON) and pictures.
+
+Owns which jobs run and how results are shown; the jobs are in bench_jobs.py, the peers in bench_peers.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import bench_peers
+
+import simindex
+
+HERE = Path(__file__).resolve().parent
+
+
+def run(job: str, options: dict[str, Any], note: str) -> dict[str, Any] | None:
+    """Run a job in a new process; None, with the reason on stderr, where it fails."""
+    print(f"{note} ...", file=sys.stderr, flush=True)
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, str(HERE / "bench_jobs.py"), job, json.dumps(options)],
+        capture_output=True,
+        text=True,
+        env=os.environ | bench_peers.ONE_THREAD,
+        check=False,
+    )
+    print(f"    {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+    if done.returncode:
+        print("    failed: " + (done.stderr.strip().splitlines() or ["no message"])[-1], file=sys.stderr)
+        return None
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def machine() -> dict[str, Any]:
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "simindex": simindex.__version__,
+    }
+
+
+def figure(value: Any, digits: int = 0) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def table(headers: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(headers) + " |", "|" + "---|" + "---:|" * (len(headers) - 1)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def minhash_table(builds: list[dict[str, Any]], peers: list[dict[str, Any]]) -> str:
+    rows = []
+    for result in builds:
+        for state in ("inserted", "compacted"):
+            queries = result[state]
+            rows.append(
+                [
+                    f"simindex, {result['documents']:,}, as {state}"
+                    + (", no SimHash" if result.get("bare") else ""),
+                    figure(result["documents_a_second"]) if state == "inserted" else "",
+                    figure(queries["median_us"], 1),
+                    figure(queries["p99_us"], 1),
+                    figure(queries["batch_a_second"]),
+                    figure(result["memory_bytes"] / 1e6) if state == "inserted" else "",
+                    figure(result["disk_bytes_a_document"]) if state == "compacted" else "",
+                    figure(result["update_100_ms"], 1) if state == "inserted" else "",
+                ]
+            )
+    for result in peers:
+        memory = result["memory_bytes"]
+        rows.append(
+            [
+                f"{result['name']}, {result['documents']:,}",
+                figure(result["documents_a_second"]),
+                figure(result["median_us"], 1),
+                figure(result["p99_us"], 1),
+                "",
+                figure(None if memory is None else memory / 1e6),
+                figure(result["disk_bytes_a_document"]) if result["disk_bytes_a_document"] else "in memory",
+                figure(result.get("update_100_ms"), 1),
+            ]
+        )
+    headers = [
+        "from text, one core", "documents/s", "query median us", "query p99 us", "query_many/s",
+        "memory MB", "disk B/document", "100 more, ms",
+    ]  # fmt: skip
+    return table(headers, rows)
+
+
+def build_table(builds: list[dict[str, Any]]) -> str:
+    rows = []
+    for result in builds:
+        single, commit = result.get("single_insert"), result.get("commit")
+        rows.append(
+            [
+                f"{result['documents']:,}" + (" (made-up sketches)" if not single else ""),
+                figure(result["documents_a_second"]),
+                figure(result["last_tenth_a_second"]),
+                figure(result.get("written_bytes_a_document")),
+                f"{commit['median_us'] / 1e3:.1f} / {commit['longest_over_median']:.1f}x" if commit else "",
+                f"{single['median_us']:,.0f} ({single['median_ratio']:.2f}x)" if single else "",
+                f"{single['p99_us']:,.0f} ({single['p99_ratio']:.2f}x)" if single else "",
+                str(result["segments"]),
+                figure(result["compact_s"], 1),
+                figure(result["open_and_first_query_ms"], 1),
+            ]
+        )
+    headers = [
+        "documents", "documents/s", "in the last tenth", "written B/document", "commit ms / longest",
+        "single insert us (of a bare commit)", "its p99", "segments", "compact s", "open and query ms",
+    ]  # fmt: skip
+    return table(headers, rows)
+
+
+def simhash_table(ours: list[dict[str, Any]], peers: list[dict[str, Any]]) -> str:
+    rows = []
+    for result in ours:
+        for state in ("inserted", "compacted"):
+            queries = result[state]
+            rows.append(
+                [
+                    f"simindex, {result['documents']:,}, as {state}",
+                    figure(result["fingerprints_a_second"]) if state == "inserted" else "",
+                    figure(queries["median_us"], 1),
+                    figure(queries["p99_us"], 1),
+                    figure(queries["batch_a_second"]),
+                    f"{result['disk_bytes_a_fingerprint']:.0f} on disk",
+                ]
+            )
+    for result in peers:
+        rows.append(
+            [
+                f"{result['name']}, {result['documents']:,}",
+                figure(result["fingerprints_a_second"]),
+                figure(result["median_us"], 1),
+                figure(result["p99_us"], 1),
+                "",
+                f"{result['memory_bytes_a_fingerprint']:.0f} in memory",
+            ]
+        )
+    headers = ["k = 3, 64 bits", "fingerprints/s", "query median us", "p99 us", "batch/s", "B/fingerprint"]
+    return table(headers, rows)
+
+
+def pictures(builds: list[dict[str, Any]], peers: list[dict[str, Any]], output: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    drawing, axes = pyplot.subplots(figsize=(8, 4.5))
+    for result in builds:
+        curve = [(done, rate) for done, rate in result["curve"] if rate]
+        axes.plot(
+            *zip(*curve, strict=True), marker="o", markersize=3, label=f"{result['documents']:,} documents"
+        )
+    axes.set(
+        xlabel="documents stored",
+        ylabel="documents inserted a second",
+        title="Insert rate, one core, durable",
+    )
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    axes.grid(alpha=0.3)
+    drawing.tight_layout()
+    drawing.savefig(output / "insert-rate.png", dpi=110)
+    pyplot.close(drawing)
+
+    drawing, axes = pyplot.subplots(figsize=(8, 4.5))
+    sizes = [result["documents"] for result in builds]
+    for state in ("inserted", "compacted"):
+        medians = [result[state]["median_us"] for result in builds]
+        axes.plot(sizes, medians, marker="o", label=f"simindex, as {state}")
+    for name in sorted({result["name"] for result in peers}):
+        own = sorted((r["documents"], r["median_us"]) for r in peers if r["name"] == name)
+        axes.plot(*zip(*own, strict=True), marker="s", linestyle="--", label=name)
+    axes.set(
+        xlabel="documents stored", ylabel="microseconds, median", title="One query from text, one core",
+        xscale="log", yscale="log",
+    )  # fmt: skip
+    axes.legend(fontsize=8)
+    axes.grid(alpha=0.3, which="both")
+    drawing.tight_layout()
+    drawing.savefig(output / "query-latency.png", dpi=110)
+    pyplot.close(drawing)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--output", type=Path, default=Path("bench-results"), help="folder of tables and pictures"
+    )
+    parser.add_argument(
+        "--documents", type=int, nargs="+", default=[100_000], help="sizes of the collections"
+    )
+    parser.add_argument(
+        "--peer-documents", type=int, nargs="+", help="sizes for the peers (default: the smallest)"
+    )
+    parser.add_argument("--fingerprints", type=int, default=1_000_000)
+    parser.add_argument("--huge", type=int, default=0, help="made-up sketches, for instance 10000000")
+    parser.add_argument("--corpus", type=Path, help="a JSONL collection in place of the made-up one")
+    parser.add_argument("--peers", nargs="*", help="class names out of bench_peers.py; none: no peers")
+    parser.add_argument("--only", nargs="*", help="jobs out of sketch build peers simhash extra huge")
+    parser.add_argument("--quick", action="store_true", help="10,000 documents")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.documents, arguments.fingerprints = [10_000], 100_000
+    wanted = set(arguments.only or ["sketch", "build", "peers", "simhash", "extra", "huge"])
+    output: Path = arguments.output
+    output.mkdir(parents=True, exist_ok=True)
+    base = {"folder": str(output.resolve())} | ({"corpus": str(arguments.corpus)} if arguments.corpus else {})
+    results: dict[str, Any] = {
+        "machine": machine(),
+        "builds": [],
+        "peers": [],
+        "simhash": [],
+        "simhash_peers": [],
+    }
+
+    if "sketch" in wanted:
+        results["sketch"] = run("sketch", base | {"documents": 50_000}, "sketches of 50,000 documents")
+    if "build" in wanted:
+        for count in arguments.documents:
+            built = run("build", base | {"documents": count}, f"simindex, {count:,} documents")
+            results["builds"] += [built] if built else []
+        smallest = arguments.documents[0]
+        results["two_workers"] = run(
+            "build", base | {"documents": smallest, "workers": 2}, "with two workers"
+        )
+        without = run("build", base | {"documents": smallest, "no_simhash": True}, "without SimHash")
+        results["without_simhash"] = without
+    if "peers" in wanted:
+        names = arguments.peers
+        for kind in bench_peers.usable(bench_peers.MINHASH_PEERS):
+            if names is not None and kind.__name__ not in names:
+                continue
+            for count in arguments.peer_documents or arguments.documents[:1]:
+                found = run(
+                    "peer", base | {"documents": count, "peer": kind.__name__}, f"{kind.name}, {count:,}"
+                )
+                results["peers"] += [found | {"documents": count}] if found else []
+    if "simhash" in wanted:
+        count = arguments.fingerprints
+        own = run("simhash", base | {"documents": count}, f"simindex, {count:,} fingerprints")
+        results["simhash"] += [own | {"documents": count}] if own else []
+        for kind in bench_peers.usable(bench_peers.SIMHASH_PEERS):
+            if arguments.peers is not None and kind.__name__ not in arguments.peers:
+                continue
+            found = run(
+                "simhash_peer", base | {"documents": count, "peer": kind.__name__}, f"{kind.name}, {count:,}"
+            )
+            results["simhash_peers"] += [found | {"documents": count}] if found else []
+        results["clustered"] = run("clustered", base, "100,000 clustered fingerprints")
+    if "extra" in wanted:
+        count = arguments.documents[-1]
+        results["copies"] = run("copies", base | {"documents": count}, f"{count:,} copies of one page")
+        results["churn"] = run("churn", base | {"documents": count}, f"churn of {count:,}")
+        results["readers"] = run("readers", base, "eight readers and a writer")
+    if arguments.huge and "huge" in wanted:
+        results["huge"] = run(
+            "huge", base | {"documents": arguments.huge}, f"{arguments.huge:,} made-up sketches"
+        )
+    write(results, output)
+
+
+def write(results: dict[str, Any], output: Path) -> None:
+    (output / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
+    parts = [
+        "# Benchmark\n",
+        "Machine: " + ", ".join(f"{k} {v}" for k, v in results["machine"].items()) + "\n",
+    ]
+    if results.get("sketch"):
+        own = results["sketch"]
+        parts.append(
+            f"`sketch_many` from text: {own['documents_a_second']:,.0f} documents/s, median of five runs "
+            f"({own['slowest']:,.0f} to {own['fastest']:,.0f}).\n"
+        )
+    without = results.get("without_simhash")
+    builds = results["builds"] + ([without | {"bare": True}] if without else [])
+    if builds or results["peers"]:
+        parts += ["## MinHash\n", minhash_table(builds, results["peers"])]
+    if builds:
+        parts += [
+            "## Inserts\n",
+            build_table(results["builds"] + ([results["huge"]] if results.get("huge") else [])),
+        ]
+    if results["simhash"] or results["simhash_peers"]:
+        parts += ["## SimHash\n", simhash_table(results["simhash"], results["simhash_peers"])]
+    for name in ("two_workers", "clustered", "copies", "churn", "readers", "huge"):
+        if results.get(name):
+            shown = {k: v for k, v in results[name].items() if not isinstance(v, list)}
+            parts.append(f"## {name.replace('_', ' ')}\n\n```json\n{json.dumps(shown, indent=1)}\n```\n")
+    (output / "bench.md").write_text("\n".join(parts))
+    if results["builds"]:
+        pictures(results["builds"], results["peers"], output)
+    print("\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()
