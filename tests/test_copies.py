@@ -1,0 +1,94 @@
+"""Exact copies and large buckets: what the web is full of must cost no more than anything else."""
+
+import numpy as np
+import pytest
+
+import simindex
+from simindex import Config, Layout, Sketch
+
+PAGE = "one page that the whole web has copied word for word from the first to the last"
+
+
+@pytest.fixture
+def index(tmp_path):
+    with simindex.open(tmp_path / "i", layout=Layout(4, 256, 4096)) as index:
+        yield index
+
+
+def test_copies_have_one_set_of_table_entries(index):
+    index.insert_many(((i, PAGE) for i in range(2_000)), batch_size=100)
+    index.insert("other", "something else that nobody has ever copied from anywhere at all")
+    stats = index.stats()
+    assert stats.documents == 2_001
+    assert stats.copies == 1_999
+    assert stats.entries["sketches"] == 2
+    assert stats.entries["bands"] == 2 * 16
+
+
+def test_query_expands_copies_up_to_the_limit(index):
+    index.insert_many(((i, PAGE) for i in range(500)), batch_size=50)
+    assert [m.key for m in index.query(PAGE, limit=10)] == list(range(10))
+    assert len(index.query(PAGE)) == 500
+    assert len(index.query_simhash(PAGE, limit=7)) == 7
+    assert len(index.query_key(3, limit=499)) == 499
+    assert 3 not in {m.key for m in index.query_key(3)}
+
+
+def test_removing_the_first_of_a_group_keeps_the_others(index):
+    index.insert_many(((i, PAGE) for i in range(300)), batch_size=30)
+    index.remove_many(range(299))
+    assert [m.key for m in index.query(PAGE)] == [299]
+    index.compact()
+    assert [m.key for m in index.query(PAGE)] == [299]
+    index.remove(299)
+    assert index.query(PAGE) == []
+    index.compact()
+    assert index.stats().entries == dict.fromkeys(("keys", "copies", "bands", "permutations", "sketches"), 0)
+
+
+def test_limit_is_filled_behind_many_removed_copies(index):
+    index.insert_many(((i, PAGE) for i in range(1_000)), batch_size=1_000)
+    index.remove_many(range(900))
+    assert [m.key for m in index.query(PAGE, limit=5)] == [900, 901, 902, 903, 904]
+
+
+def test_replacing_a_document_by_itself_does_not_grow_the_tables(index):
+    for _ in range(300):
+        index.replace("page", PAGE)
+    assert len(index) == 1
+    assert index.stats().entries["sketches"] <= 8
+
+
+def test_copies_are_kept_apart_where_shingles_are_kept(tmp_path):
+    config = Config(keep_shingles=100)
+    with simindex.open(tmp_path / "i", config=config) as index:
+        index.insert_many((i, PAGE) for i in range(3))
+        assert index.stats().copies == 0
+        assert [m.similarity for m in index.query(PAGE, exact=True)] == [1.0, 1.0, 1.0]
+
+
+def crowd(count):
+    """Signatures that share their first band of eight rows and nothing else."""
+    random = np.random.default_rng(4)
+    rows = random.integers(0, 256, (count, 64))
+    rows[:, :8] = 1
+    return [Sketch.from_rows(row) for row in rows]
+
+
+def test_query_looks_at_no_more_than_max_candidates(tmp_path):
+    config = Config(num_perm=64, simhash=None)
+    sketches = crowd(20_000)
+    with simindex.open(tmp_path / "i", "x", config, max_candidates=1_000) as index:
+        index.insert_many(enumerate(sketches), batch_size=5_000)
+        matches = index.query(sketches[7], threshold=0.9)
+        assert matches.truncated
+        # What all bands found comes before what one did.
+        assert matches[0] == simindex.Match(7, 1.0, None)
+    with simindex.open(tmp_path / "i", "r") as index:
+        assert not index.query(sketches[7], threshold=0.9).truncated
+
+
+def test_max_candidates_out_of_range_is_refused(tmp_path):
+    for wrong, error in ((0, ValueError), (2**24 + 1, ValueError), ("many", TypeError), (True, TypeError)):
+        with pytest.raises(error, match="max_candidates"):
+            simindex.open(tmp_path / "i", max_candidates=wrong)

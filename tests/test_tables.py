@@ -1,0 +1,171 @@
+"""Sorted tables: building, prefix search and merging against plain Python over sorted lists."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import uint64s
+
+from simindex import _kernel
+from simindex.errors import CorruptIndexError
+from simindex.format import COPY_TABLE, FIRST_BAND_TABLE, KEY_TABLE, Layout, Shape, Tables
+from simindex.merging import Merge, pick_merges, tier_of
+from simindex.tables import Directory, Segment, SegmentData, segment_puts
+
+# Crowded keys, so that runs of equal ones and clusters come up; and uniform ones.
+crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1) | uint64s
+layouts = st.sampled_from([Layout(2, 3, 1), Layout(2, 7, 1), Layout(8, 65_536, 1 << 20)])
+
+
+def table_only(base, keys):
+    """A segment of documents with these key hashes and no sketches."""
+    numbers = np.arange(len(keys), dtype=np.uint32)
+    none64, none32 = np.empty(0, np.uint64), np.empty(0, np.uint32)
+    nothing = np.empty((0, 0), np.uint64)
+    hashes = np.array(keys, dtype=np.uint64)
+    return SegmentData(
+        base, len(keys), hashes, numbers, none64, none32, nothing, none64, none32,
+        np.empty(0, bool), np.empty(0, bool), nothing,
+    )  # fmt: skip
+
+
+def load(tables, segment, data):
+    shape, puts = segment_puts(tables, data.shape(segment), data)
+    return Segment(tables, shape, {key: bytes(value) for key, value in puts}.get)
+
+
+def build(layout, runs):
+    """(tables, segments, {number: key}) of consecutive segments with these key hashes."""
+    tables, segments, entries, base = Tables(0, 0, layout), [], {}, 0
+    for segment, keys in enumerate(runs):
+        if keys:
+            segments.append(load(tables, segment, table_only(base, keys)))
+            entries |= {base + i: key for i, key in enumerate(keys)}
+            base += len(keys)
+    return tables, segments, entries
+
+
+@settings(max_examples=150)
+@given(layouts, st.lists(st.lists(crowded, max_size=90), max_size=4), st.lists(crowded, max_size=8))
+def test_find_keys_equals_a_plain_search(layout, runs, wanted):
+    tables, segments, entries = build(layout, runs)
+    wanted += [runs[0][0]] if runs and runs[0] else []
+    found = Directory(tables, segments).find_keys(KEY_TABLE, np.array(wanted, np.uint64), 2**62)
+    expected = [(place, n) for place, key in enumerate(wanted) for n, own in entries.items() if own == key]
+    assert sorted(found) == sorted(expected)
+
+
+@settings(max_examples=60)
+@given(st.lists(uint64s, min_size=1, max_size=3000), st.integers(1, 3000))
+def test_find_keys_takes_no_more_than_asked(keys, most):
+    tables, segments, _ = build(Layout(), [[5] * len(keys)])
+    found = list(Directory(tables, segments).find_keys(KEY_TABLE, np.array([5], np.uint64), most))
+    assert [number for _, number in found] == list(range(min(most, len(keys))))
+
+
+@settings(max_examples=60)
+@given(st.lists(crowded, max_size=400), st.integers(1, 3))
+def test_sort_tables_equals_a_stable_sort(keys, tables):
+    count = len(keys) // tables
+    rows = np.array(keys[: count * tables], np.uint64).reshape(tables, count)
+    out, places = np.empty_like(rows), np.empty(rows.shape, np.uint32)
+    if count:
+        _kernel.sort_tables(rows, count, out, places)
+    assert places.tolist() == np.argsort(rows, axis=1, kind="stable").tolist()
+    assert out.tolist() == np.sort(rows, axis=1).tolist()
+
+
+def test_sort_tables_of_a_crowded_prefix_equals_a_stable_sort():
+    random = np.random.default_rng(1)
+    rows = random.integers(0, 2**20, (2, 50_000), dtype=np.uint64)
+    out, places = np.empty_like(rows), np.empty(rows.shape, np.uint32)
+    _kernel.sort_tables(rows, 50_000, out, places)
+    assert np.array_equal(places, np.argsort(rows, axis=1, kind="stable"))
+
+
+@settings(max_examples=150)
+@given(layouts, st.lists(st.lists(crowded, min_size=1, max_size=40), min_size=1, max_size=5), st.data())
+def test_merge_equals_a_sort_of_the_live_entries(layout, runs, data):
+    tables, segments, entries = build(layout, runs)
+    removed = data.draw(st.frozensets(st.sampled_from(sorted(entries))))
+    shapes = [segment.shape for segment in segments]
+    loaded = {segment.shape.id: segment for segment in segments}
+    merge = Merge.start(tables, shapes, 99, dict.fromkeys(removed, 3))
+    values = {}
+    while not merge.done:
+        puts, _ = merge.advance(data.draw(st.integers(1, 200)), lambda shape: loaded[shape.id])
+        values |= {key: bytes(value) for key, value in puts}
+    assert merge.dead == list(removed) or set(merge.dead) == removed
+    live = sorted((key, number) for number, key in entries.items() if number not in removed)
+    assert merge.shape.num_keys == len(live)
+    if live:
+        merged = Segment(tables, merge.shape, values.get)
+        keys = np.array(sorted({key for key, _ in live}), np.uint64)
+        found = list(Directory(tables, [merged]).find_keys(KEY_TABLE, keys, 2**62))
+        assert [(int(keys[place]), number) for place, number in found] == live
+
+
+def test_merge_refuses_a_damaged_source():
+    """A broken chunk must not be given a fresh seal by being merged."""
+    tables = Tables(0, 0, Layout(2, 512, 1))
+    shape, puts = segment_puts(
+        tables, table_only(0, list(range(2000))).shape(0), table_only(0, list(range(2000)))
+    )
+    values = {key: bytearray(value) for key, value in puts}
+    first = min(values)
+    values[first][100] ^= 1
+    filtered = {key: bytes(value) for key, value in values.items()}
+    with pytest.raises(CorruptIndexError, match="segment 0, table keys, chunk 0, block 0"):
+        Segment(tables, shape, filtered.get)
+
+
+def shapes_of(*sizes):
+    base, shapes = 0, []
+    for segment, size in enumerate(sizes):
+        shapes.append(Shape(segment, base, size, size, 0, size, size, size))
+        base += size
+    return shapes
+
+
+@pytest.mark.parametrize(("size", "tier"), [(0, 0), (1, 0), (7, 0), (8, 1), (63, 1), (64, 2), (4096, 4)])
+def test_tier_is_the_power_that_the_size_reaches(size, tier):
+    assert tier_of(Shape(0, 0, size, size, 0, 0, 0, 0), 8) == tier
+
+
+def test_pick_merges_takes_neighbours_of_one_tier():
+    merged = pick_merges(shapes_of(64, *[1] * 9), set(), 8)
+    assert [[shape.id for shape in run] for run in merged] == [list(range(1, 10))]
+
+
+def test_pick_merges_takes_smaller_ones_between():
+    merged = pick_merges(shapes_of(*[64, 1] * 8), set(), 8)
+    assert [[shape.id for shape in run] for run in merged] == [list(range(15))]
+
+
+def test_pick_merges_leaves_out_busy_and_few():
+    assert pick_merges(shapes_of(*[1] * 7), set(), 8) == []
+    assert pick_merges(shapes_of(*[1] * 12), {5}, 8) == []
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 9), st.lists(st.sampled_from([1, 1, 1, 3, 20, 500]), min_size=1, max_size=300))
+def test_pick_merges_keeps_the_number_of_segments_small(factor, sizes):
+    """Merged at once whenever due, segments stay within factor a tier, whatever the sizes of commits."""
+    shapes, base = [], 0
+    for segment, size in enumerate(sizes):
+        shapes.append(Shape(segment, base, size, size, 0, 0, 0, 0))
+        base += size
+        while due := pick_merges(shapes, set(), factor):
+            run = due[0]
+            total = sum(shape.num_keys for shape in run)
+            joined = run[0]._replace(span=total, num_keys=total)
+            at = shapes.index(run[0])
+            shapes[at : at + len(run)] = [joined]
+    tiers = max(tier_of(shape, factor) for shape in shapes) + 1
+    assert len(shapes) <= (factor - 1) * tiers * tiers + factor
+
+
+def test_table_names_tell_what_is_damaged():
+    tables = Tables(2, 1, Layout())
+    names = [tables.name(t) for t in (KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, 4, 5)]
+    assert names == ["keys", "copies", "band 1", "permutation 1", "sketches"]
