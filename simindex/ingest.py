@@ -94,8 +94,10 @@ def prepared_batches(
     """
     if workers is None:
         workers = os.cpu_count() or 1
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise ValueError(f"workers: expected 1 or more, found {workers!r}")
+    if isinstance(workers, bool) or not isinstance(workers, int):
+        raise TypeError(f"workers: expected an int or None, found {type(workers).__name__}")
+    if workers < 1:
+        raise ValueError(f"workers: expected 1 or more, found {workers}")
     batches = _batches(items, batch_size)
     first = next(batches, None)
     if first is None:

@@ -25,7 +25,7 @@ for _name in ("typer", "rich", "orjson"):
 
 import typer  # noqa: E402 - behind the check
 
-from simindex.cli import curve, insert, query, remove, stats  # noqa: E402
+from simindex.cli import compact, curve, insert, query, remove, stats  # noqa: E402
 from simindex.cli.failures import Commands  # noqa: E402
 
 app = typer.Typer(
@@ -41,6 +41,7 @@ app.command("insert")(insert.run)
 app.command("query")(query.run)
 app.command("remove")(remove.run)
 app.command("stats")(stats.run)
+app.command("compact")(compact.run)
 app.command("curve")(curve.run)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Advance = Callable[[int, int], None]
-"""Called with the documents stored and the bytes read for them, both from the start."""
+"""Called with how far the work is: documents stored and bytes read for them, or bytes done and in all."""
 
 
 def _ignore(_documents: int, _bytes: int) -> None:
@@ -55,3 +55,19 @@ def insert_bar(total_bytes: int | None) -> Iterator[Advance]:
 
     with bar:
         yield advance
+
+
+@contextmanager
+def bytes_bar() -> Iterator[Advance]:
+    """Show a bar of bytes done out of all bytes for the length of the block."""
+    if not shows_progress():
+        yield _ignore
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (DownloadColumn(), TransferSpeedColumn(), BarColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True))
+    task = bar.add_task("", total=None)
+    with bar:
+        yield lambda done, total: bar.update(task, completed=done, total=total)
