@@ -37,6 +37,7 @@ from simindex.format import (
     key_hashes,
 )
 from simindex.ingest import InsertReport, prepare_documents, prepared_batches
+from simindex.pending import NewDocuments, Pending
 from simindex.permutations import PermutationPlan, make_plan, plan_for
 from simindex.search import Matches, Searcher
 from simindex.shingles import Document
@@ -44,7 +45,7 @@ from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, Sketcher
 from simindex.stats import Stats, make_stats
 from simindex.store import DEFAULT_MAP_BYTES, Store, Transaction
 from simindex.view import SnapshotCache, View
-from simindex.writer import NewDocuments, Pending, Writer
+from simindex.writer import Writer
 
 DEFAULT_BATCH_SIZE = 4_000
 DEFAULT_MAX_CANDIDATES = 65_536

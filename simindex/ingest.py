@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from simindex.errors import CorruptIndexError
 from simindex.format import encode_keys, key_hashes, pack, unpack
+from simindex.pending import NewDocuments
 from simindex.sketch import Sketcher
-from simindex.writer import NewDocuments
 
 
 class InsertReport(NamedTuple):

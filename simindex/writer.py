@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,20 +25,25 @@ from simindex.format import (
     MANIFEST_KEY,
     REMOVED_DOCUMENT,
     REMOVED_SKETCH,
-    Key,
     Manifest,
     Shape,
     StoredRecord,
     Tables,
     encode_manifest,
-    encode_records,
-    encode_rest,
     encode_small,
     number_key,
     segment_of,
-    unpack,
 )
 from simindex.merging import FREE_MERGE_BYTES, MAX_SPAN, Merge, pick_merges, step_budget
+from simindex.pending import (
+    NewDocuments,
+    Pending,
+    encode_part_records,
+    joined,
+    key_hashes_of,
+    pending_record,
+    without_dropped,
+)
 from simindex.permutations import PermutationPlan
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.store import Store, WriteTransaction
@@ -47,83 +52,6 @@ from simindex.view import PendingView, View
 
 _COMPACTION_STEP = 8 << 20  # bytes of merging a commit of `compact`
 _EQUAL_SKETCHES = 8  # stored sketches with an equal first band that are compared when folding copies
-
-
-@dataclass
-class NewDocuments:
-    """Documents to be inserted: keys, packed metadata and sketches, in order."""
-
-    keys: list[Key]
-    encoded_keys: list[bytes]
-    key_hashes: np.ndarray
-    packed_metadata: list[bytes]
-    sketches: SketchBatch
-
-
-@dataclass
-class _Part:
-    """Documents of one call inside a pending change: places in the batch, and their numbers."""
-
-    documents: NewDocuments
-    places: list[int]
-    numbers: range | list[int]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is the whole batch, numbered without gaps."""
-        return isinstance(self.numbers, range) and len(self.places) == len(self.documents.keys)
-
-
-@dataclass
-class Pending:
-    """Changes that are not committed yet.
-
-    Attributes:
-        first_number: the number of its first document.
-        count: numbers given so far.
-        removed: committed documents to be removed, with their records.
-        dropped: own documents that were removed again.
-    """
-
-    first_number: int
-    inserted_at: int
-    parts: list[_Part] = field(default_factory=list)
-    by_key: dict[bytes, int] = field(default_factory=dict)
-    removed: dict[int, StoredRecord] = field(default_factory=dict)
-    dropped: set[int] = field(default_factory=set)
-    count: int = 0
-    view: PendingView = field(default_factory=PendingView)
-    _viewed: int = 0
-
-    @property
-    def size(self) -> int:
-        """Number of changed documents."""
-        return self.count + len(self.removed)
-
-    def add(self, documents: NewDocuments, places: list[int]) -> None:
-        """Give the documents at `places` their numbers."""
-        first = self.first_number + self.count
-        numbers = range(first, first + len(places))
-        self.parts.append(_Part(documents, places, numbers))
-        self.by_key.update(zip([documents.encoded_keys[i] for i in places], numbers, strict=True))
-        self.count += len(places)
-
-    def remove(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
-        """Remove a key; `committed` is what the snapshot has of it. False when it is nowhere."""
-        number = self.by_key.pop(encoded_key, None)
-        if number is not None:
-            self.dropped.add(number)
-            return True
-        if committed is None or committed[0] in self.removed:
-            return False
-        self.removed[committed[0]] = committed[1]
-        return True
-
-    def holds(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
-        """Whether a key is stored, seen from inside this change."""
-        if encoded_key in self.by_key:
-            return True
-        return committed is not None and committed[0] not in self.removed
 
 
 @dataclass(frozen=True)
@@ -217,18 +145,18 @@ class Writer:
 
     def refresh_view(self, pending: Pending) -> PendingView:
         """Return what queries see of a change, with its newest documents as a segment in memory."""
-        if pending._viewed < len(pending.parts):
-            parts = pending.parts[pending._viewed :]
-            pending._viewed = len(pending.parts)
-            numbers, batch = _joined(parts)
-            data = self._segment_data(numbers, batch, _key_hashes(parts), {})
+        if pending.viewed < len(pending.parts):
+            parts = pending.parts[pending.viewed :]
+            pending.viewed = len(pending.parts)
+            numbers, batch = joined(parts)
+            data = self._segment_data(numbers, batch, key_hashes_of(parts), {})
             # Ids from the top: no committed segment has them, and they are never stored.
             shape = data.shape(2**63 + len(pending.view.segments))
             shape, puts = segment_puts(self._tables, shape, data)
             pending.view.segments.append(Segment(self._tables, shape, dict(puts).get))
             for part in parts:
                 for place, number in zip(part.places, part.numbers, strict=True):
-                    pending.view.records[number] = _pending_record(part.documents, place, pending.inserted_at)
+                    pending.view.records[number] = pending_record(part.documents, place, pending.inserted_at)
         pending.view.removed = pending.dropped | pending.removed.keys()
         pending.view.by_key = pending.by_key
         return pending.view
@@ -266,16 +194,16 @@ class Writer:
 
     def prepare(self, pending: Pending, view: View) -> Prepared:
         """Return everything that a commit of a change stores, merges advanced in proportion included."""
-        parts = [_without(part, pending.dropped) for part in pending.parts]
-        numbers, batch = _joined(parts)
+        parts = [without_dropped(part, pending.dropped) for part in pending.parts]
+        numbers, batch = joined(parts)
         leaders, groups = self._fold_copies(numbers, batch, view)
-        records = _encode_records(parts, batch, leaders, pending.inserted_at)
+        records = encode_part_records(parts, batch, leaders, pending.inserted_at)
         marks, lost_copies = self._removal_marks(pending.removed, groups, view)
         segments = list(self.manifest.segments)
         puts: Puts = []
         next_segment = self.manifest.next_segment
         if len(numbers):
-            data = self._segment_data(numbers, batch, _key_hashes(parts), leaders)
+            data = self._segment_data(numbers, batch, key_hashes_of(parts), leaders)
             shape, puts = segment_puts(self._tables, data.shape(next_segment), data)
             segments.append(shape)
             next_segment += 1
@@ -502,82 +430,6 @@ def _swapped(manifest: Manifest, merge: Merge) -> tuple[Manifest, list[int]]:
                 segments.append(merge.shape)
     gone = sorted(sources) + ([merge.shape.id] if is_empty else [])
     return manifest._replace(segments=tuple(segments)), gone
-
-
-def _without(part: _Part, dropped: set[int]) -> _Part:
-    if not dropped.intersection(part.numbers):
-        return part
-    kept = [(p, n) for p, n in zip(part.places, part.numbers, strict=True) if n not in dropped]
-    return _Part(part.documents, [p for p, _ in kept], [n for _, n in kept])
-
-
-def _joined(parts: list[_Part]) -> tuple[np.ndarray, SketchBatch]:
-    """Return the numbers and the sketches of all documents of the parts, in order."""
-    if len(parts) == 1 and parts[0].is_whole:
-        return np.array(parts[0].numbers, dtype=np.uint64), parts[0].documents.sketches
-    count = sum(len(part.places) for part in parts)
-    first = parts[0].documents.sketches if parts else SketchBatch(0, 0, False, None)
-    joined = SketchBatch(count, first.num_perm, first.kept is not None, first.origin)
-    numbers = np.empty(count, dtype=np.uint64)
-    at = 0
-    for part in parts:
-        sketches, here = part.documents.sketches, slice(at, at + len(part.places))
-        numbers[here] = part.numbers
-        joined.words[here] = sketches.words[part.places]
-        joined.fingerprints[here] = sketches.fingerprints[part.places]
-        joined.present[here] = sketches.present[part.places]
-        if joined.kept is not None and sketches.kept is not None:
-            joined.kept[here] = [sketches.kept[place] for place in part.places]
-        at += len(part.places)
-    return numbers, joined
-
-
-def _key_hashes(parts: list[_Part]) -> np.ndarray:
-    hashes = [part.documents.key_hashes[slice(None) if part.is_whole else part.places] for part in parts]
-    return np.concatenate(hashes) if hashes else np.empty(0, dtype=np.uint64)
-
-
-def _encode_records(
-    parts: list[_Part], batch: SketchBatch, leaders: dict[int, int], inserted_at: int
-) -> Puts:
-    """Return the database keys and values of all documents' records."""
-    plain = [encode_rest(inserted_at, present) for present in range(4)]
-    rests = [plain[present] for present in batch.present.tolist()]
-    if leaders or batch.kept is not None:
-        for at, present in enumerate(batch.present.tolist()):
-            kept = None if batch.kept is None else batch.kept[at]
-            if at in leaders or kept is not None:
-                packed = None if kept is None else kept.astype("<u4").tobytes()
-                rests[at] = encode_rest(inserted_at, present, leaders.get(at), packed)
-    records: Puts = []
-    for part in parts:
-        documents, at = part.documents, len(records)
-        if part.is_whole:
-            here = rests[at : at + len(part.places)]
-            records += encode_records(
-                part.numbers[0], documents.encoded_keys, documents.packed_metadata, here
-            )
-            continue
-        for place, number in zip(part.places, part.numbers, strict=True):
-            records += encode_records(
-                number,
-                [documents.encoded_keys[place]],
-                [documents.packed_metadata[place]],
-                [rests[len(records)]],
-            )
-    return records
-
-
-def _pending_record(documents: NewDocuments, place: int, inserted_at: int) -> StoredRecord:
-    kept = None if documents.sketches.kept is None else documents.sketches.kept[place]
-    return StoredRecord(
-        documents.keys[place],
-        unpack(documents.packed_metadata[place]),
-        inserted_at,
-        int(documents.sketches.present[place]),
-        None,
-        None if kept is None else kept.astype("<u4").tobytes(),
-    )
 
 
 def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]:
