@@ -365,14 +365,16 @@ class Index:
             writer = self._require_writer()
             if self._pending is not None:
                 raise SimIndexError("compact: expected no open transaction, found one; end it first")
-            with self._store.reading() as txn:
-                total = writer.begin_compaction(self._committed_view(txn))
-            done = 0
+            total = done = 0
             while True:
                 with self._store.reading() as txn:
-                    prepared = writer.continue_compaction(self._committed_view(txn))
-                if prepared is None:
-                    break
+                    view = self._committed_view(txn)
+                    if not writer.compacting:
+                        more = writer.begin_compaction(view, again=total > 0)
+                        if not more:
+                            break
+                        total += more
+                    prepared = writer.continue_compaction(view)
                 writer.commit(prepared)
                 done = min(total, done + prepared.merged_bytes)
                 if progress is not None:

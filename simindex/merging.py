@@ -35,6 +35,9 @@ from simindex.tables import Directory, Puts, Segment
 MAX_SPAN = 2**32 - 1
 """Relative numbers have 32 bits."""
 
+MAX_SOURCES = 4096
+"""So many segments the kernel merges at once."""
+
 FREE_MERGE_BYTES = 1 << 14
 """A merge of so few bytes costs a commit hardly anything: it is never put off, or the segments of single
 inserts would pile up."""
@@ -73,6 +76,7 @@ def pick_merges(shapes: list[Shape], busy: set[int], factor: int) -> list[list[S
                 and shape.id not in taken
                 and tiers[shape.id] <= tier
                 and (not run or shape.base + shape.span - run[0].base <= MAX_SPAN)
+                and len(run) < MAX_SOURCES
             ):
                 run.append(shape)
                 continue
@@ -117,6 +121,10 @@ class Merge:
     done: bool = False
     _steps: Iterator[tuple[Puts, int]] | None = field(default=None, repr=False)
     _directory: Directory = field(init=False, repr=False)
+    _offsets: list[int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._offsets = [source.base - self.shape.base for source in self.sources]
 
     @property
     def source_bytes(self) -> int:
@@ -141,7 +149,7 @@ class Merge:
         for number, flags in removed.items():
             byte, bit = divmod(number - base, 8)
             marks[0, byte] |= (flags & REMOVED_DOCUMENT) << bit
-            marks[1, byte] |= (flags >> 1) << bit
+            marks[1, byte] |= (flags >> 1 & 1) << bit
         shape = Shape(segment, base, last - base, 0, 0, 0, 0, 0)
         dead = [number for number, flags in removed.items() if flags == 3]
         return cls(tables, sources, shape, marks[0], marks[1], dead)
@@ -182,30 +190,34 @@ class Merge:
         marks = self.dead_documents if table < FIRST_BAND_TABLE else self.dead_sketches
         return marks if marks.any() else None
 
-    def _merge_table(self, table: int, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (keys, numbers) of a merged table in chunks of `capacity`, the last one shorter."""
-        base = self.shape.base
-        sources = np.array(
-            [(i, table, 0, shape.base - base) for i, shape in enumerate(self.sources)], dtype=np.uint64
-        )
-        counts = [self.tables.entry_counts(shape)[table] for shape in self.sources]
-        left = sum(counts)
+    def _table_sources(self, table: int) -> np.ndarray:
+        """Return where each source's part of a table begins, as the kernel takes it: see merge_source."""
+        sources = np.zeros((len(self.sources), 4), dtype=np.uint64)
+        sources[:, 0] = np.arange(len(self.sources))
+        sources[:, 1] = table
+        sources[:, 3] = self._offsets
+        return sources
+
+    def _merge_into(self, sources: np.ndarray, table: int, keys: np.ndarray, numbers: np.ndarray) -> int:
+        """Merge the next entries of a table into keys and numbers; returns how many were written."""
+        try:
+            return _kernel.merge(self._directory.header, sources, self._dead(table), keys, numbers)
+        except _kernel.Damage as exc:
+            raise self._directory.damaged(exc) from exc
+
+    def _merge_table(self, table: int, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (keys, numbers) of a merged table of `count` source entries, chunk by chunk."""
+        capacity = self.tables.layout.entries_per_chunk
+        sources = self._table_sources(table)
         keys, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
         filled = 0
-        while left:
-            directory = self._directory
-            before = int(sources[:, 2].sum())
-            try:
-                written = _kernel.merge(
-                    directory.header, sources, self._dead(table), keys[filled:], numbers[filled:]
-                )
-            except _kernel.Damage as exc:
-                raise directory.damaged(exc) from exc
-            left -= int(sources[:, 2].sum()) - before
-            filled += written
-            if filled == capacity or (filled and not left):
-                yield keys[:filled], numbers[:filled]
+        while int(sources[:, 2].sum()) < count:
+            filled += self._merge_into(sources, table, keys[filled:], numbers[filled:])
+            if filled == capacity:
+                yield keys, numbers
                 filled = 0
+        if filled:
+            yield keys[:filled], numbers[:filled]
 
     def _merge_sketches(self, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield (words, fingerprints, numbers) of the merged sketch column in chunks of `capacity`."""
@@ -221,7 +233,7 @@ class Merge:
                         directory.header,
                         source,
                         position,
-                        shape.base - self.shape.base,
+                        self._offsets[source],
                         self._dead(FIRST_BAND_TABLE),
                         words[filled:],
                         numbers[filled:],
@@ -247,29 +259,37 @@ class Merge:
             chunked=int(chunked),
         )
 
+    def _source_counts(self) -> list[int]:
+        """Return how many entries the sources have in each table together."""
+        counts = zip(*(self.tables.entry_counts(shape) for shape in self.sources), strict=True)
+        return [sum(own) for own in counts]
+
     def _whole(self) -> Iterator[tuple[Puts, int]]:
         tables = self.tables
-        none = (np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32))
         merged = []
-        for table in range(tables.count):
-            capacity = max(1, sum(tables.entry_counts(shape)[table] for shape in self.sources))
-            merged.append(next(self._merge_table(table, capacity), none))
+        for table, count in enumerate(self._source_counts()):
+            keys, numbers = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.uint32)
+            written = self._merge_into(self._table_sources(table), table, keys, numbers) if count else 0
+            merged.append((keys[:written], numbers[:written]))
         total = max(1, sum(shape.num_sketches for shape in self.sources))
         column = next(self._merge_sketches(total), None)
-        words, fingerprints, numbers = column or (np.empty((0, tables.bands), dtype=np.uint64), *none)
-        self._set_counts([len(keys) for keys, _ in merged], len(numbers), chunked=False)
+        if column is None:
+            column = (
+                np.empty((0, tables.bands), dtype=np.uint64),
+                np.empty(0, dtype=np.uint64),
+                np.empty(0, dtype=np.uint32),
+            )
+        self._set_counts([len(keys) for keys, _ in merged], len(column[2]), chunked=False)
         key = segment_key(self.shape.id, WHOLE_SEGMENT, 0)
-        value = encode_whole_segment(key, merged, words, fingerprints, numbers)
+        value = encode_whole_segment(key, merged, *column)
         yield [(key, value)], len(value)
 
     def _chunked(self) -> Iterator[tuple[Puts, int]]:
         tables, segment = self.tables, self.shape.id
         counts = []
-        for table in range(tables.count):
+        for table, source_count in enumerate(self._source_counts()):
             count = 0
-            for chunk, (keys, numbers) in enumerate(
-                self._merge_table(table, tables.layout.entries_per_chunk)
-            ):
+            for chunk, (keys, numbers) in enumerate(self._merge_table(table, source_count)):
                 count += len(keys)
                 key = segment_key(segment, table, chunk)
                 value = encode_chunk(key, keys, numbers)

@@ -20,7 +20,7 @@ from simindex import _kernel
 from simindex.config import Config
 from simindex.format import FIRST_BAND_TABLE, Key, Tables
 from simindex.permutations import PermutationPlan
-from simindex.sketch import HAS_SIGNATURE, SketchBatch, kept_jaccard, similarity_table
+from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch, kept_jaccard, similarity_table
 from simindex.tables import MATCH, NO_FIGURE
 from simindex.tuning import MAX_ROWS, rows_for
 from simindex.view import View
@@ -215,9 +215,13 @@ class Searcher:
                     continue
                 if len(matches) == room:
                     break
+                # The sketch column holds zeros for the half that a sketch brought in may lack.
+                signed, marked = record.present & HAS_SIGNATURE, record.present & HAS_FINGERPRINT
+                own = similarity if signed else None
                 if exact is not None and exact.kept is not None:
-                    similarity = _exact_similarity(exact.kept[query], record.kept, self.config.keep_shingles)
-                matches.append(Match(record.key, similarity, None if distance == NO_FIGURE else distance))
+                    own = _exact_similarity(exact.kept[query], record.kept, self.config.keep_shingles)
+                bits = distance if marked and distance != NO_FIGURE else None
+                matches.append(Match(record.key, own, bits))
         return results
 
 

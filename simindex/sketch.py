@@ -348,10 +348,11 @@ class Sketcher:
         items: list[Any] = documents if isinstance(documents, list) else list(documents)
         config = self.config
         batch = SketchBatch(len(items), config.num_perm, config.keep_shingles > 0, self.origin)
-        texts = [i for i, item in enumerate(items) if isinstance(item, str)]
-        if len(texts) == len(items):
+        texts: Sequence[int] = range(len(items))
+        if set(map(type, items)) == {str}:
             self._sketch_texts(items, batch.words, batch.fingerprints, batch.present)
         else:
+            texts = [i for i, item in enumerate(items) if isinstance(item, str)]
             if texts:
                 part = SketchBatch(len(texts), config.num_perm, False, None)
                 self._sketch_texts([items[i] for i in texts], part.words, part.fingerprints, part.present)

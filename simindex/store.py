@@ -54,6 +54,7 @@ _MAX_READERS = 1024
 _ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines cannot read each other's
 _READER_CHECK_SECONDS = 60.0
 _MOVED_KEY = b"moved"
+_COPIED_KEY = b"copied"
 
 
 class _Environment:
@@ -161,7 +162,7 @@ def _install_fork_hook() -> None:
         _fork_hook_installed = True
 
 
-_FORK_WAIT_SECONDS = 1.0
+_FORK_WAIT_SECONDS = 10.0
 _fork_has_registry = False
 _paused: list[_Environment] = []  # between the hooks of one fork
 _abandoned: dict[tuple[int, int], tuple[_Environment, bool]] = {}
@@ -681,8 +682,8 @@ class Store:
         """Put a copy without free pages in the data file's place.
 
         Readers keep the old file until their next call, which finds the mark left in it and changes over.
-        A crash before the last rename leaves the old file as it was; the mark is only in a file that
-        nobody opens any more, or is taken back when the index is next opened for writing.
+        The lock file stays. A crash before the rename leaves the old file as it was, with a mark that
+        counts for nothing as long as the file is in its place, and that the next writer takes back.
         """
         folder, copy = Path(self.path), Path(self.path) / COMPACT_FOLDER
         shutil.rmtree(copy, ignore_errors=True)
@@ -690,12 +691,15 @@ class Store:
         try:
             with self.environment().inside() as env:
                 env.copy(str(copy), compact=True)
-            # A lock file of its own: the old one belongs to the old file's transactions.
-            lmdb.open(str(copy), readonly=False, max_dbs=1, lib_version=_ENGINE).close()
-            with open(copy / DATA_FILE, "rb") as data:
-                os.fsync(data.fileno())
-            self.commit(lambda txn: txn.put("meta", _MOVED_KEY, b"1"))
-            os.replace(copy / LMDB_LOCK_FILE, folder / LMDB_LOCK_FILE)
+            with lmdb.open(str(copy), max_dbs=1, map_size=self._copy_bytes(copy), lib_version=_ENGINE) as env:
+                # LMDB chooses between a file's two meta pages by the parity of the last transaction's
+                # number, which the lock file keeps and the old file's was. Two commits make both valid.
+                for number in (b"1", b"2"):
+                    with env.begin(write=True) as txn:
+                        txn.put(_COPIED_KEY, number, db=env.open_db(b"meta", txn=txn))
+            # In both meta pages of the old file as well, for the same reason.
+            for number in (b"1", b"2"):
+                self.commit(lambda txn, number=number: txn.put("meta", _MOVED_KEY, number))  # type: ignore[misc]
             os.replace(copy / DATA_FILE, folder / DATA_FILE)
             _sync_folder(folder)
         except lmdb.Error as exc:
@@ -703,6 +707,9 @@ class Store:
         finally:
             shutil.rmtree(copy, ignore_errors=True)
         self._reopen()
+
+    def _copy_bytes(self, copy: Path) -> int:
+        return max((copy / DATA_FILE).stat().st_size + (1 << 24), 1 << 24)
 
     def clear_traces(self) -> None:
         """Take back what a compaction that was killed has left."""

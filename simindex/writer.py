@@ -13,8 +13,10 @@ leader's own document is still there or not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,12 +31,13 @@ from simindex.format import (
     Shape,
     StoredRecord,
     Tables,
+    decode_small,
     encode_manifest,
     encode_small,
     number_key,
     segment_of,
 )
-from simindex.merging import FREE_MERGE_BYTES, MAX_SPAN, Merge, pick_merges, step_budget
+from simindex.merging import FREE_MERGE_BYTES, MAX_SOURCES, MAX_SPAN, Merge, pick_merges, step_budget
 from simindex.pending import (
     NewDocuments,
     Pending,
@@ -61,6 +64,7 @@ class Prepared:
     change: Callable[[WriteTransaction], None]
     manifest: Manifest
     merged_bytes: int = 0
+    died: list[int] = field(default_factory=list)
 
 
 class Writer:
@@ -82,7 +86,9 @@ class Writer:
         self._merges: list[Merge] = []
         self._merge_debt = 0
         self._abandoned: list[int] = []
+        self._dead: Counter[int] = Counter()
         self._remove_orphans()
+        self._count_dead()
 
     def _remove_orphans(self) -> None:
         """Remove what an unfinished merge or compaction of an earlier writer left behind."""
@@ -101,6 +107,24 @@ class Writer:
             self._store.commit(
                 lambda txn: [txn.delete_prefix("segments", o.to_bytes(8, "big")) for o in sorted(orphans)]
             )
+
+    def _count_dead(self) -> None:
+        """Count the removed documents that every segment still has entries of."""
+        with self._store.reading() as txn:
+            marks = [
+                int.from_bytes(key, "big")
+                for key, value in txn.items("removed")
+                if decode_small(int.from_bytes(key, "big"), value, "removal mark") & REMOVED_SKETCH
+            ]
+        self._add_dead(marks)
+
+    def _add_dead(self, numbers: Iterable[int]) -> None:
+        segments = self.manifest.segments
+        bases = [shape.base for shape in segments]
+        for number in numbers:
+            place = bisect_right(bases, number) - 1
+            if place >= 0 and number < bases[place] + segments[place].span:
+                self._dead[segments[place].id] += 1
 
     # ---- gathering ----
 
@@ -235,7 +259,8 @@ class Writer:
             self._store_merged(txn, merged, gone, unmarked)
             txn.put("meta", MANIFEST_KEY, encode_manifest(manifest))
 
-        return Prepared(change, manifest)
+        died = [number for number, flags in marks.items() if flags & REMOVED_SKETCH]
+        return Prepared(change, manifest, died=died)
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open.
@@ -251,6 +276,7 @@ class Writer:
             self.manifest = self.manifest._replace(next_segment=prepared.manifest.next_segment)
             raise
         self.manifest = prepared.manifest
+        self._add_dead(prepared.died)
 
     def _store_merged(
         self, txn: WriteTransaction, merged: Puts, gone: list[int], unmarked: list[int]
@@ -331,10 +357,10 @@ class Writer:
 
     # ---- merging ----
 
-    def begin_compaction(self, view: View) -> int:
+    def begin_compaction(self, view: View, *, again: bool) -> int:
         """Replace the merges under way by one of all segments; returns the bytes it has to read, 0 where
-        there is nothing to merge."""
-        segments = list(self.manifest.segments)
+        there is nothing to merge; `again`: after another one of the same compaction."""
+        segments = list(self.manifest.segments)[:MAX_SOURCES]
         abandoned = [merge.shape.id for merge in self._merges]
         self._merges.clear()
         if abandoned:
@@ -343,7 +369,7 @@ class Writer:
             return 0
         behind = segments[-1].base + segments[-1].span
         removed = view.removed_between(segments[0].base, behind)
-        if len(segments) == 1 and not removed:
+        if len(segments) == 1 and (again or not removed):
             return 0
         if behind - segments[0].base > MAX_SPAN:
             return 0
@@ -352,10 +378,15 @@ class Writer:
         self._merges.append(merge)
         return merge.source_bytes
 
-    def continue_compaction(self, view: View) -> Prepared | None:
-        """Return the commit of the next part of `begin_compaction`, ``None`` when it is done."""
-        if not self._merges:
-            return None
+    @property
+    def compacting(self) -> bool:
+        """Whether a merge is under way that `continue_compaction` would go on with."""
+        return len(self._merges) == 1 and len(self._merges[0].sources) == len(
+            self.manifest.segments[:MAX_SOURCES]
+        )
+
+    def continue_compaction(self, view: View) -> Prepared:
+        """Return the commit of the next part of `begin_compaction`."""
         merge = self._merges[0]
         merged, merged_bytes = merge.advance(_COMPACTION_STEP, view.segment)
         manifest, gone, unmarked = self.manifest, self._abandoned, []
@@ -363,6 +394,7 @@ class Writer:
         if merge.done:
             self._merges.clear()
             manifest, ended = _swapped(manifest, merge)
+            self._end_dead(merge)
             gone, unmarked = gone + ended, merge.dead
 
         def change(txn: WriteTransaction) -> None:
@@ -399,16 +431,30 @@ class Writer:
             if merge.done:
                 self._merges.remove(merge)
                 manifest, ended = _swapped(manifest, merge)
+                self._end_dead(merge)
                 gone += ended
                 unmarked += merge.dead
         self._merge_debt = max(0, -left)
         return manifest, puts, gone, unmarked
 
+    def _end_dead(self, merge: Merge) -> None:
+        """Count the dead of a merged segment: those that were removed while it was made."""
+        left = sum(self._dead.pop(shape.id, 0) for shape in merge.sources) - len(merge.dead)
+        self._dead[merge.shape.id] = max(0, left)
+
     def _start_merges(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
         busy = {shape.id for merge in self._merges for shape in merge.sources}
         busy |= {shape.id for shape in manifest.segments if shape.id not in committed}
-        for run in pick_merges(list(manifest.segments), busy, self._tables.layout.tier_factor):
+        runs = pick_merges(list(manifest.segments), busy, self._tables.layout.tier_factor)
+        busy.update(shape.id for run in runs for shape in run)
+        # A segment that is mostly dead is rewritten by itself, or old ones would keep their space for ever.
+        runs += [
+            [shape]
+            for shape in manifest.segments
+            if shape.id not in busy and 2 * self._dead[shape.id] > shape.num_keys
+        ]
+        for run in runs:
             removed = view.removed_between(run[0].base, run[-1].base + run[-1].span)
             self._merges.append(Merge.start(self._tables, run, manifest.next_segment, removed))
             manifest = manifest._replace(next_segment=manifest.next_segment + 1)

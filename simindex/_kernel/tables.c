@@ -169,7 +169,7 @@ PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t coun
             last = highest == UINT64_MAX ? n : gallop(dir, table, highest + 1, first + 1, n, first + 1);
         lookups[i].first = first;
         lookups[i].last = last;
-        /* The neighbours on both sides prove that nothing is missing; they are verified as well. */
+        /* The neighbours on both sides are verified as well: they bear witness to where the range ends. */
         if (((const chunk_row *)table->chunks)->seals &&
             check_entries(dir, lookups[i].segment, lookups[i].table_number, first ? first - 1 : 0,
                           last < n ? last : n - 1, where))

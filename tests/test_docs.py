@@ -1,0 +1,423 @@
+"""The documents tell the truth: examples run, vectors and bytes are what they say, links lead somewhere."""
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer.main
+import xxhash
+from typer.core import TyperOption
+
+import simindex
+from simindex import CharShingles, Config, Layout, SimHashConfig, Sketcher, WordShingles, textbook
+from simindex import format as format_
+from simindex.cli import app
+from simindex.config import HASHING_VERSION, config_from_dict, config_to_dict
+from simindex.permutations import make_plan
+from simindex.tables import Segment
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+
+LATER = {"docs/minhash-or-simhash.md"}
+"""Pages that are linked already and may not be there yet."""
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def fences(page: Path, language: str) -> list[str]:
+    """The contents of a page's code blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text_of(page), re.MULTILINE | re.DOTALL)
+
+
+def table_rows(page: Path, title: str) -> list[list[str]]:
+    """The cells of the table whose first column has this title, without ` marks."""
+    lines = iter(text_of(page).splitlines())
+    for line in lines:
+        if line.startswith(f"| {title} |"):
+            next(lines)
+            break
+    rows = []
+    for line in lines:
+        if not line.startswith("|"):
+            return rows
+        rows.append([cell.strip().strip("`") for cell in line.strip("|").split("|")])
+    return rows
+
+
+# ---- README ----
+
+
+def test_readme_examples_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    first, second = fences(README, "python")
+    assert len(first.splitlines()) <= 15
+    exec(compile(first, "README.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed[:2]] == ["a", "b"]
+    assert printed[0] == "a 1.0 0"
+    assert printed[2:] == ["a c", "a {'page': 7} 3"]
+    exec(compile(second, "README.md", "exec"), {})
+    with simindex.open("pages.simindex", "r") as index:
+        assert list(index) == [1, 2]
+
+
+def test_readme_commands_run(tmp_path):
+    (block,) = (block for block in fences(README, "sh") if "simindex insert" in block)
+    function = 'simindex() { "$PYTHON" -m simindex.cli "$@"; }\n'
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", function + block],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^a +\d\.\d{3} +\d+$", done.stdout, re.MULTILINE)
+    assert "Traceback" not in done.stderr
+    with simindex.open(tmp_path / "news.simindex", "r") as index:
+        assert list(index) == ["a"]
+
+
+def commands() -> dict[str, set[str]]:
+    """The options of every command."""
+    group = typer.main.get_command(app)
+    return {
+        name: {opt for p in command.params if isinstance(p, TyperOption) for opt in p.opts}
+        for name, command in group.commands.items()
+    }
+
+
+def test_readme_names_commands_and_options_that_exist():
+    known = commands()
+    lines = "\n".join(fences(README, "sh")).replace("\\\n", " ").splitlines()
+    used = [(m[1], line) for line in lines for m in re.finditer(r"^simindex ([a-z]+)", line)]
+    used += [(name, "") for name in re.findall(r"`simindex ([a-z]+)", text_of(README))]
+    assert {name for name, _ in used} <= known.keys()
+    assert {"insert", "query", "remove", "stats", "curve"} <= {name for name, _ in used}
+    for name, line in used:
+        assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", line)) <= known[name], line
+    inline = set(re.findall(r"`(--[a-z][a-z-]*)", text_of(README)))
+    assert inline <= set().union(*known.values())
+
+
+def test_readme_states_the_limits_of_the_code():
+    text = text_of(README)
+    assert f"{simindex.index.DEFAULT_MAX_CANDIDATES:,}" in text
+    assert format_.MAX_KEY_BYTES == 64 * 1024
+    assert "No call for all pairs, clusters, verification or backup yet" in text
+    for call in ("pairs", "clusters", "check", "backup"):
+        assert not hasattr(simindex.Index, call), f"the README says that there is no {call}"
+    for name in re.findall(r"`(?:simindex\.)?([a-z_]+)=", text):
+        parameters = {
+            parameter
+            for call in (simindex.open, simindex.Index.query, simindex.Index.insert_many)
+            for parameter in inspect.signature(call).parameters
+        }
+        assert name in parameters, name
+
+
+# ---- links ----
+
+
+def slugs(page: Path) -> set[str]:
+    """The anchors of a page's headings, as they are made on GitHub."""
+    body = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", body, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links(page: Path) -> list[str]:
+    body = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", body) if not link.startswith("http")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() and target.relative_to(ROOT).as_posix() in LATER:
+            continue
+        assert target.exists(), link
+        if anchor:
+            assert anchor in slugs(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_pages_name_exist(page):
+    for name in re.findall(r"`((?:simindex|tests|tools)/[\w/.-]+)`", text_of(page)):
+        assert (ROOT / name).exists(), name
+
+
+# ---- docs/hashing.md ----
+
+HASHING = ROOT / "docs" / "hashing.md"
+
+
+def vectors() -> list[dict]:
+    """The texts with known answers: field -> value, `hash` -> list of (hash, shingle)."""
+    (block,) = fences(HASHING, "vectors")
+    found = []
+    for paragraph in block.strip().split("\n\n"):
+        vector: dict = {"hash": []}
+        for line in paragraph.splitlines():
+            name, _, value = line.partition(" ")
+            value = value.strip()
+            if name == "hash":
+                digits, _, shingle = value.partition(" ")
+                vector["hash"].append((int(digits, 16), json.loads(shingle)))
+            else:
+                vector[name] = value
+        vector["text"] = json.loads(vector["text"])
+        kind, size = vector["shingles"].split()
+        vector["kind"] = {"words": WordShingles, "characters": CharShingles}[kind]
+        vector["size"] = int(size)
+        vector["steps"] = () if vector["normalize"] == "none" else tuple(vector["normalize"].split())
+        vector["seed"] = int(vector["seed"])
+        for name in ("minima", "words"):
+            values = vector.get(name, "none")
+            vector[name] = None if values == "none" else [int(value, 16) for value in values.split()]
+        fingerprint = vector["fingerprint"]
+        vector["fingerprint"] = None if fingerprint == "none" else int(fingerprint, 16)
+        found.append(vector)
+    return found
+
+
+VECTORS = vectors()
+vector_cases = pytest.mark.parametrize("vector", VECTORS, ids=[vector["#"] for vector in VECTORS])
+
+
+def test_hashing_vectors_are_of_several_kinds():
+    assert len(VECTORS) >= 12
+    assert len({vector["seed"] for vector in VECTORS}) >= 2
+    assert {vector["kind"] for vector in VECTORS} == {WordShingles, CharShingles}
+    assert f"This is version {HASHING_VERSION}," in text_of(HASHING)
+
+
+@vector_cases
+def test_hashing_vector_equals_the_sketcher(vector):
+    shingles = vector["kind"](vector["size"], vector["steps"])
+    simhash = SimHashConfig(shingles=WordShingles(1, vector["steps"]))
+    config = Config(shingles=shingles, num_perm=16, simhash=simhash, seed=vector["seed"])
+    sketch = Sketcher(config).sketch(vector["text"])
+    assert (None if sketch.words is None else sketch.words.tolist()) == vector["words"]
+    assert sketch.fingerprint == vector["fingerprint"]
+    assert simindex.shingles.shingle_hashes(vector["text"], shingles, vector["seed"]).tolist() == [
+        value for value, _ in vector["hash"]
+    ]
+
+
+@vector_cases
+def test_hashing_vector_equals_the_textbook(vector):
+    text, seed = textbook.normalize(vector["text"], vector["steps"]), vector["seed"]
+    if vector["kind"] is WordShingles:
+        shingles = textbook.word_shingles(textbook.words(text), vector["size"])
+    else:
+        shingles = textbook.character_shingles(text, vector["size"])
+    hashes = [textbook.shingle_hash(shingle, seed) for shingle in shingles]
+    assert list(zip(hashes, shingles, strict=True)) == vector["hash"]
+    assert hashes == [xxhash.xxh64_intdigest(shingle.encode(), seed) for shingle in shingles]
+    if hashes:
+        minima = textbook.minhash_rows(hashes, textbook.row_coefficients(16, seed))
+        assert minima[:4] == vector["minima"]
+        assert textbook.band_words(textbook.row_values(minima)) == vector["words"]
+    features = [textbook.shingle_hash(word, seed) for word in textbook.words(text)]
+    assert (textbook.simhash(features) if features else None) == vector["fingerprint"]
+
+
+def test_hashing_tables_hold():
+    for data, seed, expected in table_rows(HASHING, "bytes"):
+        raw = b"" if data == "(none)" else bytes.fromhex(data)
+        assert textbook.xxh64(raw, int(seed)) == int(expected, 16) == xxhash.xxh64_intdigest(raw, int(seed))
+    rows = table_rows(HASHING, "seed")
+    assert len(rows) == 2
+    for seed, *expected in rows:
+        flat = [value for pair in textbook.row_coefficients(3, int(seed)) for value in pair]
+        assert flat == [int(value, 16) for value in expected]
+        assert simindex.sketch.row_coefficients(3, int(seed)).T.ravel().tolist() == flat
+    keys = table_rows(HASHING, "key")
+    assert len(keys) == 6
+    for key, packed, expected in keys:
+        encoded = format_.encode_key(eval(key, {"__builtins__": {}}))
+        assert encoded.hex(" ") == packed
+        assert int(format_.key_hashes([encoded])[0]) == int(expected, 16)
+
+
+def test_hashing_weighted_example_holds():
+    found = re.search(r"Weighted shingles `(\{.*?\})` .* fingerprint `([0-9a-f]{16})`", text_of(HASHING))
+    weighted, expected = json.loads(found[1]), int(found[2], 16)
+    assert Sketcher().sketch(weighted).fingerprint == expected
+    hashed = [(textbook.shingle_hash(s, 1), w) for s, w in weighted.items() if w]
+    assert textbook.weighted_simhash(hashed) == expected
+
+
+def test_hashing_counts_of_classes_are_those_of_the_alphabet():
+    alphabet = simindex.alphabet
+    rows = {row[0]: row[2] for row in table_rows(HASHING, "class")}
+    for name in ("word", "alone", "mark", "space"):
+        ranges = alphabet.ranges(getattr(alphabet, name.upper()))
+        assert rows[name] == f"{sum(last - first + 1 for first, last in ranges):,}"
+    folds = alphabet.folds().values()
+    assert f"{len(folds):,} code points change, {sum(len(f) > 1 for f in folds)} of them" in text_of(HASHING)
+
+
+# ---- docs/format.md ----
+
+FORMAT = ROOT / "docs" / "format.md"
+EXAMPLE_SECONDS = 1_700_000_000
+
+
+def hex_blocks() -> list[tuple[str, bytes, bytes]]:
+    """(database, key, value) of every hex block of the page."""
+    found = []
+    for block in fences(FORMAT, "hex"):
+        first, *rest = (line.partition("#")[0].strip() for line in block.splitlines())
+        database, key = first.split()
+        found.append((database, bytes.fromhex(key), bytes.fromhex(" ".join(rest))))
+    return found
+
+
+BLOCKS = hex_blocks()
+WHOLE, CHUNKS = {(d, k): v for d, k, v in BLOCKS[:-2]}, {(d, k): v for d, k, v in BLOCKS[-2:]}
+
+
+def stored(index) -> dict[tuple[str, bytes], bytes]:
+    """Everything in the five databases of an index."""
+    with index._store.reading() as txn:
+        names = ("meta", "documents", "segments", "removed", "groups")
+        return {(name, key): bytes(value) for name in names for key, value in txn.items(name)}
+
+
+@pytest.fixture
+def fixed_clock(monkeypatch):
+    monkeypatch.setattr("simindex.writer.time.time_ns", lambda: EXAMPLE_SECONDS * 10**9)
+
+
+@pytest.mark.usefixtures("fixed_clock")
+def test_format_example_is_what_the_library_writes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    (example,) = fences(FORMAT, "python")
+    exec(compile(example, "format.md", "exec"), names)
+    with names["index"] as index:
+        assert stored(index) == WHOLE
+
+
+@pytest.mark.usefixtures("fixed_clock")
+def test_format_example_in_chunks_is_what_the_library_writes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (example,) = fences(FORMAT, "python")
+    example = example.replace(", config)", ", config, layout=simindex.Layout(chunk_bytes=1))")
+    names = {"simindex": simindex}
+    exec(compile(example, "format.md", "exec"), names)
+    with names["index"] as index:
+        found = stored(index)
+    assert {place: found[place] for place in CHUNKS} == CHUNKS
+
+
+def number(value: int) -> bytes:
+    return value.to_bytes(8, "big")
+
+
+def test_format_example_decodes_with_the_format_functions():
+    header = WHOLE["meta", b"config"]
+    config_dict, layout, blocks = format_.decode_header(header, "the page")
+    config = config_from_dict(config_dict)
+    assert config == Config(num_perm=8, simhash=SimHashConfig(max_distance=3, blocks=4))
+    assert (layout, blocks) == (Layout(), 4)
+    assert format_.encode_header(config_to_dict(config), layout, blocks) == header
+    manifest = format_.decode_manifest(WHOLE["meta", b"manifest"])
+    assert manifest == format_.Manifest(3, 1, 2, 1, (format_.Shape(0, 0, 3, 3, 1, 2, 2, 2),))
+    assert format_.encode_manifest(manifest) == WHOLE["meta", b"manifest"]
+    inserted_at = EXAMPLE_SECONDS * 10**6
+    first = format_.decode_record(1, WHOLE["documents", number(1)])
+    assert first == format_.StoredRecord(b"\x07", None, inserted_at, 3)
+    copy = format_.decode_record(2, WHOLE["documents", number(2)])
+    assert copy == format_.StoredRecord(3, None, inserted_at, 3, leader=0)
+    assert format_.decode_small(0, WHOLE["removed", number(0)], "") == format_.REMOVED_DOCUMENT
+    assert format_.decode_small(0, WHOLE["groups", number(0)], "") == 1
+    tables = format_.Tables(1, make_plan(4, 3).num_tables, layout)
+    key = format_.segment_key(0, format_.WHOLE_SEGMENT, 0)
+    Segment(tables, manifest.segments[0], {key: WHOLE["segments", key]}.get)  # checks length and seal
+
+
+def test_format_example_decodes_as_the_page_says():
+    """Without simindex.format: widths, order and seals as the page has them."""
+    for (_, key), value in WHOLE.items():
+        assert xxhash.xxh3_64_digest(key + value[:-8]) == value[-8:]
+    key = number(0) + b"\xff\xff" + bytes(4)
+    value = WHOLE["segments", key][:-8]
+    at = 0
+
+    def take(dtype: str, count: int) -> list[int]:
+        nonlocal at
+        array = np.frombuffer(value, dtype, count, at)
+        at += array.nbytes
+        return array.tolist()
+
+    texts = ["The quick brown fox", "the lazy dog sleeps"]
+    sketcher = Sketcher(Config(num_perm=8))
+    sketches = [sketcher.sketch(text) for text in texts]
+    entries = {n: [(int(s.words[0]), n) for s in [sketches[n]]] for n in (0, 1)}
+    hashes = [xxhash.xxh3_64_intdigest(packed) for packed in (b"\xa3fox", b"\xc4\x01\x07", b"\x03")]
+    assert list(zip(take("<u8", 3), take("<u4", 3), strict=True)) == sorted(
+        (h, n) for n, h in enumerate(hashes)
+    )
+    assert (take("<u8", 1), take("<u4", 1)) == ([0], [2])
+    assert list(zip(take("<u8", 2), take("<u4", 2), strict=True)) == sorted(entries[0] + entries[1])
+    for order in textbook.permutation_orders(4, 3):
+        permuted = [textbook.permute(s.fingerprint, textbook.blocks(64, 4), order) for s in sketches]
+        found = list(zip(take("<u8", 2), take("<u4", 2), strict=True))
+        assert found == sorted((p, n) for n, p in enumerate(permuted))
+    assert take("<u8", 2) == [int(sketch.words[0]) for sketch in sketches]
+    assert take("<u8", 2) == [sketch.fingerprint for sketch in sketches]
+    assert take("<u4", 2) == [0, 1]
+    assert at == len(value)
+
+
+def test_format_block_seals_are_as_the_page_says():
+    for (_, key), value in CHUNKS.items():
+        seed = textbook.xxh64(key, 0) & (2**63 - 1)
+        if key[8:10] == b"\0\0":  # the key table: keys, numbers
+            slices = [value[:24], value[24:36]]
+        else:  # the sketch column of one row: words, then fingerprint; numbers are hashed before it
+            slices = [value[:8], value[16:20], value[8:16]]
+        for part in slices:
+            seed = textbook.xxh64(part, seed)
+        assert value[-8:] == seed.to_bytes(8, "little")
+
+
+def test_format_damage_in_the_example_is_found():
+    for (database, key), value in WHOLE.items():
+        damaged = bytearray(value)
+        damaged[-9] ^= 1
+        with pytest.raises(simindex.CorruptIndexError):
+            format_.unseal(key, bytes(damaged), database)
+
+
+def test_format_numbers_of_the_page_are_those_of_the_code():
+    text = text_of(FORMAT)
+    assert f"This is format version {format_.FORMAT_VERSION}." in text
+    assert f"A block is {simindex._kernel.TABLE_BLOCK} entries of a sorted table" in text
+    assert f"or {simindex._kernel.SKETCH_BLOCK} rows of a sketch column" in text
+    config = Config()
+    blocks = len(simindex.permutations.plan_for(config.simhash).widths)
+    tables = format_.Tables(config.bands, make_plan(blocks, 3).num_tables, Layout())
+    most = next(
+        n
+        for n in range(1, 10_000)
+        if tables.segment_bytes(format_.Shape(0, 0, n, n, 0, n, n, n)) > Layout().chunk_bytes
+    )
+    assert f"that is up to {most - 1:,} documents" in text
