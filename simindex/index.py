@@ -44,6 +44,7 @@ from simindex.shingles import Document
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, Sketcher
 from simindex.stats import Stats, make_stats
 from simindex.store import DEFAULT_MAP_BYTES, Store, Transaction
+from simindex.tuning import rows_for
 from simindex.view import SnapshotCache, View
 from simindex.writer import Writer
 
@@ -109,6 +110,8 @@ class Index:
             raise ValueError('refresh="manual" pins a reader\'s snapshot: expected mode "r"')
         if config is not None and not isinstance(config, Config):
             raise TypeError(f"config: expected a Config or None, found {type(config).__name__}")
+        if layout is not None and not isinstance(layout, Layout):
+            raise TypeError(f"layout: expected a Layout or None, found {type(layout).__name__}")
         if isinstance(max_candidates, bool) or not isinstance(max_candidates, int):
             raise TypeError(f"max_candidates: expected an int, found {type(max_candidates).__name__}")
         if not 1 <= max_candidates <= 2**24:
@@ -295,6 +298,8 @@ class Index:
         """
         if on_conflict not in ("error", "skip", "replace"):
             raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress: expected a callable or None, found {type(progress).__name__}")
         if isinstance(batch_size, bool) or not isinstance(batch_size, int):
             raise TypeError(f"batch_size: expected an int, found {type(batch_size).__name__}")
         if batch_size < 1:
@@ -474,6 +479,7 @@ class Index:
         if k is None:
             raise TypeError("k: expected an int, found None")
         _require_limit("k", k)
+        rows_for(1.0, self._config.bands, recall)  # refuses a recall out of range
         batch = self._sketcher.sketch_many([document])
         with self._store.reading() as txn:
             view = self._view(txn)

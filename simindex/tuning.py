@@ -56,6 +56,9 @@ def rows_for(threshold: float, bands: int, recall: float = 0.95) -> int:
     >>> [rows_for(t, 16, 0.95) for t in (0.4, 0.5, 0.7, 0.8, 0.95)]
     [1, 2, 4, 7, 8]
     """
+    for name, value in (("threshold", threshold), ("recall", recall)):
+        if type(value) is not float:  # the rest is checked once for each value
+            _require_share(name, value)
     return _rows_for(threshold, bands, recall)
 
 

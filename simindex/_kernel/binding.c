@@ -674,9 +674,10 @@ static PyObject *py_query_fingerprints(PyObject *self, PyObject *const *args, Py
     const uint64_t *permuted = fingerprints ? take(&held, args[4], 0, n * num_tables * 8, "permuted") : NULL;
     uint8_t *truncated = permuted ? take(&held, args[10], 1, n, "truncated") : NULL;
     uint64_t *scanned = truncated ? take(&held, args[11], 1, n * 8, "scanned") : NULL;
-    uint64_t keys[256];
     searcher s;
     if (!scanned || searcher_open(&s, dir, num_tables) < 0) goto done;
+    uint64_t *keys = malloc((num_tables + 1) * 8);
+    if (!keys) s.failed = FAILED_MEMORY;
     Py_BEGIN_ALLOW_THREADS
     for (size_t q = 0; q < n && !s.failed; q++) {
         if (!(present[q] & HAS_FINGERPRINT)) continue;
@@ -704,6 +705,7 @@ static PyObject *py_query_fingerprints(PyObject *self, PyObject *const *args, Py
         if (s.count - first > 1) qsort(s.matches + first, s.count - first, sizeof(match), by_distance);
     }
     Py_END_ALLOW_THREADS
+    free(keys);
     result = searcher_result(&s);
     searcher_close(&s);
 done:
