@@ -41,7 +41,7 @@ from simindex.pending import NewDocuments, Pending
 from simindex.permutations import PermutationPlan, make_plan, plan_for
 from simindex.search import Matches, Searcher
 from simindex.shingles import Document
-from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, Sketcher
+from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch, Sketcher
 from simindex.stats import Stats, make_stats
 from simindex.store import DEFAULT_MAP_BYTES, Store, Transaction
 from simindex.tuning import rows_for
@@ -169,6 +169,8 @@ class Index:
 
     def close(self) -> None:
         """Close the handle. An open transaction is rolled back. Closing twice is allowed."""
+        if self._store.is_abandoned:
+            return
         with self._lock:
             self._pending = None
             self._writer = None
@@ -202,9 +204,16 @@ class Index:
         return self._writer
 
     @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock. A forked child may have inherited it locked by a thread that it has not."""
+        self._store.require_open()
+        with self._lock:
+            yield
+
+    @contextmanager
     def _changing(self) -> Iterator[tuple[Writer, Pending]]:
         """Give a change: the open transaction's, or one that is committed at the end of the block."""
-        with self._lock:
+        with self._locked():
             writer = self._require_writer()
             if self._pending is not None:
                 yield writer, self._pending
@@ -232,7 +241,7 @@ class Index:
         Raises:
             SimIndexError: a transaction is open already.
         """
-        with self._lock:
+        with self._locked():
             writer = self._require_writer()
             if self._pending is not None:
                 raise SimIndexError("a transaction is open already; transactions do not nest")
@@ -366,7 +375,7 @@ class Index:
         Args:
             progress: called with (bytes done, bytes in all) after each step.
         """
-        with self._lock:
+        with self._locked():
             writer = self._require_writer()
             if self._pending is not None:
                 raise SimIndexError("compact: expected no open transaction, found one; end it first")
@@ -442,7 +451,9 @@ class Index:
         """Return `query` for each document, in order, on one snapshot."""
         self._require_minhash("query")
         _require_limit("limit", limit)
-        batch = self._sketcher.sketch_many(documents)
+        wanted = documents if isinstance(documents, list) else list(documents)
+        batch = self._sketcher.sketch_many(wanted)
+        _require_half("query", "MinHash rows", wanted, batch, HAS_SIGNATURE)
         with self._store.reading() as txn:
             view = self._view(txn)
             return self._searcher.by_signature(
@@ -518,7 +529,9 @@ class Index:
                 f"found {distance}"
             )
         _require_limit("limit", limit)
-        batch = self._sketcher.sketch_many(documents)
+        wanted = documents if isinstance(documents, list) else list(documents)
+        batch = self._sketcher.sketch_many(wanted)
+        _require_half("query_simhash", "a fingerprint", wanted, batch, HAS_FINGERPRINT)
         with self._store.reading() as txn:
             view = self._view(txn)
             return self._searcher.by_fingerprint(view, batch, distance, limit=limit)
@@ -532,7 +545,7 @@ class Index:
         """
         self._require_minhash("insert_if_new")
         documents = prepare_documents([(key, document, metadata)], self._sketcher)
-        with self._lock:
+        with self._locked():
             self._require_writer()
             with self._store.reading() as txn:
                 view = self._view(txn)
@@ -600,6 +613,13 @@ class Index:
         return make_stats(self.path, self._config, self._tables, self._plan, manifest, self._store.figures())
 
 
+def _require_half(call: str, what: str, wanted: list[Document], batch: SketchBatch, half: int) -> None:
+    """Refuse a sketch brought in without the half that a query compares; it would find nothing."""
+    for place, document in enumerate(wanted):
+        if isinstance(document, Sketch) and document.origin is None and not batch.present[place] & half:
+            raise ValueError(f"{call}: expected {what}, found a sketch that was brought in without")
+
+
 def _require_limit(name: str, limit: int | None) -> None:
     if limit is None:
         return
@@ -632,7 +652,8 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         layout: how segments are cut and merged, on creation; no result depends on it.
         refresh: "auto": each query sees the newest commit; "manual" (mode "r"): a pinned snapshot until
             `refresh` is called. A pin keeps the space of what is removed meanwhile; it ends by itself
-            when a writer in the same process has to move the map or compacts.
+            when a writer in the same process has to move the map or compacts, or when the process
+            forks.
 
     Raises:
         FileNotFoundError: mode "r", and there is no index.

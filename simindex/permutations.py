@@ -94,10 +94,6 @@ class PermutationPlan:
         _kernel.permute(np.ascontiguousarray(fingerprints), bytes(self.widths), orders, permuted)
         return permuted
 
-    def shorter_prefix(self, max_distance: int) -> PermutationPlan:
-        """Return the plan for a smaller distance on the same tables; the prefixes stay complete."""
-        return PermutationPlan(max_distance, self.widths, self.orders, self.prefix_bits)
-
 
 @cache
 def make_plan(num_blocks: int, max_distance: int) -> PermutationPlan:

@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 import lmdb
+import lmdb.verify
 
 from simindex.errors import (
     ClosedError,
@@ -466,14 +467,38 @@ class Store:
         return env, not readonly
 
     def _require_whole_file(self, env: lmdb.Environment) -> None:
-        """Refuse a file shorter than its pages: reading behind its end would kill the process."""
-        needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-        found = (Path(self.path) / DATA_FILE).stat().st_size
-        if found and found < needed:
+        """Refuse a file that was cut short: reading behind its end would kill the process.
+
+        A file may end before its last page where that page is free, taken and given back in one commit.
+        The writer then lengthens it, but may not have come to it yet, or may have been killed before: so
+        the file is looked at again, and at last walked through (read, not mapped) for pages in use.
+        """
+        for _ in range(10):
+            needed, found = self._file_lengths(env)
+            if found >= needed or not found:
+                return
+            time.sleep(0.005)
+        try:
+            problems = lmdb.verify.verify(self.path)  # type: ignore[no-untyped-call]  # it has no annotations
+        except lmdb.verify.VerifyError as exc:
+            problems = [str(exc)]
+        if problems:
             raise CorruptIndexError(
-                f"{self.path}: expected a data file of {needed} bytes, found {found}; "
+                f"{self.path}: expected a data file of {needed} bytes, found {found} ({problems[0]}); "
                 "it was cut short, restore a backup"
             )
+
+    def _file_lengths(self, env: lmdb.Environment) -> tuple[int, int]:
+        """Return the bytes of all pages that the file should hold, and its length."""
+        pages: int = env.info()["last_pgno"] + 1
+        return pages * env.stat()["psize"], (Path(self.path) / DATA_FILE).stat().st_size
+
+    def _lengthen_file(self, env: lmdb.Environment) -> None:
+        """Make the file hold all its pages, the free ones at its end too. Only the writer may do so."""
+        with contextlib.suppress(OSError):  # the commit is durable all the same
+            needed, found = self._file_lengths(env)
+            if found < needed:
+                os.truncate(Path(self.path) / DATA_FILE, needed)
 
     def _open_databases(self, mode: str) -> None:
         environment = self.environment()
@@ -528,6 +553,11 @@ class Store:
     def require_open(self) -> None:
         """Raise ClosedError when the handle is closed or was forked."""
         self.environment()
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the handle was inherited through fork()."""
+        return bool(self._dead)
 
     def abandon(self) -> None:
         """In a forked child: let go without touching the environment or the parent's lock."""
@@ -648,8 +678,11 @@ class Store:
             environment.env.reader_check()
         while True:
             try:
-                with environment.inside() as env, env.begin(write=True) as txn:
-                    return change(WriteTransaction(txn, environment.databases))
+                with environment.inside() as env:
+                    with env.begin(write=True) as txn:
+                        result = change(WriteTransaction(txn, environment.databases))
+                    self._lengthen_file(env)
+                    return result
             except lmdb.MapFullError:
                 self._grow()
             except lmdb.MapResizedError:

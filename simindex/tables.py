@@ -43,7 +43,7 @@ nothing to compare."""
 
 NO_FIGURE = 0xFFFF
 
-_COPIED_BYTES = 4096
+_COPIED_BYTES = 1 << 15
 """A shorter value may lie in a B-tree page, which moves with its neighbours: it is copied. A longer one
 has overflow pages of its own, which stay where they are for as long as the segment lives."""
 

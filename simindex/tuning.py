@@ -42,7 +42,10 @@ def candidate_probability(similarity: float, bands: int, rows: int) -> float:
     if bands < 1 or rows < 1:
         raise ValueError(f"expected at least 1 band and 1 row, found {bands} and {rows}")
     agree = similarity + (1 - similarity) / ROW_VALUES
-    return float(1 - (1 - agree**rows) ** bands)
+    if agree == 1:
+        return 1.0
+    # 1 - (1 - p)^b without losing a small p.
+    return -math.expm1(bands * math.log1p(-(agree**rows)))
 
 
 def rows_for(threshold: float, bands: int, recall: float = 0.95) -> int:

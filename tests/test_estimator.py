@@ -76,8 +76,8 @@ def assert_unbiased_and_as_small_as_theory(texts, pairs, seeds):
     the mean squared error of one seed deviates by about 0.6 of itself, the root of that of 256 seeds by
     0.02 of itself, so 1.1 is five. Together a chance of a false alarm below 1 in 500.
 
-    Pairs that share no shingle are left out: 8-bit rows agree by chance in one of 256 cases, so their estimate
-    is off by up to 0.01 where theory says 0. The others of the lowest tenth (mean 0.02) are within the bound:
+    Pairs that share no shingle are left out: 8-bit rows agree by chance in one of 256 cases, so their
+    estimate is off by up to 0.01 where theory says 0. The others of the lowest tenth are within the bound:
     what chance adds is partly cut off at 0.
     """
     _, _, similarities = pairs

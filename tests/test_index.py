@@ -33,3 +33,13 @@ def test_index_is_found_again_by_another_process(tmp_path):
             check=True,
         )
         assert done.stdout == "['fox'] {'n': 1} 1\n"
+
+
+def test_query_refuses_a_sketch_without_what_it_compares(index):
+    index.insert("fox", FOX)
+    rows = simindex.Sketch.from_rows(range(128))
+    with pytest.raises(ValueError, match="query: expected MinHash rows, found a sketch"):
+        index.query(simindex.Sketch.from_fingerprint(7))
+    with pytest.raises(ValueError, match="query_simhash: expected a fingerprint, found a sketch"):
+        index.query_simhash(rows)
+    assert index.query("") == index.query_simhash("") == []

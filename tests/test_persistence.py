@@ -4,6 +4,7 @@ import contextlib
 import os
 import random
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +15,17 @@ import lmdb
 import pytest
 
 import simindex
-from simindex import ClosedError, Config, IndexFullError, IndexLockedError, Layout, Sketcher
+from simindex import (
+    ClosedError,
+    Config,
+    CorruptIndexError,
+    IndexFullError,
+    IndexLockedError,
+    Layout,
+    Sketcher,
+)
 from simindex.format import decode_manifest, segment_of
+from simindex.store import Store
 
 SMALL = Config(num_perm=64)
 TINY_LAYOUT = Layout(2, 64, 4096)
@@ -206,14 +216,17 @@ def removed_by(name, number):
     return [key for key, _ in batch(name, number - 2)[::3]] if number >= 2 else []
 
 
+def after_one_more(before, name, number):
+    """What the index holds when a batch has been committed on top of `before`."""
+    gone = set(removed_by(name, number))
+    return {key: text for key, text in (before | dict(batch(name, number))).items() if key not in gone}
+
+
 def after_batches(before, name, count):
     """What the index holds when `count` batches of a name have been committed on top of `before`."""
-    documents = dict(before)
     for number in range(count):
-        documents.update(batch(name, number))
-        for key in removed_by(name, number):
-            del documents[key]
-    return documents
+        before = after_one_more(before, name, number)
+    return before
 
 
 @pytest.mark.parametrize(
@@ -278,6 +291,45 @@ def test_kill_at_any_time_of_opening_leaves_an_index_that_opens(tmp_path):
             assert ("a" in index) or "inserted" not in told
             index.replace("a", ["a"])
             assert index.query(["a"])[0].key == "a"
+
+
+def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(tmp_path, monkeypatch):
+    """A page taken and given back in one commit is not written: the file is shorter than its page count.
+
+    The writer lengthens it at once; a kill in between leaves such a file, which must not pass for one that
+    was cut short.
+    """
+    path = tmp_path / "i"
+    documents, copies = {}, []
+
+    def data_bytes(folder):
+        return (folder / "data.mdb").stat().st_size
+
+    with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
+        monkeypatch.setattr(Store, "_lengthen_file", lambda *_: None)
+        for number in range(400):
+            with index.transaction():
+                index.insert_many(batch("a", number), workers=1)
+                index.remove_many(removed_by("a", number))
+            documents = after_one_more(documents, "a", number)
+            needed, found = index._store._file_lengths(index._store.environment().env)
+            if found < needed:
+                copies.append((shutil.copytree(path, tmp_path / f"copy {number}"), dict(documents), needed))
+                if len(copies) == 2:
+                    break
+    monkeypatch.undo()
+    assert copies
+    for copy, held, needed in copies:
+        assert data_bytes(copy) < needed
+        with simindex.open(copy, "r") as reader:
+            assert_holds(reader, held)
+        with simindex.open(copy) as index:
+            index.insert("b", ["b"])
+            assert_holds(index, held | {"b": ["b"]})
+            assert data_bytes(copy) >= needed
+        (copy / "data.mdb").write_bytes((copy / "data.mdb").read_bytes()[: needed // 2])
+        with pytest.raises(CorruptIndexError, match="cut short"):
+            simindex.open(copy)
 
 
 def test_killed_transaction_leaves_nothing(tmp_path):

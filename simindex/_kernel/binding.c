@@ -674,9 +674,10 @@ static PyObject *py_query_fingerprints(PyObject *self, PyObject *const *args, Py
     const uint64_t *permuted = fingerprints ? take(&held, args[4], 0, n * num_tables * 8, "permuted") : NULL;
     uint8_t *truncated = permuted ? take(&held, args[10], 1, n, "truncated") : NULL;
     uint64_t *scanned = truncated ? take(&held, args[11], 1, n * 8, "scanned") : NULL;
+    uint64_t *keys = NULL;
     searcher s;
     if (!scanned || searcher_open(&s, dir, num_tables) < 0) goto done;
-    uint64_t *keys = malloc((num_tables + 1) * 8);
+    keys = malloc((num_tables + 1) * 8);
     if (!keys) s.failed = FAILED_MEMORY;
     Py_BEGIN_ALLOW_THREADS
     for (size_t q = 0; q < n && !s.failed; q++) {
@@ -691,7 +692,7 @@ static PyObject *py_query_fingerprints(PyObject *self, PyObject *const *args, Py
         uint64_t each, total = share_ranges(s.lookups, planned, max_scan, &each);
         /* A match can be found by every table. */
         uint64_t most = max_candidates * num_tables;
-        scanned[q] = total;
+        scanned[q] = total < max_scan ? total : max_scan;
         if (!total) continue;
         if (!candidate_room(&s, total < most ? total : most)) break;
         size_t count = 0, first = s.count;
