@@ -141,7 +141,7 @@ def segment_puts(tables: Tables, shape: Shape, data: SegmentData) -> tuple[Shape
     return shape._replace(chunked=1), puts
 
 
-_FILTERED_ENTRIES = 65_536
+_FILTERED_ENTRIES = 1 << 17
 """Larger tables have no filter: there are few of them, and filling one means reading the table."""
 
 
