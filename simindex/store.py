@@ -61,8 +61,9 @@ _COPIED_KEY = b"copied"
 class _Environment:
     """One open LMDB environment of this process, shared by all handles on the same file."""
 
-    def __init__(self, env: lmdb.Environment, identity: tuple[int, int], writable: bool) -> None:
+    def __init__(self, env: lmdb.Environment, folder: str, identity: tuple[int, int], writable: bool) -> None:
         self.env = env
+        self.folder = folder
         self.identity = identity
         self.writable = writable
         self.handles = 1
@@ -394,6 +395,11 @@ class Store:
         self._lock_file = lock
 
     def _open_environment(self) -> _Environment:
+        stale = self._stale_environment()
+        if stale is not None:
+            self._environment = stale
+            self._reopen()
+            return stale
         with _registry:
             data = Path(self.path) / DATA_FILE
             if data.exists():
@@ -409,9 +415,28 @@ class Store:
                 self._close_inherited((stat.st_dev, stat.st_ino))
             env, writable = self._open_lmdb()
             stat = data.stat()
-            opened = _Environment(env, (stat.st_dev, stat.st_ino), writable)
+            opened = _Environment(env, self._folder(), (stat.st_dev, stat.st_ino), writable)
             _environments[opened.identity] = opened
             return opened
+
+    def _folder(self) -> str:
+        return os.path.realpath(self.path)
+
+    def _stale_environment(self) -> _Environment | None:
+        """Return this process's environment of a file that a compaction has moved away from this path.
+
+        A process may open the folder only once, so its other handles change over together with this one.
+        """
+        with _registry:
+            for environment in _environments.values():
+                if environment.folder != self._folder() or not environment.databases:
+                    continue
+                with environment.inside() as env, env.begin() as txn:
+                    if not self._moved_away(environment, txn):
+                        continue
+                environment.handles += 1
+                return environment
+        return None
 
     def _close_inherited(self, identity: tuple[int, int]) -> None:
         """In a forked child: close the parent's environment of a file, for a process may open one only."""
@@ -638,7 +663,10 @@ class Store:
             return False
         if txn.get(_MOVED_KEY, db=environment.databases["meta"]) is not None:
             # Left in the old file just before the new one takes its place, so the place decides.
-            stat = (Path(self.path) / DATA_FILE).stat()
+            try:
+                stat = (Path(self.path) / DATA_FILE).stat()
+            except FileNotFoundError:
+                return False
             return (stat.st_dev, stat.st_ino) != environment.identity
         environment.checked_id = txn.id()
         return False
