@@ -123,9 +123,12 @@ typedef struct {
 /* Whether a table can hold a key with that prefix. Most prefixes are in no table of a small segment, and
  * one bit of the filter says so for one cache line instead of three. */
 static inline int may_hold(const table_row *table, uint64_t key, unsigned prefix_bits) {
-    if (!table->filter || prefix_bits < table->filter_bits) return 1;
-    uint64_t place = key >> (64 - table->filter_bits);
-    return ((const uint8_t *)table->filter)[place >> 3] >> (place & 7) & 1;
+    if (!table->filter || prefix_bits + 3 < table->filter_bits) return 1;
+    /* A prefix up to three bits shorter than the filter's stands for two, four or eight neighbouring bits. */
+    unsigned shorter = prefix_bits < table->filter_bits ? (unsigned)table->filter_bits - prefix_bits : 0;
+    uint64_t place = key >> (64 - table->filter_bits) >> shorter << shorter;
+    unsigned bits = (1u << (1u << shorter)) - 1;
+    return (((const uint8_t *)table->filter)[place >> 3] >> (place & 7) & bits) != 0;
 }
 
 typedef struct {
