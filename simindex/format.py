@@ -8,6 +8,7 @@ seal for each block.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
@@ -205,6 +206,9 @@ class Shape(NamedTuple):
         num_fingerprints: entries of each permutation table.
         num_sketches: rows of the sketch column.
         chunked: 0 when the segment is one value, 1 when each table is cut into chunks.
+        filters: of a chunked segment, one byte for each kind of table (key, copy, band, permutation):
+            the bits of its filter, 0 for none. They follow the number of entries before a merge left out
+            the dead, so they are said.
     """
 
     id: int
@@ -216,6 +220,7 @@ class Shape(NamedTuple):
     num_fingerprints: int
     num_sketches: int
     chunked: int = 0
+    filters: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +249,94 @@ KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE = 0, 1, 2
 WHOLE_SEGMENT = 0xFFFF
 """Table number in the database key of a segment that is one value."""
 
+FILTERS = 0x8000
+"""Added to a table's number in the database keys of its filter."""
+
+_MAX_FILTER_CHUNK_BITS = 30
+
+
+CHUNK_ROW = 7
+"""Fields of the kernel's row of one chunk; see chunk_row in kernel.h."""
+
+
+class Column(NamedTuple):
+    """A run of chunks in a segment: a sorted table, the sketch column, or a filter.
+
+    Attributes:
+        table: table number in the database keys.
+        total: entries, rows or words in all.
+        per_chunk: how many of them a chunk has, but for the last.
+        widths: bytes of each of its arrays an entry: keys or words, fingerprints, numbers; 0: no such array.
+    """
+
+    table: int
+    total: int
+    per_chunk: int
+    widths: tuple[int, int, int]
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks."""
+        return -(-self.total // self.per_chunk)
+
+    @property
+    def block(self) -> int:
+        """Entries of a sealed block."""
+        return _kernel.SKETCH_BLOCK if self.widths[1] else _kernel.TABLE_BLOCK
+
+    def counts(self) -> list[int]:
+        """Return the entries of each chunk."""
+        chunks = self.chunks
+        return (
+            [self.per_chunk] * (chunks - 1) + [self.total - self.per_chunk * (chunks - 1)] if chunks else []
+        )
+
+    def blocks(self, count: int) -> int:
+        """Return the sealed blocks of a chunk of `count` entries."""
+        return -(-count // self.block)
+
+    def chunk_bytes(self, count: int) -> int:
+        """Return the bytes of a chunk of `count` entries, seals included."""
+        return sum(self.widths) * count + 8 * self.blocks(count)
+
+    def rows(self, bases: list[int], seeds: list[int], checked: int) -> np.ndarray:
+        """Return the kernel's rows of its chunks: uint64, shape (chunks, CHUNK_ROW).
+
+        Args:
+            bases: the address of each chunk.
+            seeds: `chunk_seed` of each chunk's database key.
+            checked: address of one byte for each block of the column.
+        """
+        rows = np.zeros((self.chunks, CHUNK_ROW), dtype=np.uint64)
+        counts = np.array(self.counts(), dtype=np.uint64)
+        _, fingerprints, numbers, seals = np.cumsum([0, *self.widths])
+        rows[:, 0] = bases
+        if self.widths[2]:
+            rows[:, 1] = rows[:, 0] + counts * np.uint64(numbers)
+        if self.widths[1]:
+            rows[:, 2] = rows[:, 0] + counts * np.uint64(fingerprints)
+        rows[:, 3] = rows[:, 0] + counts * np.uint64(seals)
+        rows[:, 4] = checked + self.blocks(self.per_chunk) * np.arange(self.chunks)
+        rows[:, 5] = seeds
+        rows[:, 6] = counts
+        return rows
+
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables that a configuration has: counts of entries and the place of everything."""
+    """The tables that a configuration has: counts of entries and the place of everything.
+
+    Attributes:
+        bands: number of band tables.
+        permutations: number of permutation tables.
+        layout: how segments are cut.
+        shortest_prefix: bits of the shortest prefix that permutation tables are searched by.
+    """
 
     bands: int
     permutations: int
     layout: Layout
+    shortest_prefix: int = 64
 
     @property
     def first_permutation(self) -> int:
@@ -275,12 +360,51 @@ class Tables:
 
     def entry_counts(self, shape: Shape) -> list[int]:
         """Return the number of entries of each sorted table."""
-        return [
-            shape.num_keys,
-            shape.num_copies,
-            *[shape.num_signatures] * self.bands,
-            *[shape.num_fingerprints] * self.permutations,
+        return self._for_each(
+            (shape.num_keys, shape.num_copies, shape.num_signatures, shape.num_fingerprints)
+        )
+
+    def _for_each(self, kinds: Iterable[int]) -> list[int]:
+        """Return a figure for each table from one for each kind of table."""
+        keys, copies, bands, permutations = kinds
+        return [keys, copies, *[bands] * self.bands, *[permutations] * self.permutations]
+
+    def filters_of(self, shape: Shape) -> bytes:
+        """Return the filter bits of each kind of table for so many entries: see Shape.filters.
+
+        Eight to sixteen bits an entry, so that about one absent prefix in ten is looked up in vain. Where
+        the prefixes searched by are more than three bits shorter than that a filter serves nothing.
+        """
+        counts = (shape.num_keys, shape.num_copies, shape.num_signatures, shape.num_fingerprints)
+        bits = [max(_kernel.MIN_FILTER_BITS, (8 * n - 1).bit_length()) if n else 0 for n in counts]
+        if bits[3] > self.shortest_prefix + 3:
+            bits[3] = 0
+        return bytes(bits)
+
+    def filter_bits(self, shape: Shape) -> list[int]:
+        """Return the bits of each table's filter, 0 for none."""
+        return self._for_each(shape.filters if shape.chunked else self.filters_of(shape))
+
+    def columns(self, shape: Shape) -> list[Column]:
+        """Return what a chunked segment consists of: its sorted tables, the sketch column, its filters."""
+        entries = self.layout.entries_per_chunk
+        columns = [Column(t, n, entries, (8, 0, 4)) for t, n in enumerate(self.entry_counts(shape))]
+        columns.append(
+            Column(self.count, shape.num_sketches, self.sketches_per_chunk, (8 * self.bands, 8, 4))
+        )
+        words = 1 << self.filter_chunk_bits - _kernel.MIN_FILTER_BITS
+        columns += [
+            Column(FILTERS + table, 1 << bits - _kernel.MIN_FILTER_BITS, words, (8, 0, 0))
+            for table, bits in enumerate(self.filter_bits(shape))
+            if bits
         ]
+        return columns
+
+    @property
+    def filter_chunk_bits(self) -> int:
+        """Binary logarithm of the bits of a filter in one value."""
+        bits = (8 * self.layout.chunk_bytes).bit_length() - 1
+        return min(max(bits, _kernel.MIN_FILTER_BITS), _MAX_FILTER_CHUNK_BITS)
 
     def segment_bytes(self, shape: Shape) -> int:
         """Return the bytes of all entries and sketches of a segment, seals left out."""
@@ -298,7 +422,7 @@ class Tables:
             return f"band {table - FIRST_BAND_TABLE + 1}"
         if table < self.count:
             return f"permutation {table - self.first_permutation + 1}"
-        return "sketches"
+        return "sketches" if table == self.count else f"filter of {self.name(table - self.count - 1)}"
 
 
 def segment_key(segment: int, table: int, chunk: int) -> bytes:
@@ -330,29 +454,9 @@ def encode_sketch_chunk(
     return b"".join((words.data, fingerprints.data, numbers.data, seals))
 
 
-def num_blocks(count: int, *, sketches: bool) -> int:
-    """Return the number of sealed blocks of a chunk."""
-    return -(-count // (_kernel.SKETCH_BLOCK if sketches else _kernel.TABLE_BLOCK))
-
-
-def chunk_row(base: int, count: int, bands: int | None, seed: int, checked: int) -> tuple[int, ...]:
-    """Return the kernel's row of one chunk at address `base`: see chunk_row in kernel.h.
-
-    Args:
-        count: entries of the chunk.
-        bands: ``None`` in a sorted table, the words of a signature in the sketch column.
-        seed: `chunk_seed` of its database key.
-        checked: address of one byte for each block.
-    """
-    fingerprints = 0 if bands is None else base + 8 * bands * count
-    numbers = base + 8 * count if bands is None else fingerprints + 8 * count
-    return base, numbers, fingerprints, numbers + 4 * count, checked, seed, count
-
-
-def chunk_bytes(count: int, bands: int | None) -> int:
-    """Return the bytes of a chunk of that many entries, seals included."""
-    per_entry = 12 if bands is None else 8 * bands + 12
-    return count * per_entry + 8 * num_blocks(count, sketches=bands is not None)
+def encode_filter_chunk(key: bytes, bitmap: np.ndarray) -> bytes:
+    """Return a chunk of a filter: bits in words <u8[n], one seal <u8 a block of 512 words."""
+    return b"".join((bitmap.data, _kernel.seal_blocks(bitmap, None, None, 1, chunk_seed(key))))
 
 
 def encode_whole_segment(
@@ -369,10 +473,10 @@ def encode_whole_segment(
 
 def whole_segment_rows(base: int, tables: Tables, shape: Shape) -> np.ndarray:
     """Return the kernel's chunk rows of a one-value segment at address `base`: one a table, then the
-    sketch column; uint64, shape (tables.count + 1, 7)."""
+    sketch column; uint64, shape (tables.count + 1, CHUNK_ROW)."""
     counts = np.array(tables.entry_counts(shape), dtype=np.uint64)
     ends = np.cumsum(counts * np.uint64(12))
-    rows = np.zeros((tables.count + 1, 7), dtype=np.uint64)
+    rows = np.zeros((tables.count + 1, CHUNK_ROW), dtype=np.uint64)
     rows[:-1, 0] = np.uint64(base) + ends - counts * np.uint64(12)
     rows[:-1, 1] = rows[:-1, 0] + counts * np.uint64(8)
     rows[:-1, 6] = counts

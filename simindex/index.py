@@ -153,7 +153,10 @@ class Index:
         if config is not None:
             require_equal(stored, config)
         plan = make_plan(blocks, stored.simhash.max_distance) if stored.simhash else None
-        return stored, Tables(stored.bands, plan.num_tables if plan else 0, stored_layout), plan
+        if plan is None:
+            return stored, Tables(stored.bands, 0, stored_layout), None
+        tables = Tables(stored.bands, plan.num_tables, stored_layout, min(plan.prefix_bits))
+        return stored, tables, plan
 
     # ---- life ----
 

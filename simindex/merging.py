@@ -30,7 +30,7 @@ from simindex.format import (
     encode_whole_segment,
     segment_key,
 )
-from simindex.tables import Directory, Puts, Segment
+from simindex.tables import Directory, FilterWriter, Puts, Segment
 
 MAX_SPAN = 2**32 - 1
 """Relative numbers have 32 bits."""
@@ -248,15 +248,15 @@ class Merge:
         if filled:
             yield words[:filled], fingerprints[:filled], numbers[:filled]
 
-    def _set_counts(self, counts: list[int], num_sketches: int, *, chunked: bool) -> None:
+    def _counted(self, counts: list[int], num_sketches: int) -> Shape:
+        """Return the shape with so many entries in each table."""
         tables = self.tables
-        self.shape = self.shape._replace(
+        return self.shape._replace(
             num_keys=counts[0],
             num_copies=counts[1],
             num_signatures=counts[FIRST_BAND_TABLE] if tables.bands else 0,
             num_fingerprints=counts[tables.first_permutation] if tables.permutations else 0,
             num_sketches=num_sketches,
-            chunked=int(chunked),
         )
 
     def _source_counts(self) -> list[int]:
@@ -279,7 +279,7 @@ class Merge:
                 np.empty(0, dtype=np.uint64),
                 np.empty(0, dtype=np.uint32),
             )
-        self._set_counts([len(keys) for keys, _ in merged], len(column[2]), chunked=False)
+        self.shape = self._counted([len(keys) for keys, _ in merged], len(column[2]))
         key = segment_key(self.shape.id, WHOLE_SEGMENT, 0)
         value = encode_whole_segment(key, merged, *column)
         yield [(key, value)], len(value)
@@ -287,13 +287,23 @@ class Merge:
     def _chunked(self) -> Iterator[tuple[Puts, int]]:
         tables, segment = self.tables, self.shape.id
         counts = []
-        for table, source_count in enumerate(self._source_counts()):
+        source_counts = self._source_counts()
+        # Sized for all entries of the sources: how many are dead is known only when they are merged.
+        filters = tables.filters_of(self._counted(source_counts, 0))
+        self.shape = self.shape._replace(chunked=1, filters=filters)
+        for table, bits in enumerate(tables.filter_bits(self.shape)):
             count = 0
-            for chunk, (keys, numbers) in enumerate(self._merge_table(table, source_count)):
+            filter_writer = FilterWriter(tables, segment, table, bits) if bits else None
+            for chunk, (keys, numbers) in enumerate(self._merge_table(table, source_counts[table])):
                 count += len(keys)
                 key = segment_key(segment, table, chunk)
-                value = encode_chunk(key, keys, numbers)
-                yield [(key, value)], len(value)
+                puts = [(key, encode_chunk(key, keys, numbers))]
+                if filter_writer:
+                    puts += filter_writer.add(keys)
+                yield puts, _num_bytes(puts)
+            if filter_writer:
+                puts = filter_writer.finish()
+                yield puts, _num_bytes(puts)
             counts.append(count)
         num_sketches = 0
         for chunk, (words, fingerprints, numbers) in enumerate(
@@ -303,4 +313,8 @@ class Merge:
             key = segment_key(segment, tables.count, chunk)
             value = encode_sketch_chunk(key, words, fingerprints, numbers)
             yield [(key, value)], len(value)
-        self._set_counts(counts, num_sketches, chunked=True)
+        self.shape = self._counted(counts, num_sketches)
+
+
+def _num_bytes(puts: Puts) -> int:
+    return sum(len(value) for _, value in puts)

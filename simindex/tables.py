@@ -22,16 +22,16 @@ import numpy as np
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format import (
+    CHUNK_ROW,
+    FILTERS,
     WHOLE_SEGMENT,
     Shape,
     Tables,
-    chunk_bytes,
-    chunk_row,
     chunk_seed,
     encode_chunk,
+    encode_filter_chunk,
     encode_sketch_chunk,
     encode_whole_segment,
-    num_blocks,
     segment_key,
     unseal,
     whole_segment_rows,
@@ -128,37 +128,57 @@ def segment_puts(tables: Tables, shape: Shape, data: SegmentData) -> tuple[Shape
         value = encode_whole_segment(key, sorted_tables, data.words, data.fingerprints, data.numbers)
         return shape, [(key, value)]
     puts: Puts = []
-    for table, (keys, numbers) in enumerate(sorted_tables):
+    shape = shape._replace(chunked=1, filters=tables.filters_of(shape))
+    for table, bits in enumerate(tables.filter_bits(shape)):
+        keys, numbers = sorted_tables[table]
         for chunk, first in enumerate(range(0, len(keys), layout.entries_per_chunk)):
             part = slice(first, first + layout.entries_per_chunk)
             key = segment_key(shape.id, table, chunk)
             puts.append((key, encode_chunk(key, keys[part], np.ascontiguousarray(numbers[part]))))
+        if bits:
+            filter_writer = FilterWriter(tables, shape.id, table, bits)
+            puts += filter_writer.add(keys) + filter_writer.finish()
     for chunk, first in enumerate(range(0, shape.num_sketches, tables.sketches_per_chunk)):
         part = slice(first, first + tables.sketches_per_chunk)
         key = segment_key(shape.id, tables.count, chunk)
         value = encode_sketch_chunk(key, data.words[part], data.fingerprints[part], data.numbers[part])
         puts.append((key, value))
-    return shape._replace(chunked=1), puts
+    return shape, puts
 
 
-_FILTERED_ENTRIES = 1 << 17
-"""Larger tables have no filter: there are few of them, and filling one means reading the table."""
+class FilterWriter:
+    """Makes the filter of a sorted table from its keys as they come, a chunk at a time.
 
-
-def _filters(counts: list[int]) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Return memory for the filters of tables with so many entries, and (address, bits) of each.
-
-    Eight to sixteen bits an entry, so that about one absent prefix in ten is looked up in vain.
+    A filter has one bit for each pattern of the leading `bits` bits of a key, set where a key has it.
     """
-    bits = [(8 * n - 1).bit_length() if 0 < n <= _FILTERED_ENTRIES else 0 for n in counts]
-    sizes = [1 << max(b - 3, 0) if b else 0 for b in bits]
-    memory = np.zeros(sum(sizes), dtype=np.uint8)
-    place = _kernel.address(memory)
-    rows = []
-    for b, size in zip(bits, sizes, strict=True):
-        rows.append((place if b else 0, b))
-        place += size
-    return memory, rows
+
+    def __init__(self, tables: Tables, segment: int, table: int, bits: int) -> None:
+        self._segment, self._table, self._bits = segment, table, bits
+        self._chunks = 1 << max(0, bits - tables.filter_chunk_bits)
+        self._bitmap = np.zeros(1 << min(bits, tables.filter_chunk_bits) - 6, dtype=np.uint64)
+        self._chunk = 0
+
+    def add(self, keys: np.ndarray) -> Puts:
+        """Take further keys, ascending; returns the chunks that are complete."""
+        puts: Puts = []
+        while True:
+            first = self._chunk * self._bitmap.nbytes * 8
+            taken = _kernel.set_filter_bits(keys, self._bits, first, self._bitmap)
+            if taken == len(keys):
+                return puts
+            keys = keys[taken:]
+            puts.append(self._next())
+
+    def finish(self) -> Puts:
+        """Return the rest of the chunks."""
+        return [self._next() for _ in range(self._chunk, self._chunks)]
+
+    def _next(self) -> tuple[bytes, bytes]:
+        key = segment_key(self._segment, FILTERS + self._table, self._chunk)
+        value = encode_filter_chunk(key, self._bitmap)
+        self._bitmap[:] = 0
+        self._chunk += 1
+        return key, value
 
 
 class Segment:
@@ -178,59 +198,62 @@ class Segment:
         self.shape = shape
         self._held: list[object] = []
         counts = tables.entry_counts(shape)
+        bits = tables.filter_bits(shape)
         table_rows = np.zeros((tables.count, 4), dtype=np.uint64)
-        table_rows[:, 1] = counts
+        table_rows[:, 1], table_rows[:, 3] = counts, bits
         if shape.chunked:
-            chunks, firsts = self._load_chunks(tables, counts, get)
+            chunks, firsts = self._load_chunks(tables, get)
         else:
-            chunks = self._load_whole(tables, get)
-            firsts = list(range(tables.count + 1))
-        place = _kernel.address(chunks)
-        table_rows[:, 0] = [place + first * chunks.itemsize * chunks.shape[1] for first in firsts[:-1]]
-        filters, table_rows[:, 2:] = _filters(counts)
-        self._held += [chunks, table_rows, filters]
+            chunks, firsts = self._load_whole(tables, bits, get)
+        # Where the chunk rows of each table, of the sketch column and of each filter begin.
+        places = _kernel.address(chunks) + np.array(firsts, dtype=np.uint64) * np.uint64(chunks.strides[0])
+        table_rows[:, 0] = places[: tables.count]
+        table_rows[np.flatnonzero(bits), 2] = places[tables.count + 1 :]
+        self._held += [chunks, table_rows]
         self.row = (
             shape.base,
             shape.span,
             _kernel.address(table_rows),
-            place + firsts[-1] * chunks.itemsize * chunks.shape[1],
+            int(places[tables.count]),
             shape.num_sketches,
         )
-        if len(filters):
-            directory = Directory(tables, [self])
-            try:
-                _kernel.fill_filters(directory.header)
-            except _kernel.Damage as exc:
-                raise directory.damaged(exc) from exc
+        if not shape.chunked:
+            _kernel.fill_filters(Directory(tables, [self]).header)
 
-    def _load_whole(self, tables: Tables, get: Callable[[bytes], Any]) -> np.ndarray:
+    def _load_whole(
+        self, tables: Tables, bits: list[int], get: Callable[[bytes], Any]
+    ) -> tuple[np.ndarray, list[int]]:
+        """Return the chunk rows of a segment that is one value, and where each table's begin. Filters
+        are not stored with it, but made anew."""
         key = segment_key(self.shape.id, WHOLE_SEGMENT, 0)
         value = self._value(get, key, tables.segment_bytes(self.shape) + 8)
         unseal(key, value, f"segment {self.shape.id}")
-        return whole_segment_rows(_kernel.address(value), tables, self.shape)
+        sizes = [1 << b - 3 for b in bits if b]
+        filters = np.zeros(sum(sizes), dtype=np.uint8)
+        self._held.append(filters)
+        filter_rows = np.zeros((len(sizes), CHUNK_ROW), dtype=np.uint64)
+        filter_rows[:, 0] = np.cumsum([_kernel.address(filters), *sizes])[:-1]
+        rows = whole_segment_rows(_kernel.address(value), tables, self.shape)
+        return np.concatenate([rows, filter_rows]), list(range(len(rows) + len(filter_rows)))
 
-    def _load_chunks(
-        self, tables: Tables, counts: list[int], get: Callable[[bytes], Any]
-    ) -> tuple[np.ndarray, list[int]]:
-        """Return the chunk rows of all tables in a row, and where each table's begin."""
-        rows: list[tuple[int, ...]] = []
-        firsts = []
-        columns: list[tuple[int, int, int | None]] = [
-            (n, tables.layout.entries_per_chunk, None) for n in counts
-        ]
-        columns.append((self.shape.num_sketches, tables.sketches_per_chunk, tables.bands))
-        for table, (count, per_chunk, bands) in enumerate(columns):
-            firsts.append(len(rows))
-            for chunk, first in enumerate(range(0, count, per_chunk)):
-                here = min(per_chunk, count - first)
-                key = segment_key(self.shape.id, table, chunk)
-                value = self._value(get, key, chunk_bytes(here, bands))
-                checked = np.zeros(num_blocks(here, sketches=bands is not None), dtype=np.uint8)
-                self._held.append(checked)
-                rows.append(
-                    chunk_row(_kernel.address(value), here, bands, chunk_seed(key), _kernel.address(checked))
-                )
-        return np.array(rows, dtype=np.uint64).reshape(-1, 7), firsts
+    def _load_chunks(self, tables: Tables, get: Callable[[bytes], Any]) -> tuple[np.ndarray, list[int]]:
+        """Return the chunk rows of all columns in a row, and where each column's begin."""
+        columns = tables.columns(self.shape)
+        num_blocks = [column.chunks * column.blocks(column.per_chunk) for column in columns]
+        checked = np.zeros(sum(num_blocks), dtype=np.uint8)
+        self._held.append(checked)
+        place = _kernel.address(checked)
+        parts, firsts, first = [], [], 0
+        for column, blocks in zip(columns, num_blocks, strict=True):
+            keys = [segment_key(self.shape.id, column.table, chunk) for chunk in range(column.chunks)]
+            expected = map(column.chunk_bytes, column.counts())
+            bases = [
+                _kernel.address(self._value(get, key, size)) for key, size in zip(keys, expected, strict=True)
+            ]
+            parts.append(column.rows(bases, list(map(chunk_seed, keys)), place))
+            firsts.append(first)
+            place, first = place + blocks, first + len(keys)
+        return np.concatenate(parts), firsts
 
     def _value(self, get: Callable[[bytes], Any], key: bytes, expected: int) -> Any:
         value = get(key)
@@ -266,6 +289,7 @@ class Directory:
                 tables.layout.entries_per_chunk,
                 tables.sketches_per_chunk,
                 tables.bands,
+                tables.filter_chunk_bits,
             ],
             dtype=np.uint64,
         )

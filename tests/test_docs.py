@@ -285,7 +285,7 @@ def hex_blocks() -> list[tuple[str, bytes, bytes]]:
 
 
 BLOCKS = hex_blocks()
-WHOLE, CHUNKS = {(d, k): v for d, k, v in BLOCKS[:-2]}, {(d, k): v for d, k, v in BLOCKS[-2:]}
+WHOLE, CHUNKS = {(d, k): v for d, k, v in BLOCKS[:-3]}, {(d, k): v for d, k, v in BLOCKS[-3:]}
 
 
 def stored(index) -> dict[tuple[str, bytes], bytes]:
@@ -334,7 +334,7 @@ def test_format_example_decodes_with_the_format_functions():
     assert (layout, blocks) == (Layout(), 4)
     assert format_.encode_header(config_to_dict(config), layout, blocks) == header
     manifest = format_.decode_manifest(WHOLE["meta", b"manifest"])
-    assert manifest == format_.Manifest(3, 1, 2, 1, (format_.Shape(0, 0, 3, 3, 1, 2, 2, 2),))
+    assert manifest == format_.Manifest(3, 1, 2, 1, (format_.Shape(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),))
     assert format_.encode_manifest(manifest) == WHOLE["meta", b"manifest"]
     inserted_at = EXAMPLE_SECONDS * 10**6
     first = format_.decode_record(1, WHOLE["documents", number(1)])
@@ -387,6 +387,8 @@ def test_format_block_seals_are_as_the_page_says():
         seed = textbook.xxh64(key, 0) & (2**63 - 1)
         if key[8:10] == b"\0\0":  # the key table: keys, numbers
             slices = [value[:24], value[24:36]]
+        elif key[8:10] == b"\x80\0":  # its filter: one word
+            slices = [value[:8]]
         else:  # the sketch column of one row: words, then fingerprint; numbers are hashed before it
             slices = [value[:8], value[16:20], value[8:16]]
         for part in slices:

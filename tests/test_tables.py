@@ -8,9 +8,18 @@ from strategies import uint64s
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.format import COPY_TABLE, FIRST_BAND_TABLE, KEY_TABLE, Layout, Shape, Tables
+from simindex.format import (
+    COPY_TABLE,
+    FILTERS,
+    FIRST_BAND_TABLE,
+    KEY_TABLE,
+    Layout,
+    Shape,
+    Tables,
+    segment_key,
+)
 from simindex.merging import Merge, pick_merges, tier_of
-from simindex.tables import Directory, Segment, SegmentData, segment_puts
+from simindex.tables import Directory, FilterWriter, Segment, SegmentData, segment_puts
 
 # Crowded keys, so that runs of equal ones and clusters come up; and uniform ones.
 crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1) | uint64s
@@ -105,18 +114,52 @@ def test_merge_equals_a_sort_of_the_live_entries(layout, runs, data):
         assert [(int(keys[place]), number) for place, number in found] == live
 
 
+def damaged_segment(at):
+    """A segment of 2,000 keys with one bit flipped in the value of a database key."""
+    tables, data = Tables(0, 0, Layout(2, 512, 256)), table_only(0, [n << 53 for n in range(2000)])
+    shape, puts = segment_puts(tables, data.shape(0), data)
+    values = {key: bytearray(value) for key, value in puts}
+    values[at][100] ^= 1
+    return tables, shape, Segment(tables, shape, {key: bytes(value) for key, value in values.items()}.get)
+
+
 def test_merge_refuses_a_damaged_source():
     """A broken chunk must not be given a fresh seal by being merged."""
-    tables = Tables(0, 0, Layout(2, 512, 1))
-    shape, puts = segment_puts(
-        tables, table_only(0, list(range(2000))).shape(0), table_only(0, list(range(2000)))
-    )
-    values = {key: bytearray(value) for key, value in puts}
-    first = min(values)
-    values[first][100] ^= 1
-    filtered = {key: bytes(value) for key, value in values.items()}
+    tables, shape, segment = damaged_segment(segment_key(0, KEY_TABLE, 0))
+    merge = Merge.start(tables, [shape], 1, {})
     with pytest.raises(CorruptIndexError, match="segment 0, table keys, chunk 0, block 0"):
-        Segment(tables, shape, filtered.get)
+        merge.advance(1, lambda _: segment)
+
+
+def test_a_damaged_filter_is_an_error():
+    """What a filter denies nobody looks at again, so it must not deny by damage."""
+    tables, _, segment = damaged_segment(segment_key(0, FILTERS + KEY_TABLE, 1))
+    keys = np.array([n << 53 for n in range(2000)], np.uint64)
+    with pytest.raises(CorruptIndexError, match="segment 0, table filter of keys, chunk 1, block 0"):
+        list(Directory(tables, [segment]).find_keys(KEY_TABLE, keys + np.uint64(1), 1))
+
+
+@settings(max_examples=150)
+@given(
+    st.sampled_from([1, 16, 64, 1 << 12]),
+    st.integers(6, 14),
+    st.lists(st.lists(crowded, max_size=60), max_size=5),
+)
+def test_a_filter_has_a_bit_for_each_prefix_that_is_there(chunk_bytes, bits, parts):
+    keys = sorted(key for part in parts for key in part)
+    writer = FilterWriter(Tables(0, 0, Layout(2, 512, chunk_bytes)), 7, 3, bits)
+    puts, at = [], 0
+    for part in parts:
+        puts += writer.add(np.array(keys[at : at + len(part)], np.uint64))
+        at += len(part)
+    puts += writer.finish()
+    chunk_bits = min(max(64, 8 * chunk_bytes), 1 << bits)
+    assert [key for key, _ in puts] == [
+        segment_key(7, FILTERS + 3, chunk) for chunk in range((1 << bits) // chunk_bits)
+    ]
+    bitmap = b"".join(value[: chunk_bits // 8] for _, value in puts)
+    places = {byte * 8 + bit for byte in range(len(bitmap)) for bit in range(8) if bitmap[byte] >> bit & 1}
+    assert places == {key >> 64 - bits for key in keys}
 
 
 def shapes_of(*sizes):
@@ -167,5 +210,5 @@ def test_pick_merges_keeps_the_number_of_segments_small(factor, sizes):
 
 def test_table_names_tell_what_is_damaged():
     tables = Tables(2, 1, Layout())
-    names = [tables.name(t) for t in (KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, 4, 5)]
-    assert names == ["keys", "copies", "band 1", "permutation 1", "sketches"]
+    names = [tables.name(t) for t in (KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, 4, 5, 8)]
+    assert names == ["keys", "copies", "band 1", "permutation 1", "sketches", "filter of band 1"]

@@ -9,6 +9,7 @@ _Array = np.ndarray | Buffer
 
 TABLE_BLOCK: int
 SKETCH_BLOCK: int
+MIN_FILTER_BITS: int
 
 class Damage(Exception):  # noqa: N818 - the kernel's own, never seen by users
     """A seal failed: (segment index, table index, chunk, block)."""
@@ -55,7 +56,7 @@ def permute(fingerprints: _Array, widths: _Array, orders: _Array, permuted: _Arr
 def sort_tables(keys: _Array, count: int, out_keys: _Array, out_numbers: _Array, /) -> None: ...
 def address(buffer: _Array, /) -> int: ...
 def seal_blocks(
-    keys: _Array, numbers: _Array, fingerprints: _Array | None, words_per_key: int, seed: int, /
+    keys: _Array, numbers: _Array | None, fingerprints: _Array | None, words_per_key: int, seed: int, /
 ) -> bytes: ...
 def query_bands(
     directory: _Array,
@@ -90,6 +91,7 @@ def find_equal(
     directory: _Array, table: int, keys: _Array, words: _Array, fingerprints: _Array, most: int, /
 ) -> bytes: ...
 def fill_filters(directory: _Array, /) -> None: ...
+def set_filter_bits(keys: _Array, filter_bits: int, first: int, bitmap: _Array, /) -> int: ...
 def read_sketch(directory: _Array, number: int, words: _Array, /) -> int | None: ...
 def merge(
     directory: _Array, sources: _Array, dead: _Array | None, keys: _Array, numbers: _Array, /

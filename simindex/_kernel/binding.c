@@ -417,7 +417,7 @@ static PyObject *py_address(PyObject *self, PyObject *object) {
     return result;
 }
 
-/* (keys, numbers, fingerprints or None, words_per_key, seed): uint64 seals of a chunk's blocks. */
+/* (keys, numbers or None, fingerprints or None, words_per_key, seed): uint64 seals of a chunk's blocks. */
 static PyObject *py_seal_blocks(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
     (void)self;
     buffers held = {.count = 0};
@@ -425,11 +425,12 @@ static PyObject *py_seal_blocks(PyObject *self, PyObject *const *args, Py_ssize_
     uint64_t words_per_key, seed;
     if (!need(nargs, 5, "seal_blocks") || as_u64(args[3], &words_per_key) < 0 || as_u64(args[4], &seed) < 0)
         return NULL;
-    int is_sketch = args[2] != Py_None;
-    const void *numbers = take(&held, args[1], 0, 0, "numbers");
-    if (!numbers) goto done;
-    uint64_t count = taken_bytes(&held) / 4;
+    int is_sketch = args[2] != Py_None, has_numbers = args[1] != Py_None;
+    const void *numbers = has_numbers ? take(&held, args[1], 0, 0, "numbers") : NULL;
+    if (has_numbers && !numbers) goto done;
+    uint64_t count = has_numbers ? taken_bytes(&held) / 4 : 0;
     const void *keys = take(&held, args[0], 0, count * words_per_key * 8, "keys");
+    if (keys && !has_numbers) count = taken_bytes(&held) / 8;
     const void *fingerprints = keys && is_sketch ? take(&held, args[2], 0, count * 8, "fingerprints") : NULL;
     if (!keys || (is_sketch && !fingerprints)) goto done;
     uint64_t size = is_sketch ? SKETCH_BLOCK : TABLE_BLOCK, blocks = (count + size - 1) / size;
@@ -603,8 +604,8 @@ static PyObject *py_query_bands(PyObject *self, PyObject *const *args, Py_ssize_
         if (!(present[q] & HAS_SIGNATURE)) continue;
         wanted want = {words + q * bands, fingerprints[q], present[q], (uint32_t)q, (uint32_t)min_agree, 64,
                        (int)with_fingerprints};
-        size_t planned = plan_lookups(dir, first_table, bands, want.words, prefix, s.lookups);
-        if (find_ranges(dir, s.lookups, planned, &s.where)) {
+        size_t planned = plan_lookups(dir, first_table, bands, want.words, prefix, s.lookups, &s.where);
+        if (planned == SIZE_MAX || find_ranges(dir, s.lookups, planned, &s.where)) {
             s.failed = FAILED_DAMAGE;
             break;
         }
@@ -684,8 +685,8 @@ static PyObject *py_query_fingerprints(PyObject *self, PyObject *const *args, Py
         if (!(present[q] & HAS_FINGERPRINT)) continue;
         wanted want = {words + q * dir->bands, fingerprints[q], present[q], (uint32_t)q, 0, (uint32_t)max_distance, 1};
         for (size_t t = 0; t < num_tables; t++) keys[t] = permuted[t * n + q];
-        size_t planned = plan_lookups(dir, first_table, num_tables, keys, bits, s.lookups);
-        if (find_ranges(dir, s.lookups, planned, &s.where)) {
+        size_t planned = plan_lookups(dir, first_table, num_tables, keys, bits, s.lookups, &s.where);
+        if (planned == SIZE_MAX || find_ranges(dir, s.lookups, planned, &s.where)) {
             s.failed = FAILED_DAMAGE;
             break;
         }
@@ -714,38 +715,44 @@ done:
     return result;
 }
 
-/* Lookups of whole keys: those of the first key in every segment, then those of the second ... */
-static size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, lookup *lookups) {
-    static const table_row empty = {0};
-    size_t planned = 0;
-    for (size_t q = 0; q < count; q++)
-        for (uint64_t segment = 0; segment < dir->num_segments; segment++) {
-            const table_row *row = table_at(dir, segment, table);
-            lookups[planned++] = (lookup){.target = keys[q], .table = may_hold(row, keys[q], 64) ? row : &empty,
-                                          .segment = (uint32_t)segment, .table_number = (uint32_t)table};
-        }
-    return planned;
-}
-
-/* (directory): fill the filters of all its tables that have one. */
+/* (directory): fill the filters of all its tables that have one; each is one chunk, as is its table. */
 static PyObject *py_fill_filters(PyObject *self, PyObject *object) {
     (void)self;
     buffers held = {.count = 0};
-    damage where;
-    int damaged = 0;
     const directory *dir = take_directory(&held, object);
-    if (!dir) {
-        release(&held);
+    PyObject *result = dir ? Py_NewRef(Py_None) : NULL;
+    for (uint64_t segment = 0; dir && segment < dir->num_segments; segment++)
+        for (uint64_t table = 0; table < dir->num_tables; table++)
+            if (table_at(dir, segment, table)->filter) fill_filter(dir, segment, table);
+    release(&held);
+    return result;
+}
+
+/* (keys, filter_bits, first, bitmap): set the places of sorted keys in a bitmap that begins at place
+ * `first`; returns how many keys fall into it. */
+static PyObject *py_set_filter_bits(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+    (void)self;
+    buffers held = {.count = 0};
+    PyObject *result = NULL;
+    uint64_t filter_bits, first;
+    if (!need(nargs, 4, "set_filter_bits") || as_u64(args[1], &filter_bits) < 0 || as_u64(args[2], &first) < 0)
+        return NULL;
+    if (filter_bits < MIN_FILTER_BITS || filter_bits > 63) {
+        PyErr_SetString(PyExc_ValueError, "filter_bits: expected 6..63");
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    for (uint64_t segment = 0; segment < dir->num_segments && !damaged; segment++)
-        for (uint64_t table = 0; table < dir->num_tables && !damaged; table++)
-            if (table_at(dir, segment, table)->filter) damaged = fill_filter(dir, segment, table, &where);
-    Py_END_ALLOW_THREADS
+    const uint8_t *keys = take(&held, args[0], 0, 0, "keys");
+    size_t count = keys ? taken_bytes(&held) / 8 : 0;
+    uint8_t *bitmap = keys ? take(&held, args[3], 1, 8, "bitmap") : NULL;
+    if (bitmap)
+        result = PyLong_FromSize_t(set_filter_bits(keys, count, (unsigned)filter_bits, first,
+                                                   (uint64_t)taken_bytes(&held) * 8, bitmap));
     release(&held);
-    return damaged ? raise_damage(&where) : Py_NewRef(Py_None);
+    return result;
 }
+
+/* Keys that are planned together: few enough for their lookups' memory, whatever the segments. */
+#define KEY_GROUP 128
 
 /* (directory, table, keys, most): entries of one table whose key is equal, at most `most` a key. */
 static PyObject *py_find_keys(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
@@ -757,27 +764,26 @@ static PyObject *py_find_keys(PyObject *self, PyObject *const *args, Py_ssize_t 
     const directory *dir = take_directory(&held, args[0]);
     const uint64_t *keys = dir ? take(&held, args[2], 0, 0, "keys") : NULL;
     if (!keys) goto done;
-    size_t n = taken_bytes(&held) / 8, group = LOOKUP_GROUP_OF(dir->num_segments);
+    size_t n = taken_bytes(&held) / 8;
     searcher s;
-    if (searcher_open(&s, dir, group) < 0) goto done;
+    if (searcher_open(&s, dir, KEY_GROUP) < 0) goto done;
     Py_BEGIN_ALLOW_THREADS
-    for (size_t done = 0; done < n && !s.failed; done += group) {
-        size_t here = n - done < group ? n - done : group;
-        size_t planned = plan_equal(dir, table, keys + done, here, s.lookups);
-        if (find_ranges(dir, s.lookups, planned, &s.where)) {
+    for (size_t done = 0; done < n && !s.failed; done += KEY_GROUP) {
+        size_t here = n - done < KEY_GROUP ? n - done : KEY_GROUP;
+        uint64_t taken[KEY_GROUP] = {0};
+        size_t planned = plan_equal(dir, table, keys + done, here, s.lookups, &s.where);
+        if (planned == SIZE_MAX || find_ranges(dir, s.lookups, planned, &s.where)) {
             s.failed = FAILED_DAMAGE;
             break;
         }
-        for (size_t q = 0; q < here && !s.failed; q++) {
-            uint64_t taken = 0;
-            for (uint64_t segment = 0; segment < dir->num_segments; segment++) {
-                const lookup *found = &s.lookups[q * dir->num_segments + segment];
-                for (uint64_t e = found->first; e < found->last && taken < most && !s.failed; e++, taken++) {
-                    match *m = new_match(&s);
-                    if (!m) break;
-                    uint64_t number = table_number(dir, found->table, e);
-                    *m = (match){segment_at(dir, segment)->base + number, (uint32_t)(done + q), NO_FIGURE, NO_FIGURE};
-                }
+        for (size_t l = 0; l < planned && !s.failed; l++) {
+            const lookup *found = &s.lookups[l];
+            for (uint64_t e = found->first; e < found->last && taken[found->query] < most; e++) {
+                match *m = new_match(&s);
+                if (!m) break;
+                *m = (match){segment_at(dir, found->segment)->base + table_number(dir, found->table, e),
+                             (uint32_t)(done + found->query), NO_FIGURE, NO_FIGURE};
+                taken[found->query]++;
             }
         }
     }
@@ -800,37 +806,38 @@ static PyObject *py_find_equal(PyObject *self, PyObject *const *args, Py_ssize_t
     const directory *dir = take_directory(&held, args[0]);
     const uint64_t *keys = dir ? take(&held, args[2], 0, 0, "keys") : NULL;
     if (!keys) goto done;
-    size_t n = taken_bytes(&held) / 8, group = LOOKUP_GROUP_OF(dir->num_segments);
+    size_t n = taken_bytes(&held) / 8;
     const uint8_t *words = take(&held, args[3], 0, n * dir->bands * 8, "words");
     const uint64_t *fingerprints = words ? take(&held, args[4], 0, n * 8, "fingerprints") : NULL;
     searcher s;
-    if (!fingerprints || searcher_open(&s, dir, group) < 0) goto done;
+    if (!fingerprints || searcher_open(&s, dir, KEY_GROUP) < 0) goto done;
     Py_BEGIN_ALLOW_THREADS
-    for (size_t done = 0; done < n && !s.failed; done += group) {
-        size_t here = n - done < group ? n - done : group;
-        size_t planned = plan_equal(dir, table, keys + done, here, s.lookups);
-        if (find_ranges(dir, s.lookups, planned, &s.where)) {
+    for (size_t done = 0; done < n && !s.failed; done += KEY_GROUP) {
+        size_t here = n - done < KEY_GROUP ? n - done : KEY_GROUP;
+        size_t planned = plan_equal(dir, table, keys + done, here, s.lookups, &s.where);
+        if (planned == SIZE_MAX || find_ranges(dir, s.lookups, planned, &s.where)) {
             s.failed = FAILED_DAMAGE;
             break;
         }
         for (size_t l = 0; l < planned && !s.failed; l++) {
-            size_t q = done + l / dir->num_segments;
-            uint64_t segment = l % dir->num_segments, last = s.lookups[l].last;
-            if (last - s.lookups[l].first > most) last = s.lookups[l].first + most;
-            for (uint64_t e = s.lookups[l].first; e < last; e++) {
-                uint32_t number = table_number(dir, s.lookups[l].table, e);
-                uint64_t row = sketch_row_of(dir, segment, number);
+            const lookup *found = &s.lookups[l];
+            size_t q = done + found->query;
+            uint64_t last = found->last;
+            if (last - found->first > most) last = found->first + most;
+            for (uint64_t e = found->first; e < last; e++) {
+                uint32_t number = table_number(dir, found->table, e);
+                uint64_t row = sketch_row_of(dir, found->segment, number);
                 if (row == UINT64_MAX) continue;
-                if (check_sketch(dir, segment, row, &s.where)) {
+                if (check_sketch(dir, found->segment, row, &s.where)) {
                     s.failed = FAILED_DAMAGE;
                     break;
                 }
-                if (memcmp(sketch_words(dir, segment, row), words + q * dir->bands * 8, dir->bands * 8) ||
-                    sketch_fingerprint(dir, segment, row) != fingerprints[q])
+                if (memcmp(sketch_words(dir, found->segment, row), words + q * dir->bands * 8, dir->bands * 8) ||
+                    sketch_fingerprint(dir, found->segment, row) != fingerprints[q])
                     continue;
                 match *m = new_match(&s);
                 if (!m) break;
-                *m = (match){segment_at(dir, segment)->base + number, (uint32_t)q, NO_FIGURE, NO_FIGURE};
+                *m = (match){segment_at(dir, found->segment)->base + number, (uint32_t)q, NO_FIGURE, NO_FIGURE};
             }
         }
     }
@@ -958,7 +965,7 @@ static PyMethodDef methods[] = {
     FAST(sketch_texts), FAST(sketch_hashes), FAST(shingles), FAST(hash_ready), FAST(xxh64), FAST(agreement),
     FAST(weighted_simhash),
     FAST(permute), FAST(sort_tables), FAST(seal_blocks), FAST(query_bands), FAST(query_fingerprints),
-    FAST(find_keys), FAST(find_equal), FAST(read_sketch), FAST(merge), FAST(copy_sketches),
+    FAST(find_keys), FAST(find_equal), FAST(set_filter_bits), FAST(read_sketch), FAST(merge), FAST(copy_sketches),
     {"address", py_address, METH_O, NULL},
     {"fill_filters", py_fill_filters, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 
@@ -966,7 +973,8 @@ static int execute(PyObject *module) {
     damage_error = PyErr_NewException("simindex._kernel.Damage", PyExc_Exception, NULL);
     if (!damage_error || PyModule_AddObjectRef(module, "Damage", damage_error) < 0) return -1;
     return PyModule_AddIntConstant(module, "TABLE_BLOCK", TABLE_BLOCK) < 0 ||
-                   PyModule_AddIntConstant(module, "SKETCH_BLOCK", SKETCH_BLOCK) < 0
+                   PyModule_AddIntConstant(module, "SKETCH_BLOCK", SKETCH_BLOCK) < 0 ||
+                   PyModule_AddIntConstant(module, "MIN_FILTER_BITS", MIN_FILTER_BITS) < 0
                ? -1
                : 0;
 }

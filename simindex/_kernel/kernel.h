@@ -105,31 +105,24 @@ int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count,
 
 /* ---- tables.c: sorted tables, prefix search, merging ---- */
 
-/* A chunk of a sorted table (keys, numbers) or of the sketch column (words, numbers, fingerprints).
- * `seals` holds one XXH64 for each block of entries; `checked` one byte a block, set once verified.
- * seals == 0: nothing to verify. All fields are addresses or counts, 8 bytes each. */
+/* A chunk of a sorted table (keys, numbers), of the sketch column (words, numbers, fingerprints) or of a
+ * filter (words). `seals` holds one XXH64 for each block of entries; `checked` one byte a block, set once
+ * verified. seals == 0: nothing to verify. All fields are addresses or counts, 8 bytes each. */
 typedef struct {
     uint64_t keys, numbers, fingerprints, seals, checked, seed, count;
 } chunk_row;
 
-/* A sorted table of one segment: its chunks, all of entries_per_chunk entries but the last. */
+/* A sorted table of one segment: its chunks, all of entries_per_chunk entries but the last.
+ *
+ * Its filter is a bitmap of the leading `filter_bits` bits of its keys, cut into chunks of
+ * 2^filter_chunk_bits bits: most prefixes are in no table of a small segment, and one bit says so for one
+ * cache line instead of three. */
 typedef struct {
     uint64_t chunks;  /* address of chunk_row[] */
     uint64_t num_entries;
-    uint64_t filter;       /* address of a bitmap of the keys' leading bits, or 0 */
-    uint64_t filter_bits;  /* how many of them */
+    uint64_t filter;  /* address of chunk_row[], or 0 */
+    uint64_t filter_bits;
 } table_row;
-
-/* Whether a table can hold a key with that prefix. Most prefixes are in no table of a small segment, and
- * one bit of the filter says so for one cache line instead of three. */
-static inline int may_hold(const table_row *table, uint64_t key, unsigned prefix_bits) {
-    if (!table->filter || prefix_bits + 3 < table->filter_bits) return 1;
-    /* A prefix up to three bits shorter than the filter's stands for two, four or eight neighbouring bits. */
-    unsigned shorter = prefix_bits < table->filter_bits ? (unsigned)table->filter_bits - prefix_bits : 0;
-    uint64_t place = key >> (64 - table->filter_bits) >> shorter << shorter;
-    unsigned bits = (1u << (1u << shorter)) - 1;
-    return (((const uint8_t *)table->filter)[place >> 3] >> (place & 7) & bits) != 0;
-}
 
 typedef struct {
     uint64_t base;  /* number of the segment's first document; entries are relative to it */
@@ -142,7 +135,7 @@ typedef struct {
 /* The directory of a snapshot: every live segment, oldest first. */
 typedef struct {
     uint64_t segments;  /* address of segment_row[num_segments] */
-    uint64_t num_segments, num_tables, entries_per_chunk, sketches_per_chunk, bands;
+    uint64_t num_segments, num_tables, entries_per_chunk, sketches_per_chunk, bands, filter_chunk_bits;
 } directory;
 
 static inline const segment_row *segment_at(const directory *dir, uint64_t segment) {
@@ -155,10 +148,11 @@ static inline const table_row *table_at(const directory *dir, uint64_t segment, 
 
 #define TABLE_BLOCK 512  /* entries a sealed block of a sorted table */
 #define SKETCH_BLOCK 16  /* sketches a sealed block of the sketch column */
+#define MIN_FILTER_BITS 6  /* a filter is at least one word */
 
-/* Where a seal failed. */
+/* Where a seal failed. table == num_tables: the sketch column; above it: the filter of table - num_tables - 1. */
 typedef struct {
-    uint64_t segment, table, chunk, block;  /* table == num_tables: the sketch column */
+    uint64_t segment, table, chunk, block;
 } damage;
 
 uint64_t seal_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch);
@@ -168,25 +162,31 @@ typedef struct {
     uint64_t target;   /* in: the key with the bits behind the prefix cleared */
     uint64_t tail;     /* in: the bits behind the prefix, set */
     const table_row *table;  /* in: the table, and where it is */
-    uint32_t segment, table_number;
+    uint32_t segment, table_number, query;
     uint64_t first, last;  /* out: entries first..last-1 have the prefix */
 } lookup;
 
 #define LOOKUP_GROUP 128 /* lookups that are interleaved */
 
-/* Keys to look up together so that `num_segments` lookups each fill a group. */
-#define LOOKUP_GROUP_OF(num_segments) (LOOKUP_GROUP / ((num_segments) + 1) + 1)
+/* Set the bits of sorted keys in a bitmap of `size` places that begins at place `first`, as far as they
+ * fall into it. Returns how many keys do. */
+size_t set_filter_bits(const uint8_t *keys, size_t count, unsigned filter_bits, uint64_t first, uint64_t size,
+                       uint8_t *bitmap);
 
-/* Set the filter bits of every key of a table, verifying its blocks. Returns 0, or 1 with *where. */
-int fill_filter(const directory *dir, uint64_t segment, uint64_t table, damage *where);
+/* Set the bits of every key of a table that is one chunk with a filter of one chunk. */
+void fill_filter(const directory *dir, uint64_t segment, uint64_t table);
 
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
 
 /* Fill `lookups` for `count` neighbouring tables of every segment, keys[t] and bits[t] for each; tables
- * that cannot hold the prefix are left out. Returns how many. */
+ * that cannot hold the prefix are left out. Returns how many, or SIZE_MAX with *where on damage. */
 size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
-                    const uint8_t *bits, lookup *lookups);
+                    const uint8_t *bits, lookup *lookups, damage *where);
+
+/* The same for `count` whole keys in one table; lookups[i].query says for which key. */
+size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, lookup *lookups,
+                  damage *where);
 
 /* Entries in the found ranges together; with a `limit` below it, how many of each range to take so
  * that short ranges are taken whole (*each). */

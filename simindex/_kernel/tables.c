@@ -13,7 +13,7 @@ uint64_t seal_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_k
     uint64_t first = block * size, n = chunk->count - first < size ? chunk->count - first : size;
     uint64_t h = chunk->seed + block;
     h = xxh64((const uint8_t *)chunk->keys + first * words_per_key * 8, n * words_per_key * 8, h);
-    h = xxh64((const uint8_t *)chunk->numbers + first * 4, n * 4, h);
+    if (chunk->numbers) h = xxh64((const uint8_t *)chunk->numbers + first * 4, n * 4, h);
     if (is_sketch) h = xxh64((const uint8_t *)chunk->fingerprints + first * 8, n * 8, h);
     return h;
 }
@@ -186,38 +186,96 @@ int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *whe
     return 0;
 }
 
-int fill_filter(const directory *dir, uint64_t segment, uint64_t table, damage *where) {
-    const table_row *row = table_at(dir, segment, table);
-    uint8_t *filter = (uint8_t *)row->filter;
-    if (!row->num_entries) return 0;
-    if (((const chunk_row *)row->chunks)->seals && check_entries(dir, segment, table, 0, row->num_entries - 1, where))
-        return 1;
-    for (uint64_t entry = 0; entry < row->num_entries; entry++) {
-        uint64_t place = table_key(dir, row, entry) >> (64 - row->filter_bits);
-        filter[place >> 3] |= (uint8_t)(1 << (place & 7));
+/* ---- filters ---- */
+
+size_t set_filter_bits(const uint8_t *keys, size_t count, unsigned filter_bits, uint64_t first, uint64_t size,
+                       uint8_t *bitmap) {
+    size_t i = 0;
+    for (; i < count; i++) {
+        uint64_t place = (load64(keys + i * 8) >> (64 - filter_bits)) - first;
+        if (place >= size) break;
+        bitmap[place >> 3] |= (uint8_t)(1 << (place & 7));
     }
-    return 0;
+    return i;
+}
+
+void fill_filter(const directory *dir, uint64_t segment, uint64_t table) {
+    const table_row *row = table_at(dir, segment, table);
+    const chunk_row *entries = (const chunk_row *)row->chunks, *filter = (const chunk_row *)row->filter;
+    set_filter_bits((const uint8_t *)entries->keys, row->num_entries, (unsigned)row->filter_bits, 0, UINT64_MAX,
+                    (uint8_t *)filter->keys);
+}
+
+/* Where the filter of a table has the bit of a key's leading bits. */
+static inline const uint8_t *filter_byte(const directory *dir, const table_row *table, uint64_t place) {
+    const chunk_row *chunk = (const chunk_row *)table->filter + (place >> dir->filter_chunk_bits);
+    return (const uint8_t *)chunk->keys + ((place & ((1ULL << dir->filter_chunk_bits) - 1)) >> 3);
+}
+
+/* A prefix up to three bits shorter than the filter's stands for two, four or eight neighbouring bits. */
+static inline int filter_serves(const table_row *table, unsigned prefix_bits) {
+    return table->filter && prefix_bits + 3 >= table->filter_bits;
+}
+
+enum { FILTER_BLOCK_BITS = 15 }; /* log2 of the bits in TABLE_BLOCK words */
+
+/* Whether a table can hold a key with that prefix: 0 or 1, or -1 with *where on damage. What the filter
+ * denies nobody looks at again, so only such a block has to be verified. */
+static inline int may_hold(const directory *dir, uint32_t segment, uint32_t table_number, const table_row *table,
+                           uint64_t key, unsigned prefix_bits, damage *where) {
+    if (!table->num_entries) return 0;
+    if (!filter_serves(table, prefix_bits)) return 1;
+    unsigned shorter = prefix_bits < table->filter_bits ? (unsigned)table->filter_bits - prefix_bits : 0;
+    uint64_t place = key >> (64 - table->filter_bits) >> shorter << shorter;
+    unsigned bits = (1u << (1u << shorter)) - 1;
+    if (*filter_byte(dir, table, place) >> (place & 7) & bits) return 1;
+    uint64_t chunk = place >> dir->filter_chunk_bits;
+    uint64_t block = (place & ((1ULL << dir->filter_chunk_bits) - 1)) >> FILTER_BLOCK_BITS;
+    if (!check_block((const chunk_row *)table->filter + chunk, block, 1, 0)) return 0;
+    *where = (damage){segment, dir->num_tables + 1 + table_number, chunk, block};
+    return -1;
 }
 
 size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
-                    const uint8_t *bits, lookup *lookups) {
+                    const uint8_t *bits, lookup *lookups, damage *where) {
     size_t planned = 0;
-    for (uint64_t segment = 0; segment < dir->num_segments; segment++)
+    for (uint32_t segment = 0; segment < dir->num_segments; segment++)
         for (size_t t = 0; t < count; t++) {
             const table_row *table = table_at(dir, segment, first_table + t);
-            if (table->filter)
-                __builtin_prefetch((const uint8_t *)table->filter + (keys[t] >> (64 - table->filter_bits) >> 3));
+            if (filter_serves(table, bits[t]))
+                __builtin_prefetch(filter_byte(dir, table, keys[t] >> (64 - table->filter_bits)));
         }
-    for (uint64_t segment = 0; segment < dir->num_segments; segment++)
+    for (uint32_t segment = 0; segment < dir->num_segments; segment++)
         for (size_t t = 0; t < count; t++) {
-            const table_row *table = table_at(dir, segment, first_table + t);
+            uint32_t number = (uint32_t)(first_table + t);
+            const table_row *table = table_at(dir, segment, number);
             uint64_t tail = bits[t] >= 64 ? 0 : ~0ULL >> bits[t];
-            if (table->num_entries && may_hold(table, keys[t], bits[t]))
+            int held = may_hold(dir, segment, number, table, keys[t], bits[t], where);
+            if (held < 0) return SIZE_MAX;
+            if (held)
                 lookups[planned++] = (lookup){.target = keys[t] & ~tail, .tail = tail, .table = table,
-                                              .segment = (uint32_t)segment, .table_number = (uint32_t)(first_table + t)};
+                                              .segment = segment, .table_number = number};
         }
     return planned;
 }
+
+size_t plan_equal(const directory *dir, uint64_t table_number, const uint64_t *keys, size_t count, lookup *lookups,
+                  damage *where) {
+    size_t planned = 0;
+    for (uint32_t segment = 0; segment < dir->num_segments; segment++) {
+        const table_row *table = table_at(dir, segment, table_number);
+        for (size_t q = 0; q < count; q++) {
+            int held = may_hold(dir, segment, (uint32_t)table_number, table, keys[q], 64, where);
+            if (held < 0) return SIZE_MAX;
+            if (held)
+                lookups[planned++] = (lookup){.target = keys[q], .table = table, .segment = segment,
+                                              .table_number = (uint32_t)table_number, .query = (uint32_t)q};
+        }
+    }
+    return planned;
+}
+
+/* ---- candidates ---- */
 
 uint64_t share_ranges(const lookup *lookups, size_t count, uint64_t limit, uint64_t *each) {
     uint64_t total = 0;
