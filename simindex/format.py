@@ -8,6 +8,7 @@ seal for each block.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
@@ -117,8 +118,7 @@ def number_key(number: int) -> bytes:
     return number.to_bytes(8, "big")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
+class StoredRecord(NamedTuple):
     """What is stored of one document beside its sketch.
 
     Attributes:
@@ -146,17 +146,15 @@ def encode_records(
     Args:
         packed_rests: what follows the key and the metadata: four or six fields in all, see StoredRecord.
     """
-    numbers = np.arange(first_number, first_number + len(packed_keys), dtype=">u8").tobytes()
-    digest = xxhash.xxh3_64_digest
-    records = []
-    at = 0
-    for key, metadata, rest in zip(packed_keys, packed_metadata, packed_rests, strict=True):
-        number = numbers[at : at + 8]
-        at += 8
-        # The array header: four fields, or six with a leader and kept shingles.
-        content = (b"\x94" if len(rest) <= _SHORT_REST else b"\x96") + key + metadata + rest
-        records.append((number, content + digest(number + content)))
-    return records
+    last = first_number + len(packed_keys)
+    # Raw bytes, for a fixed-width string would lose zeros at its end.
+    numbers = np.arange(first_number, last, dtype=">u8").view("V8").tolist()
+    # The array header: four fields, or six with a leader and kept shingles.
+    heads = [b"\x94" if len(rest) <= _SHORT_REST else b"\x96" for rest in packed_rests]
+    parts = zip(heads, packed_keys, packed_metadata, packed_rests, strict=True)
+    contents = list(map(b"".join, parts))
+    seals = map(xxhash.xxh3_64_digest, map(operator.add, numbers, contents))
+    return list(zip(numbers, map(operator.add, contents, seals), strict=True))
 
 
 _SHORT_REST = 10
@@ -173,7 +171,11 @@ def encode_rest(
 
 def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:
     """Return the record of a document. Raises CorruptIndexError when its seal is broken."""
-    return StoredRecord(*unpack(unseal(number_key(number), value, f"document {number}")))
+    key, sealed = number_key(number), bytes(value)
+    content = sealed[:-SEAL_BYTES]
+    if xxhash.xxh3_64_digest(key + content) != sealed[-SEAL_BYTES:]:
+        unseal(key, value, f"document {number}")  # raises
+    return StoredRecord(*unpack(content))
 
 
 REMOVED_DOCUMENT, REMOVED_SKETCH = 1, 2
@@ -255,8 +257,8 @@ FILTERS = 0x8000
 _MAX_FILTER_CHUNK_BITS = 30
 
 
-CHUNK_ROW = 7
-"""Fields of the kernel's row of one chunk; see chunk_row in kernel.h."""
+CHUNK_ROW, TABLE_ROW = 7, 4
+"""Fields of the kernel's rows of a chunk and of a table; see chunk_row and table_row in kernel.h."""
 
 
 class Column(NamedTuple):
@@ -471,16 +473,16 @@ def encode_whole_segment(
     return seal(key, b"".join(part.data for part in (*parts, words, fingerprints, numbers)))
 
 
-def whole_segment_rows(base: int, tables: Tables, shape: Shape) -> np.ndarray:
-    """Return the kernel's chunk rows of a one-value segment at address `base`: one a table, then the
-    sketch column; uint64, shape (tables.count + 1, CHUNK_ROW)."""
+def whole_segment_rows(tables: Tables, shape: Shape) -> np.ndarray:
+    """Return the kernel's chunk rows of a one-value segment, as if its value lay at address 0: one a
+    table, then the sketch column; uint64, shape (tables.count + 1, CHUNK_ROW)."""
     counts = np.array(tables.entry_counts(shape), dtype=np.uint64)
     ends = np.cumsum(counts * np.uint64(12))
     rows = np.zeros((tables.count + 1, CHUNK_ROW), dtype=np.uint64)
-    rows[:-1, 0] = np.uint64(base) + ends - counts * np.uint64(12)
+    rows[:-1, 0] = ends - counts * np.uint64(12)
     rows[:-1, 1] = rows[:-1, 0] + counts * np.uint64(8)
     rows[:-1, 6] = counts
-    words = base + int(ends[-1])
+    words = int(ends[-1])
     fingerprints = words + 8 * tables.bands * shape.num_sketches
     rows[-1] = (words, fingerprints + 8 * shape.num_sketches, fingerprints, 0, 0, 0, shape.num_sketches)
     return rows

@@ -34,14 +34,17 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher) -> NewDo
     Raises:
         TypeError, ValueError: a bad item; the message names its key.
     """
-    for item in items:
-        if not isinstance(item, tuple | list) or not 2 <= len(item) <= 3:
-            found = f"{item!r:.80}"
-            raise TypeError(f"item: expected (key, document) or (key, document, metadata), found {found}")
+    lengths = set(map(len, items)) if set(map(type, items)) <= {tuple, list} else set()
+    if not lengths or not lengths <= {2, 3}:
+        _require_items(items)
     keys = [item[0] for item in items]
-    documents = [_repeatable(item[0], item[1]) for item in items]
+    documents = [item[1] for item in items]
+    if set(map(type, documents)) != {str}:
+        documents = list(map(_repeatable, keys, documents))
     encoded = encode_keys(keys)
-    metadata = [_pack_metadata(item[0], item[2]) if len(item) == 3 else b"\xc0" for item in items]
+    metadata = [b"\xc0"] * len(items)
+    if lengths != {2}:
+        metadata = [_pack_metadata(item[0], item[2]) if len(item) == 3 else b"\xc0" for item in items]
     try:
         sketches = sketcher.sketch_many(documents)
     except (TypeError, ValueError):
@@ -49,6 +52,13 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher) -> NewDo
             _naming(key, sketcher.sketch, document)
         raise
     return NewDocuments(keys, encoded, key_hashes(encoded), metadata, sketches)
+
+
+def _require_items(items: list[Any]) -> None:
+    for item in items:
+        if not isinstance(item, tuple | list) or not 2 <= len(item) <= 3:
+            found = f"{item!r:.80}"
+            raise TypeError(f"item: expected (key, document) or (key, document, metadata), found {found}")
 
 
 def _repeatable(key: object, document: object) -> object:

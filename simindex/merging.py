@@ -23,6 +23,7 @@ from simindex.format import (
     FIRST_BAND_TABLE,
     REMOVED_DOCUMENT,
     WHOLE_SEGMENT,
+    Manifest,
     Shape,
     Tables,
     encode_chunk,
@@ -30,7 +31,7 @@ from simindex.format import (
     encode_whole_segment,
     segment_key,
 )
-from simindex.tables import Directory, FilterWriter, Puts, Segment
+from simindex.tables import Directory, FilterWriter, Puts, Segment, num_bytes
 
 MAX_SPAN = 2**32 - 1
 """Relative numbers have 32 bits."""
@@ -38,14 +39,14 @@ MAX_SPAN = 2**32 - 1
 MAX_SOURCES = 4096
 """So many segments the kernel merges at once."""
 
-FREE_MERGE_BYTES = 1 << 14
+FREE_MERGE_BYTES = 1 << 16
 """A merge of so few bytes costs a commit hardly anything: it is never put off, or the segments of single
 inserts would pile up."""
 
 
 def tier_of(shape: Shape, factor: int) -> int:
     """Return the tier of a segment: the power of the factor that its size reaches."""
-    return _tier(max(shape.num_keys, shape.num_sketches, 1), factor)
+    return _tier(shape.num_keys if shape.num_keys > shape.num_sketches else shape.num_sketches, factor)
 
 
 @lru_cache(maxsize=4096)
@@ -67,8 +68,8 @@ def pick_merges(shapes: list[Shape], busy: set[int], factor: int) -> list[list[S
     due: list[list[Shape]] = []
     taken = set(busy)
     tiers = {shape.id: tier_of(shape, factor) for shape in shapes}
-    idle = Counter(tier for segment, tier in tiers.items() if segment not in taken)
-    for tier in sorted(tier for tier, count in idle.items() if count >= factor):
+    idle = Counter([tier for segment, tier in tiers.items() if segment not in taken])
+    for tier in sorted([tier for tier, count in idle.items() if count >= factor]):
         run: list[Shape] = []
         for shape in [*shapes, None]:
             if (
@@ -88,16 +89,14 @@ def pick_merges(shapes: list[Shape], busy: set[int], factor: int) -> list[list[S
     return due
 
 
-def step_budget(tables: Tables, shapes: list[Shape], written_documents: int, written_bytes: int) -> int:
+def step_budget(factor: int, manifest: Manifest, written_documents: int, written_bytes: int) -> int:
     """Return how many bytes of merging a commit is to do: in proportion to what it wrote.
 
     Every byte is rewritten once a tier, so a commit's share is the number of tiers that stand between
     its own size and the whole; two more let a backlog shrink.
     """
-    factor = tables.layout.tier_factor
-    total = sum(shape.num_keys for shape in shapes) + 1
-    tiers = math.log(max(total / max(written_documents, 1), 1), factor) + 2
-    backlog = len(shapes) / (factor * (tiers + 1))
+    tiers = math.log(max(manifest.num_documents / max(written_documents, 1), 1), factor) + 2
+    backlog = len(manifest.segments) / (factor * (tiers + 1))
     return int(written_bytes * tiers * max(1.0, backlog))
 
 
@@ -108,6 +107,7 @@ class Merge:
     Attributes:
         sources: the segments that it replaces, oldest first.
         shape: of the new segment; counts are known when it is done.
+        source_bytes: bytes of the segments that are merged.
         done: True when all its values have been returned.
         dead: numbers left out for good, whose removal marks may go.
     """
@@ -121,15 +121,12 @@ class Merge:
     done: bool = False
     _steps: Iterator[tuple[Puts, int]] | None = field(default=None, repr=False)
     _directory: Directory = field(init=False, repr=False)
+    source_bytes: int = field(init=False)
     _offsets: list[int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.source_bytes = sum(map(self.tables.segment_bytes, self.sources))
         self._offsets = [source.base - self.shape.base for source in self.sources]
-
-    @property
-    def source_bytes(self) -> int:
-        """Bytes of the segments that are merged."""
-        return sum(self.tables.segment_bytes(shape) for shape in self.sources)
 
     @classmethod
     def start(
@@ -300,10 +297,10 @@ class Merge:
                 puts = [(key, encode_chunk(key, keys, numbers))]
                 if filter_writer:
                     puts += filter_writer.add(keys)
-                yield puts, _num_bytes(puts)
+                yield puts, num_bytes(puts)
             if filter_writer:
                 puts = filter_writer.finish()
-                yield puts, _num_bytes(puts)
+                yield puts, num_bytes(puts)
             counts.append(count)
         num_sketches = 0
         for chunk, (words, fingerprints, numbers) in enumerate(
@@ -314,7 +311,3 @@ class Merge:
             value = encode_sketch_chunk(key, words, fingerprints, numbers)
             yield [(key, value)], len(value)
         self.shape = self._counted(counts, num_sketches)
-
-
-def _num_bytes(puts: Puts) -> int:
-    return sum(len(value) for _, value in puts)

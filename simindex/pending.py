@@ -133,10 +133,11 @@ def encode_part_records(
     parts: list[Part], batch: SketchBatch, leaders: dict[int, int], inserted_at: int
 ) -> Puts:
     """Return the database keys and values of all documents' records."""
-    plain = [encode_rest(inserted_at, present) for present in range(4)]
-    rests = [plain[present] for present in batch.present.tolist()]
+    kinds = batch.present.tolist()
+    plain = {present: encode_rest(inserted_at, present) for present in set(kinds)}
+    rests = [plain[present] for present in kinds]
     if leaders or batch.kept is not None:
-        for at, present in enumerate(batch.present.tolist()):
+        for at, present in enumerate(kinds):
             kept = None if batch.kept is None else batch.kept[at]
             if at in leaders or kept is not None:
                 packed = None if kept is None else kept.astype("<u4").tobytes()

@@ -73,17 +73,19 @@ class _Environment:
         """Raised when the map moves: addresses from before are void."""
         self.checked_id = -1
         """Newest transaction id that was seen not to be moved away from."""
-        self._gate = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._gate = threading.Condition(self._lock)
         self._inside = 0
         self._stopped = False
 
     def enter(self) -> None:
-        with self._gate:
-            self._gate.wait_for(lambda: not self._stopped)
+        with self._lock:
+            while self._stopped:
+                self._gate.wait()
             self._inside += 1
 
     def leave(self) -> None:
-        with self._gate:
+        with self._lock:
             self._inside -= 1
             if self._stopped and not self._inside:
                 self._gate.notify_all()
@@ -330,6 +332,7 @@ class Store:
         pinned: bool = False,
     ) -> None:
         self.path = str(Path(path))
+        self._data = os.path.join(self.path, DATA_FILE)
         _require_bytes("map_bytes", map_bytes, 1)
         if max_bytes is not None:
             _require_bytes("max_bytes", max_bytes, _MIN_MAP_BYTES)
@@ -516,14 +519,14 @@ class Store:
     def _file_lengths(self, env: lmdb.Environment) -> tuple[int, int]:
         """Return the bytes of all pages that the file should hold, and its length."""
         pages: int = env.info()["last_pgno"] + 1
-        return pages * env.stat()["psize"], (Path(self.path) / DATA_FILE).stat().st_size
+        return pages * env.stat()["psize"], os.stat(self._data).st_size
 
     def _lengthen_file(self, env: lmdb.Environment) -> None:
         """Make the file hold all its pages, the free ones at its end too. Only the writer may do so."""
         with contextlib.suppress(OSError):  # the commit is durable all the same
             needed, found = self._file_lengths(env)
             if found < needed:
-                os.truncate(Path(self.path) / DATA_FILE, needed)
+                os.truncate(self._data, needed)
 
     def _open_databases(self, mode: str) -> None:
         environment = self.environment()

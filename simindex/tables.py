@@ -15,7 +15,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +26,8 @@ from simindex.errors import CorruptIndexError
 from simindex.format import (
     CHUNK_ROW,
     FILTERS,
+    SEAL_BYTES,
+    TABLE_ROW,
     WHOLE_SEGMENT,
     Shape,
     Tables,
@@ -51,6 +55,11 @@ Puts = list[tuple[bytes, Any]]
 """Database keys and values to be stored."""
 
 
+def num_bytes(puts: Puts) -> int:
+    """Return the bytes of all values."""
+    return sum(map(len, map(itemgetter(1), puts)))
+
+
 def _sorted(keys: np.ndarray, numbers: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Sort each row of keys; returns (keys, numbers) a row. Equal keys keep the order of numbers."""
     keys = np.ascontiguousarray(keys)
@@ -60,6 +69,8 @@ def _sorted(keys: np.ndarray, numbers: np.ndarray) -> list[tuple[np.ndarray, np.
     positions = np.empty(keys.shape, dtype=np.uint32)
     if keys.size:
         _kernel.sort_tables(keys, keys.shape[1], out_keys, positions)
+    if numbers[-1] == len(numbers) - 1:  # no gaps: a position is its number
+        return list(zip(out_keys, positions, strict=True))
     return [(row, numbers[place]) for row, place in zip(out_keys, positions, strict=True)]
 
 
@@ -181,6 +192,60 @@ class FilterWriter:
         return key, value
 
 
+class _WholeForm(NamedTuple):
+    """How a segment that is one value looks in memory, by its counts alone: rows of the kernel with
+    addresses that are still to be moved, and the bitmaps of its filters behind them. In words of 64 bits.
+
+    Attributes:
+        rows: chunk rows of the tables, of the sketch column and of the filters, then the table rows.
+        words: their number with the bitmaps.
+        in_value, in_memory: places in `rows` of addresses in the stored value, in this memory.
+        sketch_rows, table_rows: where the sketch column's chunk rows and the table rows begin.
+        value_bytes: length of the stored value.
+    """
+
+    rows: np.ndarray
+    words: int
+    in_value: np.ndarray
+    in_memory: np.ndarray
+    sketch_rows: int
+    table_rows: int
+    value_bytes: int
+
+
+@lru_cache(maxsize=256)
+def _whole_form(tables: Tables, shape: Shape) -> _WholeForm:
+    bits = np.array(tables.filter_bits(shape), dtype=np.uint64)
+    filtered = np.flatnonzero(bits)
+    sizes = 1 << bits[filtered].astype(np.int64) - _kernel.MIN_FILTER_BITS
+    stored_rows = whole_segment_rows(tables, shape)
+    filter_rows = np.zeros((len(filtered), CHUNK_ROW), dtype=np.uint64)
+    table_rows = np.zeros((tables.count, TABLE_ROW), dtype=np.uint64)
+    first_table_row = stored_rows.size + filter_rows.size
+    num_rows = first_table_row + table_rows.size
+    filter_rows[:, 0] = 8 * (num_rows + np.cumsum(sizes) - sizes)
+    table_rows[:, 0] = 8 * CHUNK_ROW * np.arange(tables.count)
+    table_rows[:, 1], table_rows[:, 3] = tables.entry_counts(shape), bits
+    table_rows[filtered, 2] = 8 * (stored_rows.size + CHUNK_ROW * np.arange(len(filtered)))
+    # Keys and numbers of each table, and of the sketch column its fingerprints as well.
+    in_stored = np.zeros(stored_rows.shape, dtype=bool)
+    in_stored[:, :2] = in_stored[-1, 2] = True
+    in_filters, in_tables = np.zeros(filter_rows.shape, dtype=bool), np.zeros(table_rows.shape, dtype=bool)
+    in_filters[:, 0] = in_tables[:, 0] = in_tables[filtered, 2] = True
+    in_memory = np.concatenate(
+        [np.zeros(stored_rows.size, dtype=bool), in_filters.ravel(), in_tables.ravel()]
+    )
+    return _WholeForm(
+        rows=np.concatenate([stored_rows.ravel(), filter_rows.ravel(), table_rows.ravel()]),
+        words=num_rows + int(sizes.sum()),
+        in_value=np.flatnonzero(in_stored),
+        in_memory=np.flatnonzero(in_memory),
+        sketch_rows=CHUNK_ROW * tables.count,
+        table_rows=first_table_row,
+        value_bytes=tables.segment_bytes(shape) + SEAL_BYTES,
+    )
+
+
 class Segment:
     """A live segment: the addresses of its chunks, and what keeps them valid.
 
@@ -197,47 +262,30 @@ class Segment:
         """
         self.shape = shape
         self._held: list[object] = []
-        counts = tables.entry_counts(shape)
-        bits = tables.filter_bits(shape)
-        table_rows = np.zeros((tables.count, 4), dtype=np.uint64)
-        table_rows[:, 1], table_rows[:, 3] = counts, bits
-        if shape.chunked:
-            chunks, firsts = self._load_chunks(tables, get)
-        else:
-            chunks, firsts = self._load_whole(tables, bits, get)
-        # Where the chunk rows of each table, of the sketch column and of each filter begin.
-        places = _kernel.address(chunks) + np.array(firsts, dtype=np.uint64) * np.uint64(chunks.strides[0])
-        table_rows[:, 0] = places[: tables.count]
-        table_rows[np.flatnonzero(bits), 2] = places[tables.count + 1 :]
-        self._held += [chunks, table_rows]
-        self.row = (
-            shape.base,
-            shape.span,
-            _kernel.address(table_rows),
-            int(places[tables.count]),
-            shape.num_sketches,
-        )
-        if not shape.chunked:
-            _kernel.fill_filters(Directory(tables, [self]).header)
+        places = self._load_chunks(tables, get) if shape.chunked else self._load_whole(tables, get)
+        self.row = (shape.base, shape.span, *places, shape.num_sketches)
 
-    def _load_whole(
-        self, tables: Tables, bits: list[int], get: Callable[[bytes], Any]
-    ) -> tuple[np.ndarray, list[int]]:
-        """Return the chunk rows of a segment that is one value, and where each table's begin. Filters
-        are not stored with it, but made anew."""
+    def _load_whole(self, tables: Tables, get: Callable[[bytes], Any]) -> tuple[int, int]:
+        """Load a segment that is one value. Its filters are not stored with it, but made anew.
+
+        Returns:
+            The addresses of the table rows and of the sketch column's chunk rows.
+        """
+        form = _whole_form(tables, self.shape._replace(id=0, base=0, span=0))
         key = segment_key(self.shape.id, WHOLE_SEGMENT, 0)
-        value = self._value(get, key, tables.segment_bytes(self.shape) + 8)
+        value = self._value(get, key, form.value_bytes)
         unseal(key, value, f"segment {self.shape.id}")
-        sizes = [1 << b - 3 for b in bits if b]
-        filters = np.zeros(sum(sizes), dtype=np.uint8)
-        self._held.append(filters)
-        filter_rows = np.zeros((len(sizes), CHUNK_ROW), dtype=np.uint64)
-        filter_rows[:, 0] = np.cumsum([_kernel.address(filters), *sizes])[:-1]
-        rows = whole_segment_rows(_kernel.address(value), tables, self.shape)
-        return np.concatenate([rows, filter_rows]), list(range(len(rows) + len(filter_rows)))
+        memory = np.zeros(form.words, dtype=np.uint64)
+        memory[: len(form.rows)] = form.rows
+        place = _kernel.address(memory)
+        memory[form.in_value] += np.uint64(_kernel.address(value))
+        memory[form.in_memory] += np.uint64(place)
+        self._held.append(memory)
+        _kernel.fill_filters(memory[form.table_rows : len(form.rows)])
+        return place + 8 * form.table_rows, place + 8 * form.sketch_rows
 
-    def _load_chunks(self, tables: Tables, get: Callable[[bytes], Any]) -> tuple[np.ndarray, list[int]]:
-        """Return the chunk rows of all columns in a row, and where each column's begin."""
+    def _load_chunks(self, tables: Tables, get: Callable[[bytes], Any]) -> tuple[int, int]:
+        """Load a segment that is cut into chunks; returns what `_load_whole` does."""
         columns = tables.columns(self.shape)
         num_blocks = [column.chunks * column.blocks(column.per_chunk) for column in columns]
         checked = np.zeros(sum(num_blocks), dtype=np.uint8)
@@ -253,7 +301,16 @@ class Segment:
             parts.append(column.rows(bases, list(map(chunk_seed, keys)), place))
             firsts.append(first)
             place, first = place + blocks, first + len(keys)
-        return np.concatenate(parts), firsts
+        chunks = np.concatenate(parts)
+        # Where the chunk rows of each table, of the sketch column and of each filter begin.
+        places = _kernel.address(chunks) + np.array(firsts, dtype=np.uint64) * np.uint64(chunks.strides[0])
+        bits = tables.filter_bits(self.shape)
+        table_rows = np.zeros((tables.count, TABLE_ROW), dtype=np.uint64)
+        table_rows[:, 0] = places[: tables.count]
+        table_rows[:, 1], table_rows[:, 3] = tables.entry_counts(self.shape), bits
+        table_rows[np.flatnonzero(bits), 2] = places[tables.count + 1 :]
+        self._held += [chunks, table_rows]
+        return _kernel.address(table_rows), int(places[tables.count])
 
     def _value(self, get: Callable[[bytes], Any], key: bytes, expected: int) -> Any:
         value = get(key)
@@ -302,8 +359,12 @@ class Directory:
             f"block {block}: the stored entries do not fit their seal; restore a backup or rebuild the index"
         )
 
-    def find_keys(self, table: int, keys: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
-        """Return (place in keys, number) of entries whose key is equal, at most `most` for each key."""
+    def find_keys(self, table: int, keys: np.ndarray | bytes, most: int) -> Iterator[tuple[int, int]]:
+        """Return (place in keys, number) of entries whose key is equal, at most `most` for each key.
+
+        Args:
+            keys: uint64, or their little-endian bytes.
+        """
         try:
             found = _kernel.find_keys(self.header, table, keys, most)
         except _kernel.Damage as exc:

@@ -56,6 +56,11 @@ class SnapshotCache:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._last: Snapshot | None = None
+        self._expected: tuple[bytes, Manifest] = b"", Manifest()
+
+    def expect(self, stored_manifest: bytes, manifest: Manifest) -> None:
+        """Take note of the manifest that the writer of this handle has just stored."""
+        self._expected = stored_manifest, manifest
 
     def current(self, txn: Transaction) -> Snapshot:
         """Return the snapshot of a transaction, loading the segments that are new."""
@@ -73,7 +78,9 @@ class SnapshotCache:
         if last is not None and last.stored_manifest == stored:
             fresh = Snapshot(txn.id, txn.map_generation, stored, last.manifest, last.segments, last.directory)
         else:
-            manifest = decode_manifest(stored)
+            expected, manifest = self._expected
+            if stored != expected:
+                manifest = decode_manifest(stored)
             segments = {shape.id: known.get(shape.id) or self.load(txn, shape) for shape in manifest.segments}
             directory = Directory(self._tables, list(segments.values()))
             fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, segments, directory)
@@ -114,6 +121,8 @@ class View:
         self._txn = txn
         self._segments = snapshot.segments
         self.manifest = snapshot.manifest
+        self.has_copies = snapshot.manifest.num_copies > 0
+        """Whether any document shares the sketch of an earlier one."""
         self.pending = pending or _NOTHING_PENDING
         self.directory = snapshot.directory
         if self.pending.segments:
@@ -200,34 +209,25 @@ class View:
 
     # ---- copies ----
 
-    @property
-    def has_copies(self) -> bool:
-        """Whether any document shares the sketch of an earlier one."""
-        return self.manifest.num_copies > 0
-
     def copies_of(self, leader: int, limit: int = _ALL) -> list[int]:
         """Return the numbers of documents that share a leader's sketch, removed ones included."""
-        keys = np.array([leader], dtype=np.uint64)
-        return [number for _, number in self.directory.find_keys(COPY_TABLE, keys, limit)]
+        key = leader.to_bytes(8, "little")
+        return [number for _, number in self.directory.find_keys(COPY_TABLE, key, limit)]
 
-    def documents_with(self, number: int, limit: int) -> Iterator[tuple[int, StoredRecord]]:
-        """Yield the live documents, at most `limit`, that have the sketch stored under a number."""
+    def documents_with(self, number: int, limit: int) -> list[tuple[int, StoredRecord]]:
+        """Return the live documents, at most `limit`, 1 or more, that have the sketch stored under a number."""
         record = self.record(number)
-        if record is not None and limit > 0:
-            limit -= 1
-            yield number, record
-        if not self.has_copies:
-            return
+        documents = [] if record is None else [(number, record)]
+        room = limit - len(documents)
         # Removed copies stay in the table until the next merge: look at more than are wanted.
-        wanted = limit + 16
-        while limit > 0:
+        wanted = room + 16
+        while room and self.has_copies:
             copies = self.copies_of(number, wanted)
-            live = ((copy, self.record(copy)) for copy in copies)
-            taken = [(copy, found) for copy, found in live if found is not None][:limit]
-            if len(taken) == limit or len(copies) < wanted:
-                yield from taken
-                return
+            live = [(copy, found) for copy in copies if (found := self.record(copy)) is not None]
+            if len(live) >= room or len(copies) < wanted:
+                return documents + live[:room]
             wanted *= 4
+        return documents
 
     def sketch_dead(self, number: int) -> bool:
         """Whether the sketch stored under a committed number is no longer anybody's."""

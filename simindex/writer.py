@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ from simindex.pending import (
 from simindex.permutations import PermutationPlan
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.store import Store, WriteTransaction
-from simindex.tables import Puts, Segment, SegmentData, segment_puts
+from simindex.tables import Puts, Segment, SegmentData, num_bytes, segment_puts
 from simindex.view import PendingView, View
 
 _COMPACTION_STEP = 8 << 20  # bytes of merging a commit of `compact`
@@ -63,6 +64,7 @@ class Prepared:
 
     change: Callable[[WriteTransaction], None]
     manifest: Manifest
+    stored_manifest: bytes
     merged_bytes: int = 0
     died: list[int] = field(default_factory=list)
 
@@ -191,11 +193,14 @@ class Writer:
         """Return what a segment of these documents holds; `leaders`: place -> number of its leader."""
         base = int(numbers[0]) if len(numbers) else self.manifest.next_number
         relative = (numbers - base).astype(np.uint32)
-        own = batch.present > 0
         copies = np.array(sorted(leaders), dtype=np.intp)
-        own[copies] = False
-        words, fingerprints = batch.words[own], batch.fingerprints[own]
-        marked = (batch.present[own] & HAS_FINGERPRINT) > 0
+        if not leaders and batch.present.all():
+            own: Any = slice(None)
+        else:
+            own = batch.present > 0
+            own[copies] = False
+        words, fingerprints, present = batch.words[own], batch.fingerprints[own], batch.present[own]
+        marked = (present & HAS_FINGERPRINT) > 0
         permuted = (
             self._plan.permute(fingerprints[marked]) if self._plan else np.empty((0, 0), dtype=np.uint64)
         )
@@ -209,7 +214,7 @@ class Writer:
             words=np.ascontiguousarray(words),
             fingerprints=np.ascontiguousarray(fingerprints),
             numbers=relative[own],
-            signed=(batch.present[own] & HAS_SIGNATURE) > 0,
+            signed=(present & HAS_SIGNATURE) > 0,
             marked=marked,
             permuted=permuted,
         )
@@ -231,7 +236,7 @@ class Writer:
             shape, puts = segment_puts(self._tables, data.shape(next_segment), data)
             segments.append(shape)
             next_segment += 1
-        written = sum(len(value) for _, value in puts) + sum(len(value) for _, value in records)
+        written = num_bytes(puts) + num_bytes(records)
         manifest = Manifest(
             next_number=self.manifest.next_number + pending.count,
             next_segment=next_segment,
@@ -239,8 +244,10 @@ class Writer:
             num_copies=self.manifest.num_copies + len(leaders) - lost_copies,
             segments=tuple(segments),
         )
-        budget = step_budget(self._tables, segments, pending.size, written)
+        budget = step_budget(self._tables.layout.tier_factor, manifest, pending.size, written)
         manifest, merged, gone, unmarked = self._advance_merges(manifest, budget, view)
+
+        stored_manifest = encode_manifest(manifest)
 
         def change(txn: WriteTransaction) -> None:
             if records:
@@ -257,10 +264,10 @@ class Writer:
                 else:
                     txn.delete("groups", number_key(leader))
             self._store_merged(txn, merged, gone, unmarked)
-            txn.put("meta", MANIFEST_KEY, encode_manifest(manifest))
+            txn.put("meta", MANIFEST_KEY, stored_manifest)
 
         died = [number for number, flags in marks.items() if flags & REMOVED_SKETCH]
-        return Prepared(change, manifest, died=died)
+        return Prepared(change, manifest, stored_manifest, died=died)
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open.
@@ -397,11 +404,13 @@ class Writer:
             self._end_dead(merge)
             gone, unmarked = gone + ended, merge.dead
 
+        stored_manifest = encode_manifest(manifest)
+
         def change(txn: WriteTransaction) -> None:
             self._store_merged(txn, merged, gone, unmarked)
-            txn.put("meta", MANIFEST_KEY, encode_manifest(manifest))
+            txn.put("meta", MANIFEST_KEY, stored_manifest)
 
-        return Prepared(change, manifest, merged_bytes)
+        return Prepared(change, manifest, stored_manifest, merged_bytes)
 
     def _advance_merges(
         self, manifest: Manifest, budget: int, view: View
@@ -440,7 +449,8 @@ class Writer:
     def _end_dead(self, merge: Merge) -> None:
         """Count the dead of a merged segment: those that were removed while it was made."""
         left = sum(self._dead.pop(shape.id, 0) for shape in merge.sources) - len(merge.dead)
-        self._dead[merge.shape.id] = max(0, left)
+        if left > 0:
+            self._dead[merge.shape.id] = left
 
     def _start_merges(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
@@ -449,11 +459,12 @@ class Writer:
         runs = pick_merges(list(manifest.segments), busy, self._tables.layout.tier_factor)
         busy.update(shape.id for run in runs for shape in run)
         # A segment that is mostly dead is rewritten by itself, or old ones would keep their space for ever.
-        runs += [
-            [shape]
-            for shape in manifest.segments
-            if shape.id not in busy and 2 * self._dead[shape.id] > shape.num_keys
-        ]
+        if self._dead:
+            runs += [
+                [shape]
+                for shape in manifest.segments
+                if shape.id not in busy and 2 * self._dead.get(shape.id, 0) > shape.num_keys
+            ]
         for run in runs:
             removed = view.removed_between(run[0].base, run[-1].base + run[-1].span)
             self._merges.append(Merge.start(self._tables, run, manifest.next_segment, removed))

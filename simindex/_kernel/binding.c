@@ -715,15 +715,15 @@ done:
     return result;
 }
 
-/* (directory): fill the filters of all its tables that have one; each is one chunk, as is its table. */
+/* (table rows): fill the filters of all that have one; each is one chunk, as is its table. */
 static PyObject *py_fill_filters(PyObject *self, PyObject *object) {
     (void)self;
     buffers held = {.count = 0};
-    const directory *dir = take_directory(&held, object);
-    PyObject *result = dir ? Py_NewRef(Py_None) : NULL;
-    for (uint64_t segment = 0; dir && segment < dir->num_segments; segment++)
-        for (uint64_t table = 0; table < dir->num_tables; table++)
-            if (table_at(dir, segment, table)->filter) fill_filter(dir, segment, table);
+    const table_row *tables = take(&held, object, 0, 0, "tables");
+    PyObject *result = tables ? Py_NewRef(Py_None) : NULL;
+    size_t count = tables ? taken_bytes(&held) / sizeof *tables : 0;
+    for (size_t t = 0; t < count; t++)
+        if (tables[t].filter) fill_filter(tables + t);
     release(&held);
     return result;
 }

@@ -174,7 +174,7 @@ size_t set_filter_bits(const uint8_t *keys, size_t count, unsigned filter_bits, 
                        uint8_t *bitmap);
 
 /* Set the bits of every key of a table that is one chunk with a filter of one chunk. */
-void fill_filter(const directory *dir, uint64_t segment, uint64_t table);
+void fill_filter(const table_row *table);
 
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);

@@ -199,8 +199,7 @@ size_t set_filter_bits(const uint8_t *keys, size_t count, unsigned filter_bits, 
     return i;
 }
 
-void fill_filter(const directory *dir, uint64_t segment, uint64_t table) {
-    const table_row *row = table_at(dir, segment, table);
+void fill_filter(const table_row *row) {
     const chunk_row *entries = (const chunk_row *)row->chunks, *filter = (const chunk_row *)row->filter;
     set_filter_bits((const uint8_t *)entries->keys, row->num_entries, (unsigned)row->filter_bits, 0, UINT64_MAX,
                     (uint8_t *)filter->keys);
