@@ -230,7 +230,7 @@ class Index:
             with self._store.reading() as txn:
                 prepared = writer.prepare(pending, self._committed_view(txn))
             writer.commit(prepared)
-            self._snapshots.expect(prepared.stored_manifest, prepared.manifest)
+            self._snapshots.expect(prepared.encoded_manifest, prepared.manifest)
 
     def _committed_view(self, txn: Transaction) -> View:
         return View(txn, self._snapshots.current(txn), self._tables)

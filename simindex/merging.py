@@ -39,9 +39,7 @@ MAX_SPAN = 2**32 - 1
 MAX_SOURCES = 4096
 """So many segments the kernel merges at once."""
 
-FREE_MERGE_BYTES = 1 << 16
-"""A merge of so few bytes costs a commit hardly anything: it is never put off, or the segments of single
-inserts would pile up."""
+_FREE_SHARE = 16
 
 
 def tier_of(shape: Shape, factor: int) -> int:
@@ -98,6 +96,14 @@ def step_budget(factor: int, manifest: Manifest, written_documents: int, written
     tiers = math.log(max(manifest.num_documents / max(written_documents, 1), 1), factor) + 2
     backlog = len(manifest.segments) / (factor * (tiers + 1))
     return int(written_bytes * tiers * max(1.0, backlog))
+
+
+def is_free(merge: Merge) -> bool:
+    """Whether a merge costs a commit hardly anything: less than a sixteenth of a chunk.
+
+    Such a merge is never put off, or the segments of single inserts would pile up.
+    """
+    return _FREE_SHARE * merge.source_bytes <= merge.tables.layout.chunk_bytes
 
 
 @dataclass(eq=False)

@@ -7,7 +7,7 @@ Invariant: a match is reported only for a document whose sealed record and sketc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -47,6 +47,14 @@ class Snapshot:
     directory: Directory
 
 
+def stored_manifest(txn: Transaction) -> bytes:
+    """Return the manifest's bytes. Raises CorruptIndexError when there is none."""
+    value = txn.get("meta", MANIFEST_KEY)
+    if value is None:
+        raise CorruptIndexError("manifest: expected one, found nothing; restore a backup")
+    return bytes(value)
+
+
 class SnapshotCache:
     """Keeps the last snapshot of a handle; a call on an unchanged index costs one comparison.
 
@@ -58,9 +66,9 @@ class SnapshotCache:
         self._last: Snapshot | None = None
         self._expected: tuple[bytes, Manifest] = b"", Manifest()
 
-    def expect(self, stored_manifest: bytes, manifest: Manifest) -> None:
+    def expect(self, encoded: bytes, manifest: Manifest) -> None:
         """Take note of the manifest that the writer of this handle has just stored."""
-        self._expected = stored_manifest, manifest
+        self._expected = encoded, manifest
 
     def current(self, txn: Transaction) -> Snapshot:
         """Return the snapshot of a transaction, loading the segments that are new."""
@@ -71,10 +79,7 @@ class SnapshotCache:
             known: Mapping[int, Segment] = last.segments
         else:
             last, known = None, {}
-        value = txn.get("meta", MANIFEST_KEY)
-        if value is None:
-            raise CorruptIndexError("manifest: expected one, found nothing; restore a backup")
-        stored = bytes(value)
+        stored = stored_manifest(txn)
         if last is not None and last.stored_manifest == stored:
             fresh = Snapshot(txn.id, txn.map_generation, stored, last.manifest, last.segments, last.directory)
         else:
@@ -215,7 +220,7 @@ class View:
         return [number for _, number in self.directory.find_keys(COPY_TABLE, key, limit)]
 
     def documents_with(self, number: int, limit: int) -> list[tuple[int, StoredRecord]]:
-        """Return the live documents, at most `limit`, 1 or more, that have the sketch stored under a number."""
+        """Return the live documents with the sketch stored under a number: `limit` at most, 1 or more."""
         record = self.record(number)
         documents = [] if record is None else [(number, record)]
         room = limit - len(documents)

@@ -32,13 +32,13 @@ from simindex.format import (
     Shape,
     StoredRecord,
     Tables,
-    decode_small,
+    decode_manifest,
     encode_manifest,
     encode_small,
     number_key,
     segment_of,
 )
-from simindex.merging import FREE_MERGE_BYTES, MAX_SOURCES, MAX_SPAN, Merge, pick_merges, step_budget
+from simindex.merging import MAX_SOURCES, MAX_SPAN, Merge, is_free, pick_merges, step_budget
 from simindex.pending import (
     NewDocuments,
     Pending,
@@ -52,7 +52,7 @@ from simindex.permutations import PermutationPlan
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.store import Store, WriteTransaction
 from simindex.tables import Puts, Segment, SegmentData, num_bytes, segment_puts
-from simindex.view import PendingView, View
+from simindex.view import PendingView, View, stored_manifest
 
 _COMPACTION_STEP = 8 << 20  # bytes of merging a commit of `compact`
 _EQUAL_SKETCHES = 8  # stored sketches with an equal first band that are compared when folding copies
@@ -64,9 +64,9 @@ class Prepared:
 
     change: Callable[[WriteTransaction], None]
     manifest: Manifest
-    stored_manifest: bytes
+    encoded_manifest: bytes
     merged_bytes: int = 0
-    died: list[int] = field(default_factory=list)
+    dead: Counter[int] = field(default_factory=Counter)
 
 
 class Writer:
@@ -87,8 +87,14 @@ class Writer:
         self.manifest = manifest
         self._merges: list[Merge] = []
         self._merge_debt = 0
+        self._stored_chunks: set[int] = set()
+        """Ids that merges under way may have stored chunks under."""
         self._abandoned: list[int] = []
+        """Ids of merges that were given up; the next commit removes their chunks."""
         self._dead: Counter[int] = Counter()
+        """Segment id -> removed documents that it still has entries of."""
+        self._is_unsure = False
+        """Whether a commit was broken off that may have been stored."""
         self._remove_orphans()
         self._count_dead()
 
@@ -113,25 +119,31 @@ class Writer:
     def _count_dead(self) -> None:
         """Count the removed documents that every segment still has entries of."""
         with self._store.reading() as txn:
+            # Flags are looked at unsealed: a wrong count rewrites a segment too early or too late.
             marks = [
                 int.from_bytes(key, "big")
                 for key, value in txn.items("removed")
-                if decode_small(int.from_bytes(key, "big"), value, "removal mark") & REMOVED_SKETCH
+                if value[:1] and value[0] & REMOVED_SKETCH
             ]
-        self._add_dead(marks)
-
-    def _add_dead(self, numbers: Iterable[int]) -> None:
-        segments = self.manifest.segments
-        bases = [shape.base for shape in segments]
-        for number in numbers:
-            place = bisect_right(bases, number) - 1
-            if place >= 0 and number < bases[place] + segments[place].span:
-                self._dead[segments[place].id] += 1
+        self._dead = _dead_of(self.manifest, marks)
 
     # ---- gathering ----
 
+    def _make_sure(self) -> None:
+        """Read again what is stored: Ctrl-C during a commit comes out when it is durable already."""
+        with self._store.reading() as txn:
+            manifest = decode_manifest(stored_manifest(txn))
+        live = {shape.id for shape in manifest.segments}
+        self._abandoned = [segment for segment in self._abandoned if segment not in live]
+        next_segment = max(manifest.next_segment, self.manifest.next_segment)
+        self.manifest = manifest._replace(next_segment=next_segment)
+        self._count_dead()
+        self._is_unsure = False
+
     def begin(self) -> Pending:
         """Return an empty change."""
+        if self._is_unsure:
+            self._make_sure()
         return Pending(self.manifest.next_number, time.time_ns() // 1000)
 
     def insert(
@@ -223,6 +235,13 @@ class Writer:
 
     def prepare(self, pending: Pending, view: View) -> Prepared:
         """Return everything that a commit of a change stores, merges advanced in proportion included."""
+        try:
+            return self._prepare(pending, view)
+        except BaseException:
+            self._give_up_merges()
+            raise
+
+    def _prepare(self, pending: Pending, view: View) -> Prepared:
         parts = [without_dropped(part, pending.dropped) for part in pending.parts]
         numbers, batch = joined(parts)
         leaders, groups = self._fold_copies(numbers, batch, view)
@@ -245,9 +264,10 @@ class Writer:
             segments=tuple(segments),
         )
         budget = step_budget(self._tables.layout.tier_factor, manifest, pending.size, written)
-        manifest, merged, gone, unmarked = self._advance_merges(manifest, budget, view)
+        dead = self._dead.copy()
+        manifest, merged, gone, unmarked = self._advance_merges(manifest, budget, view, dead)
 
-        stored_manifest = encode_manifest(manifest)
+        encoded = encode_manifest(manifest)
 
         def change(txn: WriteTransaction) -> None:
             if records:
@@ -264,10 +284,10 @@ class Writer:
                 else:
                     txn.delete("groups", number_key(leader))
             self._store_merged(txn, merged, gone, unmarked)
-            txn.put("meta", MANIFEST_KEY, stored_manifest)
+            txn.put("meta", MANIFEST_KEY, encoded)
 
-        died = [number for number, flags in marks.items() if flags & REMOVED_SKETCH]
-        return Prepared(change, manifest, stored_manifest, died=died)
+        dead += _dead_of(manifest, [n for n, flags in marks.items() if flags & REMOVED_SKETCH])
+        return Prepared(change, manifest, encoded, dead=dead)
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open.
@@ -278,19 +298,37 @@ class Writer:
         try:
             self._store.commit(prepared.change)
         except BaseException:
-            # Steps of merges were taken that are not stored: they begin anew, under new ids.
-            self._merges.clear()
-            self.manifest = self.manifest._replace(next_segment=prepared.manifest.next_segment)
+            self._is_unsure = True
+            self._give_up_merges()
             raise
         self.manifest = prepared.manifest
-        self._add_dead(prepared.died)
+        self._dead = prepared.dead
+        self._abandoned.clear()
+        self._stored_chunks = {merge.shape.id for merge in self._merges}
+
+    def _begin_merge(self, merge: Merge) -> None:
+        self._merges.append(merge)
+        self._stored_chunks.add(merge.shape.id)
+
+    def _give_up_merges(self) -> None:
+        """Forget the merges under way: they begin anew, under new ids.
+
+        Called when a preparation or a commit was broken off, for then steps may have been taken that are
+        not stored, and when a compaction takes their place.
+        """
+        self._merges.clear()
+        self._abandoned += sorted(self._stored_chunks)
+        self._stored_chunks.clear()
+        # No segment may get an id whose chunks are about to be removed.
+        behind = max(self._abandoned, default=-1) + 1
+        self.manifest = self.manifest._replace(next_segment=max(behind, self.manifest.next_segment))
 
     def _store_merged(
         self, txn: WriteTransaction, merged: Puts, gone: list[int], unmarked: list[int]
     ) -> None:
         for key, value in merged:
             txn.put("segments", key, value)
-        for segment in gone:
+        for segment in [*gone, *self._abandoned]:
             txn.delete_prefix("segments", segment.to_bytes(8, "big"))
         for number in unmarked:
             txn.delete("removed", number_key(number))
@@ -367,11 +405,10 @@ class Writer:
     def begin_compaction(self, view: View, *, again: bool) -> int:
         """Replace the merges under way by one of all segments; returns the bytes it has to read, 0 where
         there is nothing to merge; `again`: after another one of the same compaction."""
+        if self._is_unsure:
+            self._make_sure()
+        self._give_up_merges()
         segments = list(self.manifest.segments)[:MAX_SOURCES]
-        abandoned = [merge.shape.id for merge in self._merges]
-        self._merges.clear()
-        if abandoned:
-            self._abandoned += abandoned
         if not segments:
             return 0
         behind = segments[-1].base + segments[-1].span
@@ -382,7 +419,7 @@ class Writer:
             return 0
         merge = Merge.start(self._tables, segments, self.manifest.next_segment, removed)
         self.manifest = self.manifest._replace(next_segment=self.manifest.next_segment + 1)
-        self._merges.append(merge)
+        self._begin_merge(merge)
         return merge.source_bytes
 
     @property
@@ -395,27 +432,35 @@ class Writer:
     def continue_compaction(self, view: View) -> Prepared:
         """Return the commit of the next part of `begin_compaction`."""
         merge = self._merges[0]
-        merged, merged_bytes = merge.advance(_COMPACTION_STEP, view.segment)
-        manifest, gone, unmarked = self.manifest, self._abandoned, []
-        self._abandoned = []
+        try:
+            merged, merged_bytes = merge.advance(_COMPACTION_STEP, view.segment)
+        except BaseException:
+            self._give_up_merges()
+            raise
+        manifest, dead = self.manifest, self._dead.copy()
+        gone: list[int] = []
+        unmarked: list[int] = []
         if merge.done:
             self._merges.clear()
-            manifest, ended = _swapped(manifest, merge)
-            self._end_dead(merge)
-            gone, unmarked = gone + ended, merge.dead
+            manifest, gone = _swapped(manifest, merge)
+            _end_dead(dead, merge)
+            unmarked = merge.dead
 
-        stored_manifest = encode_manifest(manifest)
+        encoded = encode_manifest(manifest)
 
         def change(txn: WriteTransaction) -> None:
             self._store_merged(txn, merged, gone, unmarked)
-            txn.put("meta", MANIFEST_KEY, stored_manifest)
+            txn.put("meta", MANIFEST_KEY, encoded)
 
-        return Prepared(change, manifest, stored_manifest, merged_bytes)
+        return Prepared(change, manifest, encoded, merged_bytes, dead)
 
     def _advance_merges(
-        self, manifest: Manifest, budget: int, view: View
+        self, manifest: Manifest, budget: int, view: View, dead: Counter[int]
     ) -> tuple[Manifest, Puts, list[int], list[int]]:
         """Do about `budget` bytes of merging.
+
+        Args:
+            dead: as `_dead`, to be changed.
 
         Returns:
             The manifest after it, values to store, segment ids that are gone, removal marks to drop.
@@ -432,7 +477,7 @@ class Writer:
             if not self._merges:
                 break
             merge = min(self._merges, key=lambda m: m.source_bytes)
-            if left <= 0 and merge.source_bytes > FREE_MERGE_BYTES:
+            if left <= 0 and not is_free(merge):
                 break
             stored, spent = merge.advance(max(left, 1), view.segment)
             puts += stored
@@ -440,17 +485,11 @@ class Writer:
             if merge.done:
                 self._merges.remove(merge)
                 manifest, ended = _swapped(manifest, merge)
-                self._end_dead(merge)
+                _end_dead(dead, merge)
                 gone += ended
                 unmarked += merge.dead
         self._merge_debt = max(0, -left)
         return manifest, puts, gone, unmarked
-
-    def _end_dead(self, merge: Merge) -> None:
-        """Count the dead of a merged segment: those that were removed while it was made."""
-        left = sum(self._dead.pop(shape.id, 0) for shape in merge.sources) - len(merge.dead)
-        if left > 0:
-            self._dead[merge.shape.id] = left
 
     def _start_merges(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
@@ -467,9 +506,28 @@ class Writer:
             ]
         for run in runs:
             removed = view.removed_between(run[0].base, run[-1].base + run[-1].span)
-            self._merges.append(Merge.start(self._tables, run, manifest.next_segment, removed))
+            self._begin_merge(Merge.start(self._tables, run, manifest.next_segment, removed))
             manifest = manifest._replace(next_segment=manifest.next_segment + 1)
         return manifest
+
+
+def _dead_of(manifest: Manifest, numbers: Iterable[int]) -> Counter[int]:
+    """Return how many of the numbers each live segment has entries of."""
+    segments = manifest.segments
+    bases = [shape.base for shape in segments]
+    dead: Counter[int] = Counter()
+    for number in numbers:
+        place = bisect_right(bases, number) - 1
+        if place >= 0 and number < bases[place] + segments[place].span:
+            dead[segments[place].id] += 1
+    return dead
+
+
+def _end_dead(dead: Counter[int], merge: Merge) -> None:
+    """Count the dead of a merged segment: those that were removed while it was made."""
+    left = sum(dead.pop(shape.id, 0) for shape in merge.sources) - len(merge.dead)
+    if left > 0:
+        dead[merge.shape.id] = left
 
 
 def _swapped(manifest: Manifest, merge: Merge) -> tuple[Manifest, list[int]]:

@@ -1,0 +1,161 @@
+"""A change that is broken off in the middle: by Ctrl-C in a merge, by a commit that fails.
+
+Merges go on over many commits, so what such a call leaves behind is met by the calls after it.
+"""
+
+import pytest
+
+import simindex
+from simindex import Config, IndexFullError, Layout, _kernel
+from simindex.format import segment_of
+from simindex.store import Store
+
+SMALL = Config(num_perm=16)
+LAYOUT = Layout(2, 8, 400)
+BATCHES = 14
+BATCH = 5
+
+
+def document(number):
+    return [f"{number} {letter}" for letter in "abcde"]
+
+
+def keys_of(batch):
+    return range(batch * BATCH, (batch + 1) * BATCH)
+
+
+class Interrupting:
+    """The kernel with a Ctrl-C in the n-th of its merging calls."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def __getattr__(self, name):
+        function = getattr(_kernel, name)
+        if name not in ("merge", "copy_sketches"):
+            return function
+
+        def interrupted(*arguments):
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+            return function(*arguments)
+
+        return interrupted
+
+
+def check(index, batches, removed=()):
+    """Everything is there and found, and no chunk lies about that nobody will use."""
+    expected = [key for batch in batches for key in keys_of(batch) if key not in removed]
+    assert list(index) == expected
+    for key, matches in zip(expected, index.query_many(map(document, expected), 0.9), strict=True):
+        assert [match.key for match in matches] == [key]
+    writer = index._writer
+    with index._store.reading() as txn:
+        found = {segment_of(key) for key, _ in txn.items("segments")}
+    live = {shape.id for shape in writer.manifest.segments}
+    assert live <= found <= live | {merge.shape.id for merge in writer._merges}
+
+
+def insert(index, batch):
+    index.insert_many([(key, document(key)) for key in keys_of(batch)], batch_size=BATCH, workers=1)
+
+
+@pytest.mark.parametrize("at", [1, 2, 5, 17, 40, 83, 120, 166, 190])
+def test_interrupted_merge_costs_nothing(tmp_path, monkeypatch, at):
+    interrupting = Interrupting(at)
+    monkeypatch.setattr("simindex.merging._kernel", interrupting)
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
+        for batch in range(BATCHES):
+            try:
+                insert(index, batch)
+            except KeyboardInterrupt:
+                assert keys_of(batch)[0] not in index
+                insert(index, batch)
+            if batch == 5:
+                index.remove_many(range(3, 20))
+        assert interrupting.left <= 0
+        check(index, range(BATCHES), range(3, 20))
+
+
+@pytest.mark.parametrize("at", [1, 2, 9, 20, 33])
+def test_interrupted_compaction_costs_nothing(tmp_path, monkeypatch, at):
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
+        for batch in range(BATCHES):
+            insert(index, batch)
+        monkeypatch.setattr("simindex.merging._kernel", Interrupting(at))
+        with pytest.raises(KeyboardInterrupt):
+            index.compact()
+        check(index, range(BATCHES))
+        index.compact()
+        check(index, range(BATCHES))
+        assert index.stats().segments == 1
+
+
+@pytest.mark.parametrize("at", range(1, BATCHES + 1))
+def test_failed_commit_leaves_no_chunks_behind(tmp_path, monkeypatch, at):
+    """The merges under way begin anew; what they had stored is removed by the next commit."""
+    commits = []
+    commit = Store.commit
+
+    def failing(store, change):
+        commits.append(None)
+        if len(commits) == at:
+            raise IndexFullError("no space")
+        return commit(store, change)
+
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
+        monkeypatch.setattr(Store, "commit", failing)
+        for batch in range(BATCHES):
+            try:
+                insert(index, batch)
+            except IndexFullError:
+                insert(index, batch)
+            check(index, range(batch + 1))
+
+
+@pytest.mark.parametrize("at", range(1, BATCHES + 1))
+def test_ctrl_c_at_the_end_of_a_commit_keeps_the_commit(tmp_path, monkeypatch, at):
+    """It is raised when the commit is durable already: the handle must know what is stored."""
+    commits = []
+    commit = Store.commit
+
+    def interrupted(store, change):
+        commit(store, change)
+        commits.append(None)
+        if len(commits) == at:
+            raise KeyboardInterrupt
+
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
+        monkeypatch.setattr(Store, "commit", interrupted)
+        for batch in range(BATCHES):
+            if len(commits) == at - 1:
+                with pytest.raises(KeyboardInterrupt):
+                    insert(index, batch)
+            else:
+                insert(index, batch)
+            assert [number for number in keys_of(batch) if number in index] == list(keys_of(batch))
+        index.remove_many(keys_of(3))
+        check(index, range(BATCHES), keys_of(3))
+        index.compact()
+        check(index, range(BATCHES), keys_of(3))
+
+
+def test_dead_documents_are_counted_by_commits_that_succeed(tmp_path, monkeypatch):
+    """A segment that is more than half dead is rewritten, also when the first attempt fails."""
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=Layout(64, 8, 400)) as index:
+        insert(index, 0)
+        insert(index, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "commit", lambda *_: (_ for _ in ()).throw(IndexFullError("no space")))
+            with pytest.raises(IndexFullError):
+                index.remove_many(range(4))
+        index.remove_many(range(4))
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "commit", lambda *_: (_ for _ in ()).throw(IndexFullError("no space")))
+            with pytest.raises(IndexFullError):
+                insert(index, 2)  # its preparation has rewritten the first segment
+        insert(index, 2)
+        insert(index, 3)
+        assert index.stats().documents == 16
+        assert [shape.num_keys for shape in index._writer.manifest.segments] == [1, 5, 5, 5]
