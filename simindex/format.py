@@ -257,7 +257,7 @@ FILTERS = 0x8000
 _MAX_FILTER_CHUNK_BITS = 30
 
 
-CHUNK_ROW, TABLE_ROW = 7, 4
+CHUNK_ROW, TABLE_ROW = 7, 6
 """Fields of the kernel's rows of a chunk and of a table; see chunk_row and table_row in kernel.h."""
 
 

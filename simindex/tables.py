@@ -227,11 +227,12 @@ def _whole_form(tables: Tables, shape: Shape) -> _WholeForm:
     table_rows[:, 0] = 8 * CHUNK_ROW * np.arange(tables.count)
     table_rows[:, 1], table_rows[:, 3] = tables.entry_counts(shape), bits
     table_rows[filtered, 2] = 8 * (stored_rows.size + CHUNK_ROW * np.arange(len(filtered)))
+    table_rows[filtered, 4] = filter_rows[:, 0]
     # Keys and numbers of each table, and of the sketch column its fingerprints as well.
     in_stored = np.zeros(stored_rows.shape, dtype=bool)
     in_stored[:, :2] = in_stored[-1, 2] = True
     in_filters, in_tables = np.zeros(filter_rows.shape, dtype=bool), np.zeros(table_rows.shape, dtype=bool)
-    in_filters[:, 0] = in_tables[:, 0] = in_tables[filtered, 2] = True
+    in_filters[:, 0] = in_tables[:, 0] = in_tables[filtered, 2] = in_tables[filtered, 4] = True
     in_memory = np.concatenate(
         [np.zeros(stored_rows.size, dtype=bool), in_filters.ravel(), in_tables.ravel()]
     )
@@ -308,7 +309,11 @@ class Segment:
         table_rows = np.zeros((tables.count, TABLE_ROW), dtype=np.uint64)
         table_rows[:, 0] = places[: tables.count]
         table_rows[:, 1], table_rows[:, 3] = tables.entry_counts(self.shape), bits
-        table_rows[np.flatnonzero(bits), 2] = places[tables.count + 1 :]
+        filtered, first_rows = np.flatnonzero(bits), np.array(firsts[tables.count + 1 :], dtype=np.intp)
+        table_rows[filtered, 2] = places[tables.count + 1 :]
+        is_one = np.array(bits)[filtered] <= tables.filter_chunk_bits
+        table_rows[filtered[is_one], 4] = chunks[first_rows[is_one], 0]
+        table_rows[filtered[is_one], 5] = chunks[first_rows[is_one], 4]
         self._held += [chunks, table_rows]
         return _kernel.address(table_rows), int(places[tables.count])
 

@@ -122,6 +122,7 @@ typedef struct {
     uint64_t num_entries;
     uint64_t filter;  /* address of chunk_row[], or 0 */
     uint64_t filter_bits;
+    uint64_t bitmap, bitmap_checked;  /* `keys` and `checked` of a filter that is one chunk, to save a step; else 0 */
 } table_row;
 
 typedef struct {

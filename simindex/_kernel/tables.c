@@ -104,14 +104,15 @@ static uint64_t gallop(const directory *dir, const table_row *table, uint64_t ta
     return low;
 }
 
-/* The guess moved by as many entries as the key found there is off, were the keys uniform. */
-static inline uint64_t interpolate(uint64_t at, uint64_t key, uint64_t target, uint64_t n) {
+/* A guess moved by as many entries as the key found there is off, at so many entries for a distance of
+ * 2^64 between keys. */
+static inline uint64_t interpolate(uint64_t at, uint64_t key, uint64_t target, double density, uint64_t n) {
     if (key < target) {
-        uint64_t ahead = at + high_product(target - key, n);
-        return ahead < n ? ahead : n - 1;
+        double ahead = (double)(target - key) * 0x1p-64 * density;
+        return ahead < (double)(n - at) ? at + (uint64_t)ahead : n - 1;
     }
-    uint64_t back = high_product(key - target, n);
-    return at > back ? at - back : 0;
+    double back = (double)(key - target) * 0x1p-64 * density;
+    return back < (double)at ? at - (uint64_t)back : 0;
 }
 
 #define WINDOW 16
@@ -134,31 +135,43 @@ static inline __attribute__((always_inline)) uint64_t find_near(const directory 
     return gallop(dir, table, target, 0, n, guess);
 }
 
-/* Where two guesses leave more than a window's width of doubt, a third is made. */
-#define LARGE_TABLE 8192
+#define MOST_GUESSES 5
 
 /* Passes over a group: each touches one place a lookup and fetches the next one ahead, so the memory
- * latencies of a group overlap. Measured: docs/performance.md. */
+ * latencies of a group overlap. The first guess takes keys for uniform; the later ones go by the density
+ * between the last two, for words that many documents share make some prefixes crowded. A guess that
+ * moves by less than a window is the last. */
 PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t count, damage *where) {
-    uint64_t probes[LOOKUP_GROUP];
-    int any_large = 0;
+    uint64_t probes[LOOKUP_GROUP], last_probes[LOOKUP_GROUP], last_keys[LOOKUP_GROUP];
+    uint8_t moving[LOOKUP_GROUP];
+    int any_moving = 0;
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
+        moving[i] = table->num_entries > WINDOW;
+        any_moving |= moving[i];
         if (!table->num_entries) continue;
         probes[i] = high_product(lookups[i].target, table->num_entries);
         __builtin_prefetch(key_address(dir, table, probes[i]));
-        any_large |= table->num_entries >= LARGE_TABLE;
     }
-    for (int pass = 0; pass < 1 + any_large; pass++)
+    for (int pass = 0; pass < MOST_GUESSES && any_moving; pass++) {
+        any_moving = 0;
         for (size_t i = 0; i < count; i++) {
+            if (!moving[i]) continue;
             const table_row *table = lookups[i].table;
-            uint64_t n = table->num_entries;
-            if (n <= (pass ? LARGE_TABLE : WINDOW)) continue;
-            probes[i] = interpolate(probes[i], table_key(dir, table, probes[i]), lookups[i].target, n);
+            uint64_t n = table->num_entries, at = probes[i], key = table_key(dir, table, at);
+            double density = (double)n;
+            if (pass && key != last_keys[i])
+                density = (double)(int64_t)(at - last_probes[i]) / ((double)key - (double)last_keys[i]) * 0x1p64;
+            last_probes[i] = at;
+            last_keys[i] = key;
+            probes[i] = interpolate(at, key, lookups[i].target, density, n);
+            moving[i] = probes[i] + WINDOW / 2 < at || probes[i] > at + WINDOW / 2;
+            any_moving |= moving[i];
             const uint8_t *guess = key_address(dir, table, probes[i]);
             __builtin_prefetch(guess - 64);
             __builtin_prefetch(guess);
         }
+    }
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
         uint64_t n = table->num_entries, target = lookups[i].target, highest = target | lookups[i].tail;
@@ -207,6 +220,7 @@ void fill_filter(const table_row *row) {
 
 /* Where the filter of a table has the bit of a key's leading bits. */
 static inline const uint8_t *filter_byte(const directory *dir, const table_row *table, uint64_t place) {
+    if (table->bitmap) return (const uint8_t *)table->bitmap + (place >> 3);
     const chunk_row *chunk = (const chunk_row *)table->filter + (place >> dir->filter_chunk_bits);
     return (const uint8_t *)chunk->keys + ((place & ((1ULL << dir->filter_chunk_bits) - 1)) >> 3);
 }
@@ -228,6 +242,10 @@ static inline int may_hold(const directory *dir, uint32_t segment, uint32_t tabl
     uint64_t place = key >> (64 - table->filter_bits) >> shorter << shorter;
     unsigned bits = (1u << (1u << shorter)) - 1;
     if (*filter_byte(dir, table, place) >> (place & 7) & bits) return 1;
+    if (table->bitmap &&
+        (!table->bitmap_checked ||
+         __atomic_load_n((const uint8_t *)table->bitmap_checked + (place >> FILTER_BLOCK_BITS), __ATOMIC_RELAXED)))
+        return 0;
     uint64_t chunk = place >> dir->filter_chunk_bits;
     uint64_t block = (place & ((1ULL << dir->filter_chunk_bits) - 1)) >> FILTER_BLOCK_BITS;
     if (!check_block((const chunk_row *)table->filter + chunk, block, 1, 0)) return 0;
