@@ -457,7 +457,7 @@ def encode_sketch_chunk(
 
 
 def encode_filter_chunk(key: bytes, bitmap: np.ndarray) -> bytes:
-    """Return a chunk of a filter: bits in words <u8[n], one seal <u8 a block of 512 words."""
+    """Return a chunk of a filter: bits in words <u8[n], one seal <u8 a block."""
     return b"".join((bitmap.data, _kernel.seal_blocks(bitmap, None, None, 1, chunk_seed(key))))
 
 

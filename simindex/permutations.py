@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import combinations
 
 import numpy as np
@@ -87,11 +87,14 @@ class PermutationPlan:
         """Return how many entries a query scans in all tables when fingerprints are uniform."""
         return sum(num_documents / 2.0**bits for bits in self.prefix_bits)
 
+    @cached_property
+    def _packed(self) -> tuple[bytes, bytes]:
+        return bytes(self.widths), bytes(block for order in self.orders for block in order)
+
     def permute(self, fingerprints: np.ndarray) -> np.ndarray:
         """Return the fingerprints in the order of each table: uint64, shape (num_tables, n)."""
         permuted = np.empty((self.num_tables, len(fingerprints)), dtype=np.uint64)
-        orders = bytes(block for order in self.orders for block in order)
-        _kernel.permute(np.ascontiguousarray(fingerprints), bytes(self.widths), orders, permuted)
+        _kernel.permute(np.ascontiguousarray(fingerprints), *self._packed, permuted)
         return permuted
 
 

@@ -359,7 +359,7 @@ class Sketcher:
                 batch.words[texts] = part.words
                 batch.fingerprints[texts] = part.fingerprints
                 batch.present[texts] = part.present
-            if not texts and set(map(type, items)) == {Sketch} and self._bring_in_all(items, batch):
+            if len(items) > 1 and set(map(type, items)) == {Sketch} and self._bring_in_all(items, batch):
                 return batch
             for i, item in enumerate(items):
                 if not isinstance(item, str):

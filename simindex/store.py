@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import mmap
 import os
 import shutil
 import threading
@@ -753,27 +754,37 @@ class Store:
         shutil.rmtree(copy, ignore_errors=True)
         copy.mkdir()
         try:
-            with self.environment().inside() as env:
-                env.copy(str(copy), compact=True)
+            # LMDB's own `copy` writes past the page cache: the next queries would read from disk.
+            with self.environment().inside() as env, open(copy / DATA_FILE, "wb") as data:
+                env.copyfd(data.fileno(), compact=True)
+                os.fsync(data.fileno())
+            shutil.copymode(folder / DATA_FILE, copy / DATA_FILE)
             with lmdb.open(str(copy), max_dbs=1, map_size=self._copy_bytes(copy), lib_version=_ENGINE) as env:
                 # LMDB chooses between a file's two meta pages by the parity of the last transaction's
                 # number, which the lock file keeps and the old file's was. Two commits make both valid.
                 for number in (b"1", b"2"):
                     with env.begin(write=True) as txn:
                         txn.put(_COPIED_KEY, number, db=env.open_db(b"meta", txn=txn))
-            # LMDB writes the copy past the page cache; without this the next queries would read from disk.
-            with open(copy / DATA_FILE, "rb") as data:
-                os.posix_fadvise(data.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
             # In both meta pages of the old file as well, for the same reason.
             for number in (b"1", b"2"):
                 self.commit(lambda txn, number=number: txn.put("meta", _MOVED_KEY, number))  # type: ignore[misc]
             os.replace(copy / DATA_FILE, folder / DATA_FILE)
             _sync_folder(folder)
-        except lmdb.Error as exc:
+        except (lmdb.Error, OSError) as exc:
             raise _translated(exc, self.path) from exc
         finally:
             shutil.rmtree(copy, ignore_errors=True)
         self._reopen()
+        self._map_pages()
+
+    def _map_pages(self) -> None:
+        """Touch every page of the segments, where they fit into memory: each 64 KiB that a query were the
+        first to touch would cost it a page fault of some microseconds."""
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if 4 * os.stat(self._data).st_size < memory:
+            with self.reading() as txn:
+                for _, value in txn.items("segments"):
+                    bytes(value[:: mmap.PAGESIZE])
 
     def _copy_bytes(self, copy: Path) -> int:
         return max((copy / DATA_FILE).stat().st_size + (1 << 24), 1 << 24)
@@ -819,10 +830,10 @@ def _sync_folder(path: Path) -> None:
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
-def _translated(error: lmdb.Error, path: str) -> SimIndexError:
-    """Return the simindex error for an lmdb error."""
+def _translated(error: lmdb.Error | OSError, path: str) -> SimIndexError:
+    """Return the simindex error for an error of LMDB or of a file."""
     text = str(error)
-    code = getattr(error, "code", 0)
+    code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)
     if isinstance(error, lmdb.DiskError) or code in _FULL or "SHORT_WRITE" in text:
         return IndexFullError(
             f"{path}: the disk did not take the commit ({text}); nothing of it is stored, what was committed "

@@ -3,6 +3,8 @@
 Merges go on over many commits, so what such a call leaves behind is met by the calls after it.
 """
 
+import errno
+
 import pytest
 
 import simindex
@@ -159,3 +161,22 @@ def test_dead_documents_are_counted_by_commits_that_succeed(tmp_path, monkeypatc
         insert(index, 3)
         assert index.stats().documents == 16
         assert [shape.num_keys for shape in index._writer.manifest.segments] == [1, 5, 5, 5]
+
+
+def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
+        for batch in range(BATCHES):
+            insert(index, batch)
+        with monkeypatch.context() as patch:
+            patch.setattr("simindex.store.os.fsync", full)
+            with pytest.raises(IndexFullError, match="No space left"):
+                index.compact()
+        assert {path.name for path in (tmp_path / "i").iterdir()} == {"data.mdb", "lock.mdb", "writer.lock"}
+        check(index, range(BATCHES))
+        mode = (tmp_path / "i" / "data.mdb").stat().st_mode
+        index.compact()
+        check(index, range(BATCHES))
+        assert (tmp_path / "i" / "data.mdb").stat().st_mode == mode

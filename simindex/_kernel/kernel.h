@@ -147,7 +147,7 @@ static inline const table_row *table_at(const directory *dir, uint64_t segment, 
     return (const table_row *)segment_at(dir, segment)->tables + table;
 }
 
-#define TABLE_BLOCK 512  /* entries a sealed block of a sorted table */
+#define TABLE_BLOCK 128  /* entries a sealed block of a sorted table */
 #define SKETCH_BLOCK 16  /* sketches a sealed block of the sketch column */
 #define MIN_FILTER_BITS 6  /* a filter is at least one word */
 

@@ -230,7 +230,7 @@ static inline int filter_serves(const table_row *table, unsigned prefix_bits) {
     return table->filter && prefix_bits + 3 >= table->filter_bits;
 }
 
-enum { FILTER_BLOCK_BITS = 15 }; /* log2 of the bits in TABLE_BLOCK words */
+enum { FILTER_BLOCK_BITS = 13 }; /* log2 of the bits in TABLE_BLOCK words */
 
 /* Whether a table can hold a key with that prefix: 0 or 1, or -1 with *where on damage. What the filter
  * denies nobody looks at again, so only such a block has to be verified. */
