@@ -40,6 +40,7 @@ from simindex.errors import (
     ReadOnlyError,
     SimIndexError,
 )
+from simindex.pages import PageMap
 
 Result = TypeVar("Result")
 
@@ -74,6 +75,7 @@ class _Environment:
         """Raised when the map moves: addresses from before are void."""
         self.checked_id = -1
         """Newest transaction id that was seen not to be moved away from."""
+        self._pages: tuple[int, PageMap | None] = -1, None
         self._lock = threading.Lock()
         self._gate = threading.Condition(self._lock)
         self._inside = 0
@@ -129,6 +131,18 @@ class _Environment:
         finally:
             self.map_generation += 1
             self.go_on()
+
+    def pages_of(self, txn: lmdb.Transaction) -> tuple[PageMap | None, int]:
+        """Return the map, as far as a short value shows where it lies, and the number of its pages."""
+        num_pages: int = self.env.info()["last_pgno"] + 1
+        generation, pages = self._pages
+        if generation != self.map_generation:
+            with txn.cursor(db=self.databases["meta"]) as cursor:
+                found = cursor.first()
+                value = cast("memoryview", cursor.value())
+                pages = PageMap.around(value, self.env.stat()["psize"], num_pages) if found else None
+            self._pages = self.map_generation, pages
+        return pages, num_pages
 
     def move_map(self, size: int) -> None:
         """Set the map size (0: what the file says)."""
@@ -245,6 +259,19 @@ class Transaction:
     def get(self, database: str, key: bytes) -> memoryview | None:
         """Return a value, valid inside the ``with`` block only, or ``None``."""
         return cast("memoryview | None", self._txn.get(key, db=self._databases[database]))
+
+    def finder(self, database: str) -> Callable[[bytes], memoryview | tuple[int, int] | None]:
+        """Return a `get` that gives a large value as (address, length), without reading it; see `pages`."""
+        cursor = self._txn.cursor(db=self._databases[database])
+        pages, num_pages = self._environment.pages_of(self._txn)
+
+        def find(key: bytes) -> memoryview | tuple[int, int] | None:
+            if not cursor.set_key(key):
+                return None
+            place = pages and pages.find(cast("memoryview", cursor.key()), num_pages)
+            return place or cast("memoryview", cursor.value())
+
+        return find
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
         """Yield (key, value) from `first` on, in order of keys."""

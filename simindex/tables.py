@@ -296,9 +296,7 @@ class Segment:
         for column, blocks in zip(columns, num_blocks, strict=True):
             keys = [segment_key(self.shape.id, column.table, chunk) for chunk in range(column.chunks)]
             expected = map(column.chunk_bytes, column.counts())
-            bases = [
-                _kernel.address(self._value(get, key, size)) for key, size in zip(keys, expected, strict=True)
-            ]
+            bases = [self._address(get, key, size) for key, size in zip(keys, expected, strict=True)]
             parts.append(column.rows(bases, list(map(chunk_seed, keys)), place))
             firsts.append(first)
             place, first = place + blocks, first + len(keys)
@@ -318,18 +316,30 @@ class Segment:
         return _kernel.address(table_rows), int(places[tables.count])
 
     def _value(self, get: Callable[[bytes], Any], key: bytes, expected: int) -> Any:
+        """Return a value that lives as long as the segment."""
         value = get(key)
-        if value is None or len(value) != expected:
-            found = "nothing" if value is None else f"{len(value)} bytes"
-            raise CorruptIndexError(
-                f"segment {self.shape.id}, entry {key.hex()}: expected {expected} bytes, found {found}; "
-                "restore a backup or rebuild the index"
-            )
+        self._require_bytes(key, expected, None if value is None else len(value))
         if isinstance(value, memoryview) and expected < _COPIED_BYTES:
             value = bytes(value)
         if isinstance(value, bytes):
             self._held.append(value)
         return value
+
+    def _address(self, get: Callable[[bytes], Any], key: bytes, expected: int) -> int:
+        """Return the address of a value, which `get` may give as (address, length)."""
+        value = get(key)
+        if isinstance(value, tuple):
+            address, found = value
+            self._require_bytes(key, expected, found)
+            return int(address)
+        return _kernel.address(self._value(lambda _: value, key, expected))
+
+    def _require_bytes(self, key: bytes, expected: int, found: int | None) -> None:
+        if found != expected:
+            raise CorruptIndexError(
+                f"segment {self.shape.id}, entry {key.hex()}: expected {expected} bytes, found "
+                f"{'nothing' if found is None else f'{found} bytes'}; restore a backup or rebuild the index"
+            )
 
 
 class Directory:

@@ -94,6 +94,8 @@ class SnapshotCache:
 
     def load(self, txn: Transaction, shape: Shape) -> Segment:
         """Load one live segment."""
+        if shape.chunked:
+            return Segment(self._tables, shape, txn.finder("segments"))
         return Segment(self._tables, shape, lambda key: txn.get("segments", key))
 
 

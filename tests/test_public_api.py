@@ -22,6 +22,7 @@ ORDER = (
     "permutations",
     "sketch",
     "format",
+    "pages",
     "store",
     "tables",
     "merging",

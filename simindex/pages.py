@@ -1,0 +1,72 @@
+"""Where a large value lies in LMDB's memory map, found without touching the value.
+
+py-lmdb reads a byte of every page of a value before it hands the value out, so an index whose chunks were
+asked for in that way would be read whole when it is opened. LMDB keeps a value that is too long for a leaf
+page on pages of its own (overflow pages) and leaves their number in the leaf, right behind the key; this
+module reads it there. Must not open transactions: a place is valid as long as the one that its key came
+from. What does not look as expected is answered with ``None``, and the caller asks py-lmdb.
+
+Source: MDB_page and MDB_node in mdb.c of LMDB 0.9, whose data format (1) has not changed since 2011.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from dataclasses import dataclass
+
+from simindex import _kernel
+
+_PAGE = struct.Struct("=QHHHH")  # page number, padding, flags, lower, upper
+_NODE = struct.Struct("=HHHH")  # length of the value (low, high half), flags, length of the key
+_NUMBER = struct.Struct("=Q")
+_LEAF_PAGE, _BIG_VALUE = 0x02, 0x01
+
+_IS_KNOWN = sys.byteorder == "little" and sys.maxsize == 2**63 - 1
+
+
+@dataclass(frozen=True)
+class PageMap:
+    """LMDB's pages in memory.
+
+    Attributes:
+        base: address of page 0.
+        page_bytes: bytes of a page, a power of two.
+    """
+
+    base: int
+    page_bytes: int
+
+    @classmethod
+    def around(cls, value: memoryview, page_bytes: int, num_pages: int) -> PageMap | None:
+        """Return the map that a short value (one that lies in a leaf page) is part of."""
+        address = _kernel.address(value)
+        page = address & -page_bytes
+        number, _, flags, _, _ = _PAGE.unpack(ctypes.string_at(page, _PAGE.size))
+        if not _IS_KNOWN or not flags & _LEAF_PAGE or number >= num_pages:
+            return None
+        return cls(page - number * page_bytes, page_bytes)
+
+    def find(self, key: memoryview, num_pages: int) -> tuple[int, int] | None:
+        """Return (address, length) of a large value.
+
+        Args:
+            key: as a cursor gives it, a view of the leaf page.
+            num_pages: pages of the map that are in use.
+        """
+        address, length = _kernel.address(key), len(key)
+        page = address & -self.page_bytes
+        number = (page - self.base) // self.page_bytes
+        if not 0 <= number < num_pages:
+            return None
+        found, _, flags, _, _ = _PAGE.unpack(ctypes.string_at(page, _PAGE.size))
+        low, high, node_flags, key_length = _NODE.unpack(ctypes.string_at(address - _NODE.size, _NODE.size))
+        if found != number or not flags & _LEAF_PAGE or node_flags != _BIG_VALUE or key_length != length:
+            return None
+        (first,) = _NUMBER.unpack(ctypes.string_at(address + length, _NUMBER.size))
+        value_length = low | high << 16
+        last = first + (_PAGE.size + value_length - 1) // self.page_bytes
+        if not 0 < first <= last < num_pages:
+            return None
+        return self.base + first * self.page_bytes + _PAGE.size, value_length
