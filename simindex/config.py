@@ -216,6 +216,12 @@ def config_from_dict(stored: dict[str, Any]) -> Config:
             f"hashing contract: expected version {HASHING_VERSION}, found {stored.get('hashing')!r}; "
             "open the index with the simindex version that wrote it"
         )
+    known = {field.name for field in fields(Config)} | {"hashing"}
+    if unknown := stored.keys() - known:
+        raise FormatError(
+            f"stored configuration: unknown fields {sorted(unknown)}; "
+            "open the index with the simindex version that wrote it"
+        )
     try:
         simhash = stored["simhash"]
         return Config(

@@ -37,9 +37,10 @@ from simindex.format import (
     key_hashes,
 )
 from simindex.ingest import InsertReport, prepare_documents, prepared_batches
+from simindex.parallel import in_order, num_workers
 from simindex.pending import NewDocuments, Pending
 from simindex.permutations import PermutationPlan, make_plan, plan_for
-from simindex.search import Matches, Searcher
+from simindex.search import Found, Matches, Searcher
 from simindex.shingles import Document
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch, Sketcher
 from simindex.stats import Stats, make_stats
@@ -51,6 +52,8 @@ from simindex.writer import Writer
 DEFAULT_BATCH_SIZE = 4_000
 DEFAULT_MAX_CANDIDATES = 65_536
 _ITERATION_CHUNK = 1_000
+_QUERY_PART = 512
+"""Documents that a thread sketches and searches in one go."""
 
 Conflict = Literal["error", "skip", "replace"]
 
@@ -451,18 +454,25 @@ class Index:
         *,
         recall: float = 0.95,
         exact: bool = False,
+        workers: int | None = None,
     ) -> list[Matches]:
-        """Return `query` for each document, in order, on one snapshot."""
+        """Return `query` for each document, in order, on one snapshot.
+
+        Args:
+            workers: threads that sketch and search when there are a thousand documents or more; ``None``:
+                the cores that this process may run on.
+        """
         self._require_minhash("query")
         _require_limit("limit", limit)
-        wanted = documents if isinstance(documents, list) else list(documents)
-        batch = self._sketcher.sketch_many(wanted)
-        _require_half("query", "MinHash rows", wanted, batch, HAS_SIGNATURE)
-        with self._store.reading() as txn:
-            view = self._view(txn)
-            return self._searcher.by_signature(
-                view, batch, threshold, limit=limit, recall=recall, exact=exact
-            )
+        searcher = self._searcher
+
+        def find(view: View, batch: SketchBatch) -> Found:
+            return searcher.find_signatures(view, batch, threshold, recall=recall, exact=exact)
+
+        def matches_of(view: View, found: Found) -> list[Matches]:
+            return searcher.signature_matches(view, found, threshold, limit=limit, exact=exact)
+
+        return self._search("query", documents, HAS_SIGNATURE, find, matches_of, workers)
 
     def query_key(
         self,
@@ -480,8 +490,9 @@ class Index:
             view = self._view(txn)
             number, record = self._found(view, key)
             batch = self._sketcher.sketch_many([self._sketch(view, number, record)])
-            return self._searcher.by_signature(
-                view, batch, threshold, limit=limit, recall=recall, exact=exact, without=number
+            found = self._searcher.find_signatures(view, batch, threshold, recall=recall, exact=exact)
+            return self._searcher.signature_matches(
+                view, found, threshold, limit=limit, exact=exact, without=number
             )[0]
 
     def nearest(self, document: Document, k: int = 10, *, recall: float = 0.95) -> Matches:
@@ -518,9 +529,18 @@ class Index:
         return self.query_simhash_many([document], max_distance, limit=limit)[0]
 
     def query_simhash_many(
-        self, documents: Iterable[Document], max_distance: int | None = None, *, limit: int | None = None
+        self,
+        documents: Iterable[Document],
+        max_distance: int | None = None,
+        *,
+        limit: int | None = None,
+        workers: int | None = None,
     ) -> list[Matches]:
-        """Return `query_simhash` for each document, in order, on one snapshot."""
+        """Return `query_simhash` for each document, in order, on one snapshot.
+
+        Args:
+            workers: as in `query_many`.
+        """
         simhash = self._config.simhash
         if simhash is None:
             raise ValueError("query_simhash needs SimHash, and this index was built with simhash=None")
@@ -533,12 +553,54 @@ class Index:
                 f"found {distance}"
             )
         _require_limit("limit", limit)
+        searcher = self._searcher
+
+        def find(view: View, batch: SketchBatch) -> Found:
+            return searcher.find_fingerprints(view, batch, distance)
+
+        def matches_of(view: View, found: Found) -> list[Matches]:
+            return searcher.fingerprint_matches(view, found, limit)
+
+        return self._search("query_simhash", documents, HAS_FINGERPRINT, find, matches_of, workers)
+
+    def _search(
+        self,
+        call: str,
+        documents: Iterable[Document],
+        half: int,
+        find: Callable[[View, SketchBatch], Found],
+        matches_of: Callable[[View, Found], list[Matches]],
+        workers: int | None,
+    ) -> list[Matches]:
+        """Sketch and search documents, many of them in several threads, on one snapshot.
+
+        Args:
+            call: the public name, for messages.
+            half: the part of a sketch that is compared.
+            find, matches_of: see Searcher; the first runs in any thread, the second in this one.
+        """
         wanted = documents if isinstance(documents, list) else list(documents)
-        batch = self._sketcher.sketch_many(wanted)
-        _require_half("query_simhash", "a fingerprint", wanted, batch, HAS_FINGERPRINT)
+
+        def sketched(part: list[Document]) -> SketchBatch:
+            batch = self._sketcher.sketch_many(part)
+            _require_half(call, part, batch, half)
+            return batch
+
+        is_large = len(wanted) >= 2 * _QUERY_PART
+        threads = num_workers(workers) if is_large or workers is not None else 1
+        # Other documents may be iterables of the caller's, whose code must not run inside a transaction.
+        if threads == 1 or not is_large or not set(map(type, wanted)) <= {str, Sketch}:
+            batch = sketched(wanted)
+            with self._store.reading() as txn:
+                view = self._view(txn)
+                return matches_of(view, find(view, batch))
+        parts = [wanted[first : first + _QUERY_PART] for first in range(0, len(wanted), _QUERY_PART)]
+        results: list[Matches] = []
         with self._store.reading() as txn:
             view = self._view(txn)
-            return self._searcher.by_fingerprint(view, batch, distance, limit=limit)
+            for found in in_order(lambda part: find(view, sketched(part)), parts, threads, threads):
+                results += matches_of(view, found)
+        return results
 
     def insert_if_new(
         self, key: Key, document: Document, threshold: float = 0.8, metadata: object = None
@@ -553,7 +615,8 @@ class Index:
             self._require_writer()
             with self._store.reading() as txn:
                 view = self._view(txn)
-                matches = self._searcher.by_signature(view, documents.sketches, threshold)[0]
+                found = self._searcher.find_signatures(view, documents.sketches, threshold)
+                matches = self._searcher.signature_matches(view, found, threshold)[0]
             if not matches:
                 self._insert(documents, "error")
         return matches
@@ -612,15 +675,15 @@ class Index:
     def stats(self) -> Stats:
         """Return counts, sizes and what the settings give; see `Stats`."""
         with self._store.reading() as txn:
-            view = self._view(txn)
-            manifest = view.manifest
-        return make_stats(self.path, self._config, self._tables, self._plan, manifest, self._store.figures())
+            manifest, figures = self._view(txn).manifest, self._store.figures(txn)
+        return make_stats(self.path, self._config, self._tables, self._plan, manifest, figures)
 
 
-def _require_half(call: str, what: str, wanted: list[Document], batch: SketchBatch, half: int) -> None:
+def _require_half(call: str, wanted: list[Document], batch: SketchBatch, half: int) -> None:
     """Refuse a sketch brought in without the half that a query compares; it would find nothing."""
     for place, document in enumerate(wanted):
         if isinstance(document, Sketch) and document.origin is None and not batch.present[place] & half:
+            what = "MinHash rows" if half == HAS_SIGNATURE else "a fingerprint"
             raise ValueError(f"{call}: expected {what}, found a sketch that was brought in without")
 
 

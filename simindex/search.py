@@ -65,6 +65,22 @@ class Matches(list[Match]):
         self.candidates = candidates
 
 
+class Found(NamedTuple):
+    """What the kernel found for a batch of queries; documents are looked up later, by one thread.
+
+    Attributes:
+        batch: the queries.
+        matches: records of `MATCH`, best first for each query.
+        truncated: uint8 a query: whether a limit was hit.
+        scanned: uint64 a query: how many entries of permutation tables were looked at, or ``None``.
+    """
+
+    batch: SketchBatch
+    matches: bytes
+    truncated: np.ndarray
+    scanned: np.ndarray | None = None
+
+
 @dataclass(frozen=True)
 class Searcher:
     """The searches of a configuration; holds no state of the index."""
@@ -74,32 +90,36 @@ class Searcher:
     plan: PermutationPlan | None
     max_candidates: int
 
-    def by_signature(
-        self,
-        view: View,
-        batch: SketchBatch,
-        threshold: float,
-        *,
-        limit: int | None = None,
-        recall: float = 0.95,
-        exact: bool = False,
-        without: int | None = None,
-    ) -> list[Matches]:
-        """Return the documents of at least that similarity, for each sketch.
-
-        Args:
-            without: number of a document to leave out.
-        """
+    def find_signatures(
+        self, view: View, batch: SketchBatch, threshold: float, *, recall: float = 0.95, exact: bool = False
+    ) -> Found:
+        """Search the band tables for sketches of at least that similarity. Any thread may."""
         rows = rows_for(threshold, self.config.bands, recall)
         estimate = threshold
         if exact:
             self._require_kept(batch)
             # Whatever the estimate could have put below the threshold by chance: five deviations.
             estimate -= 5 * math.sqrt(threshold * (1 - threshold) / self.config.num_perm)
-        found, truncated = self._search_bands(view, batch, rows, _min_agree(self.config.num_perm, estimate))
+        return self._search_bands(view, batch, rows, _min_agree(self.config.num_perm, estimate))
+
+    def signature_matches(
+        self,
+        view: View,
+        found: Found,
+        threshold: float,
+        *,
+        limit: int | None = None,
+        exact: bool = False,
+        without: int | None = None,
+    ) -> list[Matches]:
+        """Return the documents of at least that similarity, most similar first, for each sketch.
+
+        Args:
+            without: number of a document to leave out.
+        """
         if not exact:
-            return self._matches(view, found, truncated, limit, without)
-        results = self._matches(view, found, truncated, None, without, batch)
+            return self._matches(view, found, limit, without)
+        results = self._matches(view, found, None, without, exact=True)
         kept = [
             Matches([m for m in matches if m.similarity is not None and m.similarity >= threshold])
             for matches in results
@@ -117,24 +137,15 @@ class Searcher:
         """
         best: Matches = Matches()
         for rows in range(MAX_ROWS, 0, -1):
-            found, truncated = self._search_bands(view, batch, rows, 0)
-            best = self._matches(view, found, truncated, k, without)[0]
+            best = self._matches(view, self._search_bands(view, batch, rows, 0), k, without)[0]
             if len(best) == k:
                 worst = best[-1].similarity or 0.0
                 if worst > 0 and rows_for(min(worst, 1.0), self.config.bands, recall) >= rows:
                     break
         return best
 
-    def by_fingerprint(
-        self,
-        view: View,
-        batch: SketchBatch,
-        max_distance: int,
-        *,
-        limit: int | None = None,
-        without: int | None = None,
-    ) -> list[Matches]:
-        """Return the documents whose fingerprint differs in at most `max_distance` bits, nearest first."""
+    def find_fingerprints(self, view: View, batch: SketchBatch, max_distance: int) -> Found:
+        """Search the permutation tables for fingerprints within `max_distance` bits. Any thread may."""
         assert self.plan is not None
         count = len(batch)
         truncated, scanned = np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.uint64)
@@ -155,14 +166,17 @@ class Searcher:
             )
         except _kernel.Damage as exc:
             raise view.directory.damaged(exc) from exc
-        results = self._matches(view, found, truncated, limit, without)
-        for matches, candidates in zip(results, scanned.tolist(), strict=True):
-            matches.candidates = candidates
+        return Found(batch, found, truncated, scanned)
+
+    def fingerprint_matches(self, view: View, found: Found, limit: int | None) -> list[Matches]:
+        """Return the documents of what `find_fingerprints` found, nearest first, for each sketch."""
+        results = self._matches(view, found, limit, None)
+        if found.scanned is not None:
+            for matches, candidates in zip(results, found.scanned.tolist(), strict=True):
+                matches.candidates = candidates
         return results
 
-    def _search_bands(
-        self, view: View, batch: SketchBatch, rows: int, min_agree: int
-    ) -> tuple[bytes, np.ndarray]:
+    def _search_bands(self, view: View, batch: SketchBatch, rows: int, min_agree: int) -> Found:
         truncated = np.zeros(len(batch), dtype=np.uint8)
         try:
             found = _kernel.query_bands(
@@ -179,7 +193,7 @@ class Searcher:
             )
         except _kernel.Damage as exc:
             raise view.directory.damaged(exc) from exc
-        return found, truncated
+        return Found(batch, found, truncated)
 
     def _require_kept(self, batch: SketchBatch) -> None:
         if not self.config.keep_shingles:
@@ -194,17 +208,18 @@ class Searcher:
     def _matches(
         self,
         view: View,
-        found: bytes,
-        truncated: np.ndarray,
+        found: Found,
         limit: int | None,
         without: int | None,
-        exact: SketchBatch | None = None,
+        *,
+        exact: bool = False,
     ) -> list[Matches]:
         """Turn the kernel's numbers into matches, expanding copies, best first, up to `limit` a query."""
-        results = [Matches(truncated=bool(flag)) for flag in truncated.tolist()]
+        results = [Matches(truncated=bool(flag)) for flag in found.truncated.tolist()]
+        kept = found.batch.kept if exact else None
         similarities = similarity_table(self.config.num_perm) if self.config.num_perm else ()
         room = _ALL if limit is None else limit
-        for number, query, agree, distance in MATCH.iter_unpack(found):
+        for number, query, agree, distance in MATCH.iter_unpack(found.matches):
             matches = results[query]
             if len(matches) >= room:
                 continue
@@ -218,8 +233,8 @@ class Searcher:
                 # The sketch column holds zeros for the half that a sketch brought in may lack.
                 signed, marked = record.present & HAS_SIGNATURE, record.present & HAS_FINGERPRINT
                 own = similarity if signed else None
-                if exact is not None and exact.kept is not None:
-                    own = _exact_similarity(exact.kept[query], record.kept, self.config.keep_shingles)
+                if kept is not None:
+                    own = _exact_similarity(kept[query], record.kept, self.config.keep_shingles)
                 bits = distance if marked and distance != NO_FIGURE else None
                 matches.append(Match(record.key, own, bits))
         return results

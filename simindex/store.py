@@ -826,10 +826,9 @@ class Store:
 
     # ---- figures ----
 
-    def figures(self) -> dict[str, int]:
+    def figures(self, txn: Transaction) -> dict[str, int]:
         """Return sizes in bytes: of the file, of the pages in use and of each database."""
-        with self.reading() as txn:
-            sizes = txn.sizes()
+        sizes = txn.sizes()
         return {
             "file_bytes": (Path(self.path) / DATA_FILE).stat().st_size,
             "used_bytes": sum(sizes.values()),

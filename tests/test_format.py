@@ -132,6 +132,21 @@ def test_header_comes_back_as_it_was_encoded(layout, blocks, bands, distance, se
     assert (found_layout, found_blocks) == (layout, blocks)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"stemming": "porter"}, r"unknown fields \['stemming'\]"),
+        ({"hashing": 2}, "hashing contract: expected version 1, found 2"),
+        ({"num_perm": "x"}, "expected known fields"),
+        ({"simhash": {"max_distance": 3, "depth": 1}}, "expected known fields"),
+    ],
+)
+def test_configuration_of_a_later_version_is_refused(change, message):
+    """What is not known may change what a sketch means."""
+    with pytest.raises(FormatError, match=message):
+        config_from_dict(config_to_dict(Config()) | change)
+
+
 @given(st.binary(max_size=60))
 def test_other_bytes_are_no_header(data):
     with pytest.raises(FormatError, match="expected a simindex header, found other data"):

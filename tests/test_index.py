@@ -43,3 +43,49 @@ def test_query_refuses_a_sketch_without_what_it_compares(index):
     with pytest.raises(ValueError, match="query_simhash: expected a fingerprint, found a sketch"):
         index.query_simhash(rows)
     assert index.query("") == index.query_simhash("") == []
+
+
+def test_many_queries_in_several_threads_answer_as_one_does(tmp_path):
+    texts = [f"text {n % 1700} of many, with the words {n % 850} and {n % 400} in it" for n in range(3000)]
+    with simindex.open(tmp_path / "i", "x") as index:
+        index.insert_many(enumerate(texts), batch_size=700)
+        for threshold in (0.4, 0.95):
+            alone = index.query_many(texts, threshold, workers=1)
+            assert index.query_many(iter(texts), threshold, workers=3) == alone
+            assert alone[2999] == index.query(texts[2999], threshold)
+        sketches = list(simindex.Sketcher().sketch_many(texts))
+        alone = index.query_simhash_many(sketches, workers=1)
+        assert index.query_simhash_many(sketches, workers=3) == alone
+        assert [m.candidates for m in index.query_simhash_many(texts, workers=2)] == [
+            m.candidates for m in alone
+        ]
+        with index.transaction():
+            index.insert("new", "quite another text that is not stored yet")
+            found = index.query_many([*texts, "quite another text that is not stored yet"], workers=2)
+            assert [match.key for match in found[-1]] == ["new"]
+
+
+def test_a_bad_document_among_many_queries_is_an_error_in_any_thread(tmp_path):
+    with simindex.open(tmp_path / "i", "x") as index:
+        index.insert("fox", FOX)
+        rows = simindex.Sketch.from_fingerprint(7)
+        with pytest.raises(ValueError, match="query: expected MinHash rows, found a sketch"):
+            index.query_many([FOX] * 2000 + [rows], workers=3)
+        with pytest.raises(ValueError, match="threshold"):
+            index.query_many([FOX] * 2000, 1.5, workers=3)
+        for workers, error in ((0, ValueError), (1.5, TypeError), (True, TypeError)):
+            with pytest.raises(error, match="workers: expected"):
+                index.query_many([FOX], workers=workers)
+
+
+def test_documents_of_many_queries_are_read_outside_of_transactions(tmp_path):
+    """An iterable's code may change the index: inside a transaction the map could not grow."""
+    with simindex.open(tmp_path / "i", "x", map_bytes=1 << 20) as index:
+
+        def shingles(number):
+            index.insert(number, [f"{number} {letter}" for letter in "abc"], b"x" * 4000)
+            yield f"{number} a"
+
+        found = index.query_many((shingles(n) for n in range(1100)), workers=2)
+        assert len(found) == 1100
+        assert len(index) == 1100
