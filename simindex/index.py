@@ -44,7 +44,8 @@ from simindex.search import Found, Matches, Searcher
 from simindex.shingles import Document
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch, Sketcher
 from simindex.stats import Stats, make_stats
-from simindex.store import DEFAULT_MAP_BYTES, Store, Transaction
+from simindex.store import DEFAULT_MAP_BYTES, Store
+from simindex.transactions import Transaction
 from simindex.tuning import rows_for
 from simindex.view import SnapshotCache, View
 from simindex.writer import Writer

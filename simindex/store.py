@@ -1,8 +1,8 @@
-"""The LMDB environment: opening, locks, transactions, growth. The only file that imports lmdb.
+"""The LMDB file: opening, the writer's lock, commits, growth. The only file that imports lmdb.
 
-Owns what reliability needs of LMDB: one environment a file and process, however many handles; a
-writer lock of its own; a map that grows by itself; read transactions that live only for the length of
-one call; every lmdb exception translated. Must not know what the bytes mean.
+Owns what reliability needs of LMDB: a writer lock of its own; a map that grows by itself; read
+transactions that live only for the length of one call; every lmdb exception translated. Must not know
+what the bytes mean.
 
 Locking rules.
 * A write transaction begins and ends inside `Store.commit`, on one thread. (Committed on another
@@ -21,16 +21,15 @@ import fcntl
 import mmap
 import os
 import shutil
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar, cast
 
 import lmdb
 import lmdb.verify
 
+from simindex.environment import Environment, Pin, registry
 from simindex.errors import (
     ClosedError,
     CorruptIndexError,
@@ -40,7 +39,7 @@ from simindex.errors import (
     ReadOnlyError,
     SimIndexError,
 )
-from simindex.pages import PageMap
+from simindex.transactions import Transaction, WriteTransaction
 
 Result = TypeVar("Result")
 
@@ -58,289 +57,6 @@ _ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines canno
 _READER_CHECK_SECONDS = 60.0
 _MOVED_KEY = b"moved"
 _COPIED_KEY = b"copied"
-
-
-class _Environment:
-    """One open LMDB environment of this process, shared by all handles on the same file."""
-
-    def __init__(self, env: lmdb.Environment, folder: str, identity: tuple[int, int], writable: bool) -> None:
-        self.env = env
-        self.folder = folder
-        self.identity = identity
-        self.writable = writable
-        self.handles = 1
-        self.databases: dict[str, Any] = {}
-        self.pins: set[Pin] = set()
-        self.map_generation = 0
-        """Raised when the map moves: addresses from before are void."""
-        self.checked_id = -1
-        """Newest transaction id that was seen not to be moved away from."""
-        self._pages: tuple[int, PageMap | None] = -1, None
-        self._lock = threading.Lock()
-        self._gate = threading.Condition(self._lock)
-        self._inside = 0
-        self._stopped = False
-
-    def enter(self) -> None:
-        with self._lock:
-            while self._stopped:
-                self._gate.wait()
-            self._inside += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._stopped and not self._inside:
-                self._gate.notify_all()
-
-    @contextlib.contextmanager
-    def inside(self) -> Iterator[lmdb.Environment]:
-        """Keep the environment open and its map in place for the block."""
-        self.enter()
-        try:
-            yield self.env
-        finally:
-            self.leave()
-
-    def stop(self, timeout: float | None = None) -> bool:
-        """Keep everybody out once nobody is inside, and end pinned snapshots; False after a timeout."""
-        with self._gate:
-            if not self._gate.wait_for(lambda: not self._stopped, timeout):
-                return False
-            self._stopped = True
-            if not self._gate.wait_for(lambda: not self._inside, timeout):
-                self._stopped = False
-                self._gate.notify_all()
-                return False
-        for pin in list(self.pins):
-            pin.drop()
-        return True
-
-    def go_on(self) -> None:
-        """Let everybody in again."""
-        with self._gate:
-            self._stopped = False
-            self._gate.notify_all()
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep every transaction of this process out for the block; addresses are void behind it."""
-        self.stop()
-        try:
-            yield
-        finally:
-            self.map_generation += 1
-            self.go_on()
-
-    def pages_of(self, txn: lmdb.Transaction) -> tuple[PageMap | None, int]:
-        """Return the map, as far as a short value shows where it lies, and the number of its pages."""
-        num_pages: int = self.env.info()["last_pgno"] + 1
-        generation, pages = self._pages
-        if generation != self.map_generation:
-            with txn.cursor(db=self.databases["meta"]) as cursor:
-                found = cursor.first()
-                value = cast("memoryview", cursor.value())
-                pages = PageMap.around(value, self.env.stat()["psize"], num_pages) if found else None
-            self._pages = self.map_generation, pages
-        return pages, num_pages
-
-    def move_map(self, size: int) -> None:
-        """Set the map size (0: what the file says)."""
-        with self.alone():
-            self.env.set_mapsize(size)
-
-
-class Pin:
-    """A snapshot that a handle keeps between calls, until it is dropped."""
-
-    def __init__(self, environment: _Environment) -> None:
-        self._environment = environment
-        self.txn: lmdb.Transaction | None = environment.env.begin(buffers=True)
-        environment.pins.add(self)
-
-    def drop(self) -> None:
-        """End the snapshot; the handle takes a new one at its next call."""
-        self._environment.pins.discard(self)
-        if self.txn is not None:
-            self.txn.abort()
-            self.txn = None
-
-
-_environments: dict[tuple[int, int], _Environment] = {}
-_registry = threading.Lock()
-_stores: set[Store] = set()
-_fork_hook_installed = False
-
-
-def _install_fork_hook() -> None:
-    global _fork_hook_installed
-    if not _fork_hook_installed:
-        os.register_at_fork(
-            before=_pause_before_fork, after_in_parent=_go_on_after_fork, after_in_child=_abandon_after_fork
-        )
-        _fork_hook_installed = True
-
-
-_FORK_WAIT_SECONDS = 10.0
-_fork_has_registry = False
-_paused: list[_Environment] = []  # between the hooks of one fork
-_abandoned: dict[tuple[int, int], tuple[_Environment, bool]] = {}
-"""In a forked child: the parent's environments, kept from the garbage collector, and whether they were
-quiet, so that closing one takes nothing from the parent."""
-
-
-def _pause_before_fork() -> None:
-    """Let running transactions end, so that the child inherits none.
-
-    The wait has a limit: a signal handler may fork in the middle of one on its own thread.
-    """
-    global _fork_has_registry
-    _fork_has_registry = _registry.acquire(timeout=_FORK_WAIT_SECONDS)
-    _paused.extend(env for env in list(_environments.values()) if env.stop(_FORK_WAIT_SECONDS))
-
-
-def _go_on_after_fork() -> None:
-    for environment in _paused:
-        environment.go_on()
-    _paused.clear()
-    if _fork_has_registry:
-        _registry.release()
-
-
-def _abandon_after_fork() -> None:
-    """In the child: forget every environment without closing it, and let go of the writer lock."""
-    global _registry
-    _registry = threading.Lock()
-    for identity, environment in _environments.items():
-        _abandoned[identity] = environment, environment in _paused
-    _paused.clear()
-    _environments.clear()
-    for store in list(_stores):
-        store.abandon()
-    _stores.clear()
-
-
-class Transaction:
-    """A read transaction for the length of a ``with`` block; see `Store.reading`.
-
-    Attributes:
-        id: of the snapshot: equal ids, equal content.
-        map_generation: addresses loaded under another generation are void.
-    """
-
-    __slots__ = ("_databases", "_environment", "_path", "_pinned", "_txn", "id", "map_generation")
-
-    def __init__(self, store: Store) -> None:
-        environment = store.environment()
-        environment.enter()
-        try:
-            self._txn, self._pinned = store.begin_read(environment)
-        except BaseException:
-            environment.leave()
-            raise
-        self._path = store.path
-        self._environment = environment
-        self._databases = environment.databases
-        self.id: int = self._txn.id()
-        self.map_generation = environment.map_generation
-
-    def __enter__(self) -> Transaction:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._pinned:
-            self._txn.abort()
-        self._environment.leave()
-        if isinstance(error, lmdb.Error):
-            raise _translated(error, self._path) from error
-
-    def get(self, database: str, key: bytes) -> memoryview | None:
-        """Return a value, valid inside the ``with`` block only, or ``None``."""
-        return cast("memoryview | None", self._txn.get(key, db=self._databases[database]))
-
-    def finder(self, database: str) -> Callable[[bytes], memoryview | tuple[int, int] | None]:
-        """Return a `get` that gives a large value as (address, length), without reading it; see `pages`."""
-        cursor = self._txn.cursor(db=self._databases[database])
-        pages, num_pages = self._environment.pages_of(self._txn)
-
-        def find(key: bytes) -> memoryview | tuple[int, int] | None:
-            if not cursor.set_key(key):
-                return None
-            place = pages and pages.find(cast("memoryview", cursor.key()), num_pages)
-            return place or cast("memoryview", cursor.value())
-
-        return find
-
-    def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
-        """Yield (key, value) from `first` on, in order of keys."""
-        with self._txn.cursor(db=self._databases[database]) as cursor:
-            if not cursor.set_range(first):
-                return
-            for key, value in cursor:
-                yield bytes(key), cast("memoryview", value)
-
-    def sizes(self) -> dict[str, int]:
-        """Return the bytes of the pages of each database."""
-        sizes = {}
-        for name, database in self._databases.items():
-            stat = self._txn.stat(database)
-            sizes[name] = stat["psize"] * (stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"])
-        return sizes
-
-
-class WriteTransaction:
-    """The write transaction that `Store.commit` hands to its change."""
-
-    def __init__(self, txn: lmdb.Transaction, databases: dict[str, Any]) -> None:
-        self._txn = txn
-        self._databases = databases
-
-    def get(self, database: str, key: bytes) -> bytes | None:
-        """Return a value or ``None``."""
-        return cast("bytes | None", self._txn.get(key, db=self._databases[database]))
-
-    def put(self, database: str, key: bytes, value: bytes) -> None:
-        """Store a value, replacing another."""
-        self._txn.put(key, value, db=self._databases[database])
-
-    def append(self, database: str, items: list[tuple[bytes, bytes]]) -> None:
-        """Store values whose keys ascend and follow every stored key.
-
-        Raises:
-            CorruptIndexError: a key is not behind the last one; nothing of the transaction is kept.
-        """
-        with self._txn.cursor(db=self._databases[database]) as cursor:
-            consumed, added = cursor.putmulti(items, dupdata=False, overwrite=False, append=True)
-        if consumed != len(items) or added != len(items):
-            raise CorruptIndexError(
-                f"{database}: expected to append {len(items)} new keys, appended {added}; "
-                "stored numbers are ahead of the manifest"
-            )
-
-    def delete(self, database: str, key: bytes) -> bool:
-        """Remove a key; False when it was not there."""
-        return bool(self._txn.delete(key, db=self._databases[database]))
-
-    def delete_prefix(self, database: str, prefix: bytes) -> int:
-        """Remove every key with a prefix; returns how many."""
-        removed = 0
-        with self._txn.cursor(db=self._databases[database]) as cursor:
-            found = cursor.set_range(prefix)
-            while found and bytes(cursor.key()).startswith(prefix):
-                found = cursor.delete()
-                removed += 1
-        return removed
-
-    def keys(self, database: str, first: bytes = b"") -> Iterator[bytes]:
-        """Yield keys from `first` on; the caller may delete behind the last one it took."""
-        with self._txn.cursor(db=self._databases[database]) as cursor:
-            found = cursor.set_range(first)
-            while found:
-                key = bytes(cursor.key())
-                yield key
-                found = cursor.set_range(key + b"\0")
 
 
 class Store:
@@ -371,11 +87,11 @@ class Store:
         self._max_bytes = max_bytes
         self._pinned = pinned
         self._pin: Pin | None = None
-        self._environment: _Environment | None = None
+        self._environment: Environment | None = None
         self._lock_file: int | None = None
         self._dead = ""
         self._checked_readers = time.monotonic()
-        _install_fork_hook()
+        registry.install_hooks()
         self._require_place(mode)
         try:
             if self.writable:
@@ -386,7 +102,7 @@ class Store:
         except BaseException:
             self.close()
             raise
-        _stores.add(self)
+        registry.handles.add(self)
 
     # ---- opening ----
 
@@ -425,17 +141,17 @@ class Store:
             ) from exc
         self._lock_file = lock
 
-    def _open_environment(self) -> _Environment:
+    def _open_environment(self) -> Environment:
         stale = self._stale_environment()
         if stale is not None:
             self._environment = stale
             self._reopen()
             return stale
-        with _registry:
+        with registry.lock:
             data = Path(self.path) / DATA_FILE
             if data.exists():
                 stat = data.stat()
-                shared = _environments.get((stat.st_dev, stat.st_ino))
+                shared = registry.environments.get((stat.st_dev, stat.st_ino))
                 if shared is not None and (shared.writable or not self.writable):
                     shared.handles += 1
                     return shared
@@ -446,20 +162,20 @@ class Store:
                 self._close_inherited((stat.st_dev, stat.st_ino))
             env, writable = self._open_lmdb()
             stat = data.stat()
-            opened = _Environment(env, self._folder(), (stat.st_dev, stat.st_ino), writable)
-            _environments[opened.identity] = opened
+            opened = Environment(env, self._folder(), (stat.st_dev, stat.st_ino), writable)
+            registry.environments[opened.identity] = opened
             return opened
 
     def _folder(self) -> str:
         return os.path.realpath(self.path)
 
-    def _stale_environment(self) -> _Environment | None:
+    def _stale_environment(self) -> Environment | None:
         """Return this process's environment of a file that a compaction has moved away from this path.
 
         A process may open the folder only once, so its other handles change over together with this one.
         """
-        with _registry:
-            for environment in _environments.values():
+        with registry.lock:
+            for environment in registry.environments.values():
                 if environment.folder != self._folder() or not environment.databases:
                     continue
                 with environment.inside() as env, env.begin() as txn:
@@ -471,7 +187,7 @@ class Store:
 
     def _close_inherited(self, identity: tuple[int, int]) -> None:
         """In a forked child: close the parent's environment of a file, for a process may open one only."""
-        environment, quiet = _abandoned.get(identity, (None, False))
+        environment, quiet = registry.inherited.get(identity, (None, False))
         if environment is None:
             return
         if not quiet:
@@ -480,7 +196,7 @@ class Store:
                 "open it in a process that is started anew"
             )
         environment.env.close()
-        del _abandoned[identity]
+        del registry.inherited[identity]
 
     def _open_lmdb(self) -> tuple[lmdb.Environment, bool]:
         """Open with as large a map as the system grants. Readers open writable too where they may, so
@@ -600,7 +316,7 @@ class Store:
 
     # ---- life ----
 
-    def environment(self) -> _Environment:
+    def environment(self) -> Environment:
         """Return the environment. Raises ClosedError when the handle is closed or was forked."""
         if self._environment is None:
             raise ClosedError(f"{self.path}: {self._dead or 'the index is closed'}; open it again")
@@ -626,14 +342,14 @@ class Store:
     def close(self) -> None:
         """Close the handle; the last one of a file closes its environment."""
         environment, self._environment = self._environment, None
-        _stores.discard(self)
+        registry.handles.discard(self)
         if environment is not None:
-            with _registry:
+            with registry.lock:
                 environment.handles -= 1
                 if not environment.handles:
                     # Calls of other threads end first: their addresses lie in the map.
                     with environment.alone():
-                        _environments.pop(environment.identity, None)
+                        registry.environments.pop(environment.identity, None)
                         environment.env.close()
                 elif self._pin is not None:
                     self._pin.drop()
@@ -655,7 +371,7 @@ class Store:
         if self._pin is not None:
             self._pin.drop()
 
-    def begin_read(self, environment: _Environment) -> tuple[lmdb.Transaction, bool]:
+    def begin_read(self, environment: Environment) -> tuple[lmdb.Transaction, bool]:
         """Return a read transaction and whether it is pinned; the caller is inside the gate."""
         for attempt in range(6):
             try:
@@ -681,14 +397,19 @@ class Store:
                 raise _translated(exc, self.path) from exc
         raise SimIndexError(f"{self.path}: no read transaction after six attempts; too many readers")
 
-    def _outside(self, environment: _Environment, action: Callable[[], None]) -> None:
+    def raise_translated(self, error: BaseException) -> None:
+        """Raise an error of LMDB as one of simindex; return for any other."""
+        if isinstance(error, lmdb.Error):
+            raise _translated(error, self.path) from error
+
+    def _outside(self, environment: Environment, action: Callable[[], None]) -> None:
         environment.leave()
         try:
             action()
         finally:
             environment.enter()
 
-    def _moved_away(self, environment: _Environment, txn: lmdb.Transaction) -> bool:
+    def _moved_away(self, environment: Environment, txn: lmdb.Transaction) -> bool:
         """Whether `compact_copy` has put another file in this one's place. Looked at once a commit."""
         if txn.id() == environment.checked_id or not environment.databases:
             return False
@@ -705,17 +426,17 @@ class Store:
     def _reopen(self) -> None:
         """Change over to the file that now lies at the path."""
         environment = self.environment()
-        with _registry, environment.alone():
+        with registry.lock, environment.alone():
             stat = (Path(self.path) / DATA_FILE).stat()
             if (stat.st_dev, stat.st_ino) == environment.identity:
                 return  # another thread was first
-            _environments.pop(environment.identity, None)
+            registry.environments.pop(environment.identity, None)
             environment.env.close()
             environment.env, _ = self._open_lmdb()
             environment.identity = (stat.st_dev, stat.st_ino)
             environment.databases = self._databases_of(environment.env)
             environment.checked_id = -1
-            _environments[environment.identity] = environment
+            registry.environments[environment.identity] = environment
 
     # ---- writing ----
 

@@ -29,8 +29,8 @@ from simindex.format import (
     key_hashes,
     number_key,
 )
-from simindex.store import Transaction
 from simindex.tables import Directory, Segment
+from simindex.transactions import Transaction
 
 _ALL = 2**62
 

@@ -1,13 +1,8 @@
 """Changes: documents gathered in memory, and the commit that makes them one segment.
 
-Owns pending changes, the folding of exact copies, removal, and how a commit advances merges. Must not
-search for matches. A commit is prepared as plain lists of values and then stored in one write
-transaction, so that it can be replayed after the map has grown.
-
-Copies. A document whose whole sketch equals that of a stored one (its leader) gets no table entries of
-its own: its record names the leader, and the copy table lists it under the leader's number. A group
-counts its live documents; the leader's sketch stays until the last of them is removed, whether the
-leader's own document is still there or not.
+Owns pending changes, and how a commit advances merges. Must not search for matches. A commit is prepared
+as plain lists of values and then stored in one write transaction, so that it can be replayed after the map
+has grown.
 """
 
 from __future__ import annotations
@@ -22,15 +17,13 @@ from typing import Any
 import numpy as np
 
 from simindex.config import Config
+from simindex.copies import fold_copies, removal_marks
 from simindex.errors import KeyExistsError
 from simindex.format import (
-    FIRST_BAND_TABLE,
     MANIFEST_KEY,
-    REMOVED_DOCUMENT,
     REMOVED_SKETCH,
     Manifest,
     Shape,
-    StoredRecord,
     Tables,
     decode_manifest,
     encode_manifest,
@@ -50,12 +43,12 @@ from simindex.pending import (
 )
 from simindex.permutations import PermutationPlan
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
-from simindex.store import Store, WriteTransaction
+from simindex.store import Store
 from simindex.tables import Puts, Segment, SegmentData, num_bytes, segment_puts
+from simindex.transactions import WriteTransaction
 from simindex.view import PendingView, View, stored_manifest
 
 _COMPACTION_STEP = 8 << 20  # bytes of merging a commit of `compact`
-_EQUAL_SKETCHES = 8  # stored sketches with an equal first band that are compared when folding copies
 
 
 @dataclass(frozen=True)
@@ -244,9 +237,9 @@ class Writer:
     def _prepare(self, pending: Pending, view: View) -> Prepared:
         parts = [without_dropped(part, pending.dropped) for part in pending.parts]
         numbers, batch = joined(parts)
-        leaders, groups = self._fold_copies(numbers, batch, view)
+        leaders, groups = fold_copies(self._tables, self._plan, self._full, numbers, batch, view)
         records = encode_part_records(parts, batch, leaders, pending.inserted_at)
-        marks, lost_copies = self._removal_marks(pending.removed, groups, view)
+        marks, lost_copies = removal_marks(pending.removed, groups, view)
         segments = list(self.manifest.segments)
         puts: Puts = []
         next_segment = self.manifest.next_segment
@@ -332,73 +325,6 @@ class Writer:
             txn.delete_prefix("segments", segment.to_bytes(8, "big"))
         for number in unmarked:
             txn.delete("removed", number_key(number))
-
-    def _fold_copies(
-        self, numbers: np.ndarray, batch: SketchBatch, view: View
-    ) -> tuple[dict[int, int], dict[int, int]]:
-        """Return (place -> number of its leader, leader -> new size of its group)."""
-        full = batch.present == self._full
-        if self._full & HAS_FINGERPRINT:
-            full &= batch.fingerprints != 0
-        places = np.flatnonzero(full)
-        if batch.kept is not None or not len(places):
-            # Equal rows do not mean equal kept shingles: nothing is folded.
-            return {}, {}
-        leaders: dict[int, int] = {}
-        groups: dict[int, int] = {}
-        words = np.ascontiguousarray(batch.words[places])
-        fingerprints = np.ascontiguousarray(batch.fingerprints[places])
-        if self._tables.bands:
-            table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
-        else:
-            assert self._plan is not None
-            table, keys = (
-                self._tables.first_permutation,
-                np.ascontiguousarray(self._plan.permute(fingerprints)[0]),
-            )
-        dead: dict[int, bool] = {}
-        for found, leader in view.directory.find_equal(table, keys, words, fingerprints, _EQUAL_SKETCHES):
-            place = int(places[found])
-            if place in leaders:
-                continue
-            if leader not in dead:
-                dead[leader] = view.sketch_dead(leader)
-            if not dead[leader]:
-                leaders[place] = leader
-        for place, twin in _twins(words, fingerprints):
-            here, first = int(places[place]), int(places[twin])
-            if here not in leaders:
-                leaders[here] = leaders.get(first, int(numbers[first]))
-        for leader in leaders.values():
-            if leader not in groups:
-                groups[leader] = view.group_size(leader) or 1
-            groups[leader] += 1
-        return leaders, groups
-
-    def _removal_marks(
-        self, removed: dict[int, StoredRecord], groups: dict[int, int], view: View
-    ) -> tuple[dict[int, int], int]:
-        """Return (number -> REMOVED flags to store, how many copies are among the removed).
-
-        Group sizes are counted down in `groups`; 0 means that the group is gone.
-        """
-        marks: dict[int, int] = {}
-        copies = 0
-        for number, record in removed.items():
-            leader = number if record.leader is None else record.leader
-            copies += record.leader is not None
-            size = groups[leader] if leader in groups else view.group_size(leader)
-            if size is None:
-                marks[number] = REMOVED_DOCUMENT | REMOVED_SKETCH
-                continue
-            groups[leader] = size - 1
-            if number != leader:
-                marks[number] = REMOVED_DOCUMENT | REMOVED_SKETCH
-            else:
-                marks[leader] = REMOVED_DOCUMENT
-            if size == 1:
-                marks[leader] = REMOVED_DOCUMENT | REMOVED_SKETCH
-        return marks, copies
 
     # ---- merging ----
 
@@ -545,24 +471,3 @@ def _swapped(manifest: Manifest, merge: Merge) -> tuple[Manifest, list[int]]:
                 segments.append(merge.shape)
     gone = sorted(sources) + ([merge.shape.id] if is_empty else [])
     return manifest._replace(segments=tuple(segments)), gone
-
-
-def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]:
-    """Return (place, earlier place) of rows that equal an earlier one."""
-    if len(words) < 2:
-        return []
-    factors = np.arange(3, 2 * words.shape[1] + 3, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    with np.errstate(over="ignore"):
-        hashes = (words * factors).sum(axis=1, dtype=np.uint64) + fingerprints * np.uint64(0xC2B2AE3D27D4EB4F)
-    order = np.argsort(hashes, kind="stable")
-    same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
-    twins: list[tuple[int, int]] = []
-    first = last = -2
-    for at in same.tolist():
-        if at != last + 1:
-            first = int(order[at])
-        last = at
-        place = int(order[at + 1])
-        if fingerprints[place] == fingerprints[first] and np.array_equal(words[place], words[first]):
-            twins.append((place, first))
-    return twins

@@ -1,0 +1,119 @@
+"""Exact copies: documents that share the sketch of an earlier one.
+
+A document whose whole sketch equals that of a stored one (its leader) gets no table entries of its own:
+its record names the leader, and the copy table lists it under the leader's number. A group counts its live
+documents; the leader's sketch stays until the last of them is removed, whether the leader's own document
+is still there or not. Owns who follows whom and what a removal does to a group. Must not store anything.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simindex.format import FIRST_BAND_TABLE, REMOVED_DOCUMENT, REMOVED_SKETCH, StoredRecord, Tables
+from simindex.permutations import PermutationPlan
+from simindex.sketch import HAS_FINGERPRINT, SketchBatch
+from simindex.view import View
+
+_EQUAL_SKETCHES = 8
+"""Stored sketches with an equal first band that are compared for each document."""
+
+
+def fold_copies(
+    tables: Tables,
+    plan: PermutationPlan | None,
+    full: int,
+    numbers: np.ndarray,
+    batch: SketchBatch,
+    view: View,
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Find the documents of a batch whose whole sketch a stored or an earlier one has.
+
+    Args:
+        full: HAS_ flags of a whole sketch.
+        numbers: of the documents.
+
+    Returns:
+        (place in the batch -> number of its leader, leader -> new size of its group).
+    """
+    is_full = batch.present == full
+    if full & HAS_FINGERPRINT:
+        is_full &= batch.fingerprints != 0
+    places = np.flatnonzero(is_full)
+    if batch.kept is not None or not len(places):
+        # Equal rows do not mean equal kept shingles: nothing is folded.
+        return {}, {}
+    leaders: dict[int, int] = {}
+    groups: dict[int, int] = {}
+    words = np.ascontiguousarray(batch.words[places])
+    fingerprints = np.ascontiguousarray(batch.fingerprints[places])
+    if tables.bands:
+        table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
+    else:
+        assert plan is not None
+        table, keys = tables.first_permutation, np.ascontiguousarray(plan.permute(fingerprints)[0])
+    dead: dict[int, bool] = {}
+    for found, leader in view.directory.find_equal(table, keys, words, fingerprints, _EQUAL_SKETCHES):
+        place = int(places[found])
+        if place in leaders:
+            continue
+        if leader not in dead:
+            dead[leader] = view.sketch_dead(leader)
+        if not dead[leader]:
+            leaders[place] = leader
+    for place, twin in _twins(words, fingerprints):
+        here, first = int(places[place]), int(places[twin])
+        if here not in leaders:
+            leaders[here] = leaders.get(first, int(numbers[first]))
+    for leader in leaders.values():
+        if leader not in groups:
+            groups[leader] = view.group_size(leader) or 1
+        groups[leader] += 1
+    return leaders, groups
+
+
+def removal_marks(
+    removed: dict[int, StoredRecord], groups: dict[int, int], view: View
+) -> tuple[dict[int, int], int]:
+    """Return (number -> REMOVED flags to store, how many copies are among the removed).
+
+    Group sizes are counted down in `groups`; 0 means that the group is gone.
+    """
+    marks: dict[int, int] = {}
+    copies = 0
+    for number, record in removed.items():
+        leader = number if record.leader is None else record.leader
+        copies += record.leader is not None
+        size = groups[leader] if leader in groups else view.group_size(leader)
+        if size is None:
+            marks[number] = REMOVED_DOCUMENT | REMOVED_SKETCH
+            continue
+        groups[leader] = size - 1
+        if number != leader:
+            marks[number] = REMOVED_DOCUMENT | REMOVED_SKETCH
+        else:
+            marks[leader] = REMOVED_DOCUMENT
+        if size == 1:
+            marks[leader] = REMOVED_DOCUMENT | REMOVED_SKETCH
+    return marks, copies
+
+
+def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]:
+    """Return (place, earlier place) of rows that equal an earlier one."""
+    if len(words) < 2:
+        return []
+    factors = np.arange(3, 2 * words.shape[1] + 3, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        hashes = (words * factors).sum(axis=1, dtype=np.uint64) + fingerprints * np.uint64(0xC2B2AE3D27D4EB4F)
+    order = np.argsort(hashes, kind="stable")
+    same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
+    twins: list[tuple[int, int]] = []
+    first = last = -2
+    for at in same.tolist():
+        if at != last + 1:
+            first = int(order[at])
+        last = at
+        place = int(order[at + 1])
+        if fingerprints[place] == fingerprints[first] and np.array_equal(words[place], words[first]):
+            twins.append((place, first))
+    return twins
