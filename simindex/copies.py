@@ -61,10 +61,10 @@ def fold_copies(
             dead[leader] = view.sketch_dead(leader)
         if not dead[leader]:
             leaders[place] = leader
-    for place, twin in _twins(words, fingerprints):
-        here, first = int(places[place]), int(places[twin])
-        if here not in leaders:
-            leaders[here] = leaders.get(first, int(numbers[first]))
+    new = np.array([place not in leaders for place in places.tolist()], dtype=bool)
+    places = places[new]
+    for place, first in _twins(words[new], fingerprints[new]):
+        leaders[int(places[place])] = int(numbers[places[first]])
     for leader in leaders.values():
         if leader not in groups:
             groups[leader] = view.group_size(leader) or 1
@@ -107,13 +107,11 @@ def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]
         hashes = (words * factors).sum(axis=1, dtype=np.uint64) + fingerprints * np.uint64(0xC2B2AE3D27D4EB4F)
     order = np.argsort(hashes, kind="stable")
     same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
-    twins: list[tuple[int, int]] = []
-    first = last = -2
-    for at in same.tolist():
-        if at != last + 1:
-            first = int(order[at])
-        last = at
-        place = int(order[at + 1])
-        if fingerprints[place] == fingerprints[first] and np.array_equal(words[place], words[first]):
-            twins.append((place, first))
-    return twins
+    if not len(same):
+        return []
+    # A run of equal hashes begins where the one before is not next to it; its first row leads.
+    begins = np.diff(same, prepend=-2) != 1
+    firsts = order[same[np.maximum.accumulate(np.where(begins, np.arange(len(same)), 0))]]
+    rows = order[same + 1]
+    equal = (fingerprints[rows] == fingerprints[firsts]) & (words[rows] == words[firsts]).all(axis=1)
+    return list(zip(rows[equal].tolist(), firsts[equal].tolist(), strict=True))

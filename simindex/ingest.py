@@ -15,12 +15,16 @@ from simindex.errors import CorruptIndexError
 from simindex.format import encode_keys, key_hashes, pack, unpack
 from simindex.parallel import in_order, num_workers
 from simindex.pending import NewDocuments
-from simindex.sketch import Sketcher
+from simindex.sketch import Sketch, Sketcher
 
 _READY_BATCHES = 4
 """Sketched batches that may wait beside those in the making. A thread that wants Python's global lock can
 wait 5 ms for it, as long as sketching a batch takes: with none in reserve the writer would wait as well
 (measured on two cores: 1.4 times one core's rate with none, 1.5 to 1.8 times with four)."""
+
+
+_REPEATABLE = {str, Sketch, list, tuple, set, frozenset, dict}
+"""Types of documents that can surely be read twice."""
 
 
 class InsertReport(NamedTuple):
@@ -42,7 +46,7 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher) -> NewDo
         _require_items(items)
     keys = [item[0] for item in items]
     documents = [item[1] for item in items]
-    if set(map(type, documents)) != {str}:
+    if not set(map(type, documents)) <= _REPEATABLE:
         documents = list(map(_repeatable, keys, documents))
     encoded = encode_keys(keys)
     metadata = [b"\xc0"] * len(items)

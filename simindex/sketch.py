@@ -349,8 +349,11 @@ class Sketcher:
         config = self.config
         batch = SketchBatch(len(items), config.num_perm, config.keep_shingles > 0, self.origin)
         texts: Sequence[int] = range(len(items))
-        if set(map(type, items)) == {str}:
+        kinds = set(map(type, items))
+        if kinds == {str}:
             self._sketch_texts(items, batch.words, batch.fingerprints, batch.present)
+        elif kinds == {Sketch} and len(items) > 1 and self._bring_in_all(items, batch):
+            return batch
         else:
             texts = [i for i, item in enumerate(items) if isinstance(item, str)]
             if texts:
@@ -359,8 +362,6 @@ class Sketcher:
                 batch.words[texts] = part.words
                 batch.fingerprints[texts] = part.fingerprints
                 batch.present[texts] = part.present
-            if len(items) > 1 and set(map(type, items)) == {Sketch} and self._bring_in_all(items, batch):
-                return batch
             for i, item in enumerate(items):
                 if not isinstance(item, str):
                     self._sketch_other(item, batch, i)
@@ -431,13 +432,10 @@ class Sketcher:
         signed = sketches[0].words is not None
         marked = sketches[0].fingerprint is not None
         if (
-            any(
-                (s.words is not None) != signed
-                or (s.fingerprint is not None) != marked
-                or (s.origin is not None and s.origin != self.origin)
-                or s.num_perm not in (0, self.config.num_perm)
-                for s in sketches
-            )
+            {s.words is not None for s in sketches} != {signed}
+            or {s.fingerprint is not None for s in sketches} != {marked}
+            or not {s.origin for s in sketches} <= {None, self.origin}
+            or not {s.num_perm for s in sketches} <= {0, self.config.num_perm}
             or batch.kept is not None
             or (signed and not self.config.num_perm)
             or (marked and self.config.simhash is None)
