@@ -61,10 +61,11 @@ def fold_copies(
             dead[leader] = view.sketch_dead(leader)
         if not dead[leader]:
             leaders[place] = leader
-    new = np.array([place not in leaders for place in places.tolist()], dtype=bool)
-    places = places[new]
-    for place, first in _twins(words[new], fingerprints[new]):
-        leaders[int(places[place])] = int(numbers[places[first]])
+    if len(places) > 1:
+        new = np.array([place not in leaders for place in places.tolist()], dtype=bool)
+        places = places[new]
+        for place, first in _twins(words[new], fingerprints[new]):
+            leaders[int(places[place])] = int(numbers[places[first]])
     for leader in leaders.values():
         if leader not in groups:
             groups[leader] = view.group_size(leader) or 1

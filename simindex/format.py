@@ -469,8 +469,9 @@ def encode_whole_segment(
     numbers: np.ndarray,
 ) -> bytes:
     """Return a segment as one sealed value: every table's keys and numbers, then the sketch column."""
-    parts = [part for table in tables for part in table]
-    return seal(key, b"".join(part.data for part in (*parts, words, fingerprints, numbers)))
+    arrays: list[Any] = [array for table in tables for array in table]
+    arrays += words, fingerprints, numbers
+    return seal(key, b"".join(arrays))
 
 
 def whole_segment_rows(tables: Tables, shape: Shape) -> np.ndarray:

@@ -11,7 +11,6 @@ Source: log-structured merge tree, O'Neil et al. 1996; tiers of equal size as in
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -66,8 +65,8 @@ def pick_merges(shapes: list[Shape], busy: set[int], factor: int) -> list[list[S
     due: list[list[Shape]] = []
     taken = set(busy)
     tiers = {shape.id: tier_of(shape, factor) for shape in shapes}
-    idle = Counter([tier for segment, tier in tiers.items() if segment not in taken])
-    for tier in sorted([tier for tier, count in idle.items() if count >= factor]):
+    idle = [tier for segment, tier in tiers.items() if segment not in taken]
+    for tier in [tier for tier in sorted(set(idle)) if idle.count(tier) >= factor]:
         run: list[Shape] = []
         for shape in [*shapes, None]:
             if (

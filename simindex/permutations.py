@@ -91,6 +91,11 @@ class PermutationPlan:
     def _packed(self) -> tuple[bytes, bytes]:
         return bytes(self.widths), bytes(block for order in self.orders for block in order)
 
+    @cached_property
+    def packed_prefixes(self) -> bytes:
+        """The prefix bits as the kernel takes them."""
+        return bytes(self.prefix_bits)
+
     def permute(self, fingerprints: np.ndarray) -> np.ndarray:
         """Return the fingerprints in the order of each table: uint64, shape (num_tables, n)."""
         permuted = np.empty((self.num_tables, len(fingerprints)), dtype=np.uint64)

@@ -60,7 +60,8 @@ class Matches(list[Match]):
     def __init__(
         self, matches: Iterable[Match] = (), truncated: bool = False, candidates: int | None = None
     ) -> None:
-        super().__init__(matches)
+        if matches:
+            super().__init__(matches)
         self.truncated = truncated
         self.candidates = candidates
 
@@ -156,7 +157,7 @@ class Searcher:
                 batch.fingerprints,
                 batch.present,
                 self.plan.permute(batch.fingerprints),
-                bytes(self.plan.prefix_bits),
+                self.plan.packed_prefixes,
                 self.tables.first_permutation,
                 max_distance,
                 self.max_candidates,

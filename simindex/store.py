@@ -87,6 +87,8 @@ class Store:
         self._max_bytes = max_bytes
         self._pinned = pinned
         self._pin: Pin | None = None
+        self._last_page = -1
+        """The file is as long as its pages up to this one."""
         self._environment: Environment | None = None
         self._lock_file: int | None = None
         self._dead = ""
@@ -267,10 +269,14 @@ class Store:
 
     def _lengthen_file(self, env: lmdb.Environment) -> None:
         """Make the file hold all its pages, the free ones at its end too. Only the writer may do so."""
+        last_page = env.info()["last_pgno"]
+        if last_page == self._last_page:
+            return
         with contextlib.suppress(OSError):  # the commit is durable all the same
             needed, found = self._file_lengths(env)
             if found < needed:
                 os.truncate(self._data, needed)
+            self._last_page = last_page
 
     def _open_databases(self, mode: str) -> None:
         environment = self.environment()
@@ -433,6 +439,7 @@ class Store:
             registry.environments.pop(environment.identity, None)
             environment.env.close()
             environment.env, _ = self._open_lmdb()
+            self._last_page = -1
             environment.identity = (stat.st_dev, stat.st_ino)
             environment.databases = self._databases_of(environment.env)
             environment.checked_id = -1

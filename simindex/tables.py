@@ -47,6 +47,8 @@ nothing to compare."""
 
 NO_FIGURE = 0xFFFF
 
+_SEGMENT_ROW = struct.Struct("=5Q")
+
 _COPIED_BYTES = 1 << 15
 """A shorter value may lie in a B-tree page, which moves with its neighbours: it is copied. A longer one
 has overflow pages of its own, which stay where they are for as long as the segment lives."""
@@ -252,7 +254,8 @@ class Segment:
 
     Attributes:
         shape: what the manifest says of it.
-        row: (base, span, address of table rows, address of sketch rows, number of sketches).
+        row: the kernel's segment_row: base, span, address of table rows, address of sketch rows, number of
+            sketches.
     """
 
     def __init__(self, tables: Tables, shape: Shape, get: Callable[[bytes], Any]) -> None:
@@ -264,7 +267,7 @@ class Segment:
         self.shape = shape
         self._held: list[object] = []
         places = self._load_chunks(tables, get) if shape.chunked else self._load_whole(tables, get)
-        self.row = (shape.base, shape.span, *places, shape.num_sketches)
+        self.row = _SEGMENT_ROW.pack(shape.base, shape.span, *places, shape.num_sketches)
 
     def _load_whole(self, tables: Tables, get: Callable[[bytes], Any]) -> tuple[int, int]:
         """Load a segment that is one value. Its filters are not stored with it, but made anew.
@@ -352,7 +355,7 @@ class Directory:
     def __init__(self, tables: Tables, segments: list[Segment]) -> None:
         self.tables = tables
         self.segments = segments
-        self._rows = np.array([segment.row for segment in segments], dtype=np.uint64).reshape(-1, 5)
+        self._rows = b"".join([segment.row for segment in segments])
         self.header = np.array(
             [
                 _kernel.address(self._rows) if segments else 0,
