@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,7 @@ from model import Model
 
 import simindex
 from simindex import Layout, Sketch, tuning
+from simindex.store import Store
 
 # Few shingles, so that documents are often alike or empty; half of them out of four, so that many are equal.
 common = st.sampled_from([frozenset("abcdef"), frozenset("abcdeg"), frozenset("xyz"), frozenset("hijkl")])
@@ -112,6 +114,23 @@ class IndexMachine(RuleBasedStateMachine):
             assert {m.key for m in self.index.insert_if_new(key, document, threshold)} == set(expected)
             if not expected:
                 self.model.documents[key] = self.model.document(document)
+        self.commit()
+
+    @precondition(lambda self: self.transaction is None)
+    @rule(items=st.lists(st.tuples(keys, shingles), min_size=1, max_size=12), is_durable=st.booleans())
+    def break_off(self, items, is_durable):
+        """Ctrl-C during a commit: before anything is stored, or when all of it is durable already."""
+        commit = Store.commit
+
+        def interrupted(store, change):
+            if is_durable:
+                commit(store, change)
+            raise KeyboardInterrupt
+
+        with mock.patch.object(Store, "commit", interrupted), pytest.raises(KeyboardInterrupt):
+            self.index.insert_many(items, on_conflict="replace", workers=1)
+        if is_durable:
+            self.model.documents |= {key: self.model.document(document) for key, document in items}
         self.commit()
 
     # ---- transactions and life ----
