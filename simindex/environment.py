@@ -10,10 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
 from simindex.pages import PageMap
+
+_LOOK_AGAIN_SECONDS = 0.5
 
 
 class Environment:
@@ -34,61 +37,91 @@ class Environment:
         self._pages: tuple[int, PageMap | None] = -1, None
         self._lock = threading.Lock()
         self._gate = threading.Condition(self._lock)
-        self._inside = 0
-        self._stopped = False
+        self._inside: set[int] = set()
+        self._stopped_by: int | None = None
 
-    def enter(self) -> None:
-        """Come inside; waits while everybody is kept out."""
+    def enter(self, visitor: int) -> None:
+        """Come inside; waits while everybody is kept out.
+
+        Args:
+            visitor: the id() of an object that lives until `leave`: Ctrl-C can come at any place, so that
+                somebody may have to leave without knowing whether they came inside.
+        """
         with self._lock:
-            while self._stopped:
+            while self._stopped_by is not None:
                 self._gate.wait()
-            self._inside += 1
+            self._inside.add(visitor)
 
-    def leave(self) -> None:
-        """Go out again."""
+    def leave(self, visitor: int) -> None:
+        """Go out again; without effect for somebody who is not inside."""
         with self._lock:
-            self._inside -= 1
-            if self._stopped and not self._inside:
+            self._inside.discard(visitor)
+            if self._stopped_by is not None and not self._inside:
                 self._gate.notify_all()
+
+    def forget(self, visitor: int) -> None:
+        """Leave without the lock, for a destructor; who waits looks again by themselves."""
+        self._inside.discard(visitor)
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[Any]:
         """Keep the environment open and its map in place for the block."""
-        self.enter()
+        visitor = object()
         try:
+            self.enter(id(visitor))
             yield self.env
         finally:
-            self.leave()
+            self.leave(id(visitor))
 
     def stop(self, timeout: float | None = None) -> bool:
         """Keep everybody out once nobody is inside, and end pinned snapshots; False after a timeout."""
-        with self._gate:
-            if not self._gate.wait_for(lambda: not self._stopped, timeout):
-                return False
-            self._stopped = True
-            if not self._gate.wait_for(lambda: not self._inside, timeout):
-                self._stopped = False
-                self._gate.notify_all()
-                return False
-        for pin in list(self.pins):
-            pin.drop()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            while self._stopped_by is not None:
+                if not self._wait(deadline):
+                    return False
+            try:
+                self._stopped_by = threading.get_ident()
+                while self._inside:
+                    if not self._wait(deadline):
+                        self._go_on()
+                        return False
+                for pin in list(self.pins):
+                    pin.drop()
+            except BaseException:
+                self._go_on()
+                raise
         return True
+
+    def _wait(self, deadline: float | None) -> bool:
+        """Wait for a change, or a little; False behind the deadline. The lock is held."""
+        left = (
+            _LOOK_AGAIN_SECONDS if deadline is None else min(_LOOK_AGAIN_SECONDS, deadline - time.monotonic())
+        )
+        if left <= 0:
+            return False
+        self._gate.wait(left)
+        return True
+
+    def _go_on(self) -> None:
+        self._stopped_by = None
+        self._gate.notify_all()
 
     def go_on(self) -> None:
         """Let everybody in again."""
-        with self._gate:
-            self._stopped = False
-            self._gate.notify_all()
+        with self._lock:
+            self._go_on()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Keep every transaction of this process out for the block; addresses are void behind it."""
-        self.stop()
         try:
+            self.stop()
             yield
         finally:
-            self.map_generation += 1
-            self.go_on()
+            if self._stopped_by == threading.get_ident():
+                self.map_generation += 1
+                self.go_on()
 
     def pages_of(self, txn: Any) -> tuple[PageMap | None, int]:
         """Return the map, as far as a short value shows where it lies, and the number of its pages."""
@@ -156,9 +189,12 @@ class Registry:
 
     def install_hooks(self) -> None:
         """Follow every fork() from now on."""
-        if not self._has_hooks:
-            os.register_at_fork(before=self._pause, after_in_parent=self._go_on, after_in_child=self._abandon)
-            self._has_hooks = True
+        with self.lock:
+            if not self._has_hooks:
+                self._has_hooks = True
+                os.register_at_fork(
+                    before=self._pause, after_in_parent=self._go_on, after_in_child=self._abandon
+                )
 
     def _pause(self) -> None:
         """Let running transactions end, so that the child inherits none.
@@ -166,7 +202,9 @@ class Registry:
         The wait has a limit: a signal handler may fork in the middle of one on its own thread.
         """
         self._is_held = self.lock.acquire(timeout=_FORK_WAIT_SECONDS)
-        self._paused += [env for env in list(self.environments.values()) if env.stop(_FORK_WAIT_SECONDS)]
+        for environment in list(self.environments.values()):
+            if environment.stop(_FORK_WAIT_SECONDS):
+                self._paused.append(environment)
 
     def _go_on(self) -> None:
         for environment in self._paused:

@@ -39,9 +39,10 @@ def in_order(
     results before it are yielded first.
     """
     following = iter(parts)
-    with ThreadPoolExecutor(workers, thread_name_prefix="simindex") as pool:
-        ahead: deque[Future[Result]] = deque()
-        failure: Exception | None = None
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="simindex")
+    ahead: deque[Future[Result]] = deque()
+    failure: Exception | None = None
+    try:
         while True:
             try:
                 while failure is None and len(ahead) < workers + ready:
@@ -54,3 +55,18 @@ def in_order(
             if not ahead and failure is not None:
                 raise failure
             yield ahead.popleft().result()
+    finally:
+        _end(pool)
+
+
+def _end(pool: ThreadPoolExecutor) -> None:
+    """Wait for the parts in the making, however often Ctrl-C comes: what they work on goes away behind."""
+    interrupt: KeyboardInterrupt | None = None
+    while True:
+        try:
+            pool.shutdown(cancel_futures=True)
+            break
+        except KeyboardInterrupt as exc:
+            interrupt = exc
+    if interrupt is not None:
+        raise interrupt

@@ -349,21 +349,26 @@ class Store:
         """Close the handle; the last one of a file closes its environment."""
         environment, self._environment = self._environment, None
         registry.handles.discard(self)
-        if environment is not None:
-            with registry.lock:
-                environment.handles -= 1
-                if not environment.handles:
-                    # Calls of other threads end first: their addresses lie in the map.
-                    with environment.alone():
-                        registry.environments.pop(environment.identity, None)
-                        environment.env.close()
-                elif self._pin is not None:
-                    self._pin.drop()
-        if self._lock_file is not None:
-            # Unlocked by hand: a forked child may hold the same open file.
-            fcntl.flock(self._lock_file, fcntl.LOCK_UN)
-            os.close(self._lock_file)
-            self._lock_file = None
+        try:
+            if environment is not None:
+                self._let_go(environment)
+        finally:
+            if self._lock_file is not None:
+                # Unlocked by hand: a forked child may hold the same open file.
+                fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+                os.close(self._lock_file)
+                self._lock_file = None
+
+    def _let_go(self, environment: Environment) -> None:
+        with registry.lock:
+            environment.handles -= 1
+            if not environment.handles:
+                # Calls of other threads end first: their addresses lie in the map.
+                with environment.alone():
+                    registry.environments.pop(environment.identity, None)
+                    environment.env.close()
+            elif self._pin is not None:
+                self._pin.drop()
 
     # ---- reading ----
 
@@ -377,7 +382,7 @@ class Store:
         if self._pin is not None:
             self._pin.drop()
 
-    def begin_read(self, environment: Environment) -> tuple[lmdb.Transaction, bool]:
+    def begin_read(self, environment: Environment, visitor: int) -> tuple[lmdb.Transaction, bool]:
         """Return a read transaction and whether it is pinned; the caller is inside the gate."""
         for attempt in range(6):
             try:
@@ -392,10 +397,10 @@ class Store:
                     return txn, pinned
                 if not pinned:
                     txn.abort()
-                self._outside(environment, self._reopen)
+                self._outside(environment, visitor, self._reopen)
             except lmdb.MapResizedError:
                 # Another process grew the file beyond this one's map.
-                self._outside(environment, lambda: environment.move_map(0))
+                self._outside(environment, visitor, lambda: environment.move_map(0))
             except lmdb.ReadersFullError as exc:
                 if not environment.env.reader_check() and attempt > 2:
                     raise _translated(exc, self.path) from exc
@@ -408,12 +413,12 @@ class Store:
         if isinstance(error, lmdb.Error):
             raise _translated(error, self.path) from error
 
-    def _outside(self, environment: Environment, action: Callable[[], None]) -> None:
-        environment.leave()
+    def _outside(self, environment: Environment, visitor: int, action: Callable[[], None]) -> None:
+        environment.leave(visitor)
         try:
             action()
         finally:
-            environment.enter()
+            environment.enter(visitor)
 
     def _moved_away(self, environment: Environment, txn: lmdb.Transaction) -> bool:
         """Whether `compact_copy` has put another file in this one's place. Looked at once a commit."""
@@ -530,6 +535,9 @@ class Store:
         finally:
             shutil.rmtree(copy, ignore_errors=True)
         self._reopen()
+        # A reader of this process may have been first, with a map of its own size.
+        self._last_page = -1
+        self._keep_limit()
         self._map_pages()
 
     def _map_pages(self) -> None:

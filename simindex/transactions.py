@@ -19,8 +19,8 @@ class Opened(Protocol):
     def environment(self) -> Environment:
         """Return the environment; raises ClosedError."""
 
-    def begin_read(self, environment: Environment) -> tuple[Any, bool]:
-        """Return a read transaction of LMDB and whether it is pinned."""
+    def begin_read(self, environment: Environment, visitor: int) -> tuple[Any, bool]:
+        """Return a read transaction of LMDB and whether it is pinned; `visitor` is inside."""
 
     def raise_translated(self, error: BaseException) -> None:
         """Raise an error of LMDB as one of simindex."""
@@ -37,15 +37,16 @@ class Transaction:
     __slots__ = ("_databases", "_environment", "_pinned", "_store", "_txn", "id", "map_generation")
 
     def __init__(self, store: Opened) -> None:
-        environment = store.environment()
-        environment.enter()
-        try:
-            self._txn, self._pinned = store.begin_read(environment)
-        except BaseException:
-            environment.leave()
-            raise
+        self._txn: Any = None
+        self._pinned = False
         self._store = store
-        self._environment = environment
+        self._environment = environment = store.environment()
+        try:
+            environment.enter(id(self))
+            self._txn, self._pinned = store.begin_read(environment, id(self))
+        except BaseException:
+            environment.leave(id(self))
+            raise
         self._databases = environment.databases
         self.id: int = self._txn.id()
         self.map_generation = environment.map_generation
@@ -56,11 +57,22 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._pinned:
-            self._txn.abort()
-        self._environment.leave()
+        try:
+            txn, self._txn = self._txn, None
+            if not self._pinned:
+                txn.abort()
+        finally:
+            self._environment.leave(id(self))
         if error is not None:
             self._store.raise_translated(error)
+
+    def __del__(self) -> None:
+        # Ctrl-C can come between any two steps above: nobody may stay inside for ever.
+        environment = getattr(self, "_environment", None)
+        if environment is not None:
+            if self._txn is not None and not self._pinned:
+                self._txn.abort()
+            environment.forget(id(self))
 
     def get(self, database: str, key: bytes) -> memoryview | None:
         """Return a value, valid inside the ``with`` block only, or ``None``."""

@@ -87,7 +87,7 @@ class Writer:
         self._dead: Counter[int] = Counter()
         """Segment id -> removed documents that it still has entries of."""
         self._is_unsure = False
-        """Whether a commit was broken off that may have been stored."""
+        """True from the first step of a preparation until its commit is known to have succeeded."""
         self._remove_orphans()
         self._count_dead()
 
@@ -123,7 +123,9 @@ class Writer:
     # ---- gathering ----
 
     def _make_sure(self) -> None:
-        """Read again what is stored: Ctrl-C during a commit comes out when it is durable already."""
+        """Go on from what is stored, after a change that was broken off: steps of merges may have been taken
+        that are not stored, and the commit may be durable, for Ctrl-C during it comes out afterwards."""
+        self._give_up_merges()
         with self._store.reading() as txn:
             manifest = decode_manifest(stored_manifest(txn))
         live = {shape.id for shape in manifest.segments}
@@ -228,13 +230,7 @@ class Writer:
 
     def prepare(self, pending: Pending, view: View) -> Prepared:
         """Return everything that a commit of a change stores, merges advanced in proportion included."""
-        try:
-            return self._prepare(pending, view)
-        except BaseException:
-            self._give_up_merges()
-            raise
-
-    def _prepare(self, pending: Pending, view: View) -> Prepared:
+        self._is_unsure = True
         parts = [without_dropped(part, pending.dropped) for part in pending.parts]
         numbers, batch = joined(parts)
         leaders, groups = fold_copies(self._tables, self._plan, self._full, numbers, batch, view)
@@ -276,7 +272,7 @@ class Writer:
                     txn.put("groups", number_key(leader), encode_small(leader, size))
                 else:
                     txn.delete("groups", number_key(leader))
-            self._store_merged(txn, merged, gone, unmarked)
+            self._store_merged(txn, manifest, merged, gone, unmarked)
             txn.put("meta", MANIFEST_KEY, encoded)
 
         dead += _dead_of(manifest, [n for n, flags in marks.items() if flags & REMOVED_SKETCH])
@@ -288,27 +284,19 @@ class Writer:
         Raises:
             IndexFullError: no space; nothing of the change is stored.
         """
-        try:
-            self._store.commit(prepared.change)
-        except BaseException:
-            self._is_unsure = True
-            self._give_up_merges()
-            raise
+        self._store.commit(prepared.change)
         self.manifest = prepared.manifest
         self._dead = prepared.dead
         self._abandoned.clear()
         self._stored_chunks = {merge.shape.id for merge in self._merges}
+        self._is_unsure = False
 
     def _begin_merge(self, merge: Merge) -> None:
         self._merges.append(merge)
         self._stored_chunks.add(merge.shape.id)
 
     def _give_up_merges(self) -> None:
-        """Forget the merges under way: they begin anew, under new ids.
-
-        Called when a preparation or a commit was broken off, for then steps may have been taken that are
-        not stored, and when a compaction takes their place.
-        """
+        """Forget the merges under way: they begin anew, under new ids."""
         self._merges.clear()
         self._abandoned += sorted(self._stored_chunks)
         self._stored_chunks.clear()
@@ -317,11 +305,12 @@ class Writer:
         self.manifest = self.manifest._replace(next_segment=max(behind, self.manifest.next_segment))
 
     def _store_merged(
-        self, txn: WriteTransaction, merged: Puts, gone: list[int], unmarked: list[int]
+        self, txn: WriteTransaction, manifest: Manifest, merged: Puts, gone: list[int], unmarked: list[int]
     ) -> None:
         for key, value in merged:
             txn.put("segments", key, value)
-        for segment in [*gone, *self._abandoned]:
+        # No live id is ever among them; to delete one would be the end of the index.
+        for segment in {*gone, *self._abandoned} - {shape.id for shape in manifest.segments}:
             txn.delete_prefix("segments", segment.to_bytes(8, "big"))
         for number in unmarked:
             txn.delete("removed", number_key(number))
@@ -351,18 +340,15 @@ class Writer:
     @property
     def compacting(self) -> bool:
         """Whether a merge is under way that `continue_compaction` would go on with."""
-        return len(self._merges) == 1 and len(self._merges[0].sources) == len(
-            self.manifest.segments[:MAX_SOURCES]
-        )
+        if self._is_unsure or len(self._merges) != 1:
+            return False
+        return len(self._merges[0].sources) == len(self.manifest.segments[:MAX_SOURCES])
 
     def continue_compaction(self, view: View) -> Prepared:
         """Return the commit of the next part of `begin_compaction`."""
         merge = self._merges[0]
-        try:
-            merged, merged_bytes = merge.advance(_COMPACTION_STEP, view.segment)
-        except BaseException:
-            self._give_up_merges()
-            raise
+        self._is_unsure = True
+        merged, merged_bytes = merge.advance(_COMPACTION_STEP, view.segment)
         manifest, dead = self.manifest, self._dead.copy()
         gone: list[int] = []
         unmarked: list[int] = []
@@ -375,7 +361,7 @@ class Writer:
         encoded = encode_manifest(manifest)
 
         def change(txn: WriteTransaction) -> None:
-            self._store_merged(txn, merged, gone, unmarked)
+            self._store_merged(txn, manifest, merged, gone, unmarked)
             txn.put("meta", MANIFEST_KEY, encoded)
 
         return Prepared(change, manifest, encoded, merged_bytes, dead)

@@ -316,6 +316,38 @@ def test_value_of_another_length_is_an_error(tmp_path, closed_index, cut):
         shutil.rmtree(copy)
 
 
+def test_damaged_numbers_of_the_sketch_column_hide_nothing(tmp_path):
+    """In a segment with gaps a row is found by its number; those in between are not verified."""
+    texts = [f"{n} {n * 7} {n * 11} {n * 13} words" for n in range(600)]
+    config = Config(num_perm=16, simhash=None)
+    with simindex.open(tmp_path / "i", "x", config, layout=Layout(8, 4096, 16_384)) as index:
+        index.insert_many(enumerate(texts), batch_size=600)
+        index.remove_many(range(0, 600, 9))
+        index.compact()
+    place = stored.segment_key(1, 2 + 2, 0)
+    values = {key: value for name, key, value in stored_values(tmp_path / "i") if name == "segments"}
+    value = values[place]
+    count = next(
+        n for n in range(1, 600) if stored.Column(4, n, 600, (16, 8, 4)).chunk_bytes(n) == len(value)
+    )
+    numbers_at = 24 * count
+    damaged = value[: numbers_at + 400] + bytes(400) + value[numbers_at + 800 :]
+    store_values(tmp_path / "i", [("segments", place, damaged)])
+    with simindex.open(tmp_path / "i", "r") as index:
+        outcomes = []
+        for n, text in enumerate(texts):
+            if n % 9 == 0:
+                continue
+            try:
+                outcomes.append(n in {match.key for match in index.query(text, 1.0)})
+            except CorruptIndexError as error:
+                outcomes.append(str(error))
+    assert False not in outcomes
+    assert all("table sketches" in outcome for outcome in outcomes if outcome is not True)
+    assert outcomes.count(True) < len(outcomes) - 50
+    assert outcomes.count(True) > 50
+
+
 def test_values_that_changed_places_are_an_error(tmp_path, closed_index):
     """A seal binds a value to its key, so that an intact value in another's place is found out."""
     path, clean = closed_index

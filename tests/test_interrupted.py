@@ -4,13 +4,18 @@ Merges go on over many commits, so what such a call leaves behind is met by the 
 """
 
 import errno
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import simindex
 from simindex import Config, IndexFullError, Layout, _kernel
+from simindex.environment import Environment
 from simindex.format import segment_of
+from simindex.parallel import in_order
 from simindex.store import Store
+from simindex.writer import Writer
 
 SMALL = Config(num_perm=16)
 LAYOUT = Layout(2, 8, 400)
@@ -141,6 +146,95 @@ def test_ctrl_c_at_the_end_of_a_commit_keeps_the_commit(tmp_path, monkeypatch, a
         check(index, range(BATCHES), keys_of(3))
         index.compact()
         check(index, range(BATCHES), keys_of(3))
+
+
+@pytest.mark.parametrize("at", range(1, BATCHES + 1))
+def test_ctrl_c_between_preparation_and_commit_costs_nothing(tmp_path, monkeypatch, at):
+    """Steps of merges were taken whose chunks are not stored."""
+    commits = []
+    commit = Writer.commit
+
+    def interrupted(writer, prepared):
+        commits.append(None)
+        if len(commits) == at:
+            raise KeyboardInterrupt
+        commit(writer, prepared)
+
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
+        monkeypatch.setattr(Writer, "commit", interrupted)
+        for batch in range(BATCHES):
+            if len(commits) == at - 1:
+                with pytest.raises(KeyboardInterrupt):
+                    insert(index, batch)
+            insert(index, batch)
+        check(index, range(BATCHES))
+    with simindex.open(tmp_path / "i") as index:
+        check(index, range(BATCHES))
+
+
+@pytest.mark.parametrize("at", range(1, BATCHES))
+def test_ctrl_c_behind_a_commit_costs_nothing(tmp_path, monkeypatch, at):
+    """The commit has succeeded, the writer was about to take note of it; then a preparation is broken off."""
+
+    class Interrupting(list):
+        def clear(self):
+            super().clear()
+            raise KeyboardInterrupt
+
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
+        for batch in range(BATCHES):
+            if batch == at:
+                index._writer._abandoned = Interrupting(index._writer._abandoned)
+                with pytest.raises(KeyboardInterrupt):
+                    insert(index, batch)
+                with monkeypatch.context() as patch:
+                    patch.setattr("simindex.writer.encode_part_records", lambda *_: 1 // 0)
+                    with pytest.raises(ZeroDivisionError):
+                        index.insert("never", ["stored"])
+            else:
+                insert(index, batch)
+        check(index, range(BATCHES))
+    with simindex.open(tmp_path / "i") as index:
+        check(index, range(BATCHES))
+
+
+def test_call_that_was_broken_off_does_not_stay_inside(tmp_path, monkeypatch):
+    """Or closing, growing and forking would wait for it for ever."""
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        insert(index, 0)
+        environment = index._store.environment()
+        transaction = index._store.reading()  # Ctrl-C comes before its block begins
+        assert environment._inside
+        del transaction
+        assert not environment._inside
+        with index._store.reading(), monkeypatch.context() as patch:
+            patch.setattr(Environment, "_wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                environment.stop()
+            with pytest.raises(KeyboardInterrupt), environment.alone():
+                pass
+        check(index, [0])
+
+
+def test_threads_end_before_what_they_work_on_goes_away(monkeypatch):
+    running = []
+    shutdown = ThreadPoolExecutor.shutdown
+
+    def work(part):
+        running.append(part)
+        time.sleep(0.02)
+        running.remove(part)
+
+    def interrupted(*_, **__):
+        monkeypatch.setattr(ThreadPoolExecutor, "shutdown", shutdown)
+        raise KeyboardInterrupt
+
+    parts = in_order(work, range(50), 3, 3)
+    next(parts)
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        parts.close()
+    assert running == []
 
 
 def test_dead_documents_are_counted_by_commits_that_succeed(tmp_path, monkeypatch):

@@ -396,6 +396,21 @@ def test_full_index_is_full_under_a_reader_with_a_larger_map_too(tmp_path):
         assert list(reader) == ["small"]
 
 
+def test_limit_stays_when_a_reader_is_first_to_open_a_compacted_file(tmp_path, monkeypatch):
+    with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=4 << 20) as index:
+        index.insert_many(batch("a"))
+        with simindex.open(tmp_path / "i", "r") as reader:
+            sync = simindex.store._sync_folder
+
+            def sync_and_read(path):
+                sync(path)
+                assert len(reader) == BATCH
+
+            monkeypatch.setattr("simindex.store._sync_folder", sync_and_read)
+            index.compact()
+        assert index._store.environment().env.info()["map_size"] <= 4 << 20
+
+
 def test_transaction_that_does_not_fit_is_rolled_back_whole(tmp_path):
     with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=2 << 20) as index:
         index.insert("first", ["first"])

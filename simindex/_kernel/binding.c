@@ -551,13 +551,16 @@ static void compare_candidates(const directory *dir, const wanted *want, uint64_
     for (size_t i = 0; i < count + FETCH_AHEAD; i++) {
         if (i < count) {
             rows[i] = sketch_row_of(dir, candidates[i] >> 32, (uint32_t)candidates[i]);
-            if (rows[i] != UINT64_MAX) {
-                const uint8_t *words = sketch_words(dir, candidates[i] >> 32, rows[i]);
-                __builtin_prefetch(words);
-                __builtin_prefetch(words + 64);
+            if (rows[i] == UINT64_MAX) {
+                find_lost_sketch(dir, candidates[i] >> 32, &s->where);
+                s->failed = FAILED_DAMAGE;
+                return;
             }
+            const uint8_t *words = sketch_words(dir, candidates[i] >> 32, rows[i]);
+            __builtin_prefetch(words);
+            __builtin_prefetch(words + 64);
         }
-        if (i < FETCH_AHEAD || rows[i - FETCH_AHEAD] == UINT64_MAX) continue;
+        if (i < FETCH_AHEAD) continue;
         uint64_t segment = candidates[i - FETCH_AHEAD] >> 32, row = rows[i - FETCH_AHEAD];
         if (check_sketch(dir, segment, row, &s->where)) {
             s->failed = FAILED_DAMAGE;
@@ -827,8 +830,8 @@ static PyObject *py_find_equal(PyObject *self, PyObject *const *args, Py_ssize_t
             for (uint64_t e = found->first; e < last; e++) {
                 uint32_t number = table_number(dir, found->table, e);
                 uint64_t row = sketch_row_of(dir, found->segment, number);
-                if (row == UINT64_MAX) continue;
-                if (check_sketch(dir, found->segment, row, &s.where)) {
+                if (row == UINT64_MAX) find_lost_sketch(dir, found->segment, &s.where);
+                if (row == UINT64_MAX || check_sketch(dir, found->segment, row, &s.where)) {
                     s.failed = FAILED_DAMAGE;
                     break;
                 }

@@ -203,8 +203,11 @@ size_t distinct_candidates(uint64_t *candidates, uint64_t *work, size_t count, s
 
 uint32_t table_number(const directory *dir, const table_row *table, uint64_t entry);
 
-/* Row of a relative number in a segment's sketch column, or UINT64_MAX; verifies its block. */
+/* Row of a relative number in a segment's sketch column, or UINT64_MAX. It searches numbers that are not
+ * verified, so where an entry says that there is a sketch, none found means damage: the block that hides
+ * it goes to *where. */
 uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number);
+void find_lost_sketch(const directory *dir, uint64_t segment, damage *where);
 int check_sketch(const directory *dir, uint64_t segment, uint64_t row, damage *where);
 const uint8_t *sketch_words(const directory *dir, uint64_t segment, uint64_t row);
 uint64_t sketch_fingerprint(const directory *dir, uint64_t segment, uint64_t row);

@@ -107,6 +107,7 @@ static uint64_t gallop(const directory *dir, const table_row *table, uint64_t ta
 /* A guess moved by as many entries as the key found there is off, at so many entries for a distance of
  * 2^64 between keys. */
 static inline uint64_t interpolate(uint64_t at, uint64_t key, uint64_t target, double density, uint64_t n) {
+    if (!(density >= 0)) density = (double)n; /* damaged keys, which nobody has verified yet, may descend */
     if (key < target) {
         double ahead = (double)(target - key) * 0x1p-64 * density;
         return ahead < (double)(n - at) ? at + (uint64_t)ahead : n - 1;
@@ -402,6 +403,13 @@ int check_sketch(const directory *dir, uint64_t segment, uint64_t row, damage *w
     if (!check_block(chunk, at / SKETCH_BLOCK, dir->bands, 1)) return 0;
     *where = (damage){segment, dir->num_tables, row / dir->sketches_per_chunk, at / SKETCH_BLOCK};
     return 1;
+}
+
+void find_lost_sketch(const directory *dir, uint64_t segment, damage *where) {
+    uint64_t n = segment_at(dir, segment)->num_sketches;
+    *where = (damage){segment, dir->num_tables, 0, 0};
+    for (uint64_t row = 0; row < n; row += SKETCH_BLOCK)
+        if (check_sketch(dir, segment, row, where)) return;
 }
 
 const uint8_t *sketch_words(const directory *dir, uint64_t segment, uint64_t row) {
