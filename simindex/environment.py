@@ -11,12 +11,17 @@ import contextlib
 import os
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
 from simindex.pages import PageMap
 
 _LOOK_AGAIN_SECONDS = 0.5
+
+
+class _Visitor:
+    """Somebody inside the gate."""
 
 
 class Environment:
@@ -37,41 +42,42 @@ class Environment:
         self._pages: tuple[int, PageMap | None] = -1, None
         self._lock = threading.Lock()
         self._gate = threading.Condition(self._lock)
-        self._inside: set[int] = set()
+        self._inside: dict[int, weakref.ref[object]] = {}
         self._stopped_by: int | None = None
 
-    def enter(self, visitor: int) -> None:
+    def enter(self, visitor: object) -> None:
         """Come inside; waits while everybody is kept out.
 
         Args:
-            visitor: the id() of an object that lives until `leave`: Ctrl-C can come at any place, so that
-                somebody may have to leave without knowing whether they came inside.
+            visitor: who lives until `leave`. Ctrl-C can come between any two steps, so somebody may be gone
+                without having left: only visitors that are alive count.
         """
         with self._lock:
             while self._stopped_by is not None:
                 self._gate.wait()
-            self._inside.add(visitor)
+            self._inside[id(visitor)] = weakref.ref(visitor)
 
-    def leave(self, visitor: int) -> None:
+    def leave(self, visitor: object) -> None:
         """Go out again; without effect for somebody who is not inside."""
         with self._lock:
-            self._inside.discard(visitor)
+            self._inside.pop(id(visitor), None)
             if self._stopped_by is not None and not self._inside:
                 self._gate.notify_all()
 
-    def forget(self, visitor: int) -> None:
-        """Leave without the lock, for a destructor; who waits looks again by themselves."""
-        self._inside.discard(visitor)
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is inside."""
+        return all(visitor() is None for visitor in list(self._inside.values()))
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[Any]:
         """Keep the environment open and its map in place for the block."""
-        visitor = object()
+        visitor = _Visitor()
         try:
-            self.enter(id(visitor))
+            self.enter(visitor)
             yield self.env
         finally:
-            self.leave(id(visitor))
+            self.leave(visitor)
 
     def stop(self, timeout: float | None = None) -> bool:
         """Keep everybody out once nobody is inside, and end pinned snapshots; False after a timeout."""
@@ -82,10 +88,11 @@ class Environment:
                     return False
             try:
                 self._stopped_by = threading.get_ident()
-                while self._inside:
+                while not self.is_empty:
                     if not self._wait(deadline):
                         self._go_on()
                         return False
+                self._inside.clear()
                 for pin in list(self.pins):
                     pin.drop()
             except BaseException:

@@ -382,7 +382,7 @@ class Store:
         if self._pin is not None:
             self._pin.drop()
 
-    def begin_read(self, environment: Environment, visitor: int) -> tuple[lmdb.Transaction, bool]:
+    def begin_read(self, environment: Environment, visitor: object) -> tuple[lmdb.Transaction, bool]:
         """Return a read transaction and whether it is pinned; the caller is inside the gate."""
         for attempt in range(6):
             try:
@@ -413,7 +413,7 @@ class Store:
         if isinstance(error, lmdb.Error):
             raise _translated(error, self.path) from error
 
-    def _outside(self, environment: Environment, visitor: int, action: Callable[[], None]) -> None:
+    def _outside(self, environment: Environment, visitor: object, action: Callable[[], None]) -> None:
         environment.leave(visitor)
         try:
             action()

@@ -19,7 +19,7 @@ class Opened(Protocol):
     def environment(self) -> Environment:
         """Return the environment; raises ClosedError."""
 
-    def begin_read(self, environment: Environment, visitor: int) -> tuple[Any, bool]:
+    def begin_read(self, environment: Environment, visitor: object) -> tuple[Any, bool]:
         """Return a read transaction of LMDB and whether it is pinned; `visitor` is inside."""
 
     def raise_translated(self, error: BaseException) -> None:
@@ -34,7 +34,16 @@ class Transaction:
         map_generation: addresses loaded under another generation are void.
     """
 
-    __slots__ = ("_databases", "_environment", "_pinned", "_store", "_txn", "id", "map_generation")
+    __slots__ = (
+        "__weakref__",
+        "_databases",
+        "_environment",
+        "_pinned",
+        "_store",
+        "_txn",
+        "id",
+        "map_generation",
+    )
 
     def __init__(self, store: Opened) -> None:
         self._txn: Any = None
@@ -42,10 +51,10 @@ class Transaction:
         self._store = store
         self._environment = environment = store.environment()
         try:
-            environment.enter(id(self))
-            self._txn, self._pinned = store.begin_read(environment, id(self))
+            environment.enter(self)
+            self._txn, self._pinned = store.begin_read(environment, self)
         except BaseException:
-            environment.leave(id(self))
+            environment.leave(self)
             raise
         self._databases = environment.databases
         self.id: int = self._txn.id()
@@ -62,17 +71,9 @@ class Transaction:
             if not self._pinned:
                 txn.abort()
         finally:
-            self._environment.leave(id(self))
+            self._environment.leave(self)
         if error is not None:
             self._store.raise_translated(error)
-
-    def __del__(self) -> None:
-        # Ctrl-C can come between any two steps above: nobody may stay inside for ever.
-        environment = getattr(self, "_environment", None)
-        if environment is not None:
-            if self._txn is not None and not self._pinned:
-                self._txn.abort()
-            environment.forget(id(self))
 
     def get(self, database: str, key: bytes) -> memoryview | None:
         """Return a value, valid inside the ``with`` block only, or ``None``."""

@@ -204,9 +204,9 @@ def test_call_that_was_broken_off_does_not_stay_inside(tmp_path, monkeypatch):
         insert(index, 0)
         environment = index._store.environment()
         transaction = index._store.reading()  # Ctrl-C comes before its block begins
-        assert environment._inside
+        assert not environment.is_empty
         del transaction
-        assert not environment._inside
+        assert environment.is_empty
         with index._store.reading(), monkeypatch.context() as patch:
             patch.setattr(Environment, "_wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
