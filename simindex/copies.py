@@ -105,7 +105,10 @@ def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]
         return []
     factors = np.arange(3, 2 * words.shape[1] + 3, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
-        hashes = (words * factors).sum(axis=1, dtype=np.uint64) + fingerprints * np.uint64(0xC2B2AE3D27D4EB4F)
+        # Mixed before they are added up, or small numbers in different words would often have equal sums.
+        mixed = (words + factors) * np.uint64(0xC2B2AE3D27D4EB4F)
+        mixed = (mixed ^ mixed >> np.uint64(29)) * factors
+        hashes = (mixed ^ mixed >> np.uint64(32)).sum(axis=1, dtype=np.uint64) + fingerprints
     order = np.argsort(hashes, kind="stable")
     same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
     if not len(same):

@@ -92,3 +92,14 @@ def test_max_candidates_out_of_range_is_refused(tmp_path):
     for wrong, error in ((0, ValueError), (2**24 + 1, ValueError), ("many", TypeError), (True, TypeError)):
         with pytest.raises(error, match="max_candidates"):
             simindex.open(tmp_path / "i", max_candidates=wrong)
+
+
+def test_equal_sketches_of_a_batch_are_found_whatever_their_words(tmp_path):
+    """Brought in from elsewhere, words may be small numbers: sums of multiples of them are often equal."""
+    rows = [[*[0] * 7, first, *[0] * 7, second, *[0] * 48] for first in range(6) for second in range(5)] * 3
+    with simindex.open(tmp_path / "i", "x", Config(num_perm=64, simhash=None)) as index:
+        index.insert_many([(n, Sketch.from_rows(row)) for n, row in enumerate(rows)], workers=1)
+        assert index.stats().copies == 90 - len({tuple(row) for row in rows}) == 60
+        for n, row in enumerate(rows):
+            found = {match.key for match in index.query(Sketch.from_rows(row), 1.0)}
+            assert found == {m for m in range(90) if rows[m] == rows[n]}
