@@ -9,7 +9,7 @@ seal for each block.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
@@ -224,6 +224,11 @@ class Shape(NamedTuple):
     chunked: int = 0
     filters: bytes = b""
 
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Entries of each kind of table: key, copy, band, permutation."""
+        return self.num_keys, self.num_copies, self.num_signatures, self.num_fingerprints
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -362,9 +367,7 @@ class Tables:
 
     def entry_counts(self, shape: Shape) -> list[int]:
         """Return the number of entries of each sorted table."""
-        return self._for_each(
-            (shape.num_keys, shape.num_copies, shape.num_signatures, shape.num_fingerprints)
-        )
+        return self._for_each(shape.counts)
 
     def _for_each(self, kinds: Iterable[int]) -> list[int]:
         """Return a figure for each table from one for each kind of table."""
@@ -377,8 +380,7 @@ class Tables:
         Eight to sixteen bits an entry, so that about one absent prefix in ten is looked up in vain. Where
         the prefixes searched by are more than three bits shorter than that a filter serves nothing.
         """
-        counts = (shape.num_keys, shape.num_copies, shape.num_signatures, shape.num_fingerprints)
-        bits = [max(_kernel.MIN_FILTER_BITS, (8 * n - 1).bit_length()) if n else 0 for n in counts]
+        bits = [max(_kernel.MIN_FILTER_BITS, (8 * n - 1).bit_length()) if n else 0 for n in shape.counts]
         if bits[3] > self.shortest_prefix + 3:
             bits[3] = 0
         return bytes(bits)
@@ -413,6 +415,14 @@ class Tables:
         entries = shape.num_keys + shape.num_copies
         entries += self.bands * shape.num_signatures + self.permutations * shape.num_fingerprints
         return 12 * entries + self.sketch_bytes * shape.num_sketches
+
+    def fit_one_value(self, shapes: Sequence[Shape]) -> bool:
+        """Whether the entries of segments together are stored as one value, and not cut into chunks."""
+        return (
+            sum(map(self.segment_bytes, shapes)) <= self.layout.chunk_bytes
+            and sum(shape.num_keys for shape in shapes) <= self.layout.entries_per_chunk
+            and sum(shape.num_sketches for shape in shapes) <= self.sketches_per_chunk
+        )
 
     def name(self, table: int) -> str:
         """Return a table's name for people."""

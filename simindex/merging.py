@@ -167,7 +167,7 @@ class Merge:
         """
         self._directory = Directory(self.tables, [load(shape) for shape in self.sources])
         if self._steps is None:
-            self._steps = self._whole() if self._is_small() else self._chunked()
+            self._steps = self._whole() if self.tables.fit_one_value(self.sources) else self._chunked()
         puts: Puts = []
         spent = 0
         while spent < budget:
@@ -178,15 +178,6 @@ class Merge:
             puts += step[0]
             spent += step[1]
         return puts, spent
-
-    def _is_small(self) -> bool:
-        """Whether the result fits one value whatever is left out."""
-        layout = self.tables.layout
-        return (
-            self.source_bytes <= layout.chunk_bytes
-            and sum(shape.num_keys for shape in self.sources) <= layout.entries_per_chunk
-            and sum(shape.num_sketches for shape in self.sources) <= self.tables.sketches_per_chunk
-        )
 
     def _dead(self, table: int) -> np.ndarray | None:
         marks = self.dead_documents if table < FIRST_BAND_TABLE else self.dead_sketches
@@ -202,10 +193,7 @@ class Merge:
 
     def _merge_into(self, sources: np.ndarray, table: int, keys: np.ndarray, numbers: np.ndarray) -> int:
         """Merge the next entries of a table into keys and numbers; returns how many were written."""
-        try:
-            return _kernel.merge(self._directory.header, sources, self._dead(table), keys, numbers)
-        except _kernel.Damage as exc:
-            raise self._directory.damaged(exc) from exc
+        return self._directory.run(_kernel.merge, sources, self._dead(table), keys, numbers)
 
     def _merge_table(self, table: int, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (keys, numbers) of a merged table of `count` source entries, chunk by chunk."""
@@ -229,20 +217,16 @@ class Merge:
         for source, shape in enumerate(self.sources):
             position = 0
             while position < shape.num_sketches:
-                directory = self._directory
-                try:
-                    position, copied = _kernel.copy_sketches(
-                        directory.header,
-                        source,
-                        position,
-                        self._offsets[source],
-                        self._dead(FIRST_BAND_TABLE),
-                        words[filled:],
-                        numbers[filled:],
-                        fingerprints[filled:],
-                    )
-                except _kernel.Damage as exc:
-                    raise directory.damaged(exc) from exc
+                position, copied = self._directory.run(
+                    _kernel.copy_sketches,
+                    source,
+                    position,
+                    self._offsets[source],
+                    self._dead(FIRST_BAND_TABLE),
+                    words[filled:],
+                    numbers[filled:],
+                    fingerprints[filled:],
+                )
                 filled += copied
                 if filled == capacity:
                     yield words, fingerprints, numbers

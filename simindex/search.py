@@ -150,23 +150,20 @@ class Searcher:
         assert self.plan is not None
         count = len(batch)
         truncated, scanned = np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.uint64)
-        try:
-            found = _kernel.query_fingerprints(
-                view.directory.header,
-                batch.words,
-                batch.fingerprints,
-                batch.present,
-                self.plan.permute(batch.fingerprints),
-                self.plan.packed_prefixes,
-                self.tables.first_permutation,
-                max_distance,
-                self.max_candidates,
-                self.max_candidates * SCANS_PER_CANDIDATE,
-                truncated,
-                scanned,
-            )
-        except _kernel.Damage as exc:
-            raise view.directory.damaged(exc) from exc
+        found = view.directory.run(
+            _kernel.query_fingerprints,
+            batch.words,
+            batch.fingerprints,
+            batch.present,
+            self.plan.permute(batch.fingerprints),
+            self.plan.packed_prefixes,
+            self.tables.first_permutation,
+            max_distance,
+            self.max_candidates,
+            self.max_candidates * SCANS_PER_CANDIDATE,
+            truncated,
+            scanned,
+        )
         return Found(batch, found, truncated, scanned)
 
     def fingerprint_matches(self, view: View, found: Found, limit: int | None) -> list[Matches]:
@@ -179,21 +176,18 @@ class Searcher:
 
     def _search_bands(self, view: View, batch: SketchBatch, rows: int, min_agree: int) -> Found:
         truncated = np.zeros(len(batch), dtype=np.uint8)
-        try:
-            found = _kernel.query_bands(
-                view.directory.header,
-                batch.words,
-                batch.fingerprints,
-                batch.present,
-                FIRST_BAND_TABLE,
-                8 * rows,
-                min_agree,
-                self.max_candidates,
-                self.config.simhash is not None,
-                truncated,
-            )
-        except _kernel.Damage as exc:
-            raise view.directory.damaged(exc) from exc
+        found = view.directory.run(
+            _kernel.query_bands,
+            batch.words,
+            batch.fingerprints,
+            batch.present,
+            FIRST_BAND_TABLE,
+            8 * rows,
+            min_agree,
+            self.max_candidates,
+            self.config.simhash is not None,
+            truncated,
+        )
         return Found(batch, found, truncated)
 
     def _require_kept(self, batch: SketchBatch) -> None:

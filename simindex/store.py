@@ -150,7 +150,7 @@ class Store:
             self._reopen()
             return stale
         with registry.lock:
-            data = Path(self.path) / DATA_FILE
+            data = Path(self._data)
             if data.exists():
                 stat = data.stat()
                 shared = registry.environments.get((stat.st_dev, stat.st_ino))
@@ -203,7 +203,7 @@ class Store:
     def _open_lmdb(self) -> tuple[lmdb.Environment, bool]:
         """Open with as large a map as the system grants. Readers open writable too where they may, so
         that a writer of the same process can share the environment."""
-        data = Path(self.path) / DATA_FILE
+        data = Path(self._data)
         size = max(min(self._map_bytes, self._max_bytes or _MAX_MAP_BYTES), _MIN_MAP_BYTES)
         if data.exists():
             size = max(size, data.stat().st_size)
@@ -427,7 +427,7 @@ class Store:
         if txn.get(_MOVED_KEY, db=environment.databases["meta"]) is not None:
             # Left in the old file just before the new one takes its place, so the place decides.
             try:
-                stat = (Path(self.path) / DATA_FILE).stat()
+                stat = os.stat(self._data)
             except FileNotFoundError:
                 return False
             return (stat.st_dev, stat.st_ino) != environment.identity
@@ -438,7 +438,7 @@ class Store:
         """Change over to the file that now lies at the path."""
         environment = self.environment()
         with registry.lock, environment.alone():
-            stat = (Path(self.path) / DATA_FILE).stat()
+            stat = os.stat(self._data)
             if (stat.st_dev, stat.st_ino) == environment.identity:
                 return  # another thread was first
             registry.environments.pop(environment.identity, None)
@@ -486,7 +486,7 @@ class Store:
         """Shrink a larger map, which a reader of the same process has opened before, to `max_bytes`."""
         environment = self.environment()
         if self.writable and environment.env.info()["map_size"] > (self._max_bytes or _MAX_MAP_BYTES):
-            file_bytes = (Path(self.path) / DATA_FILE).stat().st_size
+            file_bytes = os.stat(self._data).st_size
             environment.move_map(max(self._max_bytes or _MAX_MAP_BYTES, file_bytes))
 
     def _grow(self) -> None:
@@ -566,7 +566,7 @@ class Store:
         """Return sizes in bytes: of the file, of the pages in use and of each database."""
         sizes = txn.sizes()
         return {
-            "file_bytes": (Path(self.path) / DATA_FILE).stat().st_size,
+            "file_bytes": os.stat(self._data).st_size,
             "used_bytes": sum(sizes.values()),
             **sizes,
         }

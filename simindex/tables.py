@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,8 @@ from simindex.format import (
     unseal,
     whole_segment_rows,
 )
+
+Result = TypeVar("Result")
 
 MATCH = struct.Struct("<QIHH")
 """What the kernel returns of a match: number, query, agreeing rows, distance; NO_FIGURE where there is
@@ -132,11 +134,7 @@ def segment_puts(tables: Tables, shape: Shape, data: SegmentData) -> tuple[Shape
     """Return the shape and the stored form of a segment: one value, or chunks when it is large."""
     sorted_tables = data.sorted_tables()
     layout = tables.layout
-    if (
-        tables.segment_bytes(shape) <= layout.chunk_bytes
-        and shape.num_keys <= layout.entries_per_chunk
-        and shape.num_sketches <= tables.sketches_per_chunk
-    ):
+    if tables.fit_one_value([shape]):
         key = segment_key(shape.id, WHOLE_SEGMENT, 0)
         value = encode_whole_segment(key, sorted_tables, data.words, data.fingerprints, data.numbers)
         return shape, [(key, value)]
@@ -168,7 +166,8 @@ class FilterWriter:
     def __init__(self, tables: Tables, segment: int, table: int, bits: int) -> None:
         self._segment, self._table, self._bits = segment, table, bits
         self._chunks = 1 << max(0, bits - tables.filter_chunk_bits)
-        self._bitmap = np.zeros(1 << min(bits, tables.filter_chunk_bits) - 6, dtype=np.uint64)
+        words = 1 << min(bits, tables.filter_chunk_bits) - _kernel.MIN_FILTER_BITS
+        self._bitmap = np.zeros(words, dtype=np.uint64)
         self._chunk = 0
 
     def add(self, keys: np.ndarray) -> Puts:
@@ -277,7 +276,7 @@ class Segment:
         """
         form = _whole_form(tables, self.shape._replace(id=0, base=0, span=0))
         key = segment_key(self.shape.id, WHOLE_SEGMENT, 0)
-        value = self._value(get, key, form.value_bytes)
+        value = self._kept(key, get(key), form.value_bytes)
         unseal(key, value, f"segment {self.shape.id}")
         memory = np.zeros(form.words, dtype=np.uint64)
         memory[: len(form.rows)] = form.rows
@@ -318,9 +317,8 @@ class Segment:
         self._held += [chunks, table_rows]
         return _kernel.address(table_rows), int(places[tables.count])
 
-    def _value(self, get: Callable[[bytes], Any], key: bytes, expected: int) -> Any:
-        """Return a value that lives as long as the segment."""
-        value = get(key)
+    def _kept(self, key: bytes, value: Any, expected: int) -> Any:
+        """Return a value so that it lives as long as the segment."""
         self._require_bytes(key, expected, None if value is None else len(value))
         if isinstance(value, memoryview) and expected < _COPIED_BYTES:
             value = bytes(value)
@@ -335,7 +333,7 @@ class Segment:
             address, found = value
             self._require_bytes(key, expected, found)
             return int(address)
-        return _kernel.address(self._value(lambda _: value, key, expected))
+        return _kernel.address(self._kept(key, value, expected))
 
     def _require_bytes(self, key: bytes, expected: int, found: int | None) -> None:
         if found != expected:
@@ -369,13 +367,21 @@ class Directory:
             dtype=np.uint64,
         )
 
-    def damaged(self, error: _kernel.Damage) -> CorruptIndexError:
-        """Return the error for a seal that the kernel found broken."""
-        segment, table, chunk, block = error.args
-        return CorruptIndexError(
-            f"segment {self.segments[segment].shape.id}, table {self.tables.name(table)}, chunk {chunk}, "
-            f"block {block}: the stored entries do not fit their seal; restore a backup or rebuild the index"
-        )
+    def run(self, function: Callable[..., Result], *arguments: object) -> Result:
+        """Return function(header, *arguments) of a kernel function.
+
+        Raises:
+            CorruptIndexError: it found a broken seal.
+        """
+        try:
+            return function(self.header, *arguments)
+        except _kernel.Damage as exc:
+            segment, table, chunk, block = exc.args
+            raise CorruptIndexError(
+                f"segment {self.segments[segment].shape.id}, table {self.tables.name(table)}, chunk {chunk}, "
+                f"block {block}: the stored entries do not fit their seal; restore a backup or rebuild "
+                "the index"
+            ) from exc
 
     def find_keys(self, table: int, keys: np.ndarray | bytes, most: int) -> Iterator[tuple[int, int]]:
         """Return (place in keys, number) of entries whose key is equal, at most `most` for each key.
@@ -383,27 +389,18 @@ class Directory:
         Args:
             keys: uint64, or their little-endian bytes.
         """
-        try:
-            found = _kernel.find_keys(self.header, table, keys, most)
-        except _kernel.Damage as exc:
-            raise self.damaged(exc) from exc
+        found = self.run(_kernel.find_keys, table, keys, most)
         return ((place, number) for number, place, _, _ in MATCH.iter_unpack(found))
 
     def find_equal(
         self, table: int, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, most: int
     ) -> Iterator[tuple[int, int]]:
         """Return (place, number) of stored sketches equal to the query's whole sketch."""
-        try:
-            found = _kernel.find_equal(self.header, table, keys, words, fingerprints, most)
-        except _kernel.Damage as exc:
-            raise self.damaged(exc) from exc
+        found = self.run(_kernel.find_equal, table, keys, words, fingerprints, most)
         return ((place, number) for number, place, _, _ in MATCH.iter_unpack(found))
 
     def read_sketch(self, number: int) -> tuple[np.ndarray, int] | None:
         """Return (words, fingerprint) of a number's stored sketch, or ``None``."""
         words = np.empty(self.tables.bands, dtype=np.uint64)
-        try:
-            fingerprint = _kernel.read_sketch(self.header, number, words)
-        except _kernel.Damage as exc:
-            raise self.damaged(exc) from exc
+        fingerprint = self.run(_kernel.read_sketch, number, words)
         return None if fingerprint is None else (words, fingerprint)

@@ -116,10 +116,6 @@ class WriteTransaction:
         self._txn = txn
         self._databases = databases
 
-    def get(self, database: str, key: bytes) -> bytes | None:
-        """Return a value or ``None``."""
-        return cast("bytes | None", self._txn.get(key, db=self._databases[database]))
-
     def put(self, database: str, key: bytes, value: bytes) -> None:
         """Store a value, replacing another."""
         self._txn.put(key, value, db=self._databases[database])
@@ -151,12 +147,3 @@ class WriteTransaction:
                 found = cursor.delete()
                 removed += 1
         return removed
-
-    def keys(self, database: str, first: bytes = b"") -> Iterator[bytes]:
-        """Yield keys from `first` on; the caller may delete behind the last one it took."""
-        with self._txn.cursor(db=self._databases[database]) as cursor:
-            found = cursor.set_range(first)
-            while found:
-                key = bytes(cursor.key())
-                yield key
-                found = cursor.set_range(key + b"\0")

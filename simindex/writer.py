@@ -125,6 +125,8 @@ class Writer:
     def _make_sure(self) -> None:
         """Go on from what is stored, after a change that was broken off: steps of merges may have been taken
         that are not stored, and the commit may be durable, for Ctrl-C during it comes out afterwards."""
+        if not self._is_unsure:
+            return
         self._give_up_merges()
         with self._store.reading() as txn:
             manifest = decode_manifest(stored_manifest(txn))
@@ -137,8 +139,7 @@ class Writer:
 
     def begin(self) -> Pending:
         """Return an empty change."""
-        if self._is_unsure:
-            self._make_sure()
+        self._make_sure()
         return Pending(self.manifest.next_number, time.time_ns() // 1000)
 
     def insert(
@@ -320,8 +321,7 @@ class Writer:
     def begin_compaction(self, view: View, *, again: bool) -> int:
         """Replace the merges under way by one of all segments; returns the bytes it has to read, 0 where
         there is nothing to merge; `again`: after another one of the same compaction."""
-        if self._is_unsure:
-            self._make_sure()
+        self._make_sure()
         self._give_up_merges()
         segments = list(self.manifest.segments)[:MAX_SOURCES]
         if not segments:

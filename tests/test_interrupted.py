@@ -51,6 +51,22 @@ class Interrupting:
         return interrupted
 
 
+def broken_off(call, at, error, *, is_done):
+    """(`call` with an error in its n-th run, before it or when all of it is done; a list, one item a run)."""
+    runs = []
+
+    def broken(*arguments):
+        if is_done:
+            call(*arguments)
+        runs.append(None)
+        if len(runs) == at:
+            raise error
+        if not is_done:
+            call(*arguments)
+
+    return broken, runs
+
+
 def check(index, batches, removed=()):
     """Everything is there and found, and no chunk lies about that nobody will use."""
     expected = [key for batch in batches for key in keys_of(batch) if key not in removed]
@@ -102,15 +118,7 @@ def test_interrupted_compaction_costs_nothing(tmp_path, monkeypatch, at):
 @pytest.mark.parametrize("at", range(1, BATCHES + 1))
 def test_failed_commit_leaves_no_chunks_behind(tmp_path, monkeypatch, at):
     """The merges under way begin anew; what they had stored is removed by the next commit."""
-    commits = []
-    commit = Store.commit
-
-    def failing(store, change):
-        commits.append(None)
-        if len(commits) == at:
-            raise IndexFullError("no space")
-        return commit(store, change)
-
+    failing, _ = broken_off(Store.commit, at, IndexFullError("no space"), is_done=False)
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
         monkeypatch.setattr(Store, "commit", failing)
         for batch in range(BATCHES):
@@ -124,15 +132,7 @@ def test_failed_commit_leaves_no_chunks_behind(tmp_path, monkeypatch, at):
 @pytest.mark.parametrize("at", range(1, BATCHES + 1))
 def test_ctrl_c_at_the_end_of_a_commit_keeps_the_commit(tmp_path, monkeypatch, at):
     """It is raised when the commit is durable already: the handle must know what is stored."""
-    commits = []
-    commit = Store.commit
-
-    def interrupted(store, change):
-        commit(store, change)
-        commits.append(None)
-        if len(commits) == at:
-            raise KeyboardInterrupt
-
+    interrupted, commits = broken_off(Store.commit, at, KeyboardInterrupt(), is_done=True)
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
         monkeypatch.setattr(Store, "commit", interrupted)
         for batch in range(BATCHES):
@@ -151,15 +151,7 @@ def test_ctrl_c_at_the_end_of_a_commit_keeps_the_commit(tmp_path, monkeypatch, a
 @pytest.mark.parametrize("at", range(1, BATCHES + 1))
 def test_ctrl_c_between_preparation_and_commit_costs_nothing(tmp_path, monkeypatch, at):
     """Steps of merges were taken whose chunks are not stored."""
-    commits = []
-    commit = Writer.commit
-
-    def interrupted(writer, prepared):
-        commits.append(None)
-        if len(commits) == at:
-            raise KeyboardInterrupt
-        commit(writer, prepared)
-
+    interrupted, commits = broken_off(Writer.commit, at, KeyboardInterrupt(), is_done=False)
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
         monkeypatch.setattr(Writer, "commit", interrupted)
         for batch in range(BATCHES):
