@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from simindex.checks import require_int
 from simindex.errors import ConfigMismatchError, FormatError
 
 HASHING_VERSION = 1
@@ -30,13 +31,6 @@ def _normalize_steps(value: str | Iterable[str] | None) -> tuple[str, ...]:
         if name not in NORMALIZE_STEPS:
             raise ValueError(f"normalize: expected steps out of {NORMALIZE_STEPS}, found {name!r}")
     return tuple(step for step in NORMALIZE_STEPS if step in names)
-
-
-def _require_int(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}: expected an int, found {type(value).__name__}")
-    if not low <= value <= high:
-        raise ValueError(f"{name}: expected {low}..{high}, found {value}")
 
 
 @dataclass(frozen=True)
@@ -61,7 +55,7 @@ class WordShingles:
     normalize: tuple[str, ...] = ("casefold", "whitespace")
 
     def __post_init__(self) -> None:
-        _require_int("size", self.size, 1, _MAX_SHINGLE_SIZE)
+        require_int("size", self.size, 1, _MAX_SHINGLE_SIZE)
         object.__setattr__(self, "normalize", _normalize_steps(self.normalize))
 
 
@@ -82,7 +76,7 @@ class CharShingles:
     normalize: tuple[str, ...] = ("casefold", "whitespace")
 
     def __post_init__(self) -> None:
-        _require_int("size", self.size, 1, _MAX_SHINGLE_SIZE)
+        require_int("size", self.size, 1, _MAX_SHINGLE_SIZE)
         object.__setattr__(self, "normalize", _normalize_steps(self.normalize))
 
 
@@ -111,10 +105,10 @@ class SimHashConfig:
     expected_documents: int = 10_000_000
 
     def __post_init__(self) -> None:
-        _require_int("max_distance", self.max_distance, 0, 8)
+        require_int("max_distance", self.max_distance, 0, 8)
         if self.blocks is not None:
-            _require_int("blocks", self.blocks, self.max_distance + 1, self.max_distance + 6)
-        _require_int("expected_documents", self.expected_documents, 1, 2**48)
+            require_int("blocks", self.blocks, self.max_distance + 1, self.max_distance + 6)
+        require_int("expected_documents", self.expected_documents, 1, 2**48)
         if not isinstance(self.shingles, WordShingles | CharShingles):
             raise TypeError(f"shingles: expected WordShingles or CharShingles, found {self.shingles!r}")
 
@@ -153,14 +147,11 @@ class Config:
     def __post_init__(self) -> None:
         if not isinstance(self.shingles, WordShingles | CharShingles):
             raise TypeError(f"shingles: expected WordShingles or CharShingles, found {self.shingles!r}")
-        if isinstance(self.num_perm, bool) or not isinstance(self.num_perm, int):
-            raise TypeError(f"num_perm: expected an int, found {type(self.num_perm).__name__}")
-        if not 0 <= self.num_perm <= 1024 or self.num_perm % 8:
-            raise ValueError(f"num_perm: expected a multiple of 8 in 0..1024, found {self.num_perm}")
+        require_int("num_perm", self.num_perm, 0, 1024, multiple=8)
         if self.simhash is not None and not isinstance(self.simhash, SimHashConfig):
             raise TypeError(f"simhash: expected a SimHashConfig or None, found {self.simhash!r}")
-        _require_int("keep_shingles", self.keep_shingles, 0, 1_000_000)
-        _require_int("seed", self.seed, 0, 2**64 - 1)
+        require_int("keep_shingles", self.keep_shingles, 0, 1_000_000)
+        require_int("seed", self.seed, 0, 2**64 - 1)
         if self.num_perm == 0 and self.simhash is None:
             raise ValueError("expected MinHash (num_perm > 0) or SimHash (simhash=...), found both off")
         if self.num_perm == 0 and self.keep_shingles:

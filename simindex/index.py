@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from simindex.checks import require_int
 from simindex.config import Config, config_from_dict, config_to_dict, require_equal
 from simindex.errors import FormatError, ReadOnlyError, SimIndexError
 from simindex.format import (
@@ -116,10 +117,7 @@ class Index:
             raise TypeError(f"config: expected a Config or None, found {type(config).__name__}")
         if layout is not None and not isinstance(layout, Layout):
             raise TypeError(f"layout: expected a Layout or None, found {type(layout).__name__}")
-        if isinstance(max_candidates, bool) or not isinstance(max_candidates, int):
-            raise TypeError(f"max_candidates: expected an int, found {type(max_candidates).__name__}")
-        if not 1 <= max_candidates <= 2**24:
-            raise ValueError(f"max_candidates: expected 1..{2**24}, found {max_candidates}")
+        require_int("max_candidates", max_candidates, 1, 2**24)
         self._lock = threading.RLock()
         self._pending: Pending | None = None
         self._owner: int | None = None
@@ -317,10 +315,7 @@ class Index:
             raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
         if progress is not None and not callable(progress):
             raise TypeError(f"progress: expected a callable or None, found {type(progress).__name__}")
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int):
-            raise TypeError(f"batch_size: expected an int, found {type(batch_size).__name__}")
-        if batch_size < 1:
-            raise ValueError(f"batch_size: expected 1 or more, found {batch_size}")
+        require_int("batch_size", batch_size, 1)
         self._require_writer()
         totals = [0, 0, 0]
         for documents in prepared_batches(items, self._sketcher, batch_size, workers):
@@ -546,13 +541,8 @@ class Index:
         if simhash is None:
             raise ValueError("query_simhash needs SimHash, and this index was built with simhash=None")
         distance = simhash.max_distance if max_distance is None else max_distance
-        if isinstance(distance, bool) or not isinstance(distance, int):
-            raise TypeError(f"max_distance: expected an int, found {type(distance).__name__}")
-        if not 0 <= distance <= simhash.max_distance:
-            raise ValueError(
-                f"max_distance: expected 0..{simhash.max_distance}, which this index was built for, "
-                f"found {distance}"
-            )
+        built_for = ", which this index was built for"
+        require_int("max_distance", distance, 0, simhash.max_distance, remark=built_for)
         _require_limit("limit", limit)
         searcher = self._searcher
 
@@ -689,12 +679,8 @@ def _require_half(call: str, wanted: list[Document], batch: SketchBatch, half: i
 
 
 def _require_limit(name: str, limit: int | None) -> None:
-    if limit is None:
-        return
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise TypeError(f"{name}: expected an int, found {type(limit).__name__}")
-    if limit < 1:
-        raise ValueError(f"{name}: expected 1 or more, found {limit}")
+    if limit is not None:
+        require_int(name, limit, 1)
 
 
 def open(  # noqa: A001 - the name is the public one, as in h5py and shelve

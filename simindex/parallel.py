@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from simindex.checks import require_int
+
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
@@ -23,10 +25,7 @@ def num_workers(workers: int | None) -> int:
     """
     if workers is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(workers, bool) or not isinstance(workers, int):
-        raise TypeError(f"workers: expected an int or None, found {type(workers).__name__}")
-    if workers < 1:
-        raise ValueError(f"workers: expected 1 or more, found {workers}")
+    require_int("workers", workers, 1)
     return workers
 
 

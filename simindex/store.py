@@ -29,6 +29,7 @@ from typing import Any, TypeVar, cast
 import lmdb
 import lmdb.verify
 
+from simindex.checks import require_int
 from simindex.environment import Environment, Pin, registry
 from simindex.errors import (
     ClosedError,
@@ -77,9 +78,9 @@ class Store:
     ) -> None:
         self.path = str(Path(path))
         self._data = os.path.join(self.path, DATA_FILE)
-        _require_bytes("map_bytes", map_bytes, 1)
+        require_int("map_bytes", map_bytes, 1)
         if max_bytes is not None:
-            _require_bytes("max_bytes", max_bytes, _MIN_MAP_BYTES)
+            require_int("max_bytes", max_bytes, _MIN_MAP_BYTES)
         self.writable = mode != "r"
         self.is_new = False
         """True until `initialise`: the environment is there, but holds nothing yet."""
@@ -570,13 +571,6 @@ class Store:
             "used_bytes": sum(sizes.values()),
             **sizes,
         }
-
-
-def _require_bytes(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}: expected an int, found {type(value).__name__}")
-    if value < least:
-        raise ValueError(f"{name}: expected {least} or more, found {value}")
 
 
 def _sync_folder(path: Path) -> None:

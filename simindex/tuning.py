@@ -10,18 +10,13 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+from simindex.checks import require_share
+
 ROW_VALUES = 256
 """A stored row has 8 bits, so two unequal rows agree by chance in one of 256 cases."""
 
 MAX_ROWS = 8
 """Rows of a band word: the longest prefix that a band table is searched by."""
-
-
-def _require_share(name: str, value: float, *, zero: bool = False) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name}: expected a number, found {type(value).__name__}")
-    if not (0 <= value <= 1 if zero else 0 < value <= 1):
-        raise ValueError(f"{name}: expected a number in {'[' if zero else '('}0, 1], found {value!r}")
 
 
 def candidate_probability(similarity: float, bands: int, rows: int) -> float:
@@ -38,7 +33,7 @@ def candidate_probability(similarity: float, bands: int, rows: int) -> float:
     >>> round(candidate_probability(0.8, 16, 7), 3)
     0.978
     """
-    _require_share("similarity", similarity, zero=True)
+    require_share("similarity", similarity, zero=True)
     if bands < 1 or rows < 1:
         raise ValueError(f"expected at least 1 band and 1 row, found {bands} and {rows}")
     agree = similarity + (1 - similarity) / ROW_VALUES
@@ -61,14 +56,14 @@ def rows_for(threshold: float, bands: int, recall: float = 0.95) -> int:
     """
     for name, value in (("threshold", threshold), ("recall", recall)):
         if type(value) is not float:  # the rest is checked once for each value
-            _require_share(name, value)
+            require_share(name, value)
     return _rows_for(threshold, bands, recall)
 
 
 @lru_cache(maxsize=1024, typed=True)
 def _rows_for(threshold: float, bands: int, recall: float) -> int:
-    _require_share("threshold", threshold)
-    _require_share("recall", recall)
+    require_share("threshold", threshold)
+    require_share("recall", recall)
     for rows in range(MAX_ROWS, 1, -1):
         if candidate_probability(threshold, bands, rows) >= recall:
             return rows
@@ -91,7 +86,7 @@ def pick_bands(threshold: float, num_perm: int) -> int:
 
     Source: seed 001 (Hanna and Hunt, part 2).
     """
-    _require_share("threshold", threshold)
+    require_share("threshold", threshold)
     if num_perm < 1:
         raise ValueError(f"num_perm: expected 1 or more, found {num_perm}")
     target = -num_perm * math.log(threshold)

@@ -14,6 +14,7 @@ PACKAGE = Path(simindex.__file__).parent
 # Imports go to earlier modules only. A new module gets its place here.
 ORDER = (
     "errors",
+    "checks",
     "parallel",
     "config",
     "alphabet",

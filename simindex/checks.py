@@ -1,0 +1,40 @@
+"""Arguments that are no number of the right kind: refused with what was expected and what was found.
+
+Owns the wording of these checks. Must not know what a number is for; that is the name it is given.
+"""
+
+from __future__ import annotations
+
+
+def require_int(
+    name: str, value: object, low: int, high: int | None = None, *, multiple: int = 1, remark: str = ""
+) -> None:
+    """Refuse what is no int of at least `low`, and at most `high` if there is a limit.
+
+    Args:
+        multiple: what it has to be a multiple of.
+        remark: on the range, for the message.
+
+    Raises:
+        TypeError: no int; True and False are none.
+        ValueError: an int out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}: expected an int, found {type(value).__name__}")
+    if value < low or (high is not None and value > high) or value % multiple:
+        expected = f"{low} or more" if high is None else f"{low}..{high}"
+        expected = expected if multiple == 1 else f"a multiple of {multiple} in {expected}"
+        raise ValueError(f"{name}: expected {expected}{remark}, found {value}")
+
+
+def require_share(name: str, value: object, *, zero: bool = False) -> None:
+    """Refuse what is no number in (0, 1], or in [0, 1] with `zero`.
+
+    Raises:
+        TypeError: no int and no float.
+        ValueError: a number out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name}: expected a number, found {type(value).__name__}")
+    if not (0 <= value <= 1 if zero else 0 < value <= 1):
+        raise ValueError(f"{name}: expected a number in {'[' if zero else '('}0, 1], found {value!r}")
