@@ -698,7 +698,8 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
 
     Args:
         path: its folder.
-        mode: "r" read; "a" read and write, created if missing; "x" create, must not exist.
+        mode: "r" read; "r+" read and write, must exist; "a" read and write, created if missing; "x" create,
+            must not exist.
         config: ``None``: what is stored, or the defaults on creation.
         max_candidates: how many stored documents a query compares at most, 1..2**24.
         map_bytes: address space to reserve at first; it grows by itself.
@@ -710,11 +711,11 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
             forks.
 
     Raises:
-        FileNotFoundError: mode "r", and there is no index.
+        FileNotFoundError: mode "r" or "r+", and there is no index.
         FileExistsError: mode "x", and there is something.
         ConfigMismatchError: `config` differs from the stored one.
         FormatError: the path holds something else, or an index of another format version.
-        IndexLockedError: mode "a" or "x", and another handle has it open for writing.
+        IndexLockedError: another mode than "r", and another handle has it open for writing.
     """
     return Index(
         path,

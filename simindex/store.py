@@ -112,8 +112,8 @@ class Store:
     def _require_place(self, mode: str) -> None:
         """Check what lies at the path, and make the folder where the mode allows it."""
         path = Path(self.path)
-        if mode not in ("r", "a", "x"):
-            raise ValueError(f'mode: expected "r", "a" or "x", found {mode!r}')
+        if mode not in ("r", "r+", "a", "x"):
+            raise ValueError(f'mode: expected "r", "r+", "a" or "x", found {mode!r}')
         if path.exists() and not path.is_dir():
             raise FormatError(f"{path}: expected a folder with an index, found a file")
         names = {entry.name for entry in path.iterdir()} if path.exists() else set()
@@ -123,7 +123,7 @@ class Store:
             )
         if DATA_FILE in names:
             return
-        if mode == "r":
+        if mode in ("r", "r+"):
             raise FileNotFoundError(errno.ENOENT, "no simindex index", str(path))
         if names - {WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER}:
             raise FormatError(
@@ -285,7 +285,7 @@ class Store:
             with environment.inside() as env:
                 environment.databases = self._databases_of(env)
         self.is_new = not environment.databases
-        if self.is_new and mode == "r":
+        if self.is_new and mode in ("r", "r+"):
             raise FileNotFoundError(errno.ENOENT, "an index that was never completed", self.path)
 
     def _databases_of(self, env: lmdb.Environment) -> dict[str, Any]:

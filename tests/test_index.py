@@ -89,3 +89,14 @@ def test_documents_of_many_queries_are_read_outside_of_transactions(tmp_path):
         found = index.query_many((shingles(n) for n in range(1100)), workers=2)
         assert len(found) == 1100
         assert len(index) == 1100
+
+
+def test_mode_r_plus_changes_an_index_that_is_there_and_makes_none(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        simindex.open(tmp_path / "i", "r+")
+    assert not (tmp_path / "i").exists()
+    with simindex.open(tmp_path / "i", "x") as index:
+        index.insert("a", "one two three four")
+    with simindex.open(tmp_path / "i", "r+") as index:
+        index.insert("b", "five six seven eight")
+        assert list(index) == ["a", "b"]

@@ -585,7 +585,7 @@ def test_setting_outside_its_range_is_refused(make, error, message):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"mode": "w"}, ValueError, 'mode: expected "r", "a" or "x", found \'w\''),
+        ({"mode": "w"}, ValueError, 'mode: expected "r", "r\\+", "a" or "x", found \'w\''),
         ({"mode": None}, ValueError, "mode: expected"),
         ({"config": {"num_perm": 64}}, TypeError, "config: expected a Config or None, found dict"),
         ({"config": 128}, TypeError, "config: expected a Config or None, found int"),

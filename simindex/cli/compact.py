@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-import simindex
+from simindex.cli.creation import open_for_change
 from simindex.cli.progress import bytes_bar
 
 
@@ -18,9 +18,7 @@ def run(
     index: Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")],
 ) -> None:
     """Merge all segments, drop what was removed, and give the space back."""
-    # Read first: writing mode would create an index that is not there.
-    simindex.open(index, "r").close()
-    with simindex.open(index) as stored:
+    with open_for_change(index) as stored:
         before = stored.stats().file_bytes
         with bytes_bar() as advance:
             stored.compact(advance)

@@ -111,5 +111,4 @@ def open_for_change(path: str) -> Index:
     Raises:
         FileNotFoundError: it is not.
     """
-    simindex.open(path, "r").close()
-    return simindex.open(path, "a")
+    return simindex.open(path, "r+")
