@@ -23,6 +23,7 @@ ORDER = (
     "shingles",
     "permutations",
     "sketch",
+    "rows",
     "format",
     "pages",
     "environment",

@@ -972,9 +972,20 @@ static PyMethodDef methods[] = {
     {"address", py_address, METH_O, NULL},
     {"fill_filters", py_fill_filters, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 
+/* sizeof of the structs that Python lays out; a test compares them with the dtypes in rows.py. */
+static PyObject *struct_sizes(void) {
+    return Py_BuildValue("{sisisisisisi}", "chunk_row", (int)sizeof(chunk_row), "table_row", (int)sizeof(table_row),
+                         "segment_row", (int)sizeof(segment_row), "directory", (int)sizeof(directory), "merge_source",
+                         (int)sizeof(merge_source), "match", (int)sizeof(match));
+}
+
 static int execute(PyObject *module) {
     damage_error = PyErr_NewException("simindex._kernel.Damage", PyExc_Exception, NULL);
     if (!damage_error || PyModule_AddObjectRef(module, "Damage", damage_error) < 0) return -1;
+    PyObject *sizes = struct_sizes();
+    int failed = !sizes || PyModule_AddObjectRef(module, "STRUCT_BYTES", sizes) < 0;
+    Py_XDECREF(sizes);
+    if (failed) return -1;
     return PyModule_AddIntConstant(module, "TABLE_BLOCK", TABLE_BLOCK) < 0 ||
                    PyModule_AddIntConstant(module, "SKETCH_BLOCK", SKETCH_BLOCK) < 0 ||
                    PyModule_AddIntConstant(module, "MIN_FILTER_BITS", MIN_FILTER_BITS) < 0
