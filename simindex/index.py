@@ -46,7 +46,7 @@ from simindex.shingles import Document
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch, Sketcher
 from simindex.stats import Stats, make_stats
 from simindex.store import DEFAULT_MAP_BYTES, Store
-from simindex.transactions import Transaction
+from simindex.transactions import ReadTransaction
 from simindex.tuning import rows_for
 from simindex.view import SnapshotCache, View
 from simindex.writer import Writer
@@ -234,7 +234,7 @@ class Index:
             writer.commit(prepared)
             self._snapshots.expect(prepared.encoded_manifest, prepared.manifest)
 
-    def _committed_view(self, txn: Transaction) -> View:
+    def _committed_view(self, txn: ReadTransaction) -> View:
         return View(txn, self._snapshots.current(txn), self._tables)
 
     @contextmanager
@@ -402,7 +402,7 @@ class Index:
 
     # ---- queries ----
 
-    def _view(self, txn: Transaction) -> View:
+    def _view(self, txn: ReadTransaction) -> View:
         """Return the state that this thread's queries see."""
         pending = None
         if self._pending is not None and self._owner == threading.get_ident() and self._writer:

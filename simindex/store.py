@@ -24,6 +24,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar, cast
 
 import lmdb
@@ -40,7 +41,7 @@ from simindex.errors import (
     ReadOnlyError,
     SimIndexError,
 )
-from simindex.transactions import Transaction, WriteTransaction
+from simindex.transactions import ReadTransaction, WriteTransaction
 
 Result = TypeVar("Result")
 
@@ -58,6 +59,47 @@ _ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines canno
 _READER_CHECK_SECONDS = 60.0
 _MOVED_KEY = b"moved"
 _COPIED_KEY = b"copied"
+
+
+class Reading:
+    """A read transaction for the length of a ``with`` block.
+
+    It is the visitor that the environment's gate counts: from the first step of `__enter__` to the last of
+    `__exit__` the map stays where it is.
+    """
+
+    __slots__ = ("__weakref__", "_environment", "_store", "_txn")
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._environment: Environment | None = None
+        self._txn: lmdb.Transaction | None = None
+
+    def __enter__(self) -> ReadTransaction:
+        self._environment = environment = self._store.environment()
+        try:
+            environment.enter(self)
+            self._txn = self._store.begin_read(environment, self)
+            return ReadTransaction(environment, self._txn)
+        except BaseException:
+            self._leave()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+        if isinstance(error, lmdb.Error):
+            raise _translated(error, self._store.path) from error
+
+    def _leave(self) -> None:
+        try:
+            txn, self._txn = self._txn, None
+            if txn is not None:
+                self._store.end_read(txn)
+        finally:
+            if self._environment is not None:
+                self._environment.leave(self)
 
 
 class Store:
@@ -373,9 +415,9 @@ class Store:
 
     # ---- reading ----
 
-    def reading(self) -> Transaction:
-        """Return a read transaction, to be used as a context manager, for one call's length."""
-        return Transaction(self)
+    def reading(self) -> Reading:
+        """Return a context manager for one call's length, which gives a `ReadTransaction`."""
+        return Reading(self)
 
     def refresh(self) -> None:
         """Let go of a pinned snapshot; the next call takes the newest."""
@@ -383,21 +425,14 @@ class Store:
         if self._pin is not None:
             self._pin.drop()
 
-    def begin_read(self, environment: Environment, visitor: object) -> tuple[lmdb.Transaction, bool]:
-        """Return a read transaction and whether it is pinned; the caller is inside the gate."""
+    def begin_read(self, environment: Environment, visitor: object) -> lmdb.Transaction:
+        """Return a read transaction of LMDB for a visitor who is inside; see `end_read`."""
         for attempt in range(6):
             try:
-                if self._pinned:
-                    if self._pin is None or self._pin.txn is None:
-                        self._pin = Pin(environment)
-                    assert self._pin.txn is not None
-                    txn, pinned = self._pin.txn, True
-                else:
-                    txn, pinned = environment.env.begin(buffers=True), False
+                txn = self._snapshot(environment)
                 if not self._moved_away(environment, txn):
-                    return txn, pinned
-                if not pinned:
-                    txn.abort()
+                    return txn
+                self.end_read(txn)
                 self._outside(environment, visitor, self._reopen)
             except lmdb.MapResizedError:
                 # Another process grew the file beyond this one's map.
@@ -409,10 +444,21 @@ class Store:
                 raise _translated(exc, self.path) from exc
         raise SimIndexError(f"{self.path}: no read transaction after six attempts; too many readers")
 
-    def raise_translated(self, error: BaseException) -> None:
-        """Raise an error of LMDB as one of simindex; return for any other."""
-        if isinstance(error, lmdb.Error):
-            raise _translated(error, self.path) from error
+    def end_read(self, txn: lmdb.Transaction) -> None:
+        """End a read transaction, unless it is this handle's pinned one."""
+        if self._pin is None or txn is not self._pin.txn:
+            txn.abort()
+
+    def _snapshot(self, environment: Environment) -> lmdb.Transaction:
+        """Return LMDB's snapshot of the newest state, or of the pinned one."""
+        txn: lmdb.Transaction
+        if not self._pinned:
+            txn = environment.env.begin(buffers=True)
+            return txn
+        if self._pin is None or self._pin.txn is None:
+            self._pin = Pin(environment)
+        txn = self._pin.txn
+        return txn
 
     def _outside(self, environment: Environment, visitor: object, action: Callable[[], None]) -> None:
         environment.leave(visitor)
@@ -563,7 +609,7 @@ class Store:
 
     # ---- figures ----
 
-    def figures(self, txn: Transaction) -> dict[str, int]:
+    def figures(self, txn: ReadTransaction) -> dict[str, int]:
         """Return sizes in bytes: of the file, of the pages in use and of each database."""
         sizes = txn.sizes()
         return {

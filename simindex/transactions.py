@@ -1,87 +1,41 @@
 """Transactions as the rest of simindex sees them: read ones for a call, write ones for a commit.
 
-Owns access to the databases by name. Must not begin or commit by itself; `store` does.
+Owns access to the databases by name. Must not begin, end or commit anything, and calls nobody who does:
+`store` opens what stands here and translates its errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from simindex.environment import Environment
 from simindex.errors import CorruptIndexError
 
 
-class Opened(Protocol):
-    """What a read transaction needs of a store."""
-
-    def environment(self) -> Environment:
-        """Return the environment; raises ClosedError."""
-
-    def begin_read(self, environment: Environment, visitor: object) -> tuple[Any, bool]:
-        """Return a read transaction of LMDB and whether it is pinned; `visitor` is inside."""
-
-    def raise_translated(self, error: BaseException) -> None:
-        """Raise an error of LMDB as one of simindex."""
-
-
-class Transaction:
-    """A read transaction for the length of a ``with`` block; see `Store.reading`.
+class ReadTransaction:
+    """One consistent state of the databases; valid inside the ``with`` block of `Store.reading` only.
 
     Attributes:
-        id: of the snapshot: equal ids, equal content.
+        id: of the state: equal ids, equal content.
         map_generation: addresses loaded under another generation are void.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_databases",
-        "_environment",
-        "_pinned",
-        "_store",
-        "_txn",
-        "id",
-        "map_generation",
-    )
+    __slots__ = ("_environment", "_txn", "id", "map_generation")
 
-    def __init__(self, store: Opened) -> None:
-        self._txn: Any = None
-        self._pinned = False
-        self._store = store
-        self._environment = environment = store.environment()
-        try:
-            environment.enter(self)
-            self._txn, self._pinned = store.begin_read(environment, self)
-        except BaseException:
-            environment.leave(self)
-            raise
-        self._databases = environment.databases
-        self.id: int = self._txn.id()
+    def __init__(self, environment: Environment, txn: Any) -> None:
+        self._environment = environment
+        self._txn = txn
+        self.id: int = txn.id()
         self.map_generation = environment.map_generation
 
-    def __enter__(self) -> Transaction:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            txn, self._txn = self._txn, None
-            if not self._pinned:
-                txn.abort()
-        finally:
-            self._environment.leave(self)
-        if error is not None:
-            self._store.raise_translated(error)
-
     def get(self, database: str, key: bytes) -> memoryview | None:
-        """Return a value, valid inside the ``with`` block only, or ``None``."""
-        return cast("memoryview | None", self._txn.get(key, db=self._databases[database]))
+        """Return a value, or ``None``."""
+        return cast("memoryview | None", self._txn.get(key, db=self._environment.databases[database]))
 
     def finder(self, database: str) -> Callable[[bytes], memoryview | tuple[int, int] | None]:
         """Return a `get` that gives a large value as (address, length), without reading it; see `pages`."""
-        cursor = self._txn.cursor(db=self._databases[database])
+        cursor = self._txn.cursor(db=self._environment.databases[database])
         pages, num_pages = self._environment.pages_of(self._txn)
 
         def find(key: bytes) -> memoryview | tuple[int, int] | None:
@@ -94,7 +48,7 @@ class Transaction:
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
         """Yield (key, value) from `first` on, in order of keys."""
-        with self._txn.cursor(db=self._databases[database]) as cursor:
+        with self._txn.cursor(db=self._environment.databases[database]) as cursor:
             if not cursor.set_range(first):
                 return
             for key, value in cursor:
@@ -103,7 +57,7 @@ class Transaction:
     def sizes(self) -> dict[str, int]:
         """Return the bytes of the pages of each database."""
         sizes = {}
-        for name, database in self._databases.items():
+        for name, database in self._environment.databases.items():
             stat = self._txn.stat(database)
             sizes[name] = stat["psize"] * (stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"])
         return sizes

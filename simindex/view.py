@@ -30,7 +30,7 @@ from simindex.format import (
     number_key,
 )
 from simindex.tables import Directory, Segment
-from simindex.transactions import Transaction
+from simindex.transactions import ReadTransaction
 
 _ALL = 2**62
 
@@ -47,7 +47,7 @@ class Snapshot:
     directory: Directory
 
 
-def stored_manifest(txn: Transaction) -> bytes:
+def stored_manifest(txn: ReadTransaction) -> bytes:
     """Return the manifest's bytes. Raises CorruptIndexError when there is none."""
     value = txn.get("meta", MANIFEST_KEY)
     if value is None:
@@ -70,7 +70,7 @@ class SnapshotCache:
         """Take note of the manifest that the writer of this handle has just stored."""
         self._expected = encoded, manifest
 
-    def current(self, txn: Transaction) -> Snapshot:
+    def current(self, txn: ReadTransaction) -> Snapshot:
         """Return the snapshot of a transaction, loading the segments that are new."""
         last = self._last
         if last is not None and last.map_generation == txn.map_generation:
@@ -92,7 +92,7 @@ class SnapshotCache:
         self._last = fresh
         return fresh
 
-    def load(self, txn: Transaction, shape: Shape) -> Segment:
+    def load(self, txn: ReadTransaction, shape: Shape) -> Segment:
         """Load one live segment."""
         if shape.chunked:
             return Segment(self._tables, shape, txn.finder("segments"))
@@ -123,7 +123,7 @@ class View:
     """One consistent state of the index, for the length of a call."""
 
     def __init__(
-        self, txn: Transaction, snapshot: Snapshot, tables: Tables, pending: PendingView | None = None
+        self, txn: ReadTransaction, snapshot: Snapshot, tables: Tables, pending: PendingView | None = None
     ) -> None:
         self._txn = txn
         self._segments = snapshot.segments

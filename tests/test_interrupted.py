@@ -195,9 +195,10 @@ def test_call_that_was_broken_off_does_not_stay_inside(tmp_path, monkeypatch):
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
         insert(index, 0)
         environment = index._store.environment()
-        transaction = index._store.reading()  # Ctrl-C comes before its block begins
+        reading = index._store.reading()
+        reading.__enter__()  # Ctrl-C comes before the block begins
         assert not environment.is_empty
-        del transaction
+        del reading
         assert environment.is_empty
         with index._store.reading(), monkeypatch.context() as patch:
             patch.setattr(Environment, "_wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))

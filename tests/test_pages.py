@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import simindex
 from simindex import Config, Layout, _kernel
 from simindex.pages import PageMap
-from simindex.transactions import Transaction
+from simindex.transactions import ReadTransaction
 
 lengths = st.integers(0, 40) | st.integers(1_900, 2_200) | st.integers(4_000, 4_200) | st.integers(0, 70_000)
 
@@ -44,13 +44,13 @@ def test_opening_does_not_read_the_chunks(tmp_path, monkeypatch, mode):
     with simindex.open(tmp_path / "i", "x", Config(num_perm=16), layout=Layout(2, 512, 4096)) as index:
         index.insert_many(texts.items(), batch_size=200)
     asked = []
-    get = Transaction.get
+    get = ReadTransaction.get
 
     def watched(txn, database, key):
         asked.append((database, key))
         return get(txn, database, key)
 
-    monkeypatch.setattr(Transaction, "get", watched)
+    monkeypatch.setattr(ReadTransaction, "get", watched)
     with simindex.open(tmp_path / "i", mode) as index:
         assert all(shape.chunked for shape in index._snapshots._last.manifest.segments)
         assert [key for database, key in asked if database == "segments"] == []
