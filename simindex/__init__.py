@@ -22,7 +22,7 @@ from simindex.errors import (
 from simindex.format import Layout
 from simindex.index import Index, Record, open  # noqa: A004 - the public name
 from simindex.ingest import InsertReport
-from simindex.search import Match, Matches
+from simindex.matches import Match, Matches
 from simindex.sketch import Sketch, SketchBatch, Sketcher
 from simindex.stats import Stats
 

@@ -10,36 +10,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from simindex.format import FIRST_BAND_TABLE, REMOVED_DOCUMENT, REMOVED_SKETCH, StoredRecord, Tables
-from simindex.permutations import PermutationPlan
-from simindex.sketch import HAS_FINGERPRINT, SketchBatch
+from simindex.format import FIRST_BAND_TABLE, REMOVED_DOCUMENT, REMOVED_SKETCH, StoredRecord
+from simindex.sketch import SketchBatch
 from simindex.view import View
 
 _EQUAL_SKETCHES = 8
 """Stored sketches with an equal first band that are compared for each document."""
 
 
-def fold_copies(
-    tables: Tables,
-    plan: PermutationPlan | None,
-    full: int,
-    numbers: np.ndarray,
-    batch: SketchBatch,
-    view: View,
-) -> tuple[dict[int, int], dict[int, int]]:
+def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
     """Find the documents of a batch whose whole sketch a stored or an earlier one has.
 
     Args:
-        full: HAS_ flags of a whole sketch.
         numbers: of the documents.
 
     Returns:
         (place in the batch -> number of its leader, leader -> new size of its group).
     """
-    is_full = batch.present == full
-    if full & HAS_FINGERPRINT:
-        is_full &= batch.fingerprints != 0
-    places = np.flatnonzero(is_full)
+    scheme = view.scheme
+    is_whole = batch.present == scheme.whole_sketch
+    if scheme.config.simhash:
+        is_whole &= batch.fingerprints != 0
+    places = np.flatnonzero(is_whole)
     if batch.kept is not None or not len(places):
         # Equal rows do not mean equal kept shingles: nothing is folded.
         return {}, {}
@@ -47,11 +39,11 @@ def fold_copies(
     groups: dict[int, int] = {}
     words = np.ascontiguousarray(batch.words[places])
     fingerprints = np.ascontiguousarray(batch.fingerprints[places])
-    if tables.bands:
+    if scheme.tables.bands:
         table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
     else:
-        assert plan is not None
-        table, keys = tables.first_permutation, np.ascontiguousarray(plan.permute(fingerprints)[0])
+        table = scheme.tables.first_permutation
+        keys = np.ascontiguousarray(scheme.permute(fingerprints)[0])
     dead: dict[int, bool] = {}
     for found, leader in view.directory.find_equal(table, keys, words, fingerprints, _EQUAL_SKETCHES):
         place = int(places[found])

@@ -18,44 +18,34 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Literal
 
-import numpy as np
-
 from simindex.checks import require_int
-from simindex.config import Config, config_from_dict, config_to_dict, require_equal
-from simindex.errors import FormatError, ReadOnlyError, SimIndexError
-from simindex.format import (
-    CONFIG_KEY,
-    MANIFEST_KEY,
-    Key,
-    Layout,
-    Manifest,
-    StoredRecord,
-    Tables,
-    decode_header,
-    encode_header,
-    encode_key,
-    encode_manifest,
-    key_hashes,
-)
+from simindex.config import Config
+from simindex.errors import ReadOnlyError, SimIndexError
+from simindex.format import Key, Layout, encode_key, key_hashes
 from simindex.ingest import InsertReport, prepare_documents, prepared_batches
-from simindex.parallel import in_order, num_workers
+from simindex.matches import Matches
 from simindex.pending import NewDocuments, Pending
-from simindex.permutations import PermutationPlan, make_plan, plan_for
-from simindex.search import Found, Matches, Searcher
+from simindex.scheme import scheme_of
+from simindex.search import (
+    DEFAULT_MAX_CANDIDATES,
+    BandQuery,
+    FingerprintQuery,
+    OfStored,
+    Query,
+    nearest,
+    search,
+)
 from simindex.shingles import Document
-from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch, Sketcher
+from simindex.sketch import Sketch, Sketcher
 from simindex.stats import Stats, make_stats
 from simindex.store import DEFAULT_MAP_BYTES, Store
 from simindex.transactions import ReadTransaction
-from simindex.tuning import rows_for
+from simindex.tuning import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for
 from simindex.view import SnapshotCache, View
 from simindex.writer import Writer
 
 DEFAULT_BATCH_SIZE = 4_000
-DEFAULT_MAX_CANDIDATES = 65_536
 _ITERATION_CHUNK = 1_000
-_QUERY_PART = 512
-"""Documents that a thread sketches and searches in one go."""
 
 Conflict = Literal["error", "skip", "replace"]
 
@@ -122,43 +112,19 @@ class Index:
         self._pending: Pending | None = None
         self._owner: int | None = None
         self._writer: Writer | None = None
+        self._max_candidates = max_candidates
         self._store = Store(path, mode, map_bytes, max_bytes, pinned=refresh == "manual")
         try:
-            self._config, self._tables, self._plan = self._read_header(config, layout)
-            self._snapshots = SnapshotCache(self._tables)
-            self._sketcher = Sketcher(self._config)
-            self._searcher = Searcher(self._config, self._tables, self._plan, max_candidates)
+            self._scheme = scheme_of(self._store, config, layout)
+            self._snapshots = SnapshotCache(self._scheme)
+            self._sketcher = Sketcher(self._scheme.config)
             with self._store.reading() as txn:
                 manifest = self._snapshots.current(txn).manifest
             if self._store.writable:
-                self._writer = Writer(self._store, self._config, self._tables, self._plan, manifest)
+                self._writer = Writer(self._store, self._scheme, manifest)
         except BaseException:
             self._store.close()
             raise
-
-    def _read_header(
-        self, config: Config | None, layout: Layout | None
-    ) -> tuple[Config, Tables, PermutationPlan | None]:
-        """Return what is stored; a new index is given its header first."""
-        if self._store.is_new:
-            created = config or Config()
-            plan = plan_for(created.simhash)
-            blocks = len(plan.widths) if plan else 0
-            header = encode_header(config_to_dict(created), layout or Layout(), blocks)
-            self._store.initialise(CONFIG_KEY, header, MANIFEST_KEY, encode_manifest(Manifest()))
-        with self._store.reading() as txn:
-            value = txn.get("meta", CONFIG_KEY)
-            if value is None:
-                raise FormatError(f"{self._store.path}: an LMDB environment, but not a simindex index")
-            stored_config, stored_layout, blocks = decode_header(value, self._store.path)
-        stored = config_from_dict(stored_config)
-        if config is not None:
-            require_equal(stored, config)
-        plan = make_plan(blocks, stored.simhash.max_distance) if stored.simhash else None
-        if plan is None:
-            return stored, Tables(stored.bands, 0, stored_layout), None
-        tables = Tables(stored.bands, plan.num_tables, stored_layout, min(plan.prefix_bits))
-        return stored, tables, plan
 
     # ---- life ----
 
@@ -170,7 +136,7 @@ class Index:
     @property
     def config(self) -> Config:
         """The stored configuration."""
-        return self._config
+        return self._scheme.config
 
     def close(self) -> None:
         """Close the handle. An open transaction is rolled back. Closing twice is allowed."""
@@ -235,7 +201,7 @@ class Index:
             self._snapshots.expect(prepared.encoded_manifest, prepared.manifest)
 
     def _committed_view(self, txn: ReadTransaction) -> View:
-        return View(txn, self._snapshots.current(txn), self._tables)
+        return View(txn, self._snapshots.current(txn), self._scheme)
 
     @contextmanager
     def transaction(self) -> Iterator[Index]:
@@ -407,19 +373,19 @@ class Index:
         pending = None
         if self._pending is not None and self._owner == threading.get_ident() and self._writer:
             pending = self._writer.refresh_view(self._pending)
-        return View(txn, self._snapshots.current(txn), self._tables, pending)
+        return View(txn, self._snapshots.current(txn), self._scheme, pending)
 
     def _require_minhash(self, call: str) -> None:
-        if not self._config.num_perm:
+        if not self.config.num_perm:
             raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
 
     def query(
         self,
         document: Document,
-        threshold: float = 0.8,
+        threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
-        recall: float = 0.95,
+        recall: float = DEFAULT_RECALL,
         exact: bool = False,
     ) -> Matches:
         """Return the stored documents of at least that similarity, most similar first.
@@ -445,10 +411,10 @@ class Index:
     def query_many(
         self,
         documents: Iterable[Document],
-        threshold: float = 0.8,
+        threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
-        recall: float = 0.95,
+        recall: float = DEFAULT_RECALL,
         exact: bool = False,
         workers: int | None = None,
     ) -> list[Matches]:
@@ -460,38 +426,26 @@ class Index:
         """
         self._require_minhash("query")
         _require_limit("limit", limit)
-        searcher = self._searcher
-
-        def find(view: View, batch: SketchBatch) -> Found:
-            return searcher.find_signatures(view, batch, threshold, recall=recall, exact=exact)
-
-        def matches_of(view: View, found: Found) -> list[Matches]:
-            return searcher.signature_matches(view, found, threshold, limit=limit, exact=exact)
-
-        return self._search("query", documents, HAS_SIGNATURE, find, matches_of, workers)
+        query = BandQuery(threshold, recall, limit, exact, self._max_candidates)
+        return self._search("query", query, documents, workers)
 
     def query_key(
         self,
         key: Key,
-        threshold: float = 0.8,
+        threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
-        recall: float = 0.95,
+        recall: float = DEFAULT_RECALL,
         exact: bool = False,
     ) -> Matches:
         """Return the matches of a stored document, without itself. Raises KeyError when it is not stored."""
         self._require_minhash("query_key")
         _require_limit("limit", limit)
+        query = BandQuery(threshold, recall, limit, exact, self._max_candidates)
         with self._store.reading() as txn:
-            view = self._view(txn)
-            number, record = self._found(view, key)
-            batch = self._sketcher.sketch_many([self._sketch(view, number, record)])
-            found = self._searcher.find_signatures(view, batch, threshold, recall=recall, exact=exact)
-            return self._searcher.signature_matches(
-                view, found, threshold, limit=limit, exact=exact, without=number
-            )[0]
+            return OfStored(key, query).matches(self._view(txn))
 
-    def nearest(self, document: Document, k: int = 10, *, recall: float = 0.95) -> Matches:
+    def nearest(self, document: Document, k: int = 10, *, recall: float = DEFAULT_RECALL) -> Matches:
         """Return the k most similar documents that can be found; no threshold.
 
         The prefix of the band words is shortened row by row until a shorter one would hardly find a
@@ -501,11 +455,10 @@ class Index:
         if k is None:
             raise TypeError("k: expected an int, found None")
         _require_limit("k", k)
-        rows_for(1.0, self._config.bands, recall)  # refuses a recall out of range
+        rows_for(1.0, self.config.bands, recall)  # refuses a recall out of range
         batch = self._sketcher.sketch_many([document])
         with self._store.reading() as txn:
-            view = self._view(txn)
-            return self._searcher.nearest(view, batch, k, recall, None)
+            return nearest(self._view(txn), batch, k, recall, self._max_candidates)
 
     def query_simhash(
         self, document: Document, max_distance: int | None = None, *, limit: int | None = None
@@ -537,64 +490,23 @@ class Index:
         Args:
             workers: as in `query_many`.
         """
-        simhash = self._config.simhash
+        simhash = self.config.simhash
         if simhash is None:
             raise ValueError("query_simhash needs SimHash, and this index was built with simhash=None")
         distance = simhash.max_distance if max_distance is None else max_distance
         built_for = ", which this index was built for"
         require_int("max_distance", distance, 0, simhash.max_distance, remark=built_for)
         _require_limit("limit", limit)
-        searcher = self._searcher
-
-        def find(view: View, batch: SketchBatch) -> Found:
-            return searcher.find_fingerprints(view, batch, distance)
-
-        def matches_of(view: View, found: Found) -> list[Matches]:
-            return searcher.fingerprint_matches(view, found, limit)
-
-        return self._search("query_simhash", documents, HAS_FINGERPRINT, find, matches_of, workers)
+        query = FingerprintQuery(distance, limit, self._max_candidates)
+        return self._search("query_simhash", query, documents, workers)
 
     def _search(
-        self,
-        call: str,
-        documents: Iterable[Document],
-        half: int,
-        find: Callable[[View, SketchBatch], Found],
-        matches_of: Callable[[View, Found], list[Matches]],
-        workers: int | None,
+        self, call: str, query: Query, documents: Iterable[Document], workers: int | None
     ) -> list[Matches]:
-        """Sketch and search documents, many of them in several threads, on one snapshot.
-
-        Args:
-            call: the public name, for messages.
-            half: the part of a sketch that is compared.
-            find, matches_of: see Searcher; the first runs in any thread, the second in this one.
-        """
-        wanted = documents if isinstance(documents, list) else list(documents)
-
-        def sketched(part: list[Document]) -> SketchBatch:
-            batch = self._sketcher.sketch_many(part)
-            _require_half(call, part, batch, half)
-            return batch
-
-        is_large = len(wanted) >= 2 * _QUERY_PART
-        threads = num_workers(workers) if is_large or workers is not None else 1
-        # Other documents may be iterables of the caller's, whose code must not run inside a transaction.
-        if threads == 1 or not is_large or not set(map(type, wanted)) <= {str, Sketch}:
-            batch = sketched(wanted)
-            with self._store.reading() as txn:
-                view = self._view(txn)
-                return matches_of(view, find(view, batch))
-        parts = [wanted[first : first + _QUERY_PART] for first in range(0, len(wanted), _QUERY_PART)]
-        results: list[Matches] = []
-        with self._store.reading() as txn:
-            view = self._view(txn)
-            for found in in_order(lambda part: find(view, sketched(part)), parts, threads, threads):
-                results += matches_of(view, found)
-        return results
+        return search(call, query, documents, self._sketcher, self._store.reading, self._view, workers)
 
     def insert_if_new(
-        self, key: Key, document: Document, threshold: float = 0.8, metadata: object = None
+        self, key: Key, document: Document, threshold: float = DEFAULT_THRESHOLD, metadata: object = None
     ) -> Matches:
         """Return the matches of a document if there are any; else store it and return an empty list.
 
@@ -602,41 +514,25 @@ class Index:
         """
         self._require_minhash("insert_if_new")
         documents = prepare_documents([(key, document, metadata)], self._sketcher)
+        query = BandQuery(threshold, DEFAULT_RECALL, max_candidates=self._max_candidates)
         with self._locked():
             self._require_writer()
             with self._store.reading() as txn:
                 view = self._view(txn)
-                found = self._searcher.find_signatures(view, documents.sketches, threshold)
-                matches = self._searcher.signature_matches(view, found, threshold)[0]
+                matches = query.matches(view, query.find(view, documents.sketches))[0]
             if not matches:
                 self._insert(documents, "error")
         return matches
 
     # ---- the container ----
 
-    def _found(self, view: View, key: Key) -> tuple[int, StoredRecord]:
-        found = view.find_key(key)
-        if found is None:
-            raise KeyError(key)
-        return found
-
-    def _sketch(self, view: View, number: int, record: StoredRecord) -> Sketch:
-        stored = view.stored_sketch(number, record)
-        words = fingerprint = None
-        if stored is not None and record.present & HAS_SIGNATURE:
-            words = stored[0]
-            words.flags.writeable = False
-        if stored is not None and record.present & HAS_FINGERPRINT:
-            fingerprint = stored[1]
-        kept = None if record.kept is None else np.frombuffer(record.kept, dtype="<u4")
-        return Sketch(self._config.num_perm, words, fingerprint, kept, self._sketcher.origin)
-
     def __getitem__(self, key: Key) -> Record:
         with self._store.reading() as txn:
             view = self._view(txn)
-            number, record = self._found(view, key)
+            number, record = view.find_stored(key)
+            sketch = view.sketch_batch(number, record)[0]
             inserted_at = datetime.fromtimestamp(record.inserted_at / 1e6, UTC)
-            return Record(record.key, record.metadata, inserted_at, self._sketch(view, number, record))
+            return Record(record.key, record.metadata, inserted_at, sketch)
 
     def __contains__(self, key: object) -> bool:
         with self._store.reading() as txn:
@@ -667,15 +563,7 @@ class Index:
         """Return counts, sizes and what the settings give; see `Stats`."""
         with self._store.reading() as txn:
             manifest, figures = self._view(txn).manifest, self._store.figures(txn)
-        return make_stats(self.path, self._config, self._tables, self._plan, manifest, figures)
-
-
-def _require_half(call: str, wanted: list[Document], batch: SketchBatch, half: int) -> None:
-    """Refuse a sketch brought in without the half that a query compares; it would find nothing."""
-    for place, document in enumerate(wanted):
-        if isinstance(document, Sketch) and document.origin is None and not batch.present[place] & half:
-            what = "MinHash rows" if half == HAS_SIGNATURE else "a fingerprint"
-            raise ValueError(f"{call}: expected {what}, found a sketch that was brought in without")
+        return make_stats(self.path, self._scheme, manifest, figures)
 
 
 def _require_limit(name: str, limit: int | None) -> None:

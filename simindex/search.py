@@ -1,69 +1,49 @@
-"""Queries: a sketch goes in, matches come out.
+"""Queries as values: sketches go in, matches come out.
 
-Owns `Match` and `Matches`, the choice of rows for a threshold, and the way from the kernel's numbers to
-keys. Must not change anything. Every search is complete up to its stated odds: by bands with the
-probability of the S-curve, by permutation tables always, unless `truncated` says otherwise.
+`BandQuery` and `FingerprintQuery` say what is asked; `find` runs in the kernel, in any thread, and `matches`
+looks the documents up. A value can be passed on: to threads, to a stored document (`OfStored`), to a job over
+the whole index. Owns the choice of rows for a threshold and the way from the kernel's numbers to keys. Must
+not change anything. Every search is complete up to its stated odds: by bands with the probability of the
+S-curve, by permutation tables always, unless `truncated` says otherwise.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from simindex import _kernel
-from simindex.config import Config
-from simindex.format import FIRST_BAND_TABLE, Key, Tables
-from simindex.permutations import PermutationPlan
-from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch, kept_jaccard, similarity_table
-from simindex.tables import MATCH, NO_FIGURE
+from simindex.format import FIRST_BAND_TABLE, Key
+from simindex.matches import Match, Matches
+from simindex.parallel import in_order, num_workers
+from simindex.rows import MATCH, NO_FIGURE
+from simindex.shingles import Document
+from simindex.sketch import (
+    HAS_FINGERPRINT,
+    HAS_SIGNATURE,
+    Sketch,
+    SketchBatch,
+    Sketcher,
+    kept_jaccard,
+    similarity_table,
+)
+from simindex.store import Reading
+from simindex.transactions import ReadTransaction
 from simindex.tuning import MAX_ROWS, rows_for
-from simindex.view import View
+from simindex.view import EVERY, View
+
+DEFAULT_MAX_CANDIDATES = 65_536
 
 SCANS_PER_CANDIDATE = 64
 """A scanned entry of a permutation table costs so much less than a compared sketch."""
 
-_ALL = 2**62
-
-
-class Match(NamedTuple):
-    """A stored document that is similar to the query.
-
-    Attributes:
-        key: of the stored document.
-        similarity: estimated Jaccard similarity, 0..1 (exact with ``exact=True``); ``None`` without
-            MinHash on both sides.
-        distance: Hamming distance of the fingerprints in bits, 0..64; ``None`` without SimHash on both
-            sides.
-    """
-
-    key: Key
-    similarity: float | None
-    distance: int | None
-
-
-class Matches(list[Match]):
-    """The matches of one query, most similar first.
-
-    Attributes:
-        truncated: True when a limit on candidates was hit, so that matches may be missing.
-        candidates: how many stored entries were looked at (by permutation tables), else ``None``.
-    """
-
-    __slots__ = ("candidates", "truncated")
-
-    def __init__(
-        self, matches: Iterable[Match] = (), truncated: bool = False, candidates: int | None = None
-    ) -> None:
-        if matches:
-            super().__init__(matches)
-        self.truncated = truncated
-        self.candidates = candidates
+_QUERY_PART = 512
+"""Documents that a thread sketches and searches in one go."""
 
 
 class Found(NamedTuple):
@@ -82,83 +62,86 @@ class Found(NamedTuple):
     scanned: np.ndarray | None = None
 
 
-@dataclass(frozen=True)
-class Searcher:
-    """The searches of a configuration; holds no state of the index."""
+class BandQuery(NamedTuple):
+    """Documents of at least a similarity, found by their bands.
 
-    config: Config
-    tables: Tables
-    plan: PermutationPlan | None
-    max_candidates: int
+    Attributes:
+        threshold: Jaccard similarity in (0, 1].
+        recall: wanted probability of a candidate at the threshold itself, in (0, 1].
+        limit: matches a query, or ``None`` for all.
+        exact: verify with kept shingle hashes.
+        max_candidates: stored documents that a query compares at most.
+    """
 
-    def find_signatures(
-        self, view: View, batch: SketchBatch, threshold: float, *, recall: float = 0.95, exact: bool = False
-    ) -> Found:
-        """Search the band tables for sketches of at least that similarity. Any thread may."""
-        rows = rows_for(threshold, self.config.bands, recall)
-        estimate = threshold
-        if exact:
-            self._require_kept(batch)
+    threshold: float
+    recall: float
+    limit: int | None = None
+    exact: bool = False
+    max_candidates: int = DEFAULT_MAX_CANDIDATES
+
+    @property
+    def compares(self) -> int:
+        """The half of a sketch that is compared."""
+        return HAS_SIGNATURE
+
+    def find(self, view: View, batch: SketchBatch) -> Found:
+        """Search the band tables. Any thread may."""
+        config = view.scheme.config
+        rows = rows_for(self.threshold, config.bands, self.recall)
+        estimate = self.threshold
+        if self.exact:
+            _require_kept(config.keep_shingles, batch)
             # Whatever the estimate could have put below the threshold by chance: five deviations.
-            estimate -= 5 * math.sqrt(threshold * (1 - threshold) / self.config.num_perm)
-        return self._search_bands(view, batch, rows, _min_agree(self.config.num_perm, estimate))
+            estimate -= 5 * math.sqrt(self.threshold * (1 - self.threshold) / config.num_perm)
+        return _search_bands(view, batch, rows, _min_agree(config.num_perm, estimate), self.max_candidates)
 
-    def signature_matches(
-        self,
-        view: View,
-        found: Found,
-        threshold: float,
-        *,
-        limit: int | None = None,
-        exact: bool = False,
-        without: int | None = None,
-    ) -> list[Matches]:
-        """Return the documents of at least that similarity, most similar first, for each sketch.
+    def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
+        """Return what was found for each sketch, most similar first.
 
         Args:
             without: number of a document to leave out.
         """
-        if not exact:
-            return self._matches(view, found, limit, without)
-        results = self._matches(view, found, None, without, exact=True)
-        kept = [
-            Matches([m for m in matches if m.similarity is not None and m.similarity >= threshold])
-            for matches in results
-        ]
-        for matches, full in zip(kept, results, strict=True):
-            matches.sort(key=lambda m: -(m.similarity or 0.0))
-            matches.truncated = full.truncated
-            del matches[len(matches) if limit is None else limit :]
-        return kept
+        if not self.exact:
+            return _matches(view, found, self.limit, without)
+        results = _matches(view, found, None, without, exact=True)
+        for matches in results:
+            similar = [m for m in matches if m.similarity is not None and m.similarity >= self.threshold]
+            similar.sort(key=lambda m: -(m.similarity or 0.0))
+            matches[:] = similar[: self.limit]
+        return results
 
-    def nearest(self, view: View, batch: SketchBatch, k: int, recall: float, without: int | None) -> Matches:
-        """Return the k most similar documents that can be found, by shortening the prefix.
 
-        Stops when the k-th best is so similar that a shorter prefix would hardly find a better one.
-        """
-        best: Matches = Matches()
-        for rows in range(MAX_ROWS, 0, -1):
-            best = self._matches(view, self._search_bands(view, batch, rows, 0), k, without)[0]
-            if len(best) == k:
-                worst = best[-1].similarity or 0.0
-                if worst > 0 and rows_for(min(worst, 1.0), self.config.bands, recall) >= rows:
-                    break
-        return best
+class FingerprintQuery(NamedTuple):
+    """Documents within a Hamming distance, found by the permutation tables.
 
-    def find_fingerprints(self, view: View, batch: SketchBatch, max_distance: int) -> Found:
-        """Search the permutation tables for fingerprints within `max_distance` bits. Any thread may."""
-        assert self.plan is not None
-        count = len(batch)
+    Attributes:
+        max_distance: in bits, at most the configured one.
+        limit: matches a query, or ``None`` for all.
+        max_candidates: stored documents that a query compares at most.
+    """
+
+    max_distance: int
+    limit: int | None = None
+    max_candidates: int = DEFAULT_MAX_CANDIDATES
+
+    @property
+    def compares(self) -> int:
+        """The half of a sketch that is compared."""
+        return HAS_FINGERPRINT
+
+    def find(self, view: View, batch: SketchBatch) -> Found:
+        """Search the permutation tables. Any thread may."""
+        scheme, count = view.scheme, len(batch)
         truncated, scanned = np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.uint64)
         found = view.directory.run(
             _kernel.query_fingerprints,
             batch.words,
             batch.fingerprints,
             batch.present,
-            self.plan.permute(batch.fingerprints),
-            self.plan.packed_prefixes,
-            self.tables.first_permutation,
-            max_distance,
+            scheme.permute(batch.fingerprints),
+            scheme.plan.packed_prefixes,
+            scheme.tables.first_permutation,
+            self.max_distance,
             self.max_candidates,
             self.max_candidates * SCANS_PER_CANDIDATE,
             truncated,
@@ -166,73 +149,157 @@ class Searcher:
         )
         return Found(batch, found, truncated, scanned)
 
-    def fingerprint_matches(self, view: View, found: Found, limit: int | None) -> list[Matches]:
-        """Return the documents of what `find_fingerprints` found, nearest first, for each sketch."""
-        results = self._matches(view, found, limit, None)
+    def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
+        """Return what was found for each sketch, nearest first.
+
+        Args:
+            without: number of a document to leave out.
+        """
+        results = _matches(view, found, self.limit, without)
         if found.scanned is not None:
             for matches, candidates in zip(results, found.scanned.tolist(), strict=True):
                 matches.candidates = candidates
         return results
 
-    def _search_bands(self, view: View, batch: SketchBatch, rows: int, min_agree: int) -> Found:
-        truncated = np.zeros(len(batch), dtype=np.uint8)
-        found = view.directory.run(
-            _kernel.query_bands,
-            batch.words,
-            batch.fingerprints,
-            batch.present,
-            FIRST_BAND_TABLE,
-            8 * rows,
-            min_agree,
-            self.max_candidates,
-            self.config.simhash is not None,
-            truncated,
+
+Query = BandQuery | FingerprintQuery
+
+
+class OfStored(NamedTuple):
+    """A query by a stored document, without itself."""
+
+    key: Key
+    query: Query
+
+    def matches(self, view: View) -> Matches:
+        """Return its matches. Raises KeyError when the key is not stored."""
+        number, record = view.find_stored(self.key)
+        batch = view.sketch_batch(number, record)
+        return self.query.matches(view, self.query.find(view, batch), without=number)[0]
+
+
+def nearest(view: View, batch: SketchBatch, k: int, recall: float, max_candidates: int) -> Matches:
+    """Return the k most similar documents that can be found, by shortening the prefix.
+
+    Stops when the k-th best is so similar that a shorter prefix would hardly find a better one.
+    """
+    best: Matches = Matches()
+    for rows in range(MAX_ROWS, 0, -1):
+        best = _matches(view, _search_bands(view, batch, rows, 0, max_candidates), k, None)[0]
+        if len(best) == k:
+            worst = best[-1].similarity or 0.0
+            if worst > 0 and rows_for(min(worst, 1.0), view.scheme.config.bands, recall) >= rows:
+                break
+    return best
+
+
+def search(
+    call: str,
+    query: Query,
+    documents: Iterable[Document],
+    sketcher: Sketcher,
+    reading: Callable[[], Reading],
+    view_of: Callable[[ReadTransaction], View],
+    workers: int | None = None,
+) -> list[Matches]:
+    """Sketch and search documents, many of them in several threads, on one snapshot.
+
+    Args:
+        call: the public name, for messages.
+        view_of: returns what the caller's thread sees in a transaction of `reading`.
+        workers: threads; ``None``: as many as there are cores where there are enough documents for it.
+    """
+    wanted = documents if isinstance(documents, list) else list(documents)
+    is_large = len(wanted) >= 2 * _QUERY_PART
+    threads = num_workers(workers) if is_large or workers is not None else 1
+    # Other documents may be iterables of the caller's, whose code must not run inside a transaction.
+    if threads == 1 or not is_large or not set(map(type, wanted)) <= {str, Sketch}:
+        batch = _sketched(call, query, sketcher, wanted)
+        with reading() as txn:
+            view = view_of(txn)
+            return query.matches(view, query.find(view, batch))
+    parts = [wanted[first : first + _QUERY_PART] for first in range(0, len(wanted), _QUERY_PART)]
+    results: list[Matches] = []
+    with reading() as txn:
+        view = view_of(txn)
+
+        def found_for(part: list[Document]) -> Found:
+            return query.find(view, _sketched(call, query, sketcher, part))
+
+        for found in in_order(found_for, parts, threads, threads):
+            results += query.matches(view, found)
+    return results
+
+
+def _sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Document]) -> SketchBatch:
+    """Return sketches to search by. One brought in without the half that is compared would find nothing."""
+    batch = sketcher.sketch_many(documents)
+    for place, document in enumerate(documents):
+        if (
+            isinstance(document, Sketch)
+            and document.origin is None
+            and not batch.present[place] & query.compares
+        ):
+            what = "MinHash rows" if query.compares == HAS_SIGNATURE else "a fingerprint"
+            raise ValueError(f"{call}: expected {what}, found a sketch that was brought in without")
+    return batch
+
+
+def _search_bands(view: View, batch: SketchBatch, rows: int, min_agree: int, max_candidates: int) -> Found:
+    truncated = np.zeros(len(batch), dtype=np.uint8)
+    found = view.directory.run(
+        _kernel.query_bands,
+        batch.words,
+        batch.fingerprints,
+        batch.present,
+        FIRST_BAND_TABLE,
+        8 * rows,
+        min_agree,
+        max_candidates,
+        view.scheme.config.simhash is not None,
+        truncated,
+    )
+    return Found(batch, found, truncated)
+
+
+def _require_kept(keep_shingles: int, batch: SketchBatch) -> None:
+    if not keep_shingles:
+        raise ValueError(
+            "exact=True compares kept shingle hashes, and this index keeps none; "
+            "build it with Config(keep_shingles=...)"
         )
-        return Found(batch, found, truncated)
+    for present, kept in zip(batch.present, batch.kept or [], strict=True):
+        if present & HAS_SIGNATURE and kept is None:
+            raise ValueError("exact=True: expected a document, found a sketch without kept shingles")
 
-    def _require_kept(self, batch: SketchBatch) -> None:
-        if not self.config.keep_shingles:
-            raise ValueError(
-                "exact=True compares kept shingle hashes, and this index keeps none; "
-                "build it with Config(keep_shingles=...)"
-            )
-        for present, kept in zip(batch.present, batch.kept or [], strict=True):
-            if present & HAS_SIGNATURE and kept is None:
-                raise ValueError("exact=True: expected a document, found a sketch without kept shingles")
 
-    def _matches(
-        self,
-        view: View,
-        found: Found,
-        limit: int | None,
-        without: int | None,
-        *,
-        exact: bool = False,
-    ) -> list[Matches]:
-        """Turn the kernel's numbers into matches, expanding copies, best first, up to `limit` a query."""
-        results = [Matches(truncated=bool(flag)) for flag in found.truncated.tolist()]
-        kept = found.batch.kept if exact else None
-        similarities = similarity_table(self.config.num_perm) if self.config.num_perm else ()
-        room = _ALL if limit is None else limit
-        for number, query, agree, distance in MATCH.iter_unpack(found.matches):
-            matches = results[query]
-            if len(matches) >= room:
+def _matches(
+    view: View, found: Found, limit: int | None, without: int | None, *, exact: bool = False
+) -> list[Matches]:
+    """Turn the kernel's numbers into matches, expanding copies, best first, up to `limit` a query."""
+    config = view.scheme.config
+    results = [Matches(truncated=bool(flag)) for flag in found.truncated.tolist()]
+    kept = found.batch.kept if exact else None
+    similarities = similarity_table(config.num_perm) if config.num_perm else ()
+    room = EVERY if limit is None else limit
+    for number, query, agree, distance in MATCH.iter_unpack(found.matches):
+        matches = results[query]
+        if len(matches) >= room:
+            continue
+        wanted = room - len(matches) + (without is not None)
+        similarity = None if agree == NO_FIGURE else similarities[agree]
+        for document, record in view.documents_with(number, wanted):
+            if document == without:
                 continue
-            wanted = room - len(matches) + (without is not None)
-            similarity = None if agree == NO_FIGURE else similarities[agree]
-            for document, record in view.documents_with(number, wanted):
-                if document == without:
-                    continue
-                if len(matches) == room:
-                    break
-                # The sketch column holds zeros for the half that a sketch brought in may lack.
-                signed, marked = record.present & HAS_SIGNATURE, record.present & HAS_FINGERPRINT
-                own = similarity if signed else None
-                if kept is not None:
-                    own = _exact_similarity(kept[query], record.kept, self.config.keep_shingles)
-                bits = distance if marked and distance != NO_FIGURE else None
-                matches.append(Match(record.key, own, bits))
-        return results
+            if len(matches) == room:
+                break
+            # The sketch column holds zeros for the half that a sketch brought in may lack.
+            own = similarity if record.present & HAS_SIGNATURE else None
+            if kept is not None:
+                own = _kept_similarity(kept[query], record.kept, config.keep_shingles)
+            has_bits = record.present & HAS_FINGERPRINT and distance != NO_FIGURE
+            matches.append(Match(record.key, own, distance if has_bits else None))
+    return results
 
 
 @lru_cache(maxsize=1024)
@@ -241,7 +308,7 @@ def _min_agree(num_perm: int, threshold: float) -> int:
     return bisect_left(similarity_table(num_perm), threshold - 1e-12)
 
 
-def _exact_similarity(query: np.ndarray | None, stored: bytes | None, keep: int) -> float | None:
+def _kept_similarity(query: np.ndarray | None, stored: bytes | None, keep: int) -> float | None:
     if query is None or stored is None:
         return None
     return kept_jaccard(query, np.frombuffer(stored, dtype="<u4"), keep)

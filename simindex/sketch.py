@@ -304,7 +304,7 @@ class Sketcher:
 
     def __init__(self, config: Config | None = None) -> None:
         self.config = config if config is not None else Config()
-        self.origin = _origin(self.config)
+        self.origin = origin_of(self.config)
         self._coefficients = row_coefficients(self.config.num_perm, self.config.seed)
         signature, simhash = self.config.shingles, self.config.simhash
         features = simhash.shingles if simhash else signature
@@ -483,7 +483,7 @@ class Sketcher:
             batch.kept[at] = sketch.kept
 
 
-def _origin(config: Config) -> bytes:
+def origin_of(config: Config) -> bytes:
     """Return a digest of the settings that a sketch depends on."""
     stored = config_to_dict(config)
     simhash = stored["simhash"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simindex.config import Config
-from simindex.format import COPY_TABLE, KEY_TABLE, Manifest, Tables
-from simindex.permutations import PermutationPlan
+from simindex.format import COPY_TABLE, KEY_TABLE, Manifest
+from simindex.scheme import Scheme
 from simindex.tuning import expected_recall, rows_for
 
 RECALL_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -56,15 +56,9 @@ class Stats:
     expected_candidates: float
 
 
-def make_stats(
-    path: str,
-    config: Config,
-    tables: Tables,
-    plan: PermutationPlan | None,
-    manifest: Manifest,
-    figures: dict[str, int],
-) -> Stats:
+def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str, int]) -> Stats:
     """Return the stats of a manifest and the figures of its store."""
+    config, tables, plan = scheme.config, scheme.tables, scheme.plan
     entries = dict.fromkeys(("keys", "copies", "bands", "permutations", "sketches"), 0)
     for shape in manifest.segments:
         counts = tables.entry_counts(shape)
@@ -90,8 +84,8 @@ def make_stats(
         config=config,
         rows={t: rows_for(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
         recall={t: expected_recall(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
-        permutation_tables=plan.num_tables if plan else 0,
-        prefix_bits=plan.prefix_bits if plan else (),
-        permutation_bytes_per_document=plan.bytes_per_document if plan else 0,
-        expected_candidates=plan.expected_candidates(manifest.num_documents) if plan else 0.0,
+        permutation_tables=plan.num_tables,
+        prefix_bits=plan.prefix_bits,
+        permutation_bytes_per_document=plan.bytes_per_document,
+        expected_candidates=plan.expected_candidates(manifest.num_documents),
     )

@@ -15,6 +15,9 @@ from simindex.checks import require_share
 ROW_VALUES = 256
 """A stored row has 8 bits, so two unequal rows agree by chance in one of 256 cases."""
 
+DEFAULT_THRESHOLD, DEFAULT_RECALL = 0.8, 0.95
+"""What a query asks for where nothing else is said."""
+
 MAX_ROWS = 8
 """Rows of a band word: the longest prefix that a band table is searched by."""
 
@@ -43,7 +46,7 @@ def candidate_probability(similarity: float, bands: int, rows: int) -> float:
     return -math.expm1(bands * math.log1p(-(agree**rows)))
 
 
-def rows_for(threshold: float, bands: int, recall: float = 0.95) -> int:
+def rows_for(threshold: float, bands: int, recall: float = DEFAULT_RECALL) -> int:
     """Return the most rows, 1..8, whose curve reaches `recall` at the threshold; 1 if none does.
 
     Args:
@@ -70,7 +73,7 @@ def _rows_for(threshold: float, bands: int, recall: float) -> int:
     return 1
 
 
-def expected_recall(threshold: float, bands: int, recall: float = 0.95) -> float:
+def expected_recall(threshold: float, bands: int, recall: float = DEFAULT_RECALL) -> float:
     """Return the probability of a candidate at the threshold with the rows that `rows_for` chooses."""
     return candidate_probability(threshold, bands, rows_for(threshold, bands, recall))
 

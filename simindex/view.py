@@ -21,7 +21,6 @@ from simindex.format import (
     Manifest,
     Shape,
     StoredRecord,
-    Tables,
     decode_manifest,
     decode_record,
     decode_small,
@@ -29,10 +28,13 @@ from simindex.format import (
     key_hashes,
     number_key,
 )
+from simindex.scheme import Scheme
+from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.tables import Directory, Segment
 from simindex.transactions import ReadTransaction
 
-_ALL = 2**62
+EVERY = 2**62
+"""A limit that is none."""
 
 
 @dataclass
@@ -61,8 +63,8 @@ class SnapshotCache:
     Thread safety: `current` may run in several threads; each returns a snapshot for its transaction.
     """
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(self, scheme: Scheme) -> None:
+        self._tables = scheme.tables
         self._last: Snapshot | None = None
         self._expected: tuple[bytes, Manifest] = b"", Manifest()
 
@@ -123,8 +125,9 @@ class View:
     """One consistent state of the index, for the length of a call."""
 
     def __init__(
-        self, txn: ReadTransaction, snapshot: Snapshot, tables: Tables, pending: PendingView | None = None
+        self, txn: ReadTransaction, snapshot: Snapshot, scheme: Scheme, pending: PendingView | None = None
     ) -> None:
+        self.scheme = scheme
         self._txn = txn
         self._segments = snapshot.segments
         self.manifest = snapshot.manifest
@@ -133,7 +136,7 @@ class View:
         self.pending = pending or _NOTHING_PENDING
         self.directory = snapshot.directory
         if self.pending.segments:
-            self.directory = Directory(tables, [*snapshot.directory.segments, *self.pending.segments])
+            self.directory = Directory(scheme.tables, [*snapshot.directory.segments, *self.pending.segments])
 
     def segment(self, shape: Shape) -> Segment:
         """Return a live committed segment; its addresses are valid for the length of this view."""
@@ -205,10 +208,17 @@ class View:
         encoded = encode_key(key)
         return self.find_keys([encoded], key_hashes([encoded])).get(0)
 
+    def find_stored(self, key: object) -> tuple[int, StoredRecord]:
+        """Return (number, record) of a stored key. Raises KeyError when there is none."""
+        found = self.find_key(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
     def find_keys(self, encoded: list[bytes], hashes: np.ndarray) -> dict[int, tuple[int, StoredRecord]]:
         """Return place -> (number, record) for the encoded keys that are stored; hashes: `key_hashes`."""
         found: dict[int, tuple[int, StoredRecord]] = {}
-        for place, number in self.directory.find_keys(KEY_TABLE, hashes, _ALL):
+        for place, number in self.directory.find_keys(KEY_TABLE, hashes, EVERY):
             record = self.record(number)
             if record is not None and encode_key(record.key) == encoded[place]:
                 found[place] = (number, record)
@@ -216,7 +226,7 @@ class View:
 
     # ---- copies ----
 
-    def copies_of(self, leader: int, limit: int = _ALL) -> list[int]:
+    def copies_of(self, leader: int, limit: int = EVERY) -> list[int]:
         """Return the numbers of documents that share a leader's sketch, removed ones included."""
         key = leader.to_bytes(8, "little")
         return [number for _, number in self.directory.find_keys(COPY_TABLE, key, limit)]
@@ -240,14 +250,27 @@ class View:
         """Whether the sketch stored under a committed number is no longer anybody's."""
         return bool(self.removed_flags(number) & REMOVED_SKETCH)
 
-    def stored_sketch(self, number: int, record: StoredRecord) -> tuple[np.ndarray, int] | None:
-        """Return (words, fingerprint) of a document, or ``None`` when it has neither."""
+    def sketch_batch(self, number: int, record: StoredRecord) -> SketchBatch:
+        """Return the stored sketch of a document, as a batch of one.
+
+        Raises:
+            CorruptIndexError: it is not there, or its seal is broken.
+        """
+        config = self.scheme.config
+        batch = SketchBatch(1, config.num_perm, config.keep_shingles > 0, self.scheme.origin)
+        if batch.kept is not None and record.kept is not None:
+            batch.kept[0] = np.frombuffer(record.kept, dtype="<u4")
         if not record.present:
-            return None
+            return batch
         found = self.directory.read_sketch(number if record.leader is None else record.leader)
         if found is None:
             raise CorruptIndexError(
                 f"document {number}: expected a stored sketch, found none; "
                 "restore a backup or rebuild the index"
             )
-        return found
+        batch.present[0] = record.present
+        if record.present & HAS_SIGNATURE:
+            batch.words[0] = found[0]
+        if record.present & HAS_FINGERPRINT:
+            batch.fingerprints[0] = found[1]
+        return batch

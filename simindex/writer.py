@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from simindex.config import Config
 from simindex.copies import fold_copies, removal_marks
 from simindex.errors import KeyExistsError
 from simindex.format import (
@@ -24,7 +23,6 @@ from simindex.format import (
     REMOVED_SKETCH,
     Manifest,
     Shape,
-    Tables,
     decode_manifest,
     encode_manifest,
     encode_small,
@@ -41,7 +39,7 @@ from simindex.pending import (
     pending_record,
     without_dropped,
 )
-from simindex.permutations import PermutationPlan
+from simindex.scheme import Scheme
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.store import Store
 from simindex.tables import Puts, Segment, SegmentData, num_bytes, segment_puts
@@ -68,15 +66,12 @@ class Writer:
     def __init__(
         self,
         store: Store,
-        config: Config,
-        tables: Tables,
-        plan: PermutationPlan | None,
+        scheme: Scheme,
         manifest: Manifest,
     ) -> None:
         self._store = store
-        self._tables = tables
-        self._plan = plan
-        self._full = (HAS_SIGNATURE if config.num_perm else 0) | (HAS_FINGERPRINT if config.simhash else 0)
+        self._scheme = scheme
+        self._tables = scheme.tables
         self.manifest = manifest
         self._merges: list[Merge] = []
         self._merge_debt = 0
@@ -209,9 +204,6 @@ class Writer:
             own[copies] = False
         words, fingerprints, present = batch.words[own], batch.fingerprints[own], batch.present[own]
         marked = (present & HAS_FINGERPRINT) > 0
-        permuted = (
-            self._plan.permute(fingerprints[marked]) if self._plan else np.empty((0, 0), dtype=np.uint64)
-        )
         return SegmentData(
             base=base,
             span=int(relative[-1]) + 1 if len(relative) else 0,
@@ -224,7 +216,7 @@ class Writer:
             numbers=relative[own],
             signed=(present & HAS_SIGNATURE) > 0,
             marked=marked,
-            permuted=permuted,
+            permuted=self._scheme.permute(fingerprints[marked]),
         )
 
     # ---- committing ----
@@ -234,7 +226,7 @@ class Writer:
         self._is_unsure = True
         parts = [without_dropped(part, pending.dropped) for part in pending.parts]
         numbers, batch = joined(parts)
-        leaders, groups = fold_copies(self._tables, self._plan, self._full, numbers, batch, view)
+        leaders, groups = fold_copies(numbers, batch, view)
         records = encode_part_records(parts, batch, leaders, pending.inserted_at)
         marks, lost_copies = removal_marks(pending.removed, groups, view)
         segments = list(self.manifest.segments)

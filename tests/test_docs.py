@@ -111,7 +111,7 @@ def test_readme_names_commands_and_options_that_exist():
 
 def test_readme_states_the_limits_of_the_code():
     text = text_of(README)
-    assert f"{simindex.index.DEFAULT_MAX_CANDIDATES:,}" in text
+    assert f"{simindex.search.DEFAULT_MAX_CANDIDATES:,}" in text
     assert format_.MAX_KEY_BYTES == 64 * 1024
     assert "No call for all pairs, clusters, verification or backup yet" in text
     for call in ("pairs", "clusters", "check", "backup"):

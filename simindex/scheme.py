@@ -1,0 +1,93 @@
+"""Scheme: what the settings of an index come to, as one value.
+
+Owns how a scheme follows from the stored header, and how a new index gets its header. Must not know
+documents. Invariant: the blocks of the permutation tables are those that were stored at creation, so a
+later version's better choice loses no table of an existing index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from simindex.config import Config, config_from_dict, config_to_dict, require_equal
+from simindex.errors import FormatError
+from simindex.format import (
+    CONFIG_KEY,
+    MANIFEST_KEY,
+    Layout,
+    Manifest,
+    Tables,
+    decode_header,
+    encode_header,
+    encode_manifest,
+)
+from simindex.permutations import PermutationPlan, make_plan, plan_for
+from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, origin_of
+from simindex.store import Store
+
+_NO_PLAN = PermutationPlan(0, (), (), ())
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """The settings of an index and what follows from them; a result depends on nothing else.
+
+    Attributes:
+        config: as it is stored.
+        tables: which sorted tables there are, and where everything lies.
+        plan: the permutation tables; one without tables where there is no SimHash.
+    """
+
+    config: Config
+    tables: Tables
+    plan: PermutationPlan
+
+    @cached_property
+    def origin(self) -> bytes:
+        """What marks sketches as made with these settings."""
+        return origin_of(self.config)
+
+    @classmethod
+    def of(cls, config: Config, layout: Layout, blocks: int) -> Scheme:
+        """Return the scheme of a configuration whose fingerprints are cut into so many blocks."""
+        plan = make_plan(blocks, config.simhash.max_distance) if config.simhash else _NO_PLAN
+        shortest = min(plan.prefix_bits, default=64)
+        return cls(config, Tables(config.bands, plan.num_tables, layout, shortest), plan)
+
+    @property
+    def whole_sketch(self) -> int:
+        """HAS_SIGNATURE | HAS_FINGERPRINT, as far as a sketch can have them."""
+        config = self.config
+        return (HAS_SIGNATURE if config.num_perm else 0) | (HAS_FINGERPRINT if config.simhash else 0)
+
+    def permute(self, fingerprints: np.ndarray) -> np.ndarray:
+        """Return the keys of the permutation tables: uint64, shape (number of tables, n)."""
+        if not self.plan.num_tables:
+            return np.empty((0, len(fingerprints)), dtype=np.uint64)
+        return self.plan.permute(fingerprints)
+
+
+def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Scheme:
+    """Return what a store holds; a new one is given its header first.
+
+    Raises:
+        ConfigMismatchError: `config` differs from what is stored.
+        FormatError: the store holds no index, or one of another format version.
+    """
+    if store.is_new:
+        created = config or Config()
+        plan = plan_for(created.simhash)
+        header = encode_header(config_to_dict(created), layout or Layout(), len(plan.widths) if plan else 0)
+        store.initialise(CONFIG_KEY, header, MANIFEST_KEY, encode_manifest(Manifest()))
+    with store.reading() as txn:
+        value = txn.get("meta", CONFIG_KEY)
+        if value is None:
+            raise FormatError(f"{store.path}: an LMDB environment, but not a simindex index")
+        stored_config, stored_layout, blocks = decode_header(value, store.path)
+    stored = config_from_dict(stored_config)
+    if config is not None:
+        require_equal(stored, config)
+    return Scheme.of(stored, stored_layout, blocks)
