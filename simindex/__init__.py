@@ -20,9 +20,10 @@ from simindex.errors import (
     SimIndexError,
 )
 from simindex.format import Layout
-from simindex.index import Index, Record, open  # noqa: A004 - the public name
+from simindex.index import Index, open  # noqa: A004 - the public name
 from simindex.ingest import InsertReport
 from simindex.matches import Match, Matches
+from simindex.record import Record
 from simindex.sketch import Sketch, SketchBatch, Sketcher
 from simindex.stats import Stats
 

@@ -139,22 +139,22 @@ class StoredRecord(NamedTuple):
 
 
 def encode_records(
-    first_number: int, packed_keys: list[bytes], packed_metadata: list[bytes], packed_rests: list[bytes]
+    numbers: np.ndarray, packed_keys: list[bytes], packed_metadata: list[bytes], packed_rests: list[bytes]
 ) -> list[tuple[bytes, bytes]]:
-    """Return (database key, sealed record) of documents with ascending numbers from `first_number` on.
+    """Return (database key, sealed record) of documents.
 
     Args:
+        numbers: uint64, ascending.
         packed_rests: what follows the key and the metadata: four or six fields in all, see StoredRecord.
     """
-    last = first_number + len(packed_keys)
     # Raw bytes, for a fixed-width string would lose zeros at its end.
-    numbers = np.arange(first_number, last, dtype=">u8").view("V8").tolist()
+    keys = numbers.astype(">u8").view("V8").tolist()
     # The array header: four fields, or six with a leader and kept shingles.
     heads = [b"\x94" if len(rest) <= _SHORT_REST else b"\x96" for rest in packed_rests]
     parts = zip(heads, packed_keys, packed_metadata, packed_rests, strict=True)
     contents = list(map(b"".join, parts))
-    seals = map(xxhash.xxh3_64_digest, map(operator.add, numbers, contents))
-    return list(zip(numbers, map(operator.add, contents, seals), strict=True))
+    seals = map(xxhash.xxh3_64_digest, map(operator.add, keys, contents))
+    return list(zip(keys, map(operator.add, contents, seals), strict=True))
 
 
 _SHORT_REST = 10

@@ -1,70 +1,46 @@
-"""Index: what an application uses. It delegates; the work is in sketch, search, view and writer.
+"""Index: the public face. It checks arguments and delegates; it does nothing itself.
 
-Owns the public methods, the checks of their arguments, and the locking between threads of one handle.
-Must not know bytes, lmdb or table layouts.
-
-Locking rule: `_lock` is held for every change and for the whole of a transaction; queries take no lock,
-except those of a transaction's own thread, which see its pending documents.
+Owns the public methods and what they promise. Must not know bytes, lmdb or table layouts.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal
 
 from simindex.checks import require_int
+from simindex.compaction import compact
 from simindex.config import Config
-from simindex.errors import ReadOnlyError, SimIndexError
+from simindex.documents import NewDocuments
+from simindex.expiry import expire
 from simindex.format import Key, Layout, encode_key, key_hashes
-from simindex.ingest import InsertReport, prepare_documents, prepared_batches
+from simindex.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.matches import Matches
-from simindex.pending import NewDocuments, Pending
+from simindex.record import Record, record_of
 from simindex.scheme import scheme_of
 from simindex.search import (
     DEFAULT_MAX_CANDIDATES,
+    Asked,
     BandQuery,
     FingerprintQuery,
     OfStored,
     Query,
     nearest,
-    search,
 )
+from simindex.session import Session
 from simindex.shingles import Document
-from simindex.sketch import Sketch, Sketcher
+from simindex.sketch import Sketcher
 from simindex.stats import Stats, make_stats
 from simindex.store import DEFAULT_MAP_BYTES, Store
-from simindex.transactions import ReadTransaction
 from simindex.tuning import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for
-from simindex.view import SnapshotCache, View
-from simindex.writer import Writer
 
-DEFAULT_BATCH_SIZE = 4_000
 _ITERATION_CHUNK = 1_000
 
 Conflict = Literal["error", "skip", "replace"]
-
-
-@dataclass(frozen=True)
-class Record:
-    """A stored document: what `index[key]` returns.
-
-    Attributes:
-        key: as it was inserted.
-        metadata: as it was inserted (tuples come back as lists).
-        inserted_at: time of the insert, UTC.
-        sketch: its signature and fingerprint.
-    """
-
-    key: Key
-    metadata: Any
-    inserted_at: datetime
-    sketch: Sketch
 
 
 class Index:
@@ -108,20 +84,13 @@ class Index:
         if layout is not None and not isinstance(layout, Layout):
             raise TypeError(f"layout: expected a Layout or None, found {type(layout).__name__}")
         require_int("max_candidates", max_candidates, 1, 2**24)
-        self._lock = threading.RLock()
-        self._pending: Pending | None = None
-        self._owner: int | None = None
-        self._writer: Writer | None = None
         self._max_candidates = max_candidates
         self._store = Store(path, mode, map_bytes, max_bytes, pinned=refresh == "manual")
         try:
-            self._scheme = scheme_of(self._store, config, layout)
-            self._snapshots = SnapshotCache(self._scheme)
-            self._sketcher = Sketcher(self._scheme.config)
-            with self._store.reading() as txn:
-                manifest = self._snapshots.current(txn).manifest
-            if self._store.writable:
-                self._writer = Writer(self._store, self._scheme, manifest)
+            scheme = scheme_of(self._store, config, layout)
+            self._config = scheme.config
+            self._sketcher = Sketcher(scheme.config)
+            self._session = Session(self._store, scheme)
         except BaseException:
             self._store.close()
             raise
@@ -136,16 +105,13 @@ class Index:
     @property
     def config(self) -> Config:
         """The stored configuration."""
-        return self._scheme.config
+        return self._config
 
     def close(self) -> None:
         """Close the handle. An open transaction is rolled back. Closing twice is allowed."""
         if self._store.is_abandoned:
             return
-        with self._lock:
-            self._pending = None
-            self._writer = None
-            self._store.close()
+        self._session.close()
 
     def __enter__(self) -> Index:
         self._store.require_open()
@@ -163,45 +129,9 @@ class Index:
         """See the newest committed state. With ``refresh="auto"`` queries do so by themselves, and this
         only loads it ahead."""
         self._store.refresh()
-        with self._store.reading() as txn:
-            self._snapshots.current(txn)
+        self._session.load_newest()
 
     # ---- changes ----
-
-    def _require_writer(self) -> Writer:
-        self._store.require_open()
-        if self._writer is None:
-            raise ReadOnlyError(f'{self.path}: opened with mode "r"; open it with mode "a" to change it')
-        return self._writer
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold the lock. A forked child may have inherited it locked by a thread that it has not."""
-        self._store.require_open()
-        with self._lock:
-            yield
-
-    @contextmanager
-    def _changing(self) -> Iterator[tuple[Writer, Pending]]:
-        """Give a change: the open transaction's, or one that is committed at the end of the block."""
-        with self._locked():
-            writer = self._require_writer()
-            if self._pending is not None:
-                yield writer, self._pending
-                return
-            pending = writer.begin()
-            yield writer, pending
-            self._commit(writer, pending)
-
-    def _commit(self, writer: Writer, pending: Pending) -> None:
-        if pending.size:
-            with self._store.reading() as txn:
-                prepared = writer.prepare(pending, self._committed_view(txn))
-            writer.commit(prepared)
-            self._snapshots.expect(prepared.encoded_manifest, prepared.manifest)
-
-    def _committed_view(self, txn: ReadTransaction) -> View:
-        return View(txn, self._snapshots.current(txn), self._scheme)
 
     @contextmanager
     def transaction(self) -> Iterator[Index]:
@@ -213,18 +143,8 @@ class Index:
         Raises:
             SimIndexError: a transaction is open already.
         """
-        with self._locked():
-            writer = self._require_writer()
-            if self._pending is not None:
-                raise SimIndexError("a transaction is open already; transactions do not nest")
-            self._pending = pending = writer.begin()
-            self._owner = threading.get_ident()
-            try:
-                yield self
-                if self._pending is pending:
-                    self._commit(self._require_writer(), pending)
-            finally:
-                self._pending = self._owner = None
+        with self._session.transaction():
+            yield self
 
     def insert(self, key: Key, document: Document, metadata: object = None) -> None:
         """Store one document; durable when it returns.
@@ -247,9 +167,8 @@ class Index:
         self._insert(documents, "replace")
 
     def _insert(self, documents: NewDocuments, on_conflict: Conflict) -> tuple[int, int, int]:
-        with self._changing() as (writer, pending), self._store.reading() as txn:
-            view = self._committed_view(txn)
-            return writer.insert(pending, documents, on_conflict, view)
+        with self._session.changing() as (writer, pending), self._store.reading() as txn:
+            return writer.insert(pending, documents, on_conflict, self._session.committed_view(txn))
 
     def insert_many(
         self,
@@ -282,7 +201,7 @@ class Index:
         if progress is not None and not callable(progress):
             raise TypeError(f"progress: expected a callable or None, found {type(progress).__name__}")
         require_int("batch_size", batch_size, 1)
-        self._require_writer()
+        self._session.writer()
         totals = [0, 0, 0]
         for documents in prepared_batches(items, self._sketcher, batch_size, workers):
             for place, count in enumerate(self._insert(documents, on_conflict)):
@@ -299,9 +218,9 @@ class Index:
     def remove_many(self, keys: Iterable[Key]) -> int:
         """Remove the documents of these keys in one commit; returns how many there were."""
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
-        with self._changing() as (_, pending):
+        with self._session.changing() as (_, pending):
             with self._store.reading() as txn:
-                committed = self._committed_view(txn).find_keys(encoded, key_hashes(encoded))
+                committed = self._session.committed_view(txn).find_keys(encoded, key_hashes(encoded))
             return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
 
     def expire(self, before: datetime, *, batch_size: int = DEFAULT_BATCH_SIZE) -> int:
@@ -321,18 +240,7 @@ class Index:
             raise TypeError(f"before: expected a datetime, found {type(before).__name__}")
         if before.tzinfo is None:
             raise ValueError(f"before: expected a datetime with a time zone, found {before!r}")
-        limit = int(before.timestamp() * 1e6)
-        removed = 0
-        while True:
-            with self._changing() as (_, pending):
-                with self._store.reading() as txn:
-                    found = self._view(txn).numbers_from(0, batch_size)
-                old = [(number, record) for number, record in found if record.inserted_at < limit]
-                for number, record in old:
-                    pending.remove(encode_key(record.key), (number, record))
-            removed += len(old)
-            if len(old) < batch_size:
-                return removed
+        return expire(self._session, before, batch_size)
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Merge everything into one segment, drop what was removed, and give the space back.
@@ -344,39 +252,12 @@ class Index:
         Args:
             progress: called with (bytes done, bytes in all) after each step.
         """
-        with self._locked():
-            writer = self._require_writer()
-            if self._pending is not None:
-                raise SimIndexError("compact: expected no open transaction, found one; end it first")
-            total = done = 0
-            while True:
-                with self._store.reading() as txn:
-                    view = self._committed_view(txn)
-                    if not writer.compacting:
-                        more = writer.begin_compaction(view, again=total > 0)
-                        if not more:
-                            break
-                        total += more
-                    prepared = writer.continue_compaction(view)
-                writer.commit(prepared)
-                done = min(total, done + prepared.merged_bytes)
-                if progress is not None:
-                    progress(done, total)
-            self._store.compact_copy()
-            if progress is not None:
-                progress(total, total)
+        compact(self._session, progress)
 
     # ---- queries ----
 
-    def _view(self, txn: ReadTransaction) -> View:
-        """Return the state that this thread's queries see."""
-        pending = None
-        if self._pending is not None and self._owner == threading.get_ident() and self._writer:
-            pending = self._writer.refresh_view(self._pending)
-        return View(txn, self._snapshots.current(txn), self._scheme, pending)
-
     def _require_minhash(self, call: str) -> None:
-        if not self.config.num_perm:
+        if not self._config.num_perm:
             raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
 
     def query(
@@ -443,7 +324,7 @@ class Index:
         _require_limit("limit", limit)
         query = BandQuery(threshold, recall, limit, exact, self._max_candidates)
         with self._store.reading() as txn:
-            return OfStored(key, query).matches(self._view(txn))
+            return OfStored(key, query).matches(self._session.view(txn))
 
     def nearest(self, document: Document, k: int = 10, *, recall: float = DEFAULT_RECALL) -> Matches:
         """Return the k most similar documents that can be found; no threshold.
@@ -455,10 +336,10 @@ class Index:
         if k is None:
             raise TypeError("k: expected an int, found None")
         _require_limit("k", k)
-        rows_for(1.0, self.config.bands, recall)  # refuses a recall out of range
+        rows_for(1.0, self._config.bands, recall)  # refuses a recall out of range
         batch = self._sketcher.sketch_many([document])
         with self._store.reading() as txn:
-            return nearest(self._view(txn), batch, k, recall, self._max_candidates)
+            return nearest(self._session.view(txn), batch, k, recall, self._max_candidates)
 
     def query_simhash(
         self, document: Document, max_distance: int | None = None, *, limit: int | None = None
@@ -490,7 +371,7 @@ class Index:
         Args:
             workers: as in `query_many`.
         """
-        simhash = self.config.simhash
+        simhash = self._config.simhash
         if simhash is None:
             raise ValueError("query_simhash needs SimHash, and this index was built with simhash=None")
         distance = simhash.max_distance if max_distance is None else max_distance
@@ -503,7 +384,9 @@ class Index:
     def _search(
         self, call: str, query: Query, documents: Iterable[Document], workers: int | None
     ) -> list[Matches]:
-        return search(call, query, documents, self._sketcher, self._store.reading, self._view, workers)
+        asked = Asked.by(call, query, documents, self._sketcher, workers)
+        with self._store.reading() as txn:
+            return asked.matches(self._session.view(txn))
 
     def insert_if_new(
         self, key: Key, document: Document, threshold: float = DEFAULT_THRESHOLD, metadata: object = None
@@ -515,10 +398,10 @@ class Index:
         self._require_minhash("insert_if_new")
         documents = prepare_documents([(key, document, metadata)], self._sketcher)
         query = BandQuery(threshold, DEFAULT_RECALL, max_candidates=self._max_candidates)
-        with self._locked():
-            self._require_writer()
+        with self._session.locked():
+            self._session.writer()
             with self._store.reading() as txn:
-                view = self._view(txn)
+                view = self._session.view(txn)
                 matches = query.matches(view, query.find(view, documents.sketches))[0]
             if not matches:
                 self._insert(documents, "error")
@@ -528,31 +411,22 @@ class Index:
 
     def __getitem__(self, key: Key) -> Record:
         with self._store.reading() as txn:
-            view = self._view(txn)
-            number, record = view.find_stored(key)
-            sketch = view.sketch_batch(number, record)[0]
-            inserted_at = datetime.fromtimestamp(record.inserted_at / 1e6, UTC)
-            return Record(record.key, record.metadata, inserted_at, sketch)
+            return record_of(self._session.view(txn), key)
 
     def __contains__(self, key: object) -> bool:
         with self._store.reading() as txn:
-            view = self._view(txn)
-            return view.find_key(key) is not None
+            return self._session.view(txn).find_key(key) is not None
 
     def __len__(self) -> int:
         with self._store.reading() as txn:
-            view = self._view(txn)
-            own = view.pending.records.keys() - view.pending.removed
-            gone = view.pending.removed - view.pending.records.keys()
-            return view.manifest.num_documents + len(own) - len(gone)
+            return self._session.view(txn).num_documents
 
     def __iter__(self) -> Iterator[Key]:
         """Yield the stored keys in order of insertion; documents stored meanwhile may come, too."""
         first = 0
         while True:
             with self._store.reading() as txn:
-                view = self._view(txn)
-                found = view.numbers_from(first, _ITERATION_CHUNK)
+                found = self._session.view(txn).numbers_from(first, _ITERATION_CHUNK)
             if not found:
                 return
             for _, record in found:
@@ -562,8 +436,8 @@ class Index:
     def stats(self) -> Stats:
         """Return counts, sizes and what the settings give; see `Stats`."""
         with self._store.reading() as txn:
-            manifest, figures = self._view(txn).manifest, self._store.figures(txn)
-        return make_stats(self.path, self._scheme, manifest, figures)
+            manifest, figures = self._session.view(txn).manifest, self._store.figures(txn)
+        return make_stats(self.path, self._session.scheme, manifest, figures)
 
 
 def _require_limit(name: str, limit: int | None) -> None:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+from simindex.documents import NewDocuments
 from simindex.errors import CorruptIndexError
 from simindex.format import encode_keys, key_hashes, pack, unpack
 from simindex.parallel import in_order, num_workers
-from simindex.pending import NewDocuments
 from simindex.sketch import Sketch, Sketcher
+
+DEFAULT_BATCH_SIZE = 4_000
 
 _READY_BATCHES = 4
 """Sketched batches that may wait beside those in the making. A thread that wants Python's global lock can

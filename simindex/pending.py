@@ -1,45 +1,40 @@
-"""Changes that are not committed yet: documents gathered in memory, with their numbers.
+"""Changes that are not committed yet: documents gathered in memory, with their numbers, and what queries see
+of them.
 
-Owns what an insert or a remove adds to a change, and the plain lists that a commit makes of it. Must not
-commit, and knows tables only as sketches and numbers. Invariant: numbers are given in order of insertion
-and never twice, those of documents that are removed again in the same change included.
+Owns what an insert or a remove adds to a change. Must not commit. Invariant: numbers are given in order of
+insertion and never twice, those of documents that are removed again in the same change included.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from simindex.format import Key, StoredRecord, encode_records, encode_rest, unpack
+from simindex.documents import Documents, NewDocuments
+from simindex.format import StoredRecord
+from simindex.scheme import Scheme
 from simindex.sketch import SketchBatch
-from simindex.tables import Puts
+from simindex.tables import Segment, segment_puts
 from simindex.view import PendingView
 
-
-@dataclass
-class NewDocuments:
-    """Documents to be inserted: keys, packed metadata and sketches, in order."""
-
-    keys: list[Key]
-    encoded_keys: list[bytes]
-    key_hashes: np.ndarray
-    packed_metadata: list[bytes]
-    sketches: SketchBatch
+_FIRST_MEMORY_SEGMENT = 2**63
+"""Ids of segments in memory: from the top, for no committed segment has them and they are never stored."""
 
 
-@dataclass
-class Part:
-    """Documents of one call inside a change: places in their batch, and the numbers given to them."""
+@dataclass(frozen=True)
+class _Part:
+    """Documents of one call inside a change: places in what was handed in; the first one's number."""
 
     documents: NewDocuments
     places: list[int]
-    numbers: range | list[int]
+    first: int
 
     @property
-    def is_whole(self) -> bool:
-        """Whether it is the whole batch, numbered without gaps."""
-        return isinstance(self.numbers, range) and len(self.places) == len(self.documents.keys)
+    def behind(self) -> int:
+        """The number after the last one's."""
+        return self.first + len(self.places)
 
 
 @dataclass
@@ -47,21 +42,25 @@ class Pending:
     """Changes that are not committed yet.
 
     Attributes:
+        scheme: of the index.
         first_number: the number of its first document.
+        inserted_at: the time that its documents get, in microseconds since 1970-01-01 UTC.
         count: numbers given so far.
+        by_key: encoded key -> number, of its documents that were not removed again.
         removed: committed documents to be removed, with their records.
         dropped: own documents that were removed again.
     """
 
+    scheme: Scheme
     first_number: int
     inserted_at: int
-    parts: list[Part] = field(default_factory=list)
+    count: int = 0
     by_key: dict[bytes, int] = field(default_factory=dict)
     removed: dict[int, StoredRecord] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
-    count: int = 0
-    view: PendingView = field(default_factory=PendingView)
-    viewed: int = 0
+    _parts: list[_Part] = field(default_factory=list)
+    _in_memory: list[Segment] = field(default_factory=list)
+    _num_viewed: int = 0
 
     @property
     def size(self) -> int:
@@ -70,9 +69,9 @@ class Pending:
 
     def add(self, documents: NewDocuments, places: list[int]) -> None:
         """Give the documents at `places` their numbers."""
-        first = self.first_number + self.count
-        numbers = range(first, first + len(places))
-        self.parts.append(Part(documents, places, numbers))
+        part = _Part(documents, places, self.first_number + self.count)
+        self._parts.append(part)
+        numbers = range(part.first, part.behind)
         self.by_key.update(zip([documents.encoded_keys[i] for i in places], numbers, strict=True))
         self.count += len(places)
 
@@ -87,88 +86,85 @@ class Pending:
         self.removed[committed[0]] = committed[1]
         return True
 
+    def remove_number(self, number: int, record: StoredRecord) -> None:
+        """Remove a live document, its own or a committed one, by its number."""
+        if number < self.first_number:
+            self.removed[number] = record
+            return
+        part, at = self._place_of(number)
+        self.remove(part.documents.encoded_keys[part.places[at]], None)
+
     def holds(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
         """Whether a key is stored, seen from inside this change."""
         if encoded_key in self.by_key:
             return True
         return committed is not None and committed[0] not in self.removed
 
+    def documents(self, first_part: int = 0) -> Documents:
+        """Return its documents, those of the parts from `first_part` on, without the dropped ones."""
+        parts = self._parts[first_part:]
+        if self.dropped:
+            taken = [self._not_dropped(part) for part in parts]
+        else:
+            taken = [(part.places, range(part.first, part.behind)) for part in parts]
+        if len(parts) == 1 and len(taken[0][0]) == len(parts[0].documents.keys):
+            new = parts[0].documents
+            numbers = np.array(taken[0][1], dtype=np.uint64)
+            return Documents(numbers, new.key_hashes, new.encoded_keys, new.packed_metadata, new.sketches)
+        count = sum(len(places) for places, _ in taken)
+        first = parts[0].documents.sketches if parts else SketchBatch(0, 0, False, None)
+        batch = SketchBatch(count, first.num_perm, first.kept is not None, first.origin)
+        joined = Documents(np.empty(count, np.uint64), np.empty(count, np.uint64), [], [], batch)
+        at = 0
+        for part, (places, given) in zip(parts, taken, strict=True):
+            here = slice(at, at + len(places))
+            at = here.stop
+            _join(joined, here, part.documents, places, given)
+        return joined
 
-def without_dropped(part: Part, dropped: set[int]) -> Part:
-    """Return a part without the documents that the change has removed again."""
-    if not dropped.intersection(part.numbers):
-        return part
-    kept = [(p, n) for p, n in zip(part.places, part.numbers, strict=True) if n not in dropped]
-    return Part(part.documents, [p for p, _ in kept], [n for _, n in kept])
+    def _not_dropped(self, part: _Part) -> tuple[list[int], range | list[int]]:
+        """Return the places and numbers of a part without the documents that were removed again."""
+        numbers = range(part.first, part.behind)
+        kept = [at for at, number in enumerate(numbers) if number not in self.dropped]
+        return [part.places[at] for at in kept], [numbers[at] for at in kept]
 
+    # ---- what queries see ----
 
-def joined(parts: list[Part]) -> tuple[np.ndarray, SketchBatch]:
-    """Return the numbers and the sketches of all documents of the parts, in order."""
-    if len(parts) == 1 and parts[0].is_whole:
-        return np.array(parts[0].numbers, dtype=np.uint64), parts[0].documents.sketches
-    count = sum(len(part.places) for part in parts)
-    first = parts[0].documents.sketches if parts else SketchBatch(0, 0, False, None)
-    batch = SketchBatch(count, first.num_perm, first.kept is not None, first.origin)
-    numbers = np.empty(count, dtype=np.uint64)
-    at = 0
-    for part in parts:
-        sketches, here = part.documents.sketches, slice(at, at + len(part.places))
-        numbers[here] = part.numbers
-        batch.words[here] = sketches.words[part.places]
-        batch.fingerprints[here] = sketches.fingerprints[part.places]
-        batch.present[here] = sketches.present[part.places]
-        if batch.kept is not None and sketches.kept is not None:
-            batch.kept[here] = [sketches.kept[place] for place in part.places]
-        at += len(part.places)
-    return numbers, batch
+    def view(self) -> PendingView:
+        """Return what queries of the same thread see, the newest documents as a segment in memory."""
+        documents = self.documents(self._num_viewed)
+        self._num_viewed = len(self._parts)
+        if len(documents):
+            tables, data = self.scheme.tables, documents.segment_data(self.scheme, {})
+            shape = data.shape(_FIRST_MEMORY_SEGMENT + len(self._in_memory))
+            shape, puts = segment_puts(tables, shape, data)
+            self._in_memory.append(Segment(tables, shape, dict(puts).get))
+        gone = self.dropped | self.removed.keys()
+        return PendingView(self._in_memory, self.by_key, gone, len(self.removed), self._record)
 
+    def _record(self, number: int) -> StoredRecord | None:
+        if number < self.first_number:
+            return None
+        part, at = self._place_of(number)
+        return part.documents.record(part.places[at], self.inserted_at)
 
-def key_hashes_of(parts: list[Part]) -> np.ndarray:
-    """Return the key hashes of all documents of the parts: uint64."""
-    hashes = [part.documents.key_hashes[slice(None) if part.is_whole else part.places] for part in parts]
-    return np.concatenate(hashes) if hashes else np.empty(0, dtype=np.uint64)
-
-
-def encode_part_records(
-    parts: list[Part], batch: SketchBatch, leaders: dict[int, int], inserted_at: int
-) -> Puts:
-    """Return the database keys and values of all documents' records."""
-    kinds = batch.present.tolist()
-    plain = {present: encode_rest(inserted_at, present) for present in set(kinds)}
-    rests = [plain[present] for present in kinds]
-    if leaders or batch.kept is not None:
-        for at, present in enumerate(kinds):
-            kept = None if batch.kept is None else batch.kept[at]
-            if at in leaders or kept is not None:
-                packed = None if kept is None else kept.astype("<u4").tobytes()
-                rests[at] = encode_rest(inserted_at, present, leaders.get(at), packed)
-    records: Puts = []
-    for part in parts:
-        documents, at = part.documents, len(records)
-        if part.is_whole:
-            here = rests[at : at + len(part.places)]
-            records += encode_records(
-                part.numbers[0], documents.encoded_keys, documents.packed_metadata, here
-            )
-            continue
-        for place, number in zip(part.places, part.numbers, strict=True):
-            records += encode_records(
-                number,
-                [documents.encoded_keys[place]],
-                [documents.packed_metadata[place]],
-                [rests[len(records)]],
-            )
-    return records
+    def _place_of(self, number: int) -> tuple[_Part, int]:
+        """Return the part that a number was given in, and where in it."""
+        part = self._parts[bisect_right(self._parts, number, key=lambda part: part.first) - 1]
+        return part, number - part.first
 
 
-def pending_record(documents: NewDocuments, place: int, inserted_at: int) -> StoredRecord:
-    """Return the record of a document that has no leader yet."""
-    kept = None if documents.sketches.kept is None else documents.sketches.kept[place]
-    return StoredRecord(
-        documents.keys[place],
-        unpack(documents.packed_metadata[place]),
-        inserted_at,
-        int(documents.sketches.present[place]),
-        None,
-        None if kept is None else kept.astype("<u4").tobytes(),
-    )
+def _join(
+    joined: Documents, here: slice, new: NewDocuments, places: list[int], numbers: range | list[int]
+) -> None:
+    """Put some of the new documents into their places among all."""
+    joined.numbers[here] = numbers
+    joined.key_hashes[here] = new.key_hashes[places]
+    joined.encoded_keys.extend([new.encoded_keys[place] for place in places])
+    joined.packed_metadata.extend([new.packed_metadata[place] for place in places])
+    batch = joined.sketches
+    batch.words[here] = new.sketches.words[places]
+    batch.fingerprints[here] = new.sketches.fingerprints[places]
+    batch.present[here] = new.sketches.present[places]
+    if batch.kept is not None and new.sketches.kept is not None:
+        batch.kept[here] = [new.sketches.kept[place] for place in places]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -32,8 +32,6 @@ from simindex.sketch import (
     kept_jaccard,
     similarity_table,
 )
-from simindex.store import Reading
-from simindex.transactions import ReadTransaction
 from simindex.tuning import MAX_ROWS, rows_for
 from simindex.view import EVERY, View
 
@@ -193,42 +191,54 @@ def nearest(view: View, batch: SketchBatch, k: int, recall: float, max_candidate
     return best
 
 
-def search(
-    call: str,
-    query: Query,
-    documents: Iterable[Document],
-    sketcher: Sketcher,
-    reading: Callable[[], Reading],
-    view_of: Callable[[ReadTransaction], View],
-    workers: int | None = None,
-) -> list[Matches]:
-    """Sketch and search documents, many of them in several threads, on one snapshot.
+class Asked(NamedTuple):
+    """One query by many documents, sketched as far as that must be done before a transaction begins.
 
-    Args:
+    Attributes:
         call: the public name, for messages.
-        view_of: returns what the caller's thread sees in a transaction of `reading`.
-        workers: threads; ``None``: as many as there are cores where there are enough documents for it.
+        query: what is asked of each.
+        sketcher: makes the sketches.
+        batch: the sketches; ``None`` where threads sketch and search `parts`.
+        parts: documents, that much for a thread at a time.
+        threads: how many.
     """
-    wanted = documents if isinstance(documents, list) else list(documents)
-    is_large = len(wanted) >= 2 * _QUERY_PART
-    threads = num_workers(workers) if is_large or workers is not None else 1
-    # Other documents may be iterables of the caller's, whose code must not run inside a transaction.
-    if threads == 1 or not is_large or not set(map(type, wanted)) <= {str, Sketch}:
-        batch = _sketched(call, query, sketcher, wanted)
-        with reading() as txn:
-            view = view_of(txn)
-            return query.matches(view, query.find(view, batch))
-    parts = [wanted[first : first + _QUERY_PART] for first in range(0, len(wanted), _QUERY_PART)]
-    results: list[Matches] = []
-    with reading() as txn:
-        view = view_of(txn)
 
-        def found_for(part: list[Document]) -> Found:
-            return query.find(view, _sketched(call, query, sketcher, part))
+    call: str
+    query: Query
+    sketcher: Sketcher
+    batch: SketchBatch | None
+    parts: list[list[Document]]
+    threads: int
 
-        for found in in_order(found_for, parts, threads, threads):
-            results += query.matches(view, found)
-    return results
+    @classmethod
+    def by(
+        cls, call: str, query: Query, documents: Iterable[Document], sketcher: Sketcher, workers: int | None
+    ) -> Asked:
+        """Take the documents.
+
+        Args:
+            workers: threads; ``None``: as many as there are cores where there are enough documents for it.
+        """
+        wanted = documents if isinstance(documents, list) else list(documents)
+        is_large = len(wanted) >= 2 * _QUERY_PART
+        threads = num_workers(workers) if is_large or workers is not None else 1
+        # Other documents may be iterables of the caller's, whose code must not run inside a transaction.
+        if threads == 1 or not is_large or not set(map(type, wanted)) <= {str, Sketch}:
+            return cls(call, query, sketcher, _sketched(call, query, sketcher, wanted), [], 1)
+        parts = [wanted[first : first + _QUERY_PART] for first in range(0, len(wanted), _QUERY_PART)]
+        return cls(call, query, sketcher, None, parts, threads)
+
+    def matches(self, view: View) -> list[Matches]:
+        """Return the matches of each document, in order."""
+        if self.batch is not None:
+            return self.query.matches(view, self.query.find(view, self.batch))
+        results: list[Matches] = []
+        for found in in_order(lambda part: self._find(view, part), self.parts, self.threads, self.threads):
+            results += self.query.matches(view, found)
+        return results
+
+    def _find(self, view: View, part: list[Document]) -> Found:
+        return self.query.find(view, _sketched(self.call, self.query, self.sketcher, part))
 
 
 def _sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Document]) -> SketchBatch:

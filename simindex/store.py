@@ -508,7 +508,7 @@ class Store:
             IndexFullError: no space; nothing of the change is kept.
         """
         if not self.writable:
-            raise ReadOnlyError(f'{self.path}: opened with mode "r"; open it with mode "a" to change it')
+            raise read_only(self.path)
         environment = self.environment()
         now = time.monotonic()
         if now - self._checked_readers > _READER_CHECK_SECONDS:
@@ -617,6 +617,11 @@ class Store:
             "used_bytes": sum(sizes.values()),
             **sizes,
         }
+
+
+def read_only(path: str) -> ReadOnlyError:
+    """Return the error of a change through a handle that only reads."""
+    return ReadOnlyError(f'{path}: opened with mode "r"; open it with mode "a" to change it')
 
 
 def _sync_folder(path: Path) -> None:

@@ -7,8 +7,9 @@ Invariant: a match is reported only for a document whose sealed record and sketc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -101,24 +102,25 @@ class SnapshotCache:
         return Segment(self._tables, shape, lambda key: txn.get("segments", key))
 
 
-@dataclass
-class PendingView:
+class PendingView(NamedTuple):
     """What an open transaction adds to a snapshot.
 
     Attributes:
         segments: its documents as segments in memory.
-        records: number -> record, of its documents.
-        removed: numbers that it removed or dropped.
-        by_key: encoded key -> number, of its documents.
+        by_key: encoded key -> number of its live documents; the numbers ascend.
+        gone: numbers that it removed or dropped.
+        num_removed: committed documents among them.
+        record: returns the record of one of its documents; ``None`` for another number.
     """
 
-    segments: list[Segment] = field(default_factory=list)
-    records: dict[int, StoredRecord] = field(default_factory=dict)
-    removed: set[int] = field(default_factory=set)
-    by_key: dict[bytes, int] = field(default_factory=dict)
+    segments: list[Segment]
+    by_key: Mapping[bytes, int]
+    gone: Set[int]
+    num_removed: int
+    record: Callable[[int], StoredRecord | None]
 
 
-_NOTHING_PENDING = PendingView()
+_NOTHING_PENDING = PendingView([], {}, frozenset(), 0, lambda _: None)
 
 
 class View:
@@ -142,6 +144,11 @@ class View:
         """Return a live committed segment; its addresses are valid for the length of this view."""
         return self._segments[shape.id]
 
+    @property
+    def num_documents(self) -> int:
+        """Number of live documents."""
+        return self.manifest.num_documents + len(self.pending.by_key) - self.pending.num_removed
+
     # ---- records ----
 
     def record(self, number: int) -> StoredRecord | None:
@@ -150,9 +157,9 @@ class View:
         Raises:
             CorruptIndexError: its seal is broken, or it is missing without having been removed.
         """
-        if number in self.pending.removed:
+        if number in self.pending.gone:
             return None
-        found = self.pending.records.get(number)
+        found = self.pending.record(number)
         if found is not None:
             return found
         value = self._txn.get("documents", number_key(number))
@@ -190,12 +197,13 @@ class View:
         found = []
         for key, value in self._txn.items("documents", number_key(first)):
             number = int.from_bytes(key, "big")
-            if number not in self.pending.removed:
+            if number not in self.pending.gone:
                 found.append((number, decode_record(number, value)))
                 if len(found) == limit:
                     return found
-        for number, record in self.pending.records.items():
-            if number >= first and number not in self.pending.removed:
+        for number in self.pending.by_key.values():
+            record = self.pending.record(number) if number >= first else None
+            if record is not None:
                 found.append((number, record))
                 if len(found) == limit:
                     break

@@ -72,7 +72,7 @@ def test_encoded_keys_tell_kinds_and_values_apart(some):
 def test_record_comes_back_as_it_was_encoded(number, key, value, inserted_at, present, leader, kept):
     rest = stored.encode_rest(inserted_at, present, leader, kept)
     ((database_key, sealed),) = stored.encode_records(
-        number, [stored.encode_key(key)], [stored.pack(value)], [rest]
+        np.array([number], np.uint64), [stored.encode_key(key)], [stored.pack(value)], [rest]
     )
     assert database_key == stored.number_key(number) == number.to_bytes(8, "big")
     record = stored.decode_record(number, sealed)

@@ -73,11 +73,11 @@ def check(index, batches, removed=()):
     assert list(index) == expected
     for key, matches in zip(expected, index.query_many(map(document, expected), 0.9), strict=True):
         assert [match.key for match in matches] == [key]
-    writer = index._writer
+    writer = index._session.writer()
     with index._store.reading() as txn:
         found = {segment_of(key) for key, _ in txn.items("segments")}
     live = {shape.id for shape in writer.manifest.segments}
-    assert live <= found <= live | {merge.shape.id for merge in writer._merges}
+    assert live <= found <= live | {merge.shape.id for merge in writer.merges.under_way}
 
 
 def insert(index, batch):
@@ -176,11 +176,12 @@ def test_ctrl_c_behind_a_commit_costs_nothing(tmp_path, monkeypatch, at):
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
         for batch in range(BATCHES):
             if batch == at:
-                index._writer._abandoned = Interrupting(index._writer._abandoned)
+                merges = index._session.writer().merges
+                merges.abandoned = Interrupting(merges.abandoned)
                 with pytest.raises(KeyboardInterrupt):
                     insert(index, batch)
                 with monkeypatch.context() as patch:
-                    patch.setattr("simindex.writer.encode_part_records", lambda *_: 1 // 0)
+                    patch.setattr("simindex.writer.removal_marks", lambda *_: 1 // 0)
                     with pytest.raises(ZeroDivisionError):
                         index.insert("never", ["stored"])
             else:
@@ -247,7 +248,7 @@ def test_dead_documents_are_counted_by_commits_that_succeed(tmp_path, monkeypatc
         insert(index, 2)
         insert(index, 3)
         assert index.stats().documents == 16
-        assert [shape.num_keys for shape in index._writer.manifest.segments] == [1, 5, 5, 5]
+        assert [shape.num_keys for shape in index._session.writer().manifest.segments] == [1, 5, 5, 5]
 
 
 def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(tmp_path, monkeypatch):

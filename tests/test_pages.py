@@ -52,7 +52,7 @@ def test_opening_does_not_read_the_chunks(tmp_path, monkeypatch, mode):
 
     monkeypatch.setattr(ReadTransaction, "get", watched)
     with simindex.open(tmp_path / "i", mode) as index:
-        assert all(shape.chunked for shape in index._snapshots._last.manifest.segments)
+        assert all(shape.chunked for shape in index._session._snapshots._last.manifest.segments)
         assert [key for database, key in asked if database == "segments"] == []
         for key, text in texts.items():
             assert [match.key for match in index.query(text, 0.9)] == [key]

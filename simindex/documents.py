@@ -1,0 +1,106 @@
+"""Documents on their way into a commit: what was handed in, numbered, and the plain lists they become.
+
+Owns `NewDocuments` (checked and sketched, before they have numbers) and `Documents` (with the numbers that a
+change gave them). Must not commit or search. Invariant: numbers ascend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simindex.format import Key, StoredRecord, encode_records, encode_rest, unpack
+from simindex.scheme import Scheme
+from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
+from simindex.tables import Puts, SegmentData
+
+
+@dataclass
+class NewDocuments:
+    """Documents to be inserted: keys, packed metadata and sketches, in order."""
+
+    keys: list[Key]
+    encoded_keys: list[bytes]
+    key_hashes: np.ndarray
+    packed_metadata: list[bytes]
+    sketches: SketchBatch
+
+    def record(self, place: int, inserted_at: int) -> StoredRecord:
+        """Return the record of one of them, before it may get a leader."""
+        kept = None if self.sketches.kept is None else self.sketches.kept[place]
+        return StoredRecord(
+            self.keys[place],
+            unpack(self.packed_metadata[place]),
+            inserted_at,
+            int(self.sketches.present[place]),
+            None,
+            None if kept is None else kept.astype("<u4").tobytes(),
+        )
+
+
+@dataclass
+class Documents:
+    """Documents of a change, in order of their numbers.
+
+    Attributes:
+        numbers: uint64, ascending; there may be gaps.
+        key_hashes: uint64, as the key table is sorted.
+        encoded_keys, packed_metadata: as they will be stored.
+        sketches: one a document.
+    """
+
+    numbers: np.ndarray
+    key_hashes: np.ndarray
+    encoded_keys: list[bytes]
+    packed_metadata: list[bytes]
+    sketches: SketchBatch
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def segment_data(self, scheme: Scheme, leaders: dict[int, int]) -> SegmentData:
+        """Return what a segment of these documents (one at least) holds.
+
+        Args:
+            leaders: place -> number of the document whose sketch it shares.
+        """
+        batch = self.sketches
+        base = int(self.numbers[0])
+        relative = (self.numbers - np.uint64(base)).astype(np.uint32)
+        copies = np.array(sorted(leaders), dtype=np.intp)
+        if not leaders and batch.present.all():
+            own: Any = slice(None)
+        else:
+            own = batch.present > 0
+            own[copies] = False
+        fingerprints, present = batch.fingerprints[own], batch.present[own]
+        has_fingerprint = (present & HAS_FINGERPRINT) > 0
+        return SegmentData(
+            base=base,
+            span=int(relative[-1]) + 1,
+            key_hashes=self.key_hashes,
+            key_numbers=relative,
+            leaders=np.array([leaders[int(i)] for i in copies], dtype=np.uint64),
+            copies=relative[copies],
+            words=np.ascontiguousarray(batch.words[own]),
+            fingerprints=np.ascontiguousarray(fingerprints),
+            numbers=relative[own],
+            signed=(present & HAS_SIGNATURE) > 0,
+            marked=has_fingerprint,
+            permuted=scheme.permute(fingerprints[has_fingerprint]),
+        )
+
+    def records(self, leaders: dict[int, int], inserted_at: int) -> Puts:
+        """Return the database keys and values of all records."""
+        kinds, kept = self.sketches.present.tolist(), self.sketches.kept
+        plain = {present: encode_rest(inserted_at, present) for present in set(kinds)}
+        rests = [plain[present] for present in kinds]
+        if leaders or kept is not None:
+            for at, present in enumerate(kinds):
+                hashes = None if kept is None else kept[at]
+                if at in leaders or hashes is not None:
+                    packed = None if hashes is None else hashes.astype("<u4").tobytes()
+                    rests[at] = encode_rest(inserted_at, present, leaders.get(at), packed)
+        return encode_records(self.numbers, self.encoded_keys, self.packed_metadata, rests)

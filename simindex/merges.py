@@ -1,0 +1,213 @@
+"""The merges of a writer: which are under way, how far a commit advances them, and what they leave to do.
+
+Owns the debt that small commits run up, ids whose chunks must go again, and the count of dead documents by
+segment. Must not commit: a step is a `Merged`, plain values that a commit stores.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from simindex.format import Manifest, Shape, number_key
+from simindex.merging import MAX_SOURCES, MAX_SPAN, Merge, is_free, pick_merges
+from simindex.scheme import Scheme
+from simindex.tables import Puts, Segment
+from simindex.transactions import WriteTransaction
+from simindex.view import View
+
+_COMPACTION_STEP = 8 << 20  # bytes of merging a commit of `compact`
+
+
+@dataclass
+class Merged:
+    """What some steps of merging come to.
+
+    Attributes:
+        manifest: after them.
+        dead: segment id -> removed documents that it still has entries of, after them.
+        gone: ids of segments whose chunks are to be removed.
+        puts: values to store.
+        unmarked: numbers whose removal marks are to be dropped: no entry of theirs is left.
+        num_bytes: of the values.
+    """
+
+    manifest: Manifest
+    dead: Counter[int]
+    gone: list[int]
+    puts: Puts = field(default_factory=list)
+    unmarked: list[int] = field(default_factory=list)
+    num_bytes: int = 0
+
+    def advance(self, merge: Merge, budget: int, load: Callable[[Shape], Segment]) -> int:
+        """Take steps of a merge; returns the bytes of their values."""
+        puts, num_bytes = merge.advance(budget, load)
+        self.puts += puts
+        self.num_bytes += num_bytes
+        if merge.done:
+            self._put_in_place(merge)
+        return num_bytes
+
+    def _put_in_place(self, merge: Merge) -> None:
+        """Replace the sources of a merge by its result."""
+        sources = {shape.id for shape in merge.sources}
+        is_empty = not (merge.shape.num_keys or merge.shape.num_sketches)
+        segments: list[Shape] = []
+        for shape in self.manifest.segments:
+            if shape.id not in sources:
+                segments.append(shape)
+            elif shape.id == merge.sources[0].id and not is_empty:
+                segments.append(merge.shape)
+        self.manifest = self.manifest._replace(segments=tuple(segments))
+        self.gone += sorted(sources) + ([merge.shape.id] if is_empty else [])
+        self.unmarked += merge.dead
+        # Dead in the new segment are those that were removed while it was made.
+        left = sum(self.dead.pop(source, 0) for source in sources) - len(merge.dead)
+        if left > 0:
+            self.dead[merge.shape.id] = left
+
+    def count_dead(self, numbers: Iterable[int]) -> None:
+        """Count removed documents to the segments that have entries of them."""
+        segments = self.manifest.segments
+        bases = [shape.base for shape in segments]
+        for number in numbers:
+            place = bisect_right(bases, number) - 1
+            if place >= 0 and number < bases[place] + segments[place].span:
+                self.dead[segments[place].id] += 1
+
+    def store(self, txn: WriteTransaction) -> None:
+        """Store the values, and remove what is gone."""
+        for key, value in self.puts:
+            txn.put("segments", key, value)
+        # No live id is ever among them; to delete one would be the end of the index.
+        for segment in set(self.gone) - {shape.id for shape in self.manifest.segments}:
+            txn.delete_prefix("segments", segment.to_bytes(8, "big"))
+        for number in self.unmarked:
+            txn.delete("removed", number_key(number))
+
+
+class Merges:
+    """The merges under way. What `advance` and `continue_compaction` return counts only once it is stored
+    (`note_stored`); a commit that comes to nothing gives all of them up."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._tables = scheme.tables
+        self.under_way: list[Merge] = []
+        self.abandoned: list[int] = []
+        """Ids of merges that were given up; the next commit removes their chunks."""
+        self._debt = 0
+        self._stored: set[int] = set()
+        """Ids that merges under way may have stored chunks under."""
+        self._dead: Counter[int] = Counter()
+
+    def note_stored(self, merged: Merged) -> None:
+        """Take note that a commit has stored these steps."""
+        self._dead = merged.dead
+        self.abandoned.clear()
+        self._stored = {merge.shape.id for merge in self.under_way}
+
+    def recount_dead(self, manifest: Manifest, numbers: Iterable[int]) -> None:
+        """Count the dead anew, from all removed numbers."""
+        counted = Merged(manifest, Counter(), [])
+        counted.count_dead(numbers)
+        self._dead = counted.dead
+
+    def give_up(self, manifest: Manifest) -> Manifest:
+        """Forget the merges under way: they begin anew, under the new ids of the manifest returned."""
+        self.under_way.clear()
+        self.abandoned += sorted(self._stored)
+        self._stored.clear()
+        # No segment may get an id whose chunks are about to be removed.
+        behind = max(self.abandoned, default=-1) + 1
+        return manifest._replace(next_segment=max(behind, manifest.next_segment))
+
+    def forget_live(self, manifest: Manifest) -> None:
+        """Take ids that turn out to be live from those whose chunks are to be removed."""
+        live = {shape.id for shape in manifest.segments}
+        self.abandoned = [segment for segment in self.abandoned if segment not in live]
+
+    def advance(self, manifest: Manifest, committed: set[int], budget: int, view: View) -> Merged:
+        """Do about `budget` bytes of merging.
+
+        Args:
+            manifest: of the commit that is being prepared.
+            committed: ids of the segments that are stored already.
+        """
+        merged = Merged(manifest, self._dead.copy(), list(self.abandoned))
+        # A step can be larger than what a commit of few documents is to do; the rest is a debt that the
+        # next commits work off.
+        left = budget - self._debt
+        while True:
+            merged.manifest = self._start(merged.manifest, committed, view)
+            merge = min(self.under_way, key=lambda merge: merge.source_bytes, default=None)
+            if merge is None or (left <= 0 and not is_free(merge)):
+                break
+            left -= merged.advance(merge, max(left, 1), view.segment)
+            if merge.done:
+                self.under_way.remove(merge)
+        self._debt = max(0, -left)
+        return merged
+
+    def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
+        """Begin the merges that are due among committed segments."""
+        busy = {shape.id for merge in self.under_way for shape in merge.sources}
+        busy |= {shape.id for shape in manifest.segments if shape.id not in committed}
+        runs = pick_merges(list(manifest.segments), busy, self._tables.layout.tier_factor)
+        busy.update(shape.id for run in runs for shape in run)
+        # A segment that is mostly dead is rewritten by itself, or old ones would keep their space for ever.
+        if self._dead:
+            runs += [
+                [shape]
+                for shape in manifest.segments
+                if shape.id not in busy and 2 * self._dead.get(shape.id, 0) > shape.num_keys
+            ]
+        for run in runs:
+            manifest = self._begin(manifest, run, view)
+        return manifest
+
+    def _begin(self, manifest: Manifest, sources: list[Shape], view: View) -> Manifest:
+        """Begin a merge; returns the manifest without its segment id."""
+        removed = view.removed_between(sources[0].base, sources[-1].base + sources[-1].span)
+        merge = Merge.start(self._tables, sources, manifest.next_segment, removed)
+        self.under_way.append(merge)
+        self._stored.add(merge.shape.id)
+        return manifest._replace(next_segment=manifest.next_segment + 1)
+
+    # ---- compaction ----
+
+    def begin_compaction(self, manifest: Manifest, view: View, *, again: bool) -> tuple[Manifest, int]:
+        """Replace the merges under way by one of all segments.
+
+        Args:
+            again: after another one of the same compaction.
+
+        Returns:
+            The manifest with new ids, and the bytes that are to be read: 0 where there is nothing to merge.
+        """
+        manifest = self.give_up(manifest)
+        segments = list(manifest.segments)[:MAX_SOURCES]
+        if not segments:
+            return manifest, 0
+        first, behind = segments[0].base, segments[-1].base + segments[-1].span
+        is_one = len(segments) == 1 and (again or not view.removed_between(first, behind))
+        if is_one or behind - first > MAX_SPAN:
+            return manifest, 0
+        manifest = self._begin(manifest, segments, view)
+        return manifest, self.under_way[0].source_bytes
+
+    def is_compacting(self, manifest: Manifest) -> bool:
+        """Whether the merge of `begin_compaction` is under way."""
+        return len(self.under_way) == 1 and len(self.under_way[0].sources) == len(
+            manifest.segments[:MAX_SOURCES]
+        )
+
+    def continue_compaction(self, manifest: Manifest, view: View) -> Merged:
+        """Do the next part of `begin_compaction`."""
+        merge = self.under_way[0]
+        merged = Merged(manifest, self._dead.copy(), list(self.abandoned))
+        merged.advance(merge, _COMPACTION_STEP, view.segment)
+        if merge.done:
+            self.under_way.clear()
+        return merged

@@ -1,0 +1,65 @@
+"""Prepared: a commit as plain values, made before its write transaction begins.
+
+Owns what a commit stores, and in which order. Must not read. Invariant: `store` is a pure function of the
+transaction, so that it can be run again after the map has grown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from simindex.format import MANIFEST_KEY, Manifest, encode_manifest, encode_small, number_key
+from simindex.merges import Merged
+from simindex.tables import Puts
+from simindex.transactions import WriteTransaction
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that a commit stores.
+
+    Attributes:
+        merged: the steps of merging that go with it.
+        records: of new documents.
+        segment: values of the new documents' segment.
+        removed: numbers whose records go.
+        flags: number -> REMOVED flags to be set.
+        groups: leader -> live documents that share its sketch; 0: none is left.
+    """
+
+    merged: Merged
+    records: Puts = field(default_factory=list)
+    segment: Puts = field(default_factory=list)
+    removed: Collection[int] = ()
+    flags: Mapping[int, int] = field(default_factory=dict)
+    groups: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest after it."""
+        return self.merged.manifest
+
+    @cached_property
+    def encoded_manifest(self) -> bytes:
+        """The manifest's stored form."""
+        return encode_manifest(self.manifest)
+
+    def store(self, txn: WriteTransaction) -> None:
+        """Store it; the manifest comes last and makes it visible."""
+        if self.records:
+            txn.append("documents", self.records)
+        for number in self.removed:
+            txn.delete("documents", number_key(number))
+        for key, value in self.segment:
+            txn.put("segments", key, value)
+        for number, flags in self.flags.items():
+            txn.put("removed", number_key(number), encode_small(number, flags))
+        for leader, size in self.groups.items():
+            if size:
+                txn.put("groups", number_key(leader), encode_small(leader, size))
+            else:
+                txn.delete("groups", number_key(leader))
+        self.merged.store(txn)
+        txn.put("meta", MANIFEST_KEY, self.encoded_manifest)

@@ -1,0 +1,38 @@
+"""Record: what is stored of one document, for people who ask for its key.
+
+Owns the value. Must not know how it was stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from simindex.format import Key
+from simindex.sketch import Sketch
+from simindex.view import View
+
+
+@dataclass(frozen=True)
+class Record:
+    """A stored document: what `index[key]` returns.
+
+    Attributes:
+        key: as it was inserted.
+        metadata: as it was inserted (tuples come back as lists).
+        inserted_at: time of the insert, UTC.
+        sketch: its signature and fingerprint.
+    """
+
+    key: Key
+    metadata: Any
+    inserted_at: datetime
+    sketch: Sketch
+
+
+def record_of(view: View, key: Key) -> Record:
+    """Return the record of a stored key. Raises KeyError when there is none."""
+    number, stored = view.find_stored(key)
+    inserted_at = datetime.fromtimestamp(stored.inserted_at / 1e6, UTC)
+    return Record(stored.key, stored.metadata, inserted_at, view.sketch_batch(number, stored)[0])
