@@ -35,7 +35,7 @@ from simindex.session import Session
 from simindex.shingles import Document
 from simindex.sketch import Sketcher
 from simindex.stats import Stats, make_stats
-from simindex.store import DEFAULT_MAP_BYTES, Store
+from simindex.storage.store import DEFAULT_MAP_BYTES, Store
 from simindex.tuning import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for
 
 _ITERATION_CHUNK = 1_000

@@ -12,8 +12,8 @@ from functools import cached_property
 
 from simindex.format import MANIFEST_KEY, Manifest, encode_manifest, encode_small, number_key
 from simindex.merges import Merged
+from simindex.storage.transactions import WriteTransaction
 from simindex.tables import Puts
-from simindex.transactions import WriteTransaction
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from simindex.format import (
 )
 from simindex.permutations import PermutationPlan, make_plan, plan_for
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, origin_of
-from simindex.store import Store
+from simindex.storage.store import Store
 
 _NO_PLAN = PermutationPlan(0, (), (), ())
 

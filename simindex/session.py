@@ -17,8 +17,8 @@ from simindex.errors import SimIndexError
 from simindex.pending import Pending
 from simindex.prepared import Prepared
 from simindex.scheme import Scheme
-from simindex.store import Store, read_only
-from simindex.transactions import ReadTransaction
+from simindex.storage.store import Store, read_only
+from simindex.storage.transactions import ReadTransaction
 from simindex.view import SnapshotCache, View
 from simindex.writer import Writer
 

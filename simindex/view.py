@@ -31,8 +31,8 @@ from simindex.format import (
 )
 from simindex.scheme import Scheme
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
+from simindex.storage.transactions import ReadTransaction
 from simindex.tables import Directory, Segment
-from simindex.transactions import ReadTransaction
 
 EVERY = 2**62
 """A limit that is none."""

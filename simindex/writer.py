@@ -19,7 +19,7 @@ from simindex.merging import step_budget
 from simindex.pending import Pending
 from simindex.prepared import Prepared
 from simindex.scheme import Scheme
-from simindex.store import Store
+from simindex.storage.store import Store
 from simindex.tables import num_bytes, segment_puts
 from simindex.view import View, stored_manifest
 

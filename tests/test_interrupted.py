@@ -11,10 +11,10 @@ import pytest
 
 import simindex
 from simindex import Config, IndexFullError, Layout, _kernel
-from simindex.environment import Environment
 from simindex.format import segment_of
 from simindex.parallel import in_order
-from simindex.store import Store
+from simindex.storage.environment import Environment
+from simindex.storage.store import Store
 from simindex.writer import Writer
 
 SMALL = Config(num_perm=16)
@@ -259,7 +259,7 @@ def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(tmp
         for batch in range(BATCHES):
             insert(index, batch)
         with monkeypatch.context() as patch:
-            patch.setattr("simindex.store.os.fsync", full)
+            patch.setattr("simindex.storage.store.os.fsync", full)
             with pytest.raises(IndexFullError, match="No space left"):
                 index.compact()
         assert {path.name for path in (tmp_path / "i").iterdir()} == {"data.mdb", "lock.mdb", "writer.lock"}

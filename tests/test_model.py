@@ -13,7 +13,7 @@ from model import Model
 
 import simindex
 from simindex import Layout, Sketch, tuning
-from simindex.store import Store
+from simindex.storage.store import Store
 
 # Few shingles, so that documents are often alike or empty; half of them out of four, so that many are equal.
 common = st.sampled_from([frozenset("abcdef"), frozenset("abcdeg"), frozenset("xyz"), frozenset("hijkl")])

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, Layout, _kernel
-from simindex.pages import PageMap
-from simindex.transactions import ReadTransaction
+from simindex.storage.pages import PageMap
+from simindex.storage.transactions import ReadTransaction
 
 lengths = st.integers(0, 40) | st.integers(1_900, 2_200) | st.integers(4_000, 4_200) | st.integers(0, 70_000)
 

@@ -25,7 +25,7 @@ from simindex import (
     Sketcher,
 )
 from simindex.format import decode_manifest, segment_of
-from simindex.store import Store
+from simindex.storage.store import Store
 
 SMALL = Config(num_perm=64)
 TINY_LAYOUT = Layout(2, 64, 4096)
@@ -400,13 +400,13 @@ def test_limit_stays_when_a_reader_is_first_to_open_a_compacted_file(tmp_path, m
     with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=4 << 20) as index:
         index.insert_many(batch("a"))
         with simindex.open(tmp_path / "i", "r") as reader:
-            sync = simindex.store._sync_folder
+            sync = simindex.storage.store._sync_folder
 
             def sync_and_read(path):
                 sync(path)
                 assert len(reader) == BATCH
 
-            monkeypatch.setattr("simindex.store._sync_folder", sync_and_read)
+            monkeypatch.setattr("simindex.storage.store._sync_folder", sync_and_read)
             index.compact()
         assert index._store.environment().env.info()["map_size"] <= 4 << 20
 

@@ -25,10 +25,7 @@ ORDER = (
     "sketch",
     "rows",
     "format",
-    "pages",
-    "environment",
-    "transactions",
-    "store",
+    "storage",
     "tables",
     "merging",
     "scheme",
@@ -52,7 +49,7 @@ ORDER = (
 )
 
 MODULES = {
-    path: "cli" if path.parent.name == "cli" else path.stem
+    path: path.stem if path.parent == PACKAGE else path.relative_to(PACKAGE).parts[0]
     for path in sorted(PACKAGE.rglob("*.py"))
     if path != PACKAGE / "__init__.py"
 }
@@ -150,7 +147,8 @@ def test_imports_go_to_earlier_modules_only(path):
     module = MODULES[path]
     if module == "cli":
         return  # the last one may use everything
-    earlier = {"_kernel", *ORDER[: ORDER.index(module)]}
+    is_folder = path.parent != PACKAGE
+    earlier = {"_kernel", *ORDER[: ORDER.index(module) + is_folder]}
     assert own(path) <= earlier
 
 
@@ -160,9 +158,9 @@ def test_textbook_imports_nothing_of_ours_and_nothing_installed():
 
 
 @pytest.mark.parametrize("path", MODULES, ids=NAMES)
-def test_only_the_store_imports_lmdb(path):
+def test_only_the_storage_folder_imports_lmdb(path):
     roots = {name.split(".")[0] for name in imported(path)}
-    assert ("lmdb" in roots) == (path.name == "store.py" and MODULES[path] == "store")
+    assert "lmdb" not in roots or MODULES[path] == "storage"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=NAMES)
@@ -187,7 +185,7 @@ def test_library_loads_nothing_of_the_command_line():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     loaded = set(done.stdout.split())
-    assert {"simindex.store", "lmdb", "msgpack", "numpy", "xxhash"} <= loaded
+    assert {"simindex.storage.store", "lmdb", "msgpack", "numpy", "xxhash"} <= loaded
     assert not loaded & {"simindex.cli", "typer", "click", "rich", "orjson"}
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from simindex.environment import Environment
 from simindex.errors import CorruptIndexError
+from simindex.storage.environment import Environment
 
 
 class ReadTransaction:

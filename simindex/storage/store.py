@@ -1,4 +1,4 @@
-"""The LMDB file: opening, the writer's lock, commits, growth. The only file that imports lmdb.
+"""The LMDB file: opening, the writer's lock, commits, growth.
 
 Owns what reliability needs of LMDB: a writer lock of its own; a map that grows by itself; read
 transactions that live only for the length of one call; every lmdb exception translated. Must not know
@@ -31,7 +31,6 @@ import lmdb
 import lmdb.verify
 
 from simindex.checks import require_int
-from simindex.environment import Environment, Pin, registry
 from simindex.errors import (
     ClosedError,
     CorruptIndexError,
@@ -41,7 +40,8 @@ from simindex.errors import (
     ReadOnlyError,
     SimIndexError,
 )
-from simindex.transactions import ReadTransaction, WriteTransaction
+from simindex.storage.environment import Environment, Pin, registry
+from simindex.storage.transactions import ReadTransaction, WriteTransaction
 
 Result = TypeVar("Result")
 

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
-from simindex.pages import PageMap
+from simindex.storage.pages import PageMap
 
 _LOOK_AGAIN_SECONDS = 0.5
 
