@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from simindex.session import Session
+from simindex.storage.replacement import replace_by_copy
 
 
 def compact(session: Session, progress: Callable[[int, int], object] | None) -> None:
@@ -27,6 +28,6 @@ def compact(session: Session, progress: Callable[[int, int], object] | None) -> 
             done = min(total, done + prepared.merged.num_bytes)
             if progress is not None:
                 progress(done, total)
-        session.store.compact_copy()
+        replace_by_copy(session.store)
         if progress is not None:
             progress(total, total)

@@ -35,7 +35,8 @@ from simindex.session import Session
 from simindex.shingles import Document
 from simindex.sketch import Sketcher
 from simindex.stats import Stats, make_stats
-from simindex.storage.store import DEFAULT_MAP_BYTES, Store
+from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
+from simindex.storage.store import Store
 from simindex.tuning import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for
 
 _ITERATION_CHUNK = 1_000

@@ -17,8 +17,9 @@ from simindex.errors import SimIndexError
 from simindex.pending import Pending
 from simindex.prepared import Prepared
 from simindex.scheme import Scheme
-from simindex.storage.store import Store, read_only
+from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
+from simindex.storage.translation import read_only
 from simindex.view import SnapshotCache, View
 from simindex.writer import Writer
 

@@ -19,6 +19,7 @@ from simindex.merging import step_budget
 from simindex.pending import Pending
 from simindex.prepared import Prepared
 from simindex.scheme import Scheme
+from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
 from simindex.tables import num_bytes, segment_puts
 from simindex.view import View, stored_manifest
@@ -39,7 +40,7 @@ class Writer:
 
     def _remove_orphans(self) -> None:
         """Remove what an unfinished merge or compaction of an earlier writer left behind."""
-        self._store.clear_traces()
+        clear_traces(self._store)
         live = {shape.id for shape in self.manifest.segments}
         with self._store.reading() as txn:
             orphans, first = set(), b""

@@ -13,7 +13,7 @@ import simindex
 from simindex import Config, IndexFullError, Layout, _kernel
 from simindex.format import segment_of
 from simindex.parallel import in_order
-from simindex.storage.environment import Environment
+from simindex.storage.gate import Gate
 from simindex.storage.store import Store
 from simindex.writer import Writer
 
@@ -198,11 +198,11 @@ def test_call_that_was_broken_off_does_not_stay_inside(tmp_path, monkeypatch):
         environment = index._store.environment()
         reading = index._store.reading()
         reading.__enter__()  # Ctrl-C comes before the block begins
-        assert not environment.is_empty
+        assert not environment.gate.is_empty
         del reading
-        assert environment.is_empty
+        assert environment.gate.is_empty
         with index._store.reading(), monkeypatch.context() as patch:
-            patch.setattr(Environment, "_wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            patch.setattr(Gate, "_wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 environment.stop()
             with pytest.raises(KeyboardInterrupt), environment.alone():
@@ -259,7 +259,7 @@ def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(tmp
         for batch in range(BATCHES):
             insert(index, batch)
         with monkeypatch.context() as patch:
-            patch.setattr("simindex.storage.store.os.fsync", full)
+            patch.setattr("simindex.storage.replacement.os.fsync", full)
             with pytest.raises(IndexFullError, match="No space left"):
                 index.compact()
         assert {path.name for path in (tmp_path / "i").iterdir()} == {"data.mdb", "lock.mdb", "writer.lock"}

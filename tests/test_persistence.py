@@ -25,6 +25,8 @@ from simindex import (
     Sketcher,
 )
 from simindex.format import decode_manifest, segment_of
+from simindex.storage import folder
+from simindex.storage.lmdb_file import file_lengths
 from simindex.storage.store import Store
 
 SMALL = Config(num_perm=64)
@@ -312,7 +314,7 @@ def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(tmp_p
                 index.insert_many(batch("a", number), workers=1)
                 index.remove_many(removed_by("a", number))
             documents = after_one_more(documents, "a", number)
-            needed, found = index._store._file_lengths(index._store.environment().env)
+            needed, found = file_lengths(index._store.environment().env, index.path)
             if found < needed:
                 copies.append((shutil.copytree(path, tmp_path / f"copy {number}"), dict(documents), needed))
                 if len(copies) == 2:
@@ -400,13 +402,13 @@ def test_limit_stays_when_a_reader_is_first_to_open_a_compacted_file(tmp_path, m
     with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=4 << 20) as index:
         index.insert_many(batch("a"))
         with simindex.open(tmp_path / "i", "r") as reader:
-            sync = simindex.storage.store._sync_folder
+            sync = folder.sync_folder
 
             def sync_and_read(path):
                 sync(path)
                 assert len(reader) == BATCH
 
-            monkeypatch.setattr("simindex.storage.store._sync_folder", sync_and_read)
+            monkeypatch.setattr("simindex.storage.replacement.sync_folder", sync_and_read)
             index.compact()
         assert index._store.environment().env.info()["map_size"] <= 4 << 20
 

@@ -7,7 +7,9 @@ Owns access to the databases by name. Must not begin, end or commit anything, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import cast
+
+import lmdb
 
 from simindex.errors import CorruptIndexError
 from simindex.storage.environment import Environment
@@ -23,7 +25,7 @@ class ReadTransaction:
 
     __slots__ = ("_environment", "_txn", "id", "map_generation")
 
-    def __init__(self, environment: Environment, txn: Any) -> None:
+    def __init__(self, environment: Environment, txn: lmdb.Transaction) -> None:
         self._environment = environment
         self._txn = txn
         self.id: int = txn.id()
@@ -66,7 +68,7 @@ class ReadTransaction:
 class WriteTransaction:
     """The write transaction that `Store.commit` hands to its change."""
 
-    def __init__(self, txn: Any, databases: dict[str, Any]) -> None:
+    def __init__(self, txn: lmdb.Transaction, databases: dict[str, lmdb._Database]) -> None:
         self._txn = txn
         self._databases = databases
 

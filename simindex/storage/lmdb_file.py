@@ -1,0 +1,130 @@
+"""Opening an LMDB file with a map, and telling whether all of it is there.
+
+Plain functions of a path and an environment. Must not know handles, transactions of others, or what the
+bytes mean.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import lmdb
+import lmdb.verify
+
+from simindex.errors import CorruptIndexError, FormatError, IndexFullError
+from simindex.storage.folder import DATA_FILE
+from simindex.storage.translation import MAX_READERS, translated
+
+DATABASES = ("meta", "documents", "segments", "removed", "groups")
+
+DEFAULT_MAP_BYTES = 1 << 36
+"""Address space reserved at first (sparse: the file is only as long as its data)."""
+
+MIN_MAP_BYTES = 1 << 20
+MAX_MAP_BYTES = 1 << 44
+ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines cannot read each other's
+
+
+def open_lmdb(path: str, map_bytes: int, *, create: bool) -> tuple[lmdb.Environment, bool]:
+    """Open an environment with as large a map as the system grants, down from `map_bytes`.
+
+    Readers open writable too where they may, so that a writer of the same process can share the environment.
+
+    Args:
+        create: whether to create a file that is missing.
+
+    Returns:
+        The environment, and whether it may be written to.
+    """
+    data = Path(path) / DATA_FILE
+    size = max(map_bytes, MIN_MAP_BYTES)
+    if data.exists():
+        size = max(size, data.stat().st_size)
+    readonly = not create and not os.access(data, os.W_OK)
+    while True:
+        try:
+            env = lmdb.open(
+                path,
+                map_size=size,
+                readonly=readonly,
+                create=create,
+                mode=0o644,
+                max_readers=MAX_READERS,
+                max_dbs=len(DATABASES) + 16,
+                # A spare transaction keeps its reader slot, and a forked child that ends would free
+                # the parent's. Without spares a transaction costs 0.06 us more.
+                max_spare_txns=0,
+                # Random access by many small reads: reading ahead would only fill the cache.
+                readahead=False,
+                lib_version=ENGINE,
+            )
+            break
+        except (lmdb.MemoryError, MemoryError) as exc:
+            if size <= 1 << 26:
+                raise IndexFullError(f"{path}: no address space for a map of {size} bytes") from exc
+            size //= 2
+        except lmdb.Error as exc:
+            raise translated(exc, path) from exc
+    try:
+        _require_whole_file(env, path)
+    except BaseException:
+        env.close()
+        raise
+    env.reader_check()
+    return env, not readonly
+
+
+def _require_whole_file(env: lmdb.Environment, path: str) -> None:
+    """Refuse a file that was cut short: reading behind its end would kill the process.
+
+    A file may end before its last page where that page is free, taken and given back in one commit.
+    The writer then lengthens it, but may not have come to it yet, or may have been killed before: so
+    the file is looked at again, and at last walked through (read, not mapped) for pages in use.
+    """
+    for _ in range(10):
+        needed, found = file_lengths(env, path)
+        if found >= needed or not found:
+            return
+        time.sleep(0.005)
+    try:
+        problems = lmdb.verify.verify(path)  # type: ignore[no-untyped-call]  # it has no annotations
+    except lmdb.verify.VerifyError as exc:
+        problems = [str(exc)]
+    if problems:
+        raise CorruptIndexError(
+            f"{path}: expected a data file of {needed} bytes, found {found} ({problems[0]}); "
+            "it was cut short, restore a backup"
+        )
+
+
+def file_lengths(env: lmdb.Environment, path: str) -> tuple[int, int]:
+    """Return the bytes of all pages that the file should hold, and its length."""
+    pages = env.info()["last_pgno"] + 1
+    return pages * env.stat()["psize"], os.stat(os.path.join(path, DATA_FILE)).st_size
+
+
+def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
+    """Return the handles of an environment's databases; none where it holds nothing yet.
+
+    Raises:
+        FormatError: it holds something else.
+    """
+    try:
+        with env.begin() as txn:
+            if not txn.stat()["entries"]:
+                return {}
+        # Each in a transaction of py-lmdb's own: a handle opened in a read transaction is void once
+        # that has ended.
+        databases = {name: env.open_db(name.encode(), create=False) for name in DATABASES}
+        with env.begin() as txn:
+            for name, database in databases.items():
+                if any(cast("Any", database).flags(txn).values()):
+                    raise FormatError(f"{path}: database {name!r} has unknown flags; not an index")
+    except lmdb.NotFoundError as exc:
+        raise FormatError(f"{path}: an LMDB environment, but not a simindex index") from exc
+    except lmdb.Error as exc:
+        raise translated(exc, path) from exc
+    return databases

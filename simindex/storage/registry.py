@@ -1,0 +1,77 @@
+"""The environments of this process: one a file, however many handles, and what fork() does to them.
+
+Owns the dictionary of open environments. Must not open or close a file. A second environment of one file
+would break LMDB's locks, and a forked child must not touch the one that it has inherited: it forgets every
+environment without closing it, unless it opens the same file; then the inherited one is closed first.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+from simindex.storage.environment import Environment
+
+_FORK_WAIT_SECONDS = 10.0
+
+
+class Registry:
+    """What this process has open.
+
+    Attributes:
+        lock: held for every change of the dictionaries.
+        environments: (device, inode) of a data file -> its environment.
+        on_fork: what the child calls for each open handle, to let go of it.
+        inherited: in a forked child: the parent's environments, kept from the garbage collector, and
+            whether they were quiet, so that closing one takes nothing from the parent.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.environments: dict[tuple[int, int], Environment] = {}
+        self.on_fork: set[Callable[[], None]] = set()
+        self.inherited: dict[tuple[int, int], tuple[Environment, bool]] = {}
+        self._has_hooks = False
+        self._is_held = False
+        self._paused: list[Environment] = []  # between the hooks of one fork
+
+    def install_hooks(self) -> None:
+        """Follow every fork() from now on."""
+        with self.lock:
+            if not self._has_hooks:
+                self._has_hooks = True
+                os.register_at_fork(
+                    before=self._pause, after_in_parent=self._go_on, after_in_child=self._abandon
+                )
+
+    def _pause(self) -> None:
+        """Let running transactions end, so that the child inherits none.
+
+        The wait has a limit: a signal handler may fork in the middle of one on its own thread.
+        """
+        self._is_held = self.lock.acquire(timeout=_FORK_WAIT_SECONDS)
+        for environment in list(self.environments.values()):
+            if environment.stop(_FORK_WAIT_SECONDS):
+                self._paused.append(environment)
+
+    def _go_on(self) -> None:
+        for environment in self._paused:
+            environment.gate.go_on()
+        self._paused.clear()
+        if self._is_held:
+            self.lock.release()
+
+    def _abandon(self) -> None:
+        """In the child: forget every environment without closing it, and let go of the writer lock."""
+        self.lock = threading.Lock()
+        for identity, environment in self.environments.items():
+            self.inherited[identity] = environment, environment in self._paused
+        self._paused.clear()
+        self.environments.clear()
+        for let_go in list(self.on_fork):
+            let_go()
+        self.on_fork.clear()
+
+
+registry = Registry()

@@ -1,0 +1,86 @@
+"""A copy of the data file without free pages, put in the file's place.
+
+Owns the copy, its way into place and the mark left in the old file. Must not know what the bytes mean.
+Readers keep the old file until their next call, which finds the mark and changes over. A crash before the
+rename leaves the old file as it was, with a mark that counts for nothing as long as the file is in its place,
+and that the next writer takes back.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+from pathlib import Path
+
+import lmdb
+
+from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, sync_folder
+from simindex.storage.lmdb_file import ENGINE
+from simindex.storage.store import MOVED_KEY, Store
+from simindex.storage.translation import translated
+
+_COPIED_KEY = b"copied"
+
+# LMDB chooses between a file's two meta pages by the parity of the last transaction's number, which the lock
+# file keeps and the old file's was. Two commits make both valid.
+_BOTH_META_PAGES = (b"1", b"2")
+
+
+def replace_by_copy(store: Store) -> None:
+    """Put a copy without free pages in the data file's place. The lock file stays.
+
+    Raises:
+        IndexFullError: no space for the copy; the index is as it was.
+    """
+    folder, copy = Path(store.path), Path(store.path) / COMPACT_FOLDER
+    shutil.rmtree(copy, ignore_errors=True)
+    copy.mkdir()
+    try:
+        _copy(store, copy / DATA_FILE)
+        _mark_copied(copy)
+        for number in _BOTH_META_PAGES:
+            store.commit(lambda txn, number=number: txn.put("meta", MOVED_KEY, number))  # type: ignore[misc]
+        os.replace(copy / DATA_FILE, folder / DATA_FILE)
+        sync_folder(folder)
+    except (lmdb.Error, OSError) as exc:
+        raise translated(exc, store.path) from exc
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+    store.change_over()
+    _map_pages(store)
+
+
+def _copy(store: Store, target: Path) -> None:
+    # LMDB's own `copy` writes past the page cache: the next queries would read from disk.
+    with store.environment().inside() as env, open(target, "wb") as data:
+        env.copyfd(data.fileno(), compact=True)
+        os.fsync(data.fileno())
+    shutil.copymode(store.data, target)
+
+
+def _mark_copied(copy: Path) -> None:
+    map_bytes = (copy / DATA_FILE).stat().st_size + (1 << 24)
+    with lmdb.open(str(copy), max_dbs=1, map_size=map_bytes, lib_version=ENGINE) as env:
+        for number in _BOTH_META_PAGES:
+            with env.begin(write=True) as txn:
+                txn.put(_COPIED_KEY, number, db=env.open_db(b"meta", txn=txn))
+
+
+def _map_pages(store: Store) -> None:
+    """Touch every page of the segments, where they fit into memory: each 64 KiB that a query were the
+    first to touch would cost it a page fault of some microseconds."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if 4 * os.stat(store.data).st_size < memory:
+        with store.reading() as txn:
+            for _, value in txn.items("segments"):
+                bytes(value[:: mmap.PAGESIZE])
+
+
+def clear_traces(store: Store) -> None:
+    """Take back what a compaction that was killed has left."""
+    shutil.rmtree(Path(store.path) / COMPACT_FOLDER, ignore_errors=True)
+    with store.reading() as txn:
+        marked = txn.get("meta", MOVED_KEY) is not None
+    if marked:
+        store.commit(lambda txn: txn.delete("meta", MOVED_KEY))
