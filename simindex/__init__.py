@@ -7,6 +7,7 @@ sketches without an index; `simindex.tuning` has the formulas, `simindex.textboo
 from importlib.metadata import version as _version
 
 from simindex import textbook, tuning
+from simindex.changes.ingest import InsertReport
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
 from simindex.errors import (
     ClosedError,
@@ -21,11 +22,10 @@ from simindex.errors import (
 )
 from simindex.format import Layout
 from simindex.index import Index, open  # noqa: A004 - the public name
-from simindex.ingest import InsertReport
-from simindex.matches import Match, Matches
-from simindex.record import Record
+from simindex.queries.matches import Match, Matches
+from simindex.queries.record import Record
+from simindex.queries.stats import Stats
 from simindex.sketch import Sketch, SketchBatch, Sketcher
-from simindex.stats import Stats
 
 __version__ = _version("simindex")
 

@@ -12,17 +12,18 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal
 
+from simindex.changes.compaction import compact
+from simindex.changes.documents import NewDocuments
+from simindex.changes.expiry import expire
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
+from simindex.changes.session import Session
 from simindex.checks import require_int
-from simindex.compaction import compact
 from simindex.config import Config
-from simindex.documents import NewDocuments
-from simindex.expiry import expire
 from simindex.format import Key, Layout, encode_key, key_hashes
-from simindex.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
-from simindex.matches import Matches
-from simindex.record import Record, record_of
-from simindex.scheme import scheme_of
-from simindex.search import (
+from simindex.queries.matches import Matches
+from simindex.queries.record import Record, record_of
+from simindex.queries.scheme import scheme_of
+from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
     Asked,
     BandQuery,
@@ -31,10 +32,9 @@ from simindex.search import (
     Query,
     nearest,
 )
-from simindex.session import Session
+from simindex.queries.stats import Stats, make_stats
 from simindex.shingles import Document
 from simindex.sketch import Sketcher
-from simindex.stats import Stats, make_stats
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 from simindex.tuning import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for

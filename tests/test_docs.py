@@ -111,7 +111,7 @@ def test_readme_names_commands_and_options_that_exist():
 
 def test_readme_states_the_limits_of_the_code():
     text = text_of(README)
-    assert f"{simindex.search.DEFAULT_MAX_CANDIDATES:,}" in text
+    assert f"{simindex.queries.search.DEFAULT_MAX_CANDIDATES:,}" in text
     assert format_.MAX_KEY_BYTES == 64 * 1024
     assert "No call for all pairs, clusters, verification or backup yet" in text
     for call in ("pairs", "clusters", "check", "backup"):
@@ -297,7 +297,7 @@ def stored(index) -> dict[tuple[str, bytes], bytes]:
 
 @pytest.fixture
 def fixed_clock(monkeypatch):
-    monkeypatch.setattr("simindex.writer.time.time_ns", lambda: EXAMPLE_SECONDS * 10**9)
+    monkeypatch.setattr("simindex.changes.writer.time.time_ns", lambda: EXAMPLE_SECONDS * 10**9)
 
 
 @pytest.mark.usefixtures("fixed_clock")

@@ -11,11 +11,11 @@ import pytest
 
 import simindex
 from simindex import Config, IndexFullError, Layout, _kernel
+from simindex.changes.writer import Writer
 from simindex.format import segment_of
 from simindex.parallel import in_order
 from simindex.storage.gate import Gate
 from simindex.storage.store import Store
-from simindex.writer import Writer
 
 SMALL = Config(num_perm=16)
 LAYOUT = Layout(2, 8, 400)
@@ -181,7 +181,7 @@ def test_ctrl_c_behind_a_commit_costs_nothing(tmp_path, monkeypatch, at):
                 with pytest.raises(KeyboardInterrupt):
                     insert(index, batch)
                 with monkeypatch.context() as patch:
-                    patch.setattr("simindex.writer.removal_marks", lambda *_: 1 // 0)
+                    patch.setattr("simindex.changes.writer.removal_marks", lambda *_: 1 // 0)
                     with pytest.raises(ZeroDivisionError):
                         index.insert("never", ["stored"])
             else:

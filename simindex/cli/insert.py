@@ -16,13 +16,13 @@ from typing import Annotated
 import typer
 
 from simindex import Index
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport
 from simindex.cli.creation import CreationOptions, open_for_insert
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.inputs import Reader
 from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import Advance, insert_bar, shows_progress
 from simindex.cli.rows import Fields, Row
-from simindex.ingest import DEFAULT_BATCH_SIZE, InsertReport
 
 
 class OnConflict(Enum):

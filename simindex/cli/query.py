@@ -20,7 +20,7 @@ from simindex.cli.inputs import Reader, read_text
 from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
 from simindex.cli.rows import Fields, Row, parse_key
 from simindex.format import Key
-from simindex.search import DEFAULT_MAX_CANDIDATES
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
 _ROWS_A_TIME = 256
 _TRUNCATED = "matches may be missing, for the limit on candidates was hit; raise --max-candidates"

@@ -10,19 +10,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from simindex.copies import fold_copies, removal_marks
-from simindex.documents import NewDocuments
+from simindex.changes.copies import fold_copies, removal_marks
+from simindex.changes.documents import NewDocuments
+from simindex.changes.merges import Merges
+from simindex.changes.pending import Pending
+from simindex.changes.prepared import Prepared
 from simindex.errors import KeyExistsError
 from simindex.format import REMOVED_SKETCH, Manifest, decode_manifest, segment_of
-from simindex.merges import Merges
 from simindex.merging import step_budget
-from simindex.pending import Pending
-from simindex.prepared import Prepared
-from simindex.scheme import Scheme
+from simindex.queries.scheme import Scheme
+from simindex.queries.view import View, stored_manifest
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
 from simindex.tables import num_bytes, segment_puts
-from simindex.view import View, stored_manifest
 
 
 class Writer:

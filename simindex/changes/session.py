@@ -13,15 +13,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from simindex.changes.pending import Pending
+from simindex.changes.prepared import Prepared
+from simindex.changes.writer import Writer
 from simindex.errors import SimIndexError
-from simindex.pending import Pending
-from simindex.prepared import Prepared
-from simindex.scheme import Scheme
+from simindex.queries.scheme import Scheme
+from simindex.queries.view import SnapshotCache, View
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
 from simindex.storage.translation import read_only
-from simindex.view import SnapshotCache, View
-from simindex.writer import Writer
 
 
 class Session:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from simindex.format import Manifest, Shape, number_key
 from simindex.merging import MAX_SOURCES, MAX_SPAN, Merge, is_free, pick_merges
-from simindex.scheme import Scheme
+from simindex.queries.scheme import Scheme
+from simindex.queries.view import View
 from simindex.storage.transactions import WriteTransaction
 from simindex.tables import Puts, Segment
-from simindex.view import View
 
 _COMPACTION_STEP = 8 << 20  # bytes of merging a commit of `compact`
 

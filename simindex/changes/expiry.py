@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from simindex.session import Session
+from simindex.changes.session import Session
 
 
 def expire(session: Session, before: datetime, batch_size: int) -> int:

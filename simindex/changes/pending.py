@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simindex.documents import Documents, NewDocuments
+from simindex.changes.documents import Documents, NewDocuments
 from simindex.format import StoredRecord
-from simindex.scheme import Scheme
+from simindex.queries.scheme import Scheme
+from simindex.queries.view import PendingView
 from simindex.sketch import SketchBatch
 from simindex.tables import Segment, segment_puts
-from simindex.view import PendingView
 
 _FIRST_MEMORY_SEGMENT = 2**63
 """Ids of segments in memory: from the top, for no committed segment has them and they are never stored."""

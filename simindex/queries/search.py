@@ -19,8 +19,9 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.format import FIRST_BAND_TABLE, Key
-from simindex.matches import Match, Matches
 from simindex.parallel import in_order, num_workers
+from simindex.queries.matches import Match, Matches
+from simindex.queries.view import EVERY, View
 from simindex.rows import MATCH, NO_FIGURE
 from simindex.shingles import Document
 from simindex.sketch import (
@@ -33,7 +34,6 @@ from simindex.sketch import (
     similarity_table,
 )
 from simindex.tuning import MAX_ROWS, rows_for
-from simindex.view import EVERY, View
 
 DEFAULT_MAX_CANDIDATES = 65_536
 

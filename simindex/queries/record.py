@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from simindex.format import Key
+from simindex.queries.view import View
 from simindex.sketch import Sketch
-from simindex.view import View
 
 
 @dataclass(frozen=True)

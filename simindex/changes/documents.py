@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simindex.format import Key, StoredRecord, encode_records, encode_rest, unpack
-from simindex.scheme import Scheme
+from simindex.queries.scheme import Scheme
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.tables import Puts, SegmentData
 

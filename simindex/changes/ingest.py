@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from simindex.documents import NewDocuments
+from simindex.changes.documents import NewDocuments
 from simindex.errors import CorruptIndexError
 from simindex.format import encode_keys, key_hashes, pack, unpack
 from simindex.parallel import in_order, num_workers

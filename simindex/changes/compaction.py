@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from simindex.session import Session
+from simindex.changes.session import Session
 from simindex.storage.replacement import replace_by_copy
 
 

@@ -29,7 +29,7 @@ from simindex.format import (
     key_hashes,
     number_key,
 )
-from simindex.scheme import Scheme
+from simindex.queries.scheme import Scheme
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.storage.transactions import ReadTransaction
 from simindex.tables import Directory, Segment

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from simindex.changes.merges import Merged
 from simindex.format import MANIFEST_KEY, Manifest, encode_manifest, encode_small, number_key
-from simindex.merges import Merged
 from simindex.storage.transactions import WriteTransaction
 from simindex.tables import Puts
 
