@@ -18,7 +18,8 @@ from simindex.changes.prepared import Prepared
 from simindex.changes.writer import Writer
 from simindex.errors import SimIndexError
 from simindex.queries.scheme import Scheme
-from simindex.queries.view import SnapshotCache, View
+from simindex.queries.snapshot import SnapshotCache
+from simindex.queries.view import View
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
 from simindex.storage.translation import read_only

@@ -19,7 +19,8 @@ from simindex.errors import KeyExistsError
 from simindex.format import REMOVED_SKETCH, Manifest, decode_manifest, segment_of
 from simindex.merging import step_budget
 from simindex.queries.scheme import Scheme
-from simindex.queries.view import View, stored_manifest
+from simindex.queries.snapshot import stored_manifest
+from simindex.queries.view import View
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
 from simindex.tables import num_bytes, segment_puts

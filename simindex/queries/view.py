@@ -1,14 +1,12 @@
 """What a query sees: one snapshot of the index, with the documents of an open transaction on top.
 
-Owns the snapshot's directory (cached between calls and checked by transaction id), records by number
-and by key, and the expansion of copies. Must not change anything.
+Owns records by number and by key, and the expansion of copies. Must not change anything.
 Invariant: a match is reported only for a document whose sealed record and sketch were read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +15,9 @@ from simindex.errors import CorruptIndexError
 from simindex.format import (
     COPY_TABLE,
     KEY_TABLE,
-    MANIFEST_KEY,
     REMOVED_SKETCH,
-    Manifest,
     Shape,
     StoredRecord,
-    decode_manifest,
     decode_record,
     decode_small,
     encode_key,
@@ -30,76 +25,13 @@ from simindex.format import (
     number_key,
 )
 from simindex.queries.scheme import Scheme
+from simindex.queries.snapshot import Snapshot
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.storage.transactions import ReadTransaction
 from simindex.tables import Directory, Segment
 
 EVERY = 2**62
 """A limit that is none."""
-
-
-@dataclass
-class Snapshot:
-    """The directory of one committed state."""
-
-    transaction_id: int
-    map_generation: int
-    stored_manifest: bytes
-    manifest: Manifest
-    segments: dict[int, Segment]
-    directory: Directory
-
-
-def stored_manifest(txn: ReadTransaction) -> bytes:
-    """Return the manifest's bytes. Raises CorruptIndexError when there is none."""
-    value = txn.get("meta", MANIFEST_KEY)
-    if value is None:
-        raise CorruptIndexError("manifest: expected one, found nothing; restore a backup")
-    return bytes(value)
-
-
-class SnapshotCache:
-    """Keeps the last snapshot of a handle; a call on an unchanged index costs one comparison.
-
-    Thread safety: `current` may run in several threads; each returns a snapshot for its transaction.
-    """
-
-    def __init__(self, scheme: Scheme) -> None:
-        self._tables = scheme.tables
-        self._last: Snapshot | None = None
-        self._expected: tuple[bytes, Manifest] = b"", Manifest()
-
-    def expect(self, encoded: bytes, manifest: Manifest) -> None:
-        """Take note of the manifest that the writer of this handle has just stored."""
-        self._expected = encoded, manifest
-
-    def current(self, txn: ReadTransaction) -> Snapshot:
-        """Return the snapshot of a transaction, loading the segments that are new."""
-        last = self._last
-        if last is not None and last.map_generation == txn.map_generation:
-            if last.transaction_id == txn.id:
-                return last
-            known: Mapping[int, Segment] = last.segments
-        else:
-            last, known = None, {}
-        stored = stored_manifest(txn)
-        if last is not None and last.stored_manifest == stored:
-            fresh = Snapshot(txn.id, txn.map_generation, stored, last.manifest, last.segments, last.directory)
-        else:
-            expected, manifest = self._expected
-            if stored != expected:
-                manifest = decode_manifest(stored)
-            segments = {shape.id: known.get(shape.id) or self.load(txn, shape) for shape in manifest.segments}
-            directory = Directory(self._tables, list(segments.values()))
-            fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, segments, directory)
-        self._last = fresh
-        return fresh
-
-    def load(self, txn: ReadTransaction, shape: Shape) -> Segment:
-        """Load one live segment."""
-        if shape.chunked:
-            return Segment(self._tables, shape, txn.finder("segments"))
-        return Segment(self._tables, shape, lambda key: txn.get("segments", key))
 
 
 class PendingView(NamedTuple):
