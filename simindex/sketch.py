@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, overload
 
@@ -75,17 +76,20 @@ def band_words(rows: np.ndarray) -> np.ndarray:
     return low.view(">u8").astype(np.uint64)
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sketch:
     """What the index keeps of a document: a MinHash signature, a SimHash fingerprint, or both.
 
-    Immutable, hashable by content, safe to share between threads and to pickle.
+    Immutable, hashable by content, safe to share between threads and to pickle. Arrays handed to the
+    constructor are taken over, not copied, and become read-only.
 
     Attributes:
         num_perm: MinHash rows, 0 where the sketch was made without MinHash.
         words: uint64, shape (num_perm // 8,), read-only; ``None`` without MinHash or for a document
             without shingles.
         fingerprint: 64-bit SimHash, or ``None`` without SimHash or for a document without features.
-        kept: uint32, ascending: the smallest distinct shingle hashes, or ``None`` where none are kept.
+        kept: uint32, ascending, read-only: the smallest distinct low halves of the shingle hashes, or
+            ``None`` where none are kept.
         origin: identifies the settings it was made with; ``None`` for a sketch brought in.
 
     >>> sketcher = Sketcher(Config())
@@ -94,34 +98,20 @@ class Sketch:
     (1.0, 0)
     """
 
-    __slots__ = ("fingerprint", "kept", "num_perm", "origin", "words")
-
     num_perm: int
     words: np.ndarray | None
     fingerprint: int | None
-    kept: np.ndarray | None
-    origin: bytes | None
+    kept: np.ndarray | None = None
+    origin: bytes | None = None
 
-    def __init__(
-        self,
-        num_perm: int,
-        words: np.ndarray | None,
-        fingerprint: int | None,
-        kept: np.ndarray | None = None,
-        origin: bytes | None = None,
-    ) -> None:
-        for name, value in zip(
-            ("num_perm", "words", "fingerprint", "kept", "origin"),
-            (num_perm, words, fingerprint, kept, origin),
-            strict=True,
-        ):
-            object.__setattr__(self, name, value)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Sketch is immutable: cannot set {name}")
+    def __post_init__(self) -> None:
+        for array in (self.words, self.kept):
+            if array is not None:
+                array.flags.writeable = False
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Sketch, (self.num_perm, self.words, self.fingerprint, self.kept, self.origin)
+        # By way of the constructor: an array comes out of a pickle writeable.
+        return Sketch, tuple(getattr(self, field.name) for field in fields(self))
 
     def _content(self) -> tuple[object, ...]:
         return (
@@ -171,9 +161,7 @@ class Sketch:
             raise TypeError(f"rows: expected integers, found {array.dtype}")
         if fingerprint is not None:
             _require_fingerprint(fingerprint)
-        words = band_words(array)
-        words.flags.writeable = False
-        return cls(int(array.size), words, fingerprint)
+        return cls(int(array.size), band_words(array), fingerprint)
 
     @classmethod
     def from_fingerprint(cls, fingerprint: int) -> Sketch:
@@ -277,12 +265,9 @@ class SketchBatch(Sequence[Sketch]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         present = int(self.present[index])
-        words = self.words[index].copy() if present & HAS_SIGNATURE else None
-        if words is not None:
-            words.flags.writeable = False
         return Sketch(
             self.num_perm,
-            words,
+            self.words[index].copy() if present & HAS_SIGNATURE else None,
             int(self.fingerprints[index]) if present & HAS_FINGERPRINT else None,
             None if self.kept is None else self.kept[index],
             self.origin,
