@@ -10,15 +10,15 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cache
+from dataclasses import dataclass, fields, replace
+from functools import cache, cached_property
 from typing import Any, overload
 
 import numpy as np
 import xxhash
 
 from simindex import _kernel, alphabet
-from simindex.config import Config, Shingles, SimHashConfig, config_to_dict
+from simindex.config import Config, Shingles, config_to_dict
 from simindex.errors import ConfigMismatchError
 from simindex.shingles import (
     Document,
@@ -277,6 +277,36 @@ class SketchBatch(Sequence[Sketch]):
         return (self[i] for i in range(len(self)))
 
 
+@dataclass(frozen=True)
+class _Pass:
+    """One pass of the kernel over documents: how they are cut, and what it makes of them.
+
+    Attributes:
+        signature: the shingles of the MinHash rows.
+        features: the shingles of the fingerprint.
+        num_perm: rows to make; with 0 it makes no signature and leaves its array alone.
+        makes_fingerprint: else it fills the array of fingerprints with zeros.
+        seed: of the shingles' hashes.
+    """
+
+    signature: Shingles
+    features: Shingles
+    num_perm: int
+    makes_fingerprint: bool
+    seed: int
+
+    @property
+    def prepares_for(self) -> Shingles:
+        """The shingles whose NFKC a text needs before; a pass that makes both has one answer for both."""
+        return self.signature if self.num_perm else self.features
+
+    @cached_property
+    def plan(self) -> np.ndarray:
+        """The settings as the kernel takes them: uint64, shape (11,)."""
+        cutting = (*cutting_fields(self.signature), *cutting_fields(self.features))
+        return np.array([*cutting, self.makes_fingerprint, self.seed, self.num_perm], dtype=np.uint64)
+
+
 class Sketcher:
     """Makes sketches of documents under one configuration.
 
@@ -291,29 +321,18 @@ class Sketcher:
         self.config = config if config is not None else Config()
         self.origin = _origin(self.config)
         self._coefficients = row_coefficients(self.config.num_perm, self.config.seed)
-        signature, simhash = self.config.shingles, self.config.simhash
+        simhash = self.config.simhash
+        signature = self.config.shingles
         features = simhash.shingles if simhash else signature
-        # One pass over the text serves both, unless only one of them wants NFKC.
+        self._whole = _Pass(signature, features, self.config.num_perm, simhash is not None, self.config.seed)
+        self._halves: tuple[_Pass, _Pass] | None = None
+        # One pass over a text serves both, unless only one of them wants NFKC.
         together = ("nfkc" in signature.normalize) == ("nfkc" in features.normalize)
-        if together or not simhash or not self.config.num_perm:
-            self._passes = [self._plan(signature, features, self.config.num_perm, simhash)]
-        else:
-            self._passes = [
-                self._plan(signature, signature, self.config.num_perm, None),
-                self._plan(features, features, 0, simhash),
-            ]
-
-    def _plan(
-        self, signature: Shingles, features: Shingles, num_perm: int, simhash: SimHashConfig | None
-    ) -> tuple[np.ndarray, Shingles]:
-        fields = [
-            *cutting_fields(signature),
-            *cutting_fields(features),
-            simhash is not None,
-            self.config.seed,
-            num_perm,
-        ]
-        return np.array(fields, dtype=np.uint64), signature if num_perm else features
+        if simhash and self.config.num_perm and not together:
+            self._halves = (
+                replace(self._whole, makes_fingerprint=False),
+                replace(self._whole, num_perm=0),
+            )
 
     def sketch(self, document: Document) -> Sketch:
         """Return the sketch of one document.
@@ -336,14 +355,14 @@ class Sketcher:
         texts: Sequence[int] = range(len(items))
         kinds = set(map(type, items))
         if kinds == {str}:
-            self._sketch_texts(items, batch.words, batch.fingerprints, batch.present)
+            self._sketch_texts(items, batch)
         elif kinds == {Sketch} and len(items) > 1 and self._bring_in_all(items, batch):
             return batch
         else:
             texts = [i for i, item in enumerate(items) if isinstance(item, str)]
             if texts:
                 part = SketchBatch(len(texts), config.num_perm, False, None)
-                self._sketch_texts([items[i] for i in texts], part.words, part.fingerprints, part.present)
+                self._sketch_texts([items[i] for i in texts], part)
                 batch.words[texts] = part.words
                 batch.fingerprints[texts] = part.fingerprints
                 batch.present[texts] = part.present
@@ -356,25 +375,36 @@ class Sketcher:
                 batch.kept[i] = self._smallest(hashes)
         return batch
 
-    def _sketch_texts(
-        self, texts: list[str], words: np.ndarray, fingerprints: np.ndarray, present: np.ndarray
+    def _sketch_texts(self, texts: list[str], batch: SketchBatch) -> None:
+        if self._halves is None:
+            self._run(self._whole, texts, batch.words, batch.fingerprints, batch.present)
+            return
+        signature_pass, fingerprint_pass = self._halves
+        no_fingerprints, has_fingerprint = np.empty_like(batch.fingerprints), np.empty_like(batch.present)
+        self._run(signature_pass, texts, batch.words, no_fingerprints, batch.present)
+        self._run(fingerprint_pass, texts, batch.words, batch.fingerprints, has_fingerprint)
+        batch.present |= has_fingerprint
+
+    def _run(
+        self,
+        step: _Pass,
+        texts: list[str],
+        words: np.ndarray,
+        fingerprints: np.ndarray,
+        present: np.ndarray,
     ) -> None:
-        for number, (plan, shingles) in enumerate(self._passes):
-            prepared = [prepare(text, shingles) for text in texts] if "nfkc" in shingles.normalize else texts
-            found = present if number == 0 else np.empty_like(present)
-            marks = fingerprints if number == len(self._passes) - 1 else np.empty_like(fingerprints)
-            _kernel.sketch_texts(
-                plan,
-                self._coefficients,
-                alphabet.class_table(),
-                alphabet.fold_table(),
-                prepared,
-                words,
-                marks,
-                found,
-            )
-            if number:
-                present |= found
+        shingles = step.prepares_for
+        prepared = [prepare(text, shingles) for text in texts] if "nfkc" in shingles.normalize else texts
+        _kernel.sketch_texts(
+            step.plan,
+            self._coefficients,
+            alphabet.class_table(),
+            alphabet.fold_table(),
+            prepared,
+            words,
+            fingerprints,
+            present,
+        )
 
     def _smallest(self, hashes: np.ndarray) -> np.ndarray:
         return np.unique(hashes.astype(np.uint32))[: self.config.keep_shingles]
@@ -395,9 +425,8 @@ class Sketcher:
         else:
             hashes = ready_hashes(document, config.seed)
         offsets = np.array([0, len(hashes)], dtype=np.uint64)
-        plan = np.array([*self._passes[0][0][:8], config.simhash is not None, config.seed, config.num_perm])
         _kernel.sketch_hashes(
-            plan.astype(np.uint64),
+            self._whole.plan,
             self._coefficients,
             alphabet.class_table(),
             alphabet.fold_table(),
@@ -414,23 +443,23 @@ class Sketcher:
 
     def _bring_in_all(self, sketches: list[Sketch], batch: SketchBatch) -> bool:
         """Take many ready sketches at once; False where they differ in kind and must be taken one by one."""
-        signed = sketches[0].words is not None
-        marked = sketches[0].fingerprint is not None
+        has_signature = sketches[0].words is not None
+        has_fingerprint = sketches[0].fingerprint is not None
         if (
-            {s.words is not None for s in sketches} != {signed}
-            or {s.fingerprint is not None for s in sketches} != {marked}
+            {s.words is not None for s in sketches} != {has_signature}
+            or {s.fingerprint is not None for s in sketches} != {has_fingerprint}
             or not {s.origin for s in sketches} <= {None, self.origin}
             or not {s.num_perm for s in sketches} <= {0, self.config.num_perm}
             or batch.kept is not None
-            or (signed and not self.config.num_perm)
-            or (marked and self.config.simhash is None)
-            or not (signed or marked)
+            or (has_signature and not self.config.num_perm)
+            or (has_fingerprint and self.config.simhash is None)
+            or not (has_signature or has_fingerprint)
         ):
             return False
-        if signed:
+        if has_signature:
             batch.words[:] = np.array([s.words for s in sketches])
             batch.present |= HAS_SIGNATURE
-        if marked:
+        if has_fingerprint:
             batch.fingerprints[:] = np.array([s.fingerprint for s in sketches], dtype=np.uint64)
             batch.present |= HAS_FINGERPRINT
         return True
