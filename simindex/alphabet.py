@@ -15,8 +15,8 @@ from functools import cache
 
 import numpy as np
 
-OTHER_CLASS, WORD_CLASS, ALONE_CLASS, MARK_CLASS, SPACE_CLASS = range(5)
-"""The class of a code point, as the kernel numbers them."""
+WORD_CLASS, ALONE_CLASS, MARK_CLASS, SPACE_CLASS = range(1, 5)
+"""The class of a code point, as the kernel numbers them; 0 is every other one."""
 
 FOLDS_BIT = 0x80
 """Set in a code point's class when case folding changes it."""

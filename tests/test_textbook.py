@@ -97,7 +97,7 @@ def test_textbook_words_are_cut_by_character_class(text, expected):
 
 def test_textbook_character_classes_equal_the_written_ranges():
     names = {
-        alphabet.OTHER_CLASS: "other",
+        0: "other",
         alphabet.WORD_CLASS: "word",
         alphabet.ALONE_CLASS: "alone",
         alphabet.MARK_CLASS: "mark",
