@@ -23,7 +23,8 @@ from simindex.format import Layout
 from simindex.index import Index, Record, open  # noqa: A004 - the public name
 from simindex.ingest import InsertReport
 from simindex.search import Match, Matches
-from simindex.sketch import Sketch, SketchBatch, Sketcher
+from simindex.sketching.sketch import Sketch, SketchBatch
+from simindex.sketching.sketcher import Sketcher
 from simindex.stats import Stats
 
 __version__ = _version("simindex")

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from simindex.format import FIRST_BAND_TABLE, REMOVED_DOCUMENT, REMOVED_SKETCH, StoredRecord, Tables
-from simindex.permutations import PermutationPlan
-from simindex.sketch import HAS_FINGERPRINT, SketchBatch
+from simindex.sketching.permutations import PermutationPlan
+from simindex.sketching.sketch import HAS_FINGERPRINT, SketchBatch
 from simindex.view import View
 
 _EQUAL_SKETCHES = 8

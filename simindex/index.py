@@ -40,10 +40,11 @@ from simindex.format import (
 from simindex.ingest import InsertReport, prepare_documents, prepared_batches
 from simindex.parallel import in_order, num_workers
 from simindex.pending import NewDocuments, Pending
-from simindex.permutations import PermutationPlan, make_plan, plan_for
 from simindex.search import Found, Matches, Searcher
-from simindex.shingles import Document
-from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch, Sketcher
+from simindex.sketching.permutations import PermutationPlan, make_plan, plan_for
+from simindex.sketching.shingles import Document
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
+from simindex.sketching.sketcher import Sketcher
 from simindex.stats import Stats, make_stats
 from simindex.store import DEFAULT_MAP_BYTES, Store
 from simindex.transactions import Transaction

@@ -15,7 +15,8 @@ from simindex.errors import CorruptIndexError
 from simindex.format import encode_keys, key_hashes, pack, unpack
 from simindex.parallel import in_order, num_workers
 from simindex.pending import NewDocuments
-from simindex.sketch import Sketch, Sketcher
+from simindex.sketching.sketch import Sketch
+from simindex.sketching.sketcher import Sketcher
 
 _READY_BATCHES = 4
 """Sketched batches that may wait beside those in the making. A thread that wants Python's global lock can

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simindex.format import Key, StoredRecord, encode_records, encode_rest, unpack
-from simindex.sketch import SketchBatch
+from simindex.sketching.sketch import SketchBatch
 from simindex.tables import Puts
 from simindex.view import PendingView
 

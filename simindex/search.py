@@ -19,8 +19,9 @@ import numpy as np
 from simindex import _kernel
 from simindex.config import Config
 from simindex.format import FIRST_BAND_TABLE, Key, Tables
-from simindex.permutations import PermutationPlan
-from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch, kept_jaccard, similarity_table
+from simindex.sketching.estimate import kept_jaccard, similarity_table
+from simindex.sketching.permutations import PermutationPlan
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.tables import MATCH, NO_FIGURE
 from simindex.tuning import MAX_ROWS, rows_for
 from simindex.view import View

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from simindex.config import Config
 from simindex.format import COPY_TABLE, KEY_TABLE, Manifest, Tables
-from simindex.permutations import PermutationPlan
+from simindex.sketching.permutations import PermutationPlan
 from simindex.tuning import expected_recall, rows_for
 
 RECALL_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)

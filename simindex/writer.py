@@ -41,8 +41,8 @@ from simindex.pending import (
     pending_record,
     without_dropped,
 )
-from simindex.permutations import PermutationPlan
-from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
+from simindex.sketching.permutations import PermutationPlan
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.store import Store
 from simindex.tables import Puts, Segment, SegmentData, num_bytes, segment_puts
 from simindex.transactions import WriteTransaction

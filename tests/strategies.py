@@ -4,7 +4,7 @@ import re
 
 from hypothesis import strategies as st
 
-from simindex import alphabet
+from simindex.sketching import alphabet
 
 _LATER = re.compile(
     "[^"

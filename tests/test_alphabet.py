@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from simindex import alphabet
+from simindex.sketching import alphabet
 
 OTHER_CLASS = 0
 

@@ -15,8 +15,8 @@ from collection import extract, other, texts_of, truth_of
 
 import simindex
 from simindex import Config, Sketcher, WordShingles, tuning
-from simindex.shingles import shingle_hashes
-from simindex.sketch import SketchBatch
+from simindex.sketching.shingles import shingle_hashes
+from simindex.sketching.sketch import SketchBatch
 
 NUM_PERM = 128
 BANDS = 16

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from strategies import uint64s
 
 import simindex
-from simindex import Config, Layout, SimHashConfig, Sketch, Sketcher, WordShingles, permutations, textbook
-from simindex.permutations import block_orders, block_widths, choose_blocks, make_plan, plan_for
+from simindex import Config, Layout, SimHashConfig, Sketch, Sketcher, WordShingles, textbook
+from simindex.sketching import permutations
+from simindex.sketching.permutations import block_orders, block_widths, choose_blocks, make_plan, plan_for
 
 SEED = 20070508
 MASK = 2**64 - 1

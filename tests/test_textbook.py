@@ -13,7 +13,8 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simindex import alphabet, textbook
+from simindex import textbook
+from simindex.sketching import alphabet
 
 PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
 

@@ -14,8 +14,9 @@ from typing import cast
 
 import numpy as np
 
-from simindex import _kernel, alphabet
+from simindex import _kernel
 from simindex.config import Shingles, WordShingles
+from simindex.sketching import alphabet
 
 Document = object
 """A str, a collection of str or bytes (ready shingles), a mapping of those to weights, or a Sketch."""
