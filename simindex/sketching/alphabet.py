@@ -2,7 +2,7 @@
 
 Owns the character ranges of Unicode 14.0 (the oldest that a supported Python knows), written down
 once; the kernel and the Python side read them from here, so an index answers the same under every
-Python version. `tests/test_alphabet.py` checks them against `unicodedata`. Must not cut or hash.
+Python version. `tests/sketching/test_alphabet.py` checks them against `unicodedata`. Must not cut or hash.
 
 A range is `first-last` in hexadecimal; a lone value is a range of one.
 """
