@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 from collection import extract, other, texts_of, truth_of
+from hypothesis import given
+from hypothesis import strategies as st
 from similarities import NUM_PERM, exact_similarities, rows_of_seed, tenths
+
+from simindex import textbook
+from simindex.sketching.estimate import kept_jaccard, similarity_table
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +76,30 @@ def test_estimate_of_one_seed_has_no_outlier(extract_pairs):
     p = s + (1 - s) / 256
     allowed = 6 * np.sqrt(p * (1 - p) / NUM_PERM) + 2 / NUM_PERM  # near 0 and 1 the distribution is no bell
     assert np.all(np.abs(error) <= allowed)
+
+
+# ---- the estimators themselves ----
+
+
+@given(st.integers(1, 16).flatmap(lambda bands: st.tuples(st.just(8 * bands), st.integers(0, 8 * bands))))
+def test_similarity_table_equals_the_textbook(rows_and_agreeing):
+    num_perm, agreeing = rows_and_agreeing
+    expected = textbook.estimated_jaccard([0] * num_perm, [0] * agreeing + [1] * (num_perm - agreeing))
+    assert similarity_table(num_perm)[agreeing] == expected
+
+
+def test_similarity_table_has_a_figure_for_every_number_of_agreeing_rows():
+    table = similarity_table(128)
+    assert len(table) == 129
+    assert (table[0], table[128]) == (0.0, 1.0)
+    assert list(table) == sorted(table)
+
+
+hash_sets = st.sets(st.one_of(st.integers(0, 40), st.integers(0, 2**32 - 1)), max_size=40)
+
+
+@given(hash_sets, hash_sets, st.integers(1, 30))
+def test_kept_jaccard_equals_the_textbook(hashes_a, hashes_b, keep):
+    kept = [textbook.bottom_hashes(hashes, keep) for hashes in (hashes_a, hashes_b)]
+    found = kept_jaccard(*(np.array(hashes, dtype=np.uint32) for hashes in kept), keep)
+    assert found == textbook.kept_jaccard(*kept, keep)

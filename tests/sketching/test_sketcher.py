@@ -6,8 +6,9 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import any_texts
 
-from simindex import Config, SimHashConfig, Sketcher, WordShingles, textbook
+from simindex import CharShingles, Config, SimHashConfig, Sketch, Sketcher, WordShingles, textbook
 
 FOX = "the quick brown fox jumps over the lazy dog near the old river bank"
 BOTH = Config(num_perm=64)
@@ -68,3 +69,39 @@ def test_fingerprint_of_single_words_ignores_their_order():
     there, back = sketcher.sketch("dog bites man near bank"), sketcher.sketch("bank near man bites dog")
     assert there.hamming(back) == 0
     assert there.jaccard(back) < 0.1
+
+
+documents = st.one_of(
+    any_texts,
+    st.lists(st.sampled_from("abc"), max_size=4),
+    st.dictionaries(st.sampled_from("abc"), st.integers(0, 3), max_size=3),
+    st.integers(0, 2**64 - 1).map(Sketch.from_fingerprint),
+)
+SEVERAL = [
+    Config(num_perm=16, keep_shingles=3),
+    Config(num_perm=16, shingles=CharShingles(3, "nfkc"), simhash=SimHashConfig()),
+    Config(num_perm=16, simhash=SimHashConfig(shingles=WordShingles(1, "nfkc"))),
+    SIMHASH_ONLY,
+]
+
+
+@given(st.sampled_from(SEVERAL), st.lists(documents, max_size=6))
+def test_sketch_of_a_document_does_not_depend_on_the_others(config, several):
+    sketcher = Sketcher(config)
+    alone = [sketcher.sketch(document) for document in several]
+    batch = sketcher.sketch_many(several)
+    assert list(batch) == alone
+    assert batch[:] == alone
+    assert list(sketcher.sketch_many(iter(several))) == alone
+    assert list(sketcher.sketch_many(alone)) == alone
+
+
+@given(st.lists(st.text("ﬁa b", max_size=6), min_size=1, max_size=4))
+def test_two_passes_make_what_each_half_makes_alone(texts):
+    shingles, features = CharShingles(2, "nfkc"), WordShingles(1)
+    both = Sketcher(Config(shingles, 16, SimHashConfig(shingles=features))).sketch_many(texts)
+    signatures = Sketcher(Config(shingles, 16, None)).sketch_many(texts)
+    fingerprints = Sketcher(Config(features, 0, SimHashConfig(shingles=features))).sketch_many(texts)
+    assert both.words.tolist() == signatures.words.tolist()
+    assert both.fingerprints.tolist() == fingerprints.fingerprints.tolist()
+    assert both.present.tolist() == (signatures.present | fingerprints.present).tolist()

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from collection import extract
+from hypothesis import given
+from hypothesis import strategies as st
 from similarities import BANDS, exact_similarities, rows_of_seed, tenths
 
 import simindex
-from simindex import Config, tuning
+from simindex import Config, textbook, tuning
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +62,55 @@ def test_one_index_answers_every_threshold_with_the_rows_of_rows_for(tmp_path, e
             expected = shared & (estimate >= threshold - 1e-12)
             for number, matches in enumerate(index.query_many(texts, threshold)):
                 assert {match.key for match in matches} == set(np.flatnonzero(expected[number]).tolist())
+
+
+# ---- the formulas ----
+
+thresholds = st.floats(0.01, 1.0)
+
+
+@given(st.floats(0, 1), st.integers(1, 128), st.integers(1, 8))
+def test_candidate_probability_is_the_curve_of_rows_that_also_agree_by_chance(similarity, bands, rows):
+    agree = similarity + (1 - similarity) / 256
+    expected = textbook.candidate_probability(agree, bands, rows)
+    assert tuning.candidate_probability(similarity, bands, rows) == pytest.approx(expected, abs=1e-12)
+
+
+def test_candidate_probability_of_equal_documents_is_one_and_small_ones_are_not_lost():
+    assert tuning.candidate_probability(1.0, 1, 8) == 1.0
+    assert tuning.candidate_probability(0.0, 1, 8) == pytest.approx(256.0**-8, rel=1e-9)
+
+
+@given(thresholds, st.integers(1, 128), thresholds)
+def test_rows_for_are_the_most_that_reach_the_recall(threshold, bands, recall):
+    rows = tuning.rows_for(threshold, bands, recall)
+    reached = [r for r in range(1, 9) if tuning.candidate_probability(threshold, bands, r) >= recall]
+    assert rows == max(reached, default=1)
+    found = tuning.expected_recall(threshold, bands, recall)
+    assert found == tuning.candidate_probability(threshold, bands, rows)
+
+
+@given(thresholds, st.integers(1, 300))
+def test_pick_bands_equals_the_textbook(threshold, num_perm):
+    assert tuning.pick_bands(threshold, num_perm) == textbook.pick_bands(threshold, num_perm)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: tuning.candidate_probability(1.1, 16, 4), ValueError),
+        (lambda: tuning.candidate_probability("1", 16, 4), TypeError),
+        (lambda: tuning.candidate_probability(0.5, 0, 4), ValueError),
+        (lambda: tuning.candidate_probability(0.5, 16, 0), ValueError),
+        (lambda: tuning.rows_for(0, 16), ValueError),
+        (lambda: tuning.rows_for(0.5, 16, 0.0), ValueError),
+        (lambda: tuning.rows_for(True, 16), TypeError),
+        (lambda: tuning.rows_for(0.5, 0), ValueError),
+        (lambda: tuning.expected_recall(0.5, 16, 2), ValueError),
+        (lambda: tuning.pick_bands(0.0, 100), ValueError),
+        (lambda: tuning.pick_bands(0.5, 0), ValueError),
+    ],
+)
+def test_arguments_out_of_range_are_refused(call, error):
+    with pytest.raises(error, match="expected"):
+        call()
