@@ -32,13 +32,14 @@ class Sketch:
     constructor are taken over, not copied, and become read-only.
 
     Attributes:
-        num_perm: MinHash rows, 0 where the sketch was made without MinHash.
+        num_perm: MinHash rows, a multiple of 8 in 0..1024; 0 where the sketch was made without MinHash.
         words: uint64, shape (num_perm // 8,), read-only; ``None`` without MinHash or for a document
             without shingles.
         fingerprint: 64-bit SimHash, or ``None`` without SimHash or for a document without features.
         kept: uint32, ascending, read-only: the smallest distinct low halves of the shingle hashes, or
             ``None`` where none are kept.
-        origin: identifies the settings it was made with; ``None`` for a sketch brought in.
+        origin: a digest of the settings it was made with; ``None`` for a sketch brought in. It is no
+            part of the content that is compared.
 
     >>> from simindex import Sketcher
     >>> sketcher = Sketcher()
@@ -87,11 +88,11 @@ class Sketch:
 
         Args:
             rows: num_perm integers, a multiple of 8 in 8..1024, of which the low 8 bits are kept.
-            fingerprint: 64-bit SimHash that goes with it, or ``None``.
+            fingerprint: 64-bit SimHash that goes with it, 0..2**64-1, or ``None``.
 
         Raises:
             ValueError: another number of rows, or a fingerprint out of range.
-            TypeError: rows that are no integers.
+            TypeError: rows that are no integers, or a fingerprint that is none.
 
         >>> Sketch.from_rows(range(128)).num_perm
         128
@@ -114,7 +115,11 @@ class Sketch:
 
     @classmethod
     def from_fingerprint(cls, fingerprint: int) -> Sketch:
-        """Bring in a bare 64-bit SimHash fingerprint.
+        """Bring in a bare 64-bit SimHash fingerprint, 0..2**64-1.
+
+        Raises:
+            ValueError: a fingerprint out of range.
+            TypeError: no integer.
 
         >>> Sketch.from_fingerprint(0b1011).hamming(Sketch.from_fingerprint(0b1000))
         2
@@ -124,7 +129,11 @@ class Sketch:
 
     @property
     def rows(self) -> np.ndarray | None:
-        """The 8-bit rows: uint8, shape (num_perm,), or ``None`` where there is no signature."""
+        """The 8-bit rows: uint8, shape (num_perm,), or ``None`` where there is no signature.
+
+        >>> Sketch.from_rows(range(300, 308)).rows.tolist()
+        [44, 45, 46, 47, 48, 49, 50, 51]
+        """
         return None if self.words is None else self.words.astype(">u8").view(np.uint8)
 
     def jaccard(self, other: Sketch) -> float:
@@ -135,6 +144,9 @@ class Sketch:
         Raises:
             ValueError: one of them has no MinHash, or another number of rows.
             ConfigMismatchError: they were made with different settings.
+
+        >>> Sketch.from_rows([1] * 64).jaccard(Sketch.from_rows([1] * 48 + [2] * 16))
+        0.7490196078431373
         """
         self._require_comparable(other)
         if not self.num_perm or self.num_perm != other.num_perm:
@@ -149,6 +161,9 @@ class Sketch:
         Raises:
             ValueError: one of them has no fingerprint.
             ConfigMismatchError: they were made with different settings.
+
+        >>> Sketch.from_fingerprint(0b1011).hamming(Sketch.from_fingerprint(0b1000))
+        2
         """
         self._require_comparable(other)
         if self.fingerprint is None or other.fingerprint is None:
@@ -168,13 +183,24 @@ def _require_fingerprint(fingerprint: int) -> None:
 
 
 class SketchBatch(Sequence[Sketch]):
-    """Sketches of many documents as arrays; indexing gives a `Sketch`.
+    """Sketches of many documents as arrays; indexing gives a `Sketch`, slicing a list of them.
+
+    Made by `Sketcher.sketch_many` and written by nobody after that, so it can be read by several threads.
+    A `Sketch` taken out of it has its own copy of its words.
 
     Attributes:
+        num_perm: MinHash rows of each; 0 without MinHash.
         words: uint64, shape (n, num_perm // 8), zero where a document has no signature.
         fingerprints: uint64, shape (n,), zero where a document has none.
-        present: uint8, shape (n,): HAS_SIGNATURE | HAS_FINGERPRINT.
-        kept: list of n uint32 arrays, or ``None`` where no shingles are kept.
+        present: uint8, shape (n,): HAS_SIGNATURE, HAS_FINGERPRINT, both or neither.
+        kept: ``None`` where no shingles are kept; else a list of n, each uint32 and ascending, or ``None``
+            for a sketch that was brought in without.
+        origin: as in `Sketch`.
+
+    >>> from simindex import Sketcher
+    >>> batch = Sketcher().sketch_many(["the quick brown fox", ""])
+    >>> len(batch), batch.words.shape, batch.present.tolist()
+    (2, (2, 16), [3, 0])
     """
 
     def __init__(self, count: int, num_perm: int, keeps: bool, origin: bytes | None) -> None:

@@ -65,8 +65,17 @@ class _Pass:
 class Sketcher:
     """Makes sketches of documents under one configuration.
 
-    Holds no state besides its settings; safe to share between threads, and its work releases the GIL.
-    Cost: about 5 us a document of 1,000 characters; linear in the text.
+    Holds no state besides its settings; safe to share between threads and to pickle. While texts are
+    normalised, cut and hashed the GIL is released, NFKC and kept shingles excepted.
+    Cost: linear in the text; with the default settings about 5 us for 1,000 ASCII characters and 20 us for
+    others, where many documents come at once.
+
+    Args:
+        config: the settings; ``None`` for ``Config()``.
+
+    Attributes:
+        config: the settings.
+        origin: the digest of those a sketch depends on, which its sketches carry.
 
     >>> Sketcher(Config(num_perm=64, simhash=None)).sketch(["a b c", "b c d"]).num_perm
     64
@@ -93,17 +102,31 @@ class Sketcher:
         """Return the sketch of one document.
 
         Args:
-            document: a str; ready shingles (a set, list or other iterable of str or bytes); a mapping
-                of shingles to weights; or a Sketch, which is checked and returned as it is.
+            document: a str; ready shingles (a set, list or other iterable of str or bytes); a mapping of
+                shingles to weights; or a Sketch, of which the result has what this configuration compares.
 
         Raises:
-            TypeError: no document.
-            ValueError: a text of more than 1 GiB, or a weight out of range.
+            TypeError: no document, or a shingle or weight of another type.
+            ValueError: a text of more than 1 GiB of UTF-8, a weight that is negative, infinite or NaN, or a
+                Sketch with another number of rows or with nothing that this configuration compares.
+            ConfigMismatchError: a Sketch that was made with other settings.
+
+        >>> sketcher = Sketcher()
+        >>> sketcher.sketch({"fox": 2.5, "dog": 1}).hamming(sketcher.sketch(["fox", "fox", "dog"]))
+        0
         """
         return self.sketch_many([document])[0]
 
     def sketch_many(self, documents: Iterable[Document]) -> SketchBatch:
-        """Return the sketches of many documents, in order, as a `SketchBatch`."""
+        """Return the sketches of many documents, in order, as a `SketchBatch`.
+
+        The same as `sketch` of each, without the arrays that it makes for each. Where one document raises
+        what `sketch` would raise, there are no sketches of the others either.
+
+        >>> batch = Sketcher().sketch_many(["a b c d", {"fox", "dog"}])
+        >>> len(batch), batch[0] == Sketcher().sketch("a b c d")
+        (2, True)
+        """
         items: list[Any] = documents if isinstance(documents, list) else list(documents)
         config = self.config
         batch = SketchBatch(len(items), config.num_perm, config.keep_shingles > 0, self.origin)
