@@ -25,7 +25,8 @@ from simindex.index import Index, open  # noqa: A004 - the public name
 from simindex.queries.matches import Match, Matches
 from simindex.queries.record import Record
 from simindex.queries.stats import Stats
-from simindex.sketch import Sketch, SketchBatch, Sketcher
+from simindex.sketching.sketch import Sketch, SketchBatch
+from simindex.sketching.sketcher import Sketcher
 
 __version__ = _version("simindex")
 

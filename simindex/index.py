@@ -33,8 +33,8 @@ from simindex.queries.search import (
     nearest,
 )
 from simindex.queries.stats import Stats, make_stats
-from simindex.shingles import Document
-from simindex.sketch import Sketcher
+from simindex.sketching.shingles import Document
+from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 from simindex.tuning import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for

@@ -1,10 +1,11 @@
 """Hypothesis strategies: texts that a crawler would not send on purpose, and documents."""
 
+import math
 import re
 
 from hypothesis import strategies as st
 
-from simindex import alphabet
+from simindex.sketching import alphabet
 
 _LATER = re.compile(
     "[^"
@@ -30,3 +31,13 @@ ascii_texts = st.text(st.characters(max_codepoint=127), max_size=300)
 any_texts = st.one_of(texts, ascii_texts)
 normalize_steps = st.lists(st.sampled_from(["nfkc", "casefold", "whitespace"]), unique=True).map(tuple)
 uint64s = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 3), st.integers(2**64 - 3, 2**64 - 1))
+
+SHARED_TABLES = 256
+"""More permutation tables than that are searched in a process of their own; see tests/test_simhash.py."""
+
+# (k, m): the greatest distance, and the number of blocks.
+permutation_plans = (
+    st.integers(0, 8)
+    .flatmap(lambda k: st.tuples(st.just(k), st.integers(k + 1, k + 6)))
+    .filter(lambda plan: math.comb(plan[1], plan[0]) <= SHARED_TABLES)
+)

@@ -19,7 +19,7 @@ from simindex import CharShingles, Config, Layout, SimHashConfig, Sketcher, Word
 from simindex import format as format_
 from simindex.cli import app
 from simindex.config import HASHING_VERSION, config_from_dict, config_to_dict
-from simindex.permutations import make_plan
+from simindex.sketching.permutations import make_plan
 from simindex.tables import Segment
 
 ROOT = Path(__file__).parents[1]
@@ -209,7 +209,7 @@ def test_hashing_vector_equals_the_sketcher(vector):
     sketch = Sketcher(config).sketch(vector["text"])
     assert (None if sketch.words is None else sketch.words.tolist()) == vector["words"]
     assert sketch.fingerprint == vector["fingerprint"]
-    assert simindex.shingles.shingle_hashes(vector["text"], shingles, vector["seed"]).tolist() == [
+    assert simindex.sketching.shingles.shingle_hashes(vector["text"], shingles, vector["seed"]).tolist() == [
         value for value, _ in vector["hash"]
     ]
 
@@ -241,7 +241,7 @@ def test_hashing_tables_hold():
     for seed, *expected in rows:
         flat = [value for pair in textbook.row_coefficients(3, int(seed)) for value in pair]
         assert flat == [int(value, 16) for value in expected]
-        assert simindex.sketch.row_coefficients(3, int(seed)).T.ravel().tolist() == flat
+        assert simindex.sketching.family.row_coefficients(3, int(seed)).T.ravel().tolist() == flat
     keys = table_rows(HASHING, "key")
     assert len(keys) == 6
     for key, packed, expected in keys:
@@ -259,7 +259,7 @@ def test_hashing_weighted_example_holds():
 
 
 def test_hashing_counts_of_classes_are_those_of_the_alphabet():
-    alphabet = simindex.alphabet
+    alphabet = simindex.sketching.alphabet
     rows = {row[0]: row[2] for row in table_rows(HASHING, "class")}
     for name in ("word", "alone", "mark", "space"):
         ranges = alphabet.ranges(getattr(alphabet, name.upper()))
@@ -410,7 +410,7 @@ def test_format_numbers_of_the_page_are_those_of_the_code():
     assert f"A block is {simindex._kernel.TABLE_BLOCK} entries of a sorted table" in text
     assert f"or {simindex._kernel.SKETCH_BLOCK} rows of a sketch column" in text
     config = Config()
-    blocks = len(simindex.permutations.plan_for(config.simhash).widths)
+    blocks = len(simindex.sketching.permutations.plan_for(config.simhash).widths)
     tables = format_.Tables(config.bands, make_plan(blocks, 3).num_tables, Layout())
     most = next(
         n

@@ -7,10 +7,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import any_texts, normalize_steps, uint64s
 
-from simindex import _kernel, alphabet, rows, textbook
+from simindex import _kernel, rows, textbook
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
-from simindex.shingles import ready_hashes, shingle_hashes, shingles_of
-from simindex.sketch import Sketcher, row_coefficients
+from simindex.sketching import alphabet
+from simindex.sketching.family import row_coefficients
+from simindex.sketching.shingles import ready_hashes, shingle_hashes, shingles_of
+from simindex.sketching.sketcher import Sketcher
 
 sizes = st.integers(1, 12)
 
@@ -111,7 +113,7 @@ def test_simhash_equals_its_twin(hashes):
     sketcher = Sketcher(config)
     words, fingerprints, present = np.zeros((1, 0), "u8"), np.zeros(1, "u8"), np.zeros(1, "u1")
     _kernel.sketch_hashes(
-        sketcher._passes[0][0],
+        sketcher._whole.plan,
         sketcher._coefficients,
         alphabet.class_table(),
         alphabet.fold_table(),

@@ -1,6 +1,6 @@
 """SimHash through the index: complete within k bits, equal to brute force over all fingerprints.
 
-The worked examples of seed 004 are in test_textbook.py; here they pass through `query_simhash`.
+The worked examples of seed 004 are in tests/textbook; here they pass through `query_simhash`.
 """
 
 import doctest
@@ -16,19 +16,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import uint64s
+from strategies import permutation_plans, uint64s
 
 import simindex
-from simindex import Config, Layout, SimHashConfig, Sketch, Sketcher, WordShingles, permutations, textbook
-from simindex.permutations import block_orders, block_widths, choose_blocks, make_plan, plan_for
+from simindex import Config, Layout, SimHashConfig, Sketch, Sketcher, textbook
+from simindex.sketching import permutations
+from simindex.sketching.permutations import plan_for
 
 SEED = 20070508
 MASK = 2**64 - 1
 
 FOX = "the quick brown fox jumps over the lazy dog near the old river bank"
 CAT = "the quick brown fox jumps over the lazy cat near the old river bank"
-SHARED_TABLES = 256
-"""More tables than that are searched in a process of their own; see the test."""
 
 
 def simhash_only(max_distance, blocks=None):
@@ -113,17 +112,10 @@ def test_query_simhash_equals_brute_force_over_a_million(tmp_path, blocks):
     assert_complete(tmp_path / "i", 1_000_000, 3, blocks)
 
 
-plans = (
-    st.integers(0, 8)
-    .flatmap(lambda k: st.tuples(st.just(k), st.integers(k + 1, k + 6)))
-    .filter(lambda plan: math.comb(plan[1], plan[0]) <= SHARED_TABLES)
-)
-
-
 @st.composite
 def crowds(draw):
     """(k, m, fingerprints): any ones, most of them near one of the others, some equal."""
-    max_distance, blocks = draw(plans)
+    max_distance, blocks = draw(permutation_plans)
     fingerprints = draw(st.lists(uint64s, min_size=1, max_size=5))
     places = st.sets(st.integers(0, 63), max_size=max_distance + 2)
     near = st.tuples(st.sampled_from(fingerprints), places).map(lambda pair: flipped(*pair))
@@ -193,56 +185,6 @@ def test_query_simhash_searches_any_number_of_tables(tmp_path, max_distance, blo
 # ---- the tables ----
 
 
-def test_block_orders_of_four_blocks_and_two_bits_are_the_six_lists_of_seed_004():
-    orders = block_orders(4, 2)
-    assert ["".join("ABCD"[b] for b in order) for order in orders] == [
-        "ABCD",
-        "ACDB",
-        "ADBC",
-        "BCAD",
-        "BDAC",
-        "CDAB",
-    ]
-    assert make_plan(4, 2).prefix_bits == (32,) * 6
-
-
-@pytest.mark.parametrize("max_distance", range(9))
-def test_plan_is_that_of_the_textbook(max_distance):
-    for blocks in range(max_distance + 1, max_distance + 7):
-        plan = make_plan(blocks, max_distance)
-        assert list(plan.orders) == block_orders(blocks, max_distance)
-        assert list(plan.orders) == textbook.permutation_orders(blocks, max_distance)
-        assert list(plan.widths) == block_widths(blocks) == textbook.blocks(64, blocks)
-        assert plan.num_tables == math.comb(blocks, max_distance)
-        assert plan.bytes_per_document == 12 * plan.num_tables
-        leading = blocks - max_distance
-        assert plan.prefix_bits == tuple(
-            sum(plan.widths[b] for b in order[:leading]) for order in plan.orders
-        )
-
-
-@given(plans, st.lists(uint64s, max_size=8))
-def test_plan_permutes_like_the_textbook(blocks, fingerprints):
-    max_distance, num_blocks = blocks
-    plan = make_plan(num_blocks, max_distance)
-    permuted = plan.permute(np.array(fingerprints, dtype=np.uint64)).tolist()
-    for order, row in zip(plan.orders, permuted, strict=True):
-        assert row == [textbook.permute(f, plan.widths, order) for f in fingerprints]
-        assert [textbook.restore(key, plan.widths, order) for key in row] == fingerprints
-
-
-@settings(max_examples=300)
-@given(plans, uint64s, st.data())
-def test_fingerprints_within_k_bits_share_the_prefix_of_a_table(blocks, fingerprint, data):
-    max_distance, num_blocks = blocks
-    plan = make_plan(num_blocks, max_distance)
-    other = flipped(fingerprint, data.draw(st.sets(st.integers(0, 63), max_size=max_distance)))
-    pairs = plan.permute(np.array([fingerprint, other], dtype=np.uint64)).tolist()
-    assert any(
-        a >> (64 - bits) == b >> (64 - bits) for (a, b), bits in zip(pairs, plan.prefix_bits, strict=True)
-    )
-
-
 @pytest.mark.parametrize(
     ("blocks", "tables", "prefix_bits", "expected_candidates"),
     [(4, 4, {16: 4}, 4 * 2.0**-16), (5, 10, {25: 4, 26: 6}, None), (6, 20, {31: 4, 32: 12, 33: 4}, None)],
@@ -274,35 +216,6 @@ def test_stats_expect_the_candidates_that_uniform_fingerprints_have(tmp_path):
         seen = [matches.candidates for matches in index.query_simhash_many(sketches(queries))]
     assert expected == pytest.approx(4 * 100_000 / 2**16)
     assert abs(np.mean(seen) - expected) < 6 * math.sqrt(expected / len(queries))
-
-
-@pytest.mark.parametrize("max_distance", range(9))
-def test_choose_blocks_takes_the_cheapest_of_at_most_64_tables(max_distance):
-    choices = [
-        blocks
-        for blocks in range(max_distance + 1, max_distance + 7)
-        if math.comb(blocks, max_distance) <= 64
-    ]
-    chosen_before = 0
-    for expected_documents in (1, 10**3, 10**5, 10**6, 10**7, 10**8, 10**9, 10**12, 2**48):
-        chosen = choose_blocks(max_distance, expected_documents)
-        costs = {}
-        for blocks in choices:
-            plan = make_plan(blocks, max_distance)
-            scanned = sum(expected_documents / 2**bits for bits in plan.prefix_bits)
-            costs[blocks] = scanned + permutations._LOOKUP_COST * math.comb(blocks, max_distance)
-        assert costs[chosen] == min(costs.values())
-        assert chosen >= chosen_before, "more documents never want shorter prefixes"
-        chosen_before = chosen
-
-
-def test_choose_blocks_of_equal_fingerprints_is_one_table_of_them():
-    assert {choose_blocks(0, documents) for documents in (1, 10**7, 2**48)} == {1}
-
-
-def test_choose_blocks_of_three_bits_are_four_up_to_ten_million():
-    assert [choose_blocks(3, documents) for documents in (1, 10_000_000)] == [4, 4]
-    assert choose_blocks(3, 2**48) == 8, "nine blocks would make 84 tables"
 
 
 def test_blocks_of_an_index_are_those_it_was_built_with(tmp_path, monkeypatch):
@@ -348,50 +261,6 @@ def test_fingerprint_of_a_text_is_that_of_its_words_by_count(tmp_path):
         index.insert("fox", FOX)
         assert index["fox"].sketch.fingerprint == expected
         assert_matches(index.query_simhash(Sketch.from_fingerprint(expected)), {"fox": 0})
-
-
-def test_fingerprint_of_a_text_takes_the_shingles_of_its_config():
-    config = Config(simhash=SimHashConfig(shingles=WordShingles(2)))
-    pairs = [" ".join(pair) for pair in zip(FOX.split(), FOX.split()[1:], strict=False)]
-    assert Sketcher(config).sketch(FOX).fingerprint == textbook.simhash(hashes(pairs))
-
-
-def test_fingerprint_of_ready_shingles_counts_each_occurrence():
-    for config in (BOTH, SIMHASH_ONLY):
-        sketcher = Sketcher(config)
-        found = sketcher.sketch(LISTED).fingerprint
-        assert found == textbook.simhash(hashes(LISTED))
-        assert found == sketcher.sketch(iter(LISTED)).fingerprint
-        assert found != sketcher.sketch(set(LISTED)).fingerprint
-
-
-@given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=30))
-def test_fingerprint_of_counts_as_weights_equals_that_of_the_list(shingles):
-    for config in (BOTH, SIMHASH_ONLY):
-        sketcher = Sketcher(config)
-        assert sketcher.sketch(Counter(shingles)) == sketcher.sketch(shingles)
-        assert sketcher.sketch(dict.fromkeys(shingles, 1)) == sketcher.sketch(sorted(set(shingles)))
-
-
-weights = st.one_of(st.integers(0, 5), st.floats(0, 1e9), st.floats(0, 1))
-
-
-@given(st.dictionaries(st.text("abcd", max_size=3), weights, max_size=12))
-def test_fingerprint_of_weighted_shingles_equals_the_textbook(weighted):
-    entries = [
-        (textbook.shingle_hash(shingle, BOTH.seed), float(weight))
-        for shingle, weight in weighted.items()
-        if weight > 0
-    ]
-    expected = textbook.weighted_simhash(entries) if entries else None
-    for config in (BOTH, SIMHASH_ONLY):
-        assert Sketcher(config).sketch(weighted).fingerprint == expected
-
-
-@pytest.mark.parametrize("weight", [-1, math.inf, math.nan])
-def test_weight_out_of_range_is_refused(weight):
-    with pytest.raises(ValueError, match="weights: expected finite numbers of 0 or more"):
-        Sketcher(SIMHASH_ONLY).sketch({"fox": weight})
 
 
 def kinds_of_documents(config):
@@ -507,13 +376,6 @@ def test_match_has_the_figures_that_both_sides_have(tmp_path):
         assert figures(index.query_simhash(FOX)) == {"text": (None, 0)}
 
 
-def test_fingerprint_of_single_words_ignores_their_order():
-    sketcher = Sketcher(BOTH)
-    there, back = sketcher.sketch("dog bites man near bank"), sketcher.sketch("bank near man bites dog")
-    assert there.hamming(back) == 0
-    assert there.jaccard(back) < 0.1
-
-
 def test_guide_examples_run():
     guide = Path(__file__).parents[1] / "docs" / "minhash-or-simhash.md"
     found = doctest.testfile(str(guide), module_relative=False, encoding="utf-8")
@@ -548,12 +410,6 @@ def test_query_simhash_max_distance_out_of_range_is_refused(tmp_path):
         for distance in (True, "3", 2.0):
             with pytest.raises(TypeError, match="max_distance: expected an int, found"):
                 index.query_simhash(FOX, distance)
-
-
-@pytest.mark.parametrize(("bad", "error"), [(-1, ValueError), (2**64, ValueError), ("7", TypeError)])
-def test_fingerprint_out_of_range_is_refused(bad, error):
-    with pytest.raises(error, match="fingerprint: expected"):
-        Sketch.from_fingerprint(bad)
 
 
 # ---- the worked example of seed 004 ----

@@ -12,7 +12,7 @@ import numpy as np
 
 from simindex.format import FIRST_BAND_TABLE, REMOVED_DOCUMENT, REMOVED_SKETCH, StoredRecord
 from simindex.queries.view import View
-from simindex.sketch import SketchBatch
+from simindex.sketching.sketch import SketchBatch
 
 _EQUAL_SKETCHES = 8
 """Stored sketches with an equal first band that are compared for each document."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from simindex.format import Key, StoredRecord, encode_records, encode_rest, unpack
 from simindex.queries.scheme import Scheme
-from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.tables import Puts, SegmentData
 
 

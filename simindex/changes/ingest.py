@@ -15,7 +15,8 @@ from simindex.changes.documents import NewDocuments
 from simindex.errors import CorruptIndexError
 from simindex.format import encode_keys, key_hashes, pack, unpack
 from simindex.parallel import in_order, num_workers
-from simindex.sketch import Sketch, Sketcher
+from simindex.sketching.sketch import Sketch
+from simindex.sketching.sketcher import Sketcher
 
 DEFAULT_BATCH_SIZE = 4_000
 

@@ -16,7 +16,7 @@ from simindex.changes.documents import Documents, NewDocuments
 from simindex.format import StoredRecord
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import PendingView
-from simindex.sketch import SketchBatch
+from simindex.sketching.sketch import SketchBatch
 from simindex.tables import Segment, segment_puts
 
 _FIRST_MEMORY_SEGMENT = 2**63

@@ -11,7 +11,7 @@ from typing import Any
 
 from simindex.format import Key
 from simindex.queries.view import View
-from simindex.sketch import Sketch
+from simindex.sketching.sketch import Sketch
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,9 @@ from simindex.format import (
     encode_header,
     encode_manifest,
 )
-from simindex.permutations import PermutationPlan, make_plan, plan_for
-from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, origin_of
+from simindex.sketching.permutations import PermutationPlan, make_plan, plan_for
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
+from simindex.sketching.sketcher import origin_of
 from simindex.storage.store import Store
 
 _NO_PLAN = PermutationPlan(0, (), (), ())

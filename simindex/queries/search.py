@@ -23,16 +23,10 @@ from simindex.parallel import in_order, num_workers
 from simindex.queries.matches import Match, Matches
 from simindex.queries.view import EVERY, View
 from simindex.rows import MATCH, NO_FIGURE
-from simindex.shingles import Document
-from simindex.sketch import (
-    HAS_FINGERPRINT,
-    HAS_SIGNATURE,
-    Sketch,
-    SketchBatch,
-    Sketcher,
-    kept_jaccard,
-    similarity_table,
-)
+from simindex.sketching.estimate import kept_jaccard, similarity_table
+from simindex.sketching.shingles import Document
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
+from simindex.sketching.sketcher import Sketcher
 from simindex.tuning import MAX_ROWS, rows_for
 
 DEFAULT_MAX_CANDIDATES = 65_536

@@ -26,7 +26,7 @@ from simindex.format import (
 )
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import Snapshot
-from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.storage.transactions import ReadTransaction
 from simindex.tables import Directory, Segment
 

@@ -31,7 +31,12 @@ def candidate_probability(similarity: float, bands: int, rows: int) -> float:
         rows: rows r that must agree in a band; more rows find fewer.
 
     Returns:
-        1 - (1 - p^r)^b with p = s + (1 - s)/256.
+        1 - (1 - p^r)^b with p = s + (1 - s)/256, 0..1: unequal rows agree by chance in one of
+        256 cases.
+
+    Raises:
+        ValueError: a similarity outside 0..1, or less than 1 band or row.
+        TypeError: a similarity that is no number.
 
     >>> round(candidate_probability(0.8, 16, 7), 3)
     0.978
@@ -51,8 +56,12 @@ def rows_for(threshold: float, bands: int, recall: float = DEFAULT_RECALL) -> in
 
     Args:
         threshold: Jaccard similarity in (0, 1].
-        bands: number of band tables.
+        bands: number of band tables, 1 or more.
         recall: wanted probability of a candidate at the threshold itself, in (0, 1].
+
+    Raises:
+        ValueError: an argument out of range.
+        TypeError: a threshold or recall that is no number.
 
     >>> [rows_for(t, 16, 0.95) for t in (0.4, 0.5, 0.7, 0.8, 0.95)]
     [1, 2, 4, 7, 8]
@@ -74,7 +83,13 @@ def _rows_for(threshold: float, bands: int, recall: float) -> int:
 
 
 def expected_recall(threshold: float, bands: int, recall: float = DEFAULT_RECALL) -> float:
-    """Return the probability of a candidate at the threshold with the rows that `rows_for` chooses."""
+    """Return the probability, 0..1, of a candidate at the threshold with the rows that `rows_for` chooses.
+
+    It is at least `recall` unless even one row does not reach it. Arguments and errors as in `rows_for`.
+
+    >>> round(expected_recall(0.8, 16), 3)
+    0.978
+    """
     return candidate_probability(threshold, bands, rows_for(threshold, bands, recall))
 
 
@@ -83,6 +98,14 @@ def pick_bands(threshold: float, num_perm: int) -> int:
 
     The smallest b with b ln b >= -num_perm ln threshold, from threshold = (1/b)^(1/r), r = num_perm/b.
     simindex itself does not fix the bands: see `rows_for`.
+
+    Args:
+        threshold: Jaccard similarity in (0, 1].
+        num_perm: rows of a signature, 1 or more.
+
+    Raises:
+        ValueError: an argument out of range.
+        TypeError: a threshold that is no number.
 
     >>> [pick_bands(t, 100) for t in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)]
     [23, 18, 14, 10, 6, 4, 2]

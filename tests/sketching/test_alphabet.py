@@ -4,7 +4,9 @@ import unicodedata
 
 import pytest
 
-from simindex import alphabet
+from simindex.sketching import alphabet
+
+OTHER_CLASS = 0
 
 # Scripts without spaces between words, by the names of their characters (independent of the ranges).
 ALONE_NAMES = (
@@ -24,7 +26,7 @@ def expected_class(code: int) -> int:
         return alphabet.WORD_CLASS
     if category[0] == "M":
         return alphabet.MARK_CLASS
-    return alphabet.SPACE_CLASS if char.isspace() else alphabet.OTHER_CLASS
+    return alphabet.SPACE_CLASS if char.isspace() else OTHER_CLASS
 
 
 def test_classes_equal_unicodedata_for_every_assigned_code_point():

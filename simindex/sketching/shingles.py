@@ -14,15 +14,20 @@ from typing import cast
 
 import numpy as np
 
-from simindex import _kernel, alphabet
+from simindex import _kernel
 from simindex.config import Shingles, WordShingles
+from simindex.sketching import alphabet
 
 Document = object
 """A str, a collection of str or bytes (ready shingles), a mapping of those to weights, or a Sketch."""
 
 
 def cutting_fields(shingles: Shingles) -> tuple[int, int, int, int]:
-    """Return (kind, size, fold, collapse) as the kernel takes them."""
+    """Return (kind, size, fold, collapse) as the kernel takes them: kind 0 words, 1 characters; 0 or 1.
+
+    >>> cutting_fields(WordShingles(3))
+    (0, 3, 1, 1)
+    """
     return (
         0 if isinstance(shingles, WordShingles) else 1,
         shingles.size,
@@ -32,14 +37,21 @@ def cutting_fields(shingles: Shingles) -> tuple[int, int, int, int]:
 
 
 def prepare(text: str, shingles: Shingles) -> str:
-    """Apply the normalisation that the kernel does not do itself."""
+    """Return the text after NFKC, if `shingles` want it; the other steps are the kernel's.
+
+    >>> prepare("ﬁNE", WordShingles(3, normalize="nfkc casefold"))
+    'fiNE'
+    """
     return alphabet.nfkc(text) if "nfkc" in shingles.normalize else text
 
 
 def shingles_of(text: str, shingles: Shingles) -> list[str]:
     """Return the shingles of a text in order, repeats included.
 
-    Cost: linear in the text.
+    For people who want to see them: sketching makes no string for a shingle. Cost: linear in the text.
+
+    Raises:
+        ValueError: a text of more than 1 GiB of UTF-8.
 
     >>> shingles_of("The cat sat. The cat sat!", WordShingles(3))
     ['the cat sat', 'cat sat the', 'sat the cat', 'the cat sat']
@@ -52,7 +64,19 @@ def shingles_of(text: str, shingles: Shingles) -> list[str]:
 
 
 def shingle_hashes(text: str, shingles: Shingles, seed: int) -> np.ndarray:
-    """Return the XXH64 of every shingle of a text: uint64, in order, repeats included."""
+    """Return the XXH64 of every shingle of a text: uint64, shape (n,), in order, repeats included.
+
+    Args:
+        text: at most 1 GiB of UTF-8.
+        shingles: how it is normalised and cut.
+        seed: of the hash, 0..2**64-1.
+
+    Raises:
+        ValueError: a longer text.
+
+    >>> len(shingle_hashes("The cat sat. The cat sat!", WordShingles(3), seed=1))
+    4
+    """
     fields = cutting_fields(shingles)
     hashes = _kernel.shingles(
         *fields, alphabet.class_table(), alphabet.fold_table(), prepare(text, shingles), seed
@@ -61,10 +85,16 @@ def shingle_hashes(text: str, shingles: Shingles, seed: int) -> np.ndarray:
 
 
 def ready_hashes(shingles: Iterable[str | bytes], seed: int) -> np.ndarray:
-    """Return the XXH64 of ready shingles: uint64, in the order of iteration.
+    """Return the XXH64 of ready shingles: uint64, shape (n,), in the order of iteration.
+
+    A str is hashed as its UTF-8, with U+FFFD for lone surrogates. `seed`: 0..2**64-1.
 
     Raises:
         TypeError: an element that is neither str nor bytes.
+
+    >>> hashes = ready_hashes(["cat", b"cat"], seed=1)
+    >>> bool(hashes[0] == hashes[1])
+    True
     """
     return np.frombuffer(_kernel.hash_ready(shingles, seed), dtype=np.uint64)
 
@@ -72,9 +102,18 @@ def ready_hashes(shingles: Iterable[str | bytes], seed: int) -> np.ndarray:
 def weighted_hashes(weighted: Mapping[str | bytes, float], seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (hashes, weights) of weighted shingles, ordered by hash and weight; weight 0 is left out.
 
+    The order makes the sums of a fingerprint the same, to the last bit, whatever that of the mapping.
+
+    Returns:
+        uint64 and float64, shape (n,) each.
+
     Raises:
         TypeError: a shingle that is neither str nor bytes, or a weight that is no number.
-        ValueError: a weight that is negative, infinite or not a number.
+        ValueError: a weight that is negative, infinite or NaN.
+
+    >>> hashes, weights = weighted_hashes({"fox": 2.5, "gone": 0}, seed=1)
+    >>> len(hashes), weights.tolist()
+    (1, [2.5])
     """
     hashes = ready_hashes(weighted.keys(), seed)
     weights = np.array(list(weighted.values()))

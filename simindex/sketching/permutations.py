@@ -21,15 +21,17 @@ from simindex import _kernel
 from simindex.config import SimHashConfig
 
 FINGERPRINT_BITS = 64
+"""Bits of a SimHash fingerprint."""
+
 _ENTRY_BYTES = 12
 
-# Costs of a query, in scanned entries: what one more prefix search is worth. Measured:
-# docs/performance.md.
+# The cost of one more prefix search, in scanned entries. An estimate; what is chosen by it is stored in the
+# index, so that a better one changes no index that exists.
 _LOOKUP_COST = 150.0
 
 
 def block_widths(num_blocks: int) -> list[int]:
-    """Return the widths in bits of 64 bits cut into blocks as equal as can be, wider ones first.
+    """Return the widths in bits of 64 bits cut into 1..64 blocks as equal as can be, wider ones first.
 
     >>> block_widths(5)
     [13, 13, 13, 13, 12]
@@ -41,6 +43,7 @@ def block_widths(num_blocks: int) -> list[int]:
 def block_orders(num_blocks: int, max_distance: int) -> list[tuple[int, ...]]:
     """Return the order of blocks of every table, block 0 holding the most significant bits.
 
+    There is one table for each choice of num_blocks - max_distance leading blocks, in lexicographic order.
     The order behind the leading blocks does not change any result; it is the one of seed 004: the
     blocks before the first leading one, those after the last, then those between.
 
@@ -66,6 +69,10 @@ class PermutationPlan:
         widths: bits of each block.
         orders: the order of blocks of each table.
         prefix_bits: bits of the leading blocks of each table.
+
+    >>> plan = make_plan(num_blocks=4, max_distance=3)
+    >>> plan.num_tables, plan.prefix_bits, plan.bytes_per_document
+    (4, (16, 16, 16, 16), 48)
     """
 
     max_distance: int
@@ -80,11 +87,15 @@ class PermutationPlan:
 
     @property
     def bytes_per_document(self) -> int:
-        """Bytes that the tables take a document."""
+        """Bytes that the entries of a document take in all tables; filters and seals come on top."""
         return _ENTRY_BYTES * self.num_tables
 
     def expected_candidates(self, num_documents: int) -> float:
-        """Return how many entries a query scans in all tables when fingerprints are uniform."""
+        """Return how many entries a query scans on average, in all tables, if fingerprints are uniform.
+
+        >>> round(make_plan(4, 3).expected_candidates(1_000_000), 1)
+        61.0
+        """
         return sum(num_documents / 2.0**bits for bits in self.prefix_bits)
 
     @cached_property
@@ -93,11 +104,21 @@ class PermutationPlan:
 
     @cached_property
     def packed_prefixes(self) -> bytes:
-        """The prefix bits as the kernel takes them."""
+        """The prefix bits as the kernel takes them: a byte a table."""
         return bytes(self.prefix_bits)
 
     def permute(self, fingerprints: np.ndarray) -> np.ndarray:
-        """Return the fingerprints in the order of each table: uint64, shape (num_tables, n)."""
+        """Return the fingerprints with their blocks in the order of each table.
+
+        Args:
+            fingerprints: uint64, shape (n,).
+
+        Returns:
+            uint64, shape (num_tables, n).
+
+        >>> [hex(row[0]) for row in make_plan(4, 3).permute(np.array([0xABCD], "u8"))]
+        ['0xabcd', '0xabcd', '0xabcd', '0xabcd000000000000']
+        """
         permuted = np.empty((self.num_tables, len(fingerprints)), dtype=np.uint64)
         _kernel.permute(np.ascontiguousarray(fingerprints), *self._packed, permuted)
         return permuted
@@ -105,7 +126,7 @@ class PermutationPlan:
 
 @cache
 def make_plan(num_blocks: int, max_distance: int) -> PermutationPlan:
-    """Return the tables of k = max_distance and m = num_blocks."""
+    """Return the tables of k = `max_distance` and m = `num_blocks`, with 0 <= k < m <= 64; kept for reuse."""
     widths = block_widths(num_blocks)
     orders = block_orders(num_blocks, max_distance)
     leading = num_blocks - max_distance
@@ -114,11 +135,14 @@ def make_plan(num_blocks: int, max_distance: int) -> PermutationPlan:
 
 
 def choose_blocks(max_distance: int, expected_documents: int) -> int:
-    """Return the number of blocks whose tables cost a query the least for that many documents.
+    """Return the number of blocks, k+1..k+6, whose tables cost a query the least for that many documents.
 
     More blocks make longer prefixes and so fewer entries to scan, but more tables to store and to
     search. Cost of a query, in entries scanned: expected candidates + a fixed cost a table; at most
     64 tables, for each takes 12 bytes a document.
+
+    >>> choose_blocks(3, 10_000_000)
+    4
     """
     best, best_cost = max_distance + 1, math.inf
     for num_blocks in range(max_distance + 1, max_distance + 7):
@@ -132,7 +156,10 @@ def choose_blocks(max_distance: int, expected_documents: int) -> int:
 
 
 def plan_for(simhash: SimHashConfig | None) -> PermutationPlan | None:
-    """Return the tables of a configuration, or ``None`` without SimHash."""
+    """Return the tables of a configuration, or ``None`` without SimHash.
+
+    For an index that exists `make_plan` has to be asked, with the number of blocks stored in it.
+    """
     if simhash is None:
         return None
     blocks = simhash.blocks or choose_blocks(simhash.max_distance, simhash.expected_documents)

@@ -1,0 +1,234 @@
+"""What is kept of a document: a MinHash signature, a SimHash fingerprint, or both, as values.
+
+Owns `Sketch`, one document's, and `SketchBatch`, many as arrays. Must not make them of documents, and must
+not know keys, tables or disk. The exact bits are a contract: docs/hashing.md.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import overload
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.errors import ConfigMismatchError
+from simindex.sketching.estimate import similarity_table
+from simindex.sketching.family import band_words
+
+HAS_SIGNATURE, HAS_FINGERPRINT = 1, 2
+"""Bits of `SketchBatch.present`."""
+
+_MASK_64 = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Sketch:
+    """What the index keeps of a document: a MinHash signature, a SimHash fingerprint, or both.
+
+    Immutable, hashable by content, safe to share between threads and to pickle. Arrays handed to the
+    constructor are taken over, not copied, and become read-only.
+
+    Attributes:
+        num_perm: MinHash rows, a multiple of 8 in 0..1024; 0 where the sketch was made without MinHash.
+        words: uint64, shape (num_perm // 8,), read-only; ``None`` without MinHash or for a document
+            without shingles.
+        fingerprint: 64-bit SimHash, or ``None`` without SimHash or for a document without features.
+        kept: uint32, ascending, read-only: the smallest distinct low halves of the shingle hashes, or
+            ``None`` where none are kept.
+        origin: a digest of the settings it was made with; ``None`` for a sketch brought in. It is no
+            part of the content that is compared.
+
+    >>> from simindex import Sketcher
+    >>> sketcher = Sketcher()
+    >>> a, b = sketcher.sketch("the quick brown fox"), sketcher.sketch("The quick, brown fox")
+    >>> a.jaccard(b), a.hamming(b)
+    (1.0, 0)
+    """
+
+    num_perm: int
+    words: np.ndarray | None
+    fingerprint: int | None
+    kept: np.ndarray | None = None
+    origin: bytes | None = None
+
+    def __post_init__(self) -> None:
+        for array in (self.words, self.kept):
+            if array is not None:
+                array.flags.writeable = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # By way of the constructor: an array comes out of a pickle writeable.
+        return Sketch, tuple(getattr(self, field.name) for field in fields(self))
+
+    def _content(self) -> tuple[object, ...]:
+        return (
+            self.num_perm,
+            None if self.words is None else self.words.tobytes(),
+            self.fingerprint,
+            None if self.kept is None else self.kept.tobytes(),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self._content() == other._content() if isinstance(other, Sketch) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def __repr__(self) -> str:
+        fingerprint = "None" if self.fingerprint is None else f"{self.fingerprint:#018x}"
+        state = "" if self.words is not None or not self.num_perm else ", no shingles"
+        return f"Sketch(num_perm={self.num_perm}{state}, fingerprint={fingerprint})"
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[int], fingerprint: int | None = None) -> Sketch:
+        """Bring in a signature made elsewhere, for instance datasketch's ``hashvalues``.
+
+        Args:
+            rows: num_perm integers, a multiple of 8 in 8..1024, of which the low 8 bits are kept.
+            fingerprint: 64-bit SimHash that goes with it, 0..2**64-1, or ``None``.
+
+        Raises:
+            ValueError: another number of rows, or a fingerprint out of range.
+            TypeError: rows that are no integers, or a fingerprint that is none.
+
+        >>> Sketch.from_rows(range(128)).num_perm
+        128
+        """
+        try:
+            array = (
+                rows
+                if isinstance(rows, np.ndarray)
+                else np.array([operator.index(row) & 0xFF for row in rows])
+            )
+        except TypeError as exc:
+            raise TypeError(f"rows: expected integers, found {exc}") from exc
+        if array.ndim != 1 or not 8 <= array.size <= 1024 or array.size % 8:
+            raise ValueError(f"rows: expected a multiple of 8 in 8..1024 integers, found shape {array.shape}")
+        if array.dtype.kind not in "iu":
+            raise TypeError(f"rows: expected integers, found {array.dtype}")
+        if fingerprint is not None:
+            _require_fingerprint(fingerprint)
+        return cls(int(array.size), band_words(array), fingerprint)
+
+    @classmethod
+    def from_fingerprint(cls, fingerprint: int) -> Sketch:
+        """Bring in a bare 64-bit SimHash fingerprint, 0..2**64-1.
+
+        Raises:
+            ValueError: a fingerprint out of range.
+            TypeError: no integer.
+
+        >>> Sketch.from_fingerprint(0b1011).hamming(Sketch.from_fingerprint(0b1000))
+        2
+        """
+        _require_fingerprint(fingerprint)
+        return cls(0, None, int(fingerprint))
+
+    @property
+    def rows(self) -> np.ndarray | None:
+        """The 8-bit rows: uint8, shape (num_perm,), or ``None`` where there is no signature.
+
+        >>> Sketch.from_rows(range(300, 308)).rows.tolist()
+        [44, 45, 46, 47, 48, 49, 50, 51]
+        """
+        return None if self.words is None else self.words.astype(">u8").view(np.uint8)
+
+    def jaccard(self, other: Sketch) -> float:
+        """Return the estimated Jaccard similarity, 0..1; standard error sqrt(s(1-s)/num_perm).
+
+        A document without shingles is similar to nothing: 0.0.
+
+        Raises:
+            ValueError: one of them has no MinHash, or another number of rows.
+            ConfigMismatchError: they were made with different settings.
+
+        >>> Sketch.from_rows([1] * 64).jaccard(Sketch.from_rows([1] * 48 + [2] * 16))
+        0.7490196078431373
+        """
+        self._require_comparable(other)
+        if not self.num_perm or self.num_perm != other.num_perm:
+            raise ValueError(f"jaccard: expected equal num_perm, found {self.num_perm} and {other.num_perm}")
+        if self.words is None or other.words is None:
+            return 0.0
+        return similarity_table(self.num_perm)[_kernel.agreement(self.words, other.words)]
+
+    def hamming(self, other: Sketch) -> int:
+        """Return the Hamming distance of the fingerprints in bits, 0..64.
+
+        Raises:
+            ValueError: one of them has no fingerprint.
+            ConfigMismatchError: they were made with different settings.
+
+        >>> Sketch.from_fingerprint(0b1011).hamming(Sketch.from_fingerprint(0b1000))
+        2
+        """
+        self._require_comparable(other)
+        if self.fingerprint is None or other.fingerprint is None:
+            raise ValueError("hamming: expected two fingerprints; a sketch without one has no distance")
+        return (self.fingerprint ^ other.fingerprint).bit_count()
+
+    def _require_comparable(self, other: Sketch) -> None:
+        if self.origin and other.origin and self.origin != other.origin:
+            raise ConfigMismatchError("the sketches were made with different shingles, seeds or rows")
+
+
+def _require_fingerprint(fingerprint: int) -> None:
+    if isinstance(fingerprint, bool) or not isinstance(fingerprint, int | np.integer):
+        raise TypeError(f"fingerprint: expected an int, found {type(fingerprint).__name__}")
+    if not 0 <= fingerprint <= _MASK_64:
+        raise ValueError(f"fingerprint: expected 0..2**64-1, found {fingerprint}")
+
+
+class SketchBatch(Sequence[Sketch]):
+    """Sketches of many documents as arrays; indexing gives a `Sketch`, slicing a list of them.
+
+    Made by `Sketcher.sketch_many` and written by nobody after that, so it can be read by several threads.
+    A `Sketch` taken out of it has its own copy of its words.
+
+    Attributes:
+        num_perm: MinHash rows of each; 0 without MinHash.
+        words: uint64, shape (n, num_perm // 8), zero where a document has no signature.
+        fingerprints: uint64, shape (n,), zero where a document has none.
+        present: uint8, shape (n,): HAS_SIGNATURE, HAS_FINGERPRINT, both or neither.
+        kept: ``None`` where no shingles are kept; else a list of n, each uint32 and ascending, or ``None``
+            for a sketch that was brought in without.
+        origin: as in `Sketch`.
+
+    >>> from simindex import Sketcher
+    >>> batch = Sketcher().sketch_many(["the quick brown fox", ""])
+    >>> len(batch), batch.words.shape, batch.present.tolist()
+    (2, (2, 16), [3, 0])
+    """
+
+    def __init__(self, count: int, num_perm: int, keeps: bool, origin: bytes | None) -> None:
+        self.num_perm = num_perm
+        self.words = np.zeros((count, num_perm // 8), dtype=np.uint64)
+        self.fingerprints = np.zeros(count, dtype=np.uint64)
+        self.present = np.zeros(count, dtype=np.uint8)
+        self.kept: list[np.ndarray | None] | None = [None] * count if keeps else None
+        self.origin = origin
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    @overload
+    def __getitem__(self, index: int) -> Sketch: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sketch]: ...
+    def __getitem__(self, index: int | slice) -> Sketch | list[Sketch]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        present = int(self.present[index])
+        return Sketch(
+            self.num_perm,
+            self.words[index].copy() if present & HAS_SIGNATURE else None,
+            int(self.fingerprints[index]) if present & HAS_FINGERPRINT else None,
+            None if self.kept is None else self.kept[index],
+            self.origin,
+        )
+
+    def __iter__(self) -> Iterator[Sketch]:
+        return (self[i] for i in range(len(self)))

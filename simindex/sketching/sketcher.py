@@ -1,0 +1,289 @@
+"""Documents -> sketches: the MinHash signatures and SimHash fingerprints of many documents at once.
+
+Owns `Sketcher`, and which passes of the kernel a configuration needs. Must not know keys, tables or disk.
+Sources: MinHash, Broder 1997; b-bit MinHash, Li and Koenig 2010; SimHash, Charikar 2002.
+Invariant: a document's sketch depends on the configuration alone, not on the others of its batch.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from simindex import _kernel
+from simindex.config import Config, Shingles, config_to_dict
+from simindex.errors import ConfigMismatchError
+from simindex.sketching import alphabet
+from simindex.sketching.family import row_coefficients
+from simindex.sketching.shingles import (
+    Document,
+    cutting_fields,
+    prepare,
+    ready_hashes,
+    shingle_hashes,
+    weighted_hashes,
+)
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """One pass of the kernel over documents: how they are cut, and what it makes of them.
+
+    Attributes:
+        signature: the shingles of the MinHash rows.
+        features: the shingles of the fingerprint.
+        num_perm: rows to make; with 0 it makes no signature and leaves its array alone.
+        makes_fingerprint: else it fills the array of fingerprints with zeros.
+        seed: of the shingles' hashes.
+    """
+
+    signature: Shingles
+    features: Shingles
+    num_perm: int
+    makes_fingerprint: bool
+    seed: int
+
+    @property
+    def prepares_for(self) -> Shingles:
+        """The shingles whose NFKC a text needs before; a pass that makes both has one answer for both."""
+        return self.signature if self.num_perm else self.features
+
+    @cached_property
+    def plan(self) -> np.ndarray:
+        """The settings as the kernel takes them: uint64, shape (11,)."""
+        cutting = (*cutting_fields(self.signature), *cutting_fields(self.features))
+        return np.array([*cutting, self.makes_fingerprint, self.seed, self.num_perm], dtype=np.uint64)
+
+
+class Sketcher:
+    """Makes sketches of documents under one configuration.
+
+    Holds no state besides its settings; safe to share between threads and to pickle. While texts are
+    normalised, cut and hashed the GIL is released, NFKC and kept shingles excepted.
+    Cost: linear in the text; with the default settings about 5 us for 1,000 ASCII characters and 20 us for
+    others, where many documents come at once.
+
+    Args:
+        config: the settings; ``None`` for ``Config()``.
+
+    Attributes:
+        config: the settings.
+        origin: the digest of those a sketch depends on, which its sketches carry.
+
+    >>> Sketcher(Config(num_perm=64, simhash=None)).sketch(["a b c", "b c d"]).num_perm
+    64
+    """
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = config if config is not None else Config()
+        self.origin = origin_of(self.config)
+        self._coefficients = row_coefficients(self.config.num_perm, self.config.seed)
+        simhash = self.config.simhash
+        signature = self.config.shingles
+        features = simhash.shingles if simhash else signature
+        self._whole = _Pass(signature, features, self.config.num_perm, simhash is not None, self.config.seed)
+        self._halves: tuple[_Pass, _Pass] | None = None
+        # One pass over a text serves both, unless only one of them wants NFKC.
+        together = ("nfkc" in signature.normalize) == ("nfkc" in features.normalize)
+        if simhash and self.config.num_perm and not together:
+            self._halves = (
+                replace(self._whole, makes_fingerprint=False),
+                replace(self._whole, num_perm=0),
+            )
+
+    def sketch(self, document: Document) -> Sketch:
+        """Return the sketch of one document.
+
+        Args:
+            document: a str; ready shingles (a set, list or other iterable of str or bytes); a mapping of
+                shingles to weights; or a Sketch, of which the result has what this configuration compares.
+
+        Raises:
+            TypeError: no document, or a shingle or weight of another type.
+            ValueError: a text of more than 1 GiB of UTF-8, a weight that is negative, infinite or NaN, or a
+                Sketch with another number of rows or with nothing that this configuration compares.
+            ConfigMismatchError: a Sketch that was made with other settings.
+
+        >>> sketcher = Sketcher()
+        >>> sketcher.sketch({"fox": 2.5, "dog": 1}).hamming(sketcher.sketch(["fox", "fox", "dog"]))
+        0
+        """
+        return self.sketch_many([document])[0]
+
+    def sketch_many(self, documents: Iterable[Document]) -> SketchBatch:
+        """Return the sketches of many documents, in order, as a `SketchBatch`.
+
+        The same as `sketch` of each, without the arrays that it makes for each. Where one document raises
+        what `sketch` would raise, there are no sketches of the others either.
+
+        >>> batch = Sketcher().sketch_many(["a b c d", {"fox", "dog"}])
+        >>> len(batch), batch[0] == Sketcher().sketch("a b c d")
+        (2, True)
+        """
+        items: list[Any] = documents if isinstance(documents, list) else list(documents)
+        config = self.config
+        batch = SketchBatch(len(items), config.num_perm, config.keep_shingles > 0, self.origin)
+        texts: Sequence[int] = range(len(items))
+        kinds = set(map(type, items))
+        if kinds == {str}:
+            self._sketch_texts(items, batch)
+        elif kinds == {Sketch} and len(items) > 1 and self._bring_in_all(items, batch):
+            return batch
+        else:
+            texts = [i for i, item in enumerate(items) if isinstance(item, str)]
+            if texts:
+                part = SketchBatch(len(texts), config.num_perm, False, None)
+                self._sketch_texts([items[i] for i in texts], part)
+                batch.words[texts] = part.words
+                batch.fingerprints[texts] = part.fingerprints
+                batch.present[texts] = part.present
+            for i, item in enumerate(items):
+                if not isinstance(item, str):
+                    self._sketch_other(item, batch, i)
+        if batch.kept is not None:
+            for i in texts:
+                hashes = shingle_hashes(items[i], config.shingles, config.seed)
+                batch.kept[i] = self._smallest(hashes)
+        return batch
+
+    def _sketch_texts(self, texts: list[str], batch: SketchBatch) -> None:
+        if self._halves is None:
+            self._run(self._whole, texts, batch.words, batch.fingerprints, batch.present)
+            return
+        signature_pass, fingerprint_pass = self._halves
+        no_fingerprints, has_fingerprint = np.empty_like(batch.fingerprints), np.empty_like(batch.present)
+        self._run(signature_pass, texts, batch.words, no_fingerprints, batch.present)
+        self._run(fingerprint_pass, texts, batch.words, batch.fingerprints, has_fingerprint)
+        batch.present |= has_fingerprint
+
+    def _run(
+        self,
+        step: _Pass,
+        texts: list[str],
+        words: np.ndarray,
+        fingerprints: np.ndarray,
+        present: np.ndarray,
+    ) -> None:
+        shingles = step.prepares_for
+        prepared = [prepare(text, shingles) for text in texts] if "nfkc" in shingles.normalize else texts
+        _kernel.sketch_texts(
+            step.plan,
+            self._coefficients,
+            alphabet.class_table(),
+            alphabet.fold_table(),
+            prepared,
+            words,
+            fingerprints,
+            present,
+        )
+
+    def _smallest(self, hashes: np.ndarray) -> np.ndarray:
+        return np.unique(hashes.astype(np.uint32))[: self.config.keep_shingles]
+
+    def _sketch_other(self, document: Document, batch: SketchBatch, at: int) -> None:
+        config = self.config
+        if isinstance(document, Sketch):
+            self._bring_in(document, batch, at)
+            return
+        if isinstance(document, bytes | bytearray | memoryview) or not isinstance(document, Iterable):
+            raise TypeError(
+                "document: expected a str, a collection of shingles (str or bytes), a mapping of "
+                f"shingles to weights, or a Sketch; found {type(document).__name__}"
+            )
+        weights = None
+        if isinstance(document, Mapping):
+            hashes, weights = weighted_hashes(document, config.seed)
+        else:
+            hashes = ready_hashes(document, config.seed)
+        offsets = np.array([0, len(hashes)], dtype=np.uint64)
+        _kernel.sketch_hashes(
+            self._whole.plan,
+            self._coefficients,
+            alphabet.class_table(),
+            alphabet.fold_table(),
+            hashes,
+            offsets,
+            batch.words[at],
+            batch.fingerprints[at : at + 1],
+            batch.present[at : at + 1],
+        )
+        if weights is not None and batch.present[at] & HAS_FINGERPRINT:
+            batch.fingerprints[at] = _kernel.weighted_simhash(hashes, weights)
+        if batch.kept is not None:
+            batch.kept[at] = self._smallest(hashes)
+
+    def _bring_in_all(self, sketches: list[Sketch], batch: SketchBatch) -> bool:
+        """Take many ready sketches at once; False where they differ in kind and must be taken one by one."""
+        has_signature = sketches[0].words is not None
+        has_fingerprint = sketches[0].fingerprint is not None
+        if (
+            {s.words is not None for s in sketches} != {has_signature}
+            or {s.fingerprint is not None for s in sketches} != {has_fingerprint}
+            or not {s.origin for s in sketches} <= {None, self.origin}
+            or not {s.num_perm for s in sketches} <= {0, self.config.num_perm}
+            or batch.kept is not None
+            or (has_signature and not self.config.num_perm)
+            or (has_fingerprint and self.config.simhash is None)
+            or not (has_signature or has_fingerprint)
+        ):
+            return False
+        if has_signature:
+            batch.words[:] = np.array([s.words for s in sketches])
+            batch.present |= HAS_SIGNATURE
+        if has_fingerprint:
+            batch.fingerprints[:] = np.array([s.fingerprint for s in sketches], dtype=np.uint64)
+            batch.present |= HAS_FINGERPRINT
+        return True
+
+    def _bring_in(self, sketch: Sketch, batch: SketchBatch, at: int) -> None:
+        """Take a ready sketch into a batch, as far as this configuration has use for it."""
+        if sketch.origin is not None and sketch.origin != self.origin:
+            raise ConfigMismatchError(
+                "sketch: expected one made with this index's settings, found one made with others; "
+                "sketch the document again, or use Sketch.from_rows for signatures made elsewhere"
+            )
+        if sketch.num_perm and self.config.num_perm and sketch.num_perm != self.config.num_perm:
+            raise ValueError(f"sketch: expected num_perm {self.config.num_perm}, found {sketch.num_perm}")
+        uses_rows = sketch.num_perm and self.config.num_perm
+        uses_fingerprint = sketch.fingerprint is not None and self.config.simhash is not None
+        if not uses_rows and not uses_fingerprint and sketch.origin is None:
+            wanted = " or ".join(
+                name
+                for name, on in (
+                    ("MinHash rows", self.config.num_perm),
+                    ("a fingerprint", self.config.simhash),
+                )
+                if on
+            )
+            raise ValueError(
+                f"sketch: expected {wanted}, which this configuration compares, found {sketch!r}"
+            )
+        if uses_rows and sketch.words is not None:
+            batch.words[at] = sketch.words
+            batch.present[at] |= HAS_SIGNATURE
+        if uses_fingerprint and sketch.fingerprint is not None:
+            batch.fingerprints[at] = sketch.fingerprint
+            batch.present[at] |= HAS_FINGERPRINT
+        if batch.kept is not None:
+            batch.kept[at] = sketch.kept
+
+
+def origin_of(config: Config) -> bytes:
+    """Return a digest of the settings that a sketch depends on."""
+    stored = config_to_dict(config)
+    simhash = stored["simhash"]
+    parts = (
+        stored["hashing"],
+        stored["shingles"],
+        simhash and simhash["shingles"],
+        config.num_perm,
+        config.seed,
+    )
+    return struct.pack(">Q", xxhash.xxh3_64_intdigest(repr(parts).encode()))

@@ -1,0 +1,190 @@
+"""Chapter 3: MinHash, from sets to signatures and from signatures to estimated similarities.
+
+Sources: seeds 000 to 004; Broder 1997; b-bit minwise hashing, Li and König 2010; bottom-k sketches, Cohen
+and Kaplan 2007.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import combinations, islice
+from typing import TypeVar
+
+from simindex.textbook.hashes import MASK32, splitmix64
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def boolean_matrix(sets: Sequence[Set[object]], universe: Iterable[object]) -> list[list[int]]:
+    """Return a row an element and a column a set, 1 where it is a member (seeds 000, 003 and 004).
+
+    >>> boolean_matrix([{"a", "d"}, {"c"}], "acd")
+    [[1, 0], [0, 1], [1, 0]]
+    """
+    return [[int(element in members) for members in sets] for element in universe]
+
+
+def columns(matrix: Sequence[Sequence[int]]) -> list[set[int]]:
+    """Return for each column the rows (from 0) that hold a 1: what `boolean_matrix` was given.
+
+    >>> columns([[1, 0], [0, 1], [1, 0]])
+    [{0, 2}, {1}]
+    """
+    return [{row for row, bit in enumerate(column) if bit} for column in zip(*matrix, strict=True)]
+
+
+def permutation_minhash(matrix: Sequence[Sequence[int]], permutation: Sequence[int]) -> list[float]:
+    """Return for each column the least permutation[row] of its 1s (seeds 000, 003, 004; Broder 1997).
+
+    A column without a 1 has infinity.
+
+    >>> permutation_minhash([[1, 0], [0, 1], [1, 0]], [3, 2, 1])
+    [1, 2]
+    """
+    return [min((permutation[row] for row in rows), default=math.inf) for rows in columns(matrix)]
+
+
+def first_rows(matrix: Sequence[Sequence[int]], order: Sequence[int]) -> list[int | None]:
+    """Return for each column its first row (from 0) with a 1 in `order`, or None (seeds 002 and 004).
+
+    The same MinHash as `permutation_minhash`, but naming the row, not its place.
+
+    >>> first_rows([[1, 0], [0, 1], [1, 0]], [2, 1, 0])
+    [2, 1]
+    """
+    return [next((row for row in order if row in rows), None) for rows in columns(matrix)]
+
+
+def row_hashing(
+    matrix: Sequence[Sequence[int]], functions: Sequence[Callable[[int], int]], first_row: int = 0
+) -> Iterator[list[list[float]]]:
+    """Yield the slots [function][column] after each row; the last are the signatures (seeds 002 to 004).
+
+    One pass: a hash function of the row's number stands in for each permutation.
+
+    >>> list(row_hashing([[1, 0], [0, 1], [1, 1]], [lambda x: 2 * x % 3]))
+    [[[0, inf]], [[0, 2]], [[0, 1]]]
+    """
+    slots = [[math.inf] * len(matrix[0]) for _ in functions]
+    for number, row in enumerate(matrix, first_row):
+        for slot, function in zip(slots, functions, strict=True):
+            for column, bit in enumerate(row):
+                if bit:
+                    slot[column] = min(slot[column], function(number))
+        yield [list(slot) for slot in slots]
+
+
+def row_coefficients(num_perm: int, seed: int) -> list[tuple[int, int]]:
+    """Return (a, b) for each MinHash row: the upper halves of two SplitMix64 draws, `a` made odd.
+
+    >>> row_coefficients(1, 1234567)
+    [(1503580183, 745795716)]
+    """
+    draws = [draw >> 32 for draw in islice(splitmix64(seed), 2 * num_perm)]
+    return [(a | 1, b) for a, b in zip(draws[::2], draws[1::2], strict=True)]
+
+
+def minhash_rows(hashes: Collection[int], coefficients: Iterable[tuple[int, int]]) -> list[int]:
+    """Return the least (a*x + b) mod 2**32 for each (a, b), x the low 32 bits of a hash.
+
+    The universal family with modulus 2**32: an odd `a` makes it a permutation. No hash, no signature:
+    raises ValueError.
+
+    >>> minhash_rows([5, 2**32 + 7], [(1, 0), (3, 2**32 - 20)])
+    [5, 1]
+    """
+    if not hashes:
+        raise ValueError("hashes: expected one or more, found none")
+    return [min((a * x + b) & MASK32 for x in hashes) for a, b in coefficients]
+
+
+def row_values(minima: Iterable[int]) -> list[int]:
+    """Return the low 8 bits of each minimum (b-bit minwise hashing, Li and König 2010).
+
+    >>> row_values([0x1234, 7])
+    [52, 7]
+    """
+    return [minimum & 0xFF for minimum in minima]
+
+
+def jaccard(set_a: Set[object], set_b: Set[object]) -> float:
+    """Return the size of the intersection over that of the union (all seeds); 0.0 for two empty sets.
+
+    Seed 004 asks what two empty sets should give; here an empty document is like nothing.
+
+    >>> jaccard({"ab", "bc", "ca"}, {"ab", "bc", "cd"})
+    0.5
+    """
+    return len(set_a & set_b) / len(set_a | set_b) if set_a or set_b else 0.0
+
+
+def signature_agreement(signature_a: Sequence[object], signature_b: Sequence[object]) -> float:
+    """Return the share of rows in which two signatures of one length agree (seeds 000 to 004).
+
+    >>> signature_agreement([2, 2, 1, 5], [2, 4, 1, 5])
+    0.75
+    """
+    if not signature_a or len(signature_a) != len(signature_b):
+        raise ValueError(f"expected equally many rows, found {len(signature_a)} and {len(signature_b)}")
+    return sum(a == b for a, b in zip(signature_a, signature_b, strict=True)) / len(signature_a)
+
+
+def estimated_jaccard(rows_a: Sequence[int], rows_b: Sequence[int]) -> float:
+    """Return the Jaccard estimate, 0 to 1, from 8-bit rows, 1 in 256 of which agree by chance.
+
+    Li and König 2010, for b = 8 and sets that are small in their universe.
+
+    >>> estimated_jaccard([1, 2, 3, 4], [1, 2, 3, 5])
+    0.7490196078431373
+    """
+    estimate = (signature_agreement(rows_a, rows_b) - 1 / 256) / (1 - 1 / 256)
+    return min(1.0, max(0.0, estimate))
+
+
+def bottom_hashes(hashes: Iterable[int], n: int) -> list[int]:
+    """Return the `n` least distinct low halves (32 bits) of the hashes, ascending (Cohen, Kaplan 2007).
+
+    >>> bottom_hashes([9, 4, 2**32 + 4, 7], 2)
+    [4, 7]
+    """
+    return sorted({x & MASK32 for x in hashes})[:n]
+
+
+def kept_jaccard(kept_a: Iterable[int], kept_b: Iterable[int], n: int) -> float:
+    """Return the Jaccard similarity of two sets from the `n` bottom hashes of each.
+
+    Exact when both kept fewer than n, hence all. Else the share of the n least of the union that is in
+    both (bottom-k estimate, Broder 1997; Cohen and Kaplan 2007).
+
+    >>> kept_jaccard([1, 2], [2, 3], n=5), kept_jaccard([1, 2, 3, 4], [2, 3, 4, 5], n=4)
+    (0.3333333333333333, 0.75)
+    """
+    set_a, set_b = set(kept_a), set(kept_b)
+    if len(set_a) < n and len(set_b) < n:
+        return jaccard(set_a, set_b)
+    return len(set_a & set_b & set(sorted(set_a | set_b)[:n])) / n
+
+
+def brute_force_matches(
+    query: Set[object], sets: Mapping[Key, Set[object]], threshold: float
+) -> list[tuple[Key, float]]:
+    """Return (key, similarity) of every set at least `threshold` like the query, the most similar first.
+
+    Equal similarities keep the order of `sets`.
+
+    >>> brute_force_matches({1, 2}, {"a": {1}, "b": {3}, "c": {1, 2}}, 0.5)
+    [('c', 1.0), ('a', 0.5)]
+    """
+    found = [(key, jaccard(query, members)) for key, members in sets.items()]
+    return sorted((match for match in found if match[1] >= threshold), key=lambda match: -match[1])
+
+
+def brute_force_pairs(sets: Mapping[Key, Set[object]], threshold: float) -> list[tuple[Key, Key, float]]:
+    """Return (key, key, similarity) of every pair at least `threshold` alike, the most similar first.
+
+    >>> brute_force_pairs({"a": {1}, "b": {1, 2}, "c": {1, 2}}, 0.9)
+    [('b', 'c', 1.0)]
+    """
+    found = [(a, b, jaccard(sets[a], sets[b])) for a, b in combinations(sets, 2)]
+    return sorted((pair for pair in found if pair[2] >= threshold), key=lambda pair: -pair[2])

@@ -1,0 +1,44 @@
+"""Exact similarities of the pairs of a collection, and what many seeds make of the same texts.
+
+A deviation of one signature is shared by all pairs of a family of documents (they hold the same
+sentences), so pairs of one seed are far from independent. Every figure is therefore averaged over many
+seeds, which are. The seeds are fixed: a test either always passes or never. The chance of a false alarm
+is the one that a new hashing contract, equally good, would have.
+"""
+
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+
+from simindex import Config, Sketcher, WordShingles
+from simindex.sketching.shingles import shingle_hashes
+from simindex.sketching.sketch import SketchBatch
+
+NUM_PERM = 128
+BANDS = 16
+
+
+def exact_similarities(texts, lowest=0.0):
+    """(first, second, similarity) of the pairs that share a shingle, three arrays; counted, not estimated."""
+    sets = [frozenset(shingle_hashes(text, WordShingles(3), 1).tolist()) for text in texts]
+    holders = {}
+    for number, members in enumerate(sets):
+        for member in members:
+            holders.setdefault(member, []).append(number)
+    common = Counter()
+    for group in holders.values():
+        common.update(combinations(group, 2))
+    pairs = [(a, b, n / (len(sets[a]) + len(sets[b]) - n)) for (a, b), n in common.items()]
+    kept = [pair for pair in pairs if pair[2] >= lowest]
+    return tuple(np.array(column) for column in zip(*kept, strict=True))
+
+
+def rows_of_seed(texts, seed):
+    """uint8, shape (documents, rows)."""
+    batch: SketchBatch = Sketcher(Config(seed=seed, simhash=None)).sketch_many(texts)
+    return batch.words.astype(">u8").view(np.uint8).reshape(len(texts), NUM_PERM)
+
+
+def tenths(similarities):
+    return np.minimum((similarities * 10).astype(int), 9)

@@ -1,0 +1,93 @@
+"""A sketch is a value: immutable, equal and hashable by content, and the same after a pickle."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import any_texts
+
+from simindex import Config, Sketch, Sketcher
+
+KEEPING = Sketcher(Config(num_perm=64, keep_shingles=4))
+FOX = "the quick brown fox jumps over the lazy dog"
+
+
+def arrays(sketch):
+    return [array for array in (sketch.words, sketch.kept) if array is not None]
+
+
+@pytest.mark.parametrize("name", ["num_perm", "words", "fingerprint", "kept", "origin"])
+def test_sketch_fields_cannot_be_set_or_deleted(name):
+    sketch = KEEPING.sketch(FOX)
+    with pytest.raises(AttributeError, match=name):
+        setattr(sketch, name, None)
+    with pytest.raises(AttributeError, match=name):
+        delattr(sketch, name)
+    assert getattr(sketch, name) is not None
+
+
+def test_sketch_has_no_other_attributes():
+    with pytest.raises((AttributeError, TypeError)):
+        KEEPING.sketch(FOX).title = "fox"
+    assert not hasattr(KEEPING.sketch(FOX), "__dict__")
+
+
+def test_sketch_arrays_are_read_only_however_it_was_made():
+    made = KEEPING.sketch(FOX)
+    plain = Sketch(8, np.zeros(1, "u8"), None, np.zeros(2, "u4"))
+    brought = Sketch.from_rows(range(64))
+    for sketch in (made, plain, brought, pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        assert arrays(sketch)
+        for array in arrays(sketch):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
+
+
+def test_sketch_arguments_come_in_the_order_of_its_attributes():
+    words, kept = np.arange(1, dtype="u8"), np.arange(3, dtype="u4")
+    sketch = Sketch(8, words, 7, kept, b"origin")
+    assert (sketch.num_perm, sketch.fingerprint, sketch.origin) == (8, 7, b"origin")
+    assert sketch.words is words
+    assert sketch.kept is kept
+
+
+@given(any_texts, st.sampled_from([Config(), Config(simhash=None), Config(num_perm=0), KEEPING.config]))
+def test_sketch_is_the_same_after_a_pickle(text, config):
+    sketch = Sketcher(config).sketch(text)
+    for again in (pickle.loads(pickle.dumps(sketch)), copy.copy(sketch), copy.deepcopy(sketch)):
+        assert again == sketch
+        assert hash(again) == hash(sketch)
+        assert again.origin == sketch.origin
+        assert repr(again) == repr(sketch)
+
+
+def test_sketches_are_equal_by_content_and_not_by_origin():
+    made = KEEPING.sketch(FOX)
+    same = Sketch(made.num_perm, made.words.copy(), made.fingerprint, made.kept.copy(), None)
+    assert made == same
+    assert len({made, same}) == 1
+    others = [
+        Sketch(made.num_perm, made.words ^ np.uint64(1), made.fingerprint, made.kept),
+        Sketch(made.num_perm, None, made.fingerprint, made.kept),
+        Sketch(made.num_perm, made.words, made.fingerprint ^ 1, made.kept),
+        Sketch(made.num_perm, made.words, None, made.kept),
+        Sketch(made.num_perm, made.words, made.fingerprint, made.kept[:-1]),
+        Sketch(made.num_perm, made.words, made.fingerprint),
+    ]
+    assert len({made, *others}) == 1 + len(others)
+    assert made != FOX
+
+
+def test_sketch_repr_says_what_it_has():
+    assert repr(Sketch.from_rows(range(64), 255)) == "Sketch(num_perm=64, fingerprint=0x00000000000000ff)"
+    assert repr(Sketch.from_fingerprint(1)) == "Sketch(num_perm=0, fingerprint=0x0000000000000001)"
+    assert repr(Sketcher().sketch("")) == "Sketch(num_perm=128, no shingles, fingerprint=None)"
+
+
+@pytest.mark.parametrize(("bad", "error"), [(-1, ValueError), (2**64, ValueError), ("7", TypeError)])
+def test_fingerprint_out_of_range_is_refused(bad, error):
+    with pytest.raises(error, match="fingerprint: expected"):
+        Sketch.from_fingerprint(bad)

@@ -1,0 +1,1 @@
+"""A package, since tests/sketching has files of the same names."""

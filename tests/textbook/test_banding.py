@@ -1,0 +1,103 @@
+"""Chapter 4 of the textbook against the worked examples of seeds 001 and 003.
+
+Where a document prints a figure that its own method does not give, the test says which and pins both.
+"""
+
+import math
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simindex import textbook
+
+UINT64 = st.integers(0, 2**64 - 1)
+
+
+@given(st.lists(st.integers(0, 255), min_size=8, max_size=8), st.integers(1, 8), UINT64)
+def test_textbook_band_words_share_eight_bits_for_every_first_row_that_agrees(rows, agreeing, other):
+    other_rows = rows[:agreeing] + list(other.to_bytes(8, "big"))[agreeing:]
+    [word], [other_word] = textbook.band_words(rows), textbook.band_words(other_rows)
+    assert word >> 8 * (8 - agreeing) == other_word >> 8 * (8 - agreeing)
+    assert list(word.to_bytes(8, "big")) == rows
+
+
+def test_textbook_band_words_come_in_eights():
+    assert len(textbook.band_words(textbook.row_values(range(300, 428)))) == 16
+    with pytest.raises(ValueError, match="multiple of 8"):
+        textbook.band_words([1] * 9)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "bands"), [(0.5, 23), (0.6, 18), (0.7, 14), (0.8, 10), (0.9, 6), (0.95, 4), (0.99, 2)]
+)
+def test_textbook_pick_bands_is_the_list_of_seed_001(threshold, bands):
+    assert textbook.pick_bands(threshold, 100) == bands
+
+
+def test_textbook_pick_bands_of_one_is_one_band():
+    # Seed 001 prints pickBands(.99999999999999999, 100) = 1, because that literal is the double 1.0. In exact
+    # arithmetic the target 1e-15 is above 1 ln 1 = 0 and the answer is 2, as for the next double below 1.
+    assert float("0.99999999999999999") == 1.0
+    assert textbook.pick_bands(1.0, 100) == 1
+    assert textbook.pick_bands(math.nextafter(1.0, 0.0), 100) == 2
+
+
+def test_textbook_pick_bands_needs_a_threshold_above_zero():
+    for threshold in (0.0, -0.5, 1.5, math.nan):
+        with pytest.raises(ValueError, match="threshold"):
+            textbook.pick_bands(threshold, 100)
+
+
+def test_textbook_bands_of_seed_001_have_four_rows_at_a_half():
+    # The seed speaks of "4 buckets to compare" at 0.5 and 50 at 0.99: those are the rows a band, for
+    # there are 23 and 2 buckets.
+    signature = list(range(100))
+    for threshold, buckets, rows in ((0.5, 23, 4), (0.99, 2, 50)):
+        bands = textbook.pick_bands(threshold, 100)
+        assert len(textbook.band_hashes(signature, bands)) == buckets == bands
+        assert len(signature) // bands == rows
+
+
+def test_textbook_band_hashes_are_djb2a_of_the_dotted_rows():
+    assert textbook.band_hashes([7, -2, 30, 4, 5], 2) == [textbook.djb2a(b"7.-2"), textbook.djb2a(b"30.4")]
+
+
+@pytest.mark.parametrize(("bands", "rows"), [(0, 2), (2, 0), (3, 2)])
+def test_textbook_bands_must_fit_the_signature(bands, rows):
+    with pytest.raises(ValueError, match="bands"):
+        textbook.band_buckets([1, 2, 3, 4, 5], bands, rows)
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=6, max_size=6), max_size=8), st.sampled_from([1, 2, 3]))
+def test_textbook_candidate_pairs_equal_a_comparison_of_all_pairs(signatures, rows):
+    bands = 6 // rows
+    expected = [
+        (i, j)
+        for (i, a), (j, b) in combinations(enumerate(signatures), 2)
+        if any(a[k * rows : (k + 1) * rows] == b[k * rows : (k + 1) * rows] for k in range(bands))
+    ]
+    assert textbook.candidate_pairs(signatures, bands, rows) == expected
+
+
+def test_textbook_candidate_probabilities_are_the_table_of_seed_003():
+    table = {0.2: 0.006, 0.3: 0.047, 0.4: 0.186, 0.5: 0.470, 0.6: 0.802, 0.7: 0.975}
+    for similarity, printed in table.items():
+        assert round(textbook.candidate_probability(similarity, b=20, r=5), 3) == printed
+    assert round(textbook.candidate_probability(0.8, b=20, r=5), 4) == 0.9996
+
+
+def test_textbook_false_negatives_at_four_fifths_are_one_in_three_thousand():
+    # Seed 003 prints .00035, the value of (1 - 0.328)**20; without that rounding it is .00036.
+    assert round(0.8**5, 3) == 0.328
+    assert round((1 - 0.328) ** 20, 5) == 0.00035
+    missed = 1 - textbook.candidate_probability(0.8, b=20, r=5)
+    assert round(missed, 5) == 0.00036
+    assert 1 / 3000 < missed < 1 / 2800
+
+
+def test_textbook_fifteen_bands_have_fewer_candidates_than_twenty():
+    for similarity in (0.2, 0.5, 0.8):  # fewer false positives, more false negatives: seed 003
+        fifteen, twenty = (textbook.candidate_probability(similarity, b, 5) for b in (15, 20))
+        assert fifteen < twenty

@@ -1,0 +1,93 @@
+"""Chapter 2 of the textbook against published values, the xxhash package and seed 001.
+
+Where a document prints a figure that its own method does not give, the test says which and pins both.
+"""
+
+import math
+from itertools import islice
+
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simindex import textbook
+
+UINT64 = st.integers(0, 2**64 - 1)
+
+
+def as_int32(value):
+    return (value + 2**31) % 2**32 - 2**31
+
+
+@given(st.binary(max_size=200), UINT64)
+def test_textbook_xxh64_equals_the_reference_package(data, seed):
+    assert textbook.xxh64(data, seed) == xxhash.xxh64_intdigest(data, seed)
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 7, 8, 31, 32, 33, 44, 63, 64, 71, 100])
+def test_textbook_xxh64_equals_the_reference_package_at_every_tail(length):
+    data = bytes(range(200, 200 - length, -1))
+    for seed in (0, 1, 2**64 - 1):
+        assert textbook.xxh64(data, seed) == xxhash.xxh64_intdigest(data, seed)
+
+
+def test_textbook_shingle_hash_is_that_of_utf8_bytes():
+    assert textbook.shingle_hash("три слова", 7) == xxhash.xxh64_intdigest("три слова".encode(), 7)
+    assert textbook.shingle_hash("a\udc80", 7) == textbook.shingle_hash("a\ufffd", 7)
+    assert textbook.shingle_hash(b"\x80", 7) == xxhash.xxh64_intdigest(b"\x80", 7)
+
+
+def test_textbook_djb2a_of_he_is_5861128():
+    assert textbook.djb2a(b"he") == 5861128  # seed 001
+    assert textbook.djb2a(b"") == 5381
+    assert textbook.djb2a(b"shingle") < 2**32
+
+
+SEED_001_FUNCTIONS = [  # a, b and the printed value at djb2a("he")
+    (-1460590454, 747279288, 480357896),
+    (-1334692577, -539670452, 1614176836),
+    (-501340078, -143413999, 543325601),
+    (-435906689, -805361287, -1459947919),
+    (749770455, -1541468361, 197787375),
+    (-249298484, -338966450, -1314960722),
+    (635996137, 90530340, 1201186924),
+    (1369061647, -58898435, 1044615541),
+    (-803104915, 442009989, -789411859),
+    (-1559981388, -486785452, -145694732),
+]
+
+
+def test_textbook_universal_hash_shows_where_seed_001_overflowed():
+    # Printed are the products wrapped to 32 signed bits: no wrapped value reaches p, so `mod p` did nothing.
+    x, p = textbook.djb2a(b"he"), 999999999989
+    for a, b, printed in SEED_001_FUNCTIONS:
+        assert as_int32(a * x + b) == printed
+        exact = textbook.universal_hash(x, a, b, p, p)
+        assert 0 <= exact < p
+        assert exact != printed
+
+
+def test_textbook_universal_hash_fills_thirteen_buckets_evenly():
+    # Seed 001 prints 25 buckets from -12 to 12: remainders of wrapped, hence also negative products, and the
+    # two halves of bucket 0 together. The definition gives 13 buckets, each within 2 of 100,000 / 13.
+    a, b, _ = SEED_001_FUNCTIONS[0]
+    remainders = [math.fmod(as_int32(a * x + b), 13) for x in range(1, 100_001)]
+    assert [remainders.count(bucket) for bucket in (0, 5, 10, -7, -12)] == [7704, 3861, 3854, 3840, 3839]
+    exact = [textbook.universal_hash(x, a, b, 999999999989, 13) for x in range(1, 100_001)]
+    assert {exact.count(bucket) for bucket in range(13)} == {7691, 7692, 7693, 7694}
+
+
+def test_textbook_splitmix64_draws_the_published_values():
+    assert list(islice(textbook.splitmix64(1234567), 5)) == [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
+    assert [hex(draw) for draw in islice(textbook.splitmix64(0), 3)] == [
+        "0xe220a8397b1dcdaf",
+        "0x6e789e6aa1b965f4",
+        "0x6c45d188009454f",
+    ]

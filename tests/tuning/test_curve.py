@@ -1,0 +1,116 @@
+"""The S-curve, and the rows chosen by it, against the candidates that an index finds among real documents."""
+
+import numpy as np
+import pytest
+from collection import extract
+from hypothesis import given
+from hypothesis import strategies as st
+from similarities import BANDS, exact_similarities, rows_of_seed, tenths
+
+import simindex
+from simindex import Config, textbook, tuning
+
+
+@pytest.fixture(scope="module")
+def extract_pairs():
+    return list(extract().values()), exact_similarities(extract().values())
+
+
+def test_candidates_follow_the_s_curve(tmp_path, extract_pairs):
+    """For several numbers of rows, in each tenth of similarity, the share of candidates follows the curve.
+
+    A candidate is a stored document that a query with a threshold of nearly 0 returns; one of 0.02, which
+    four agreeing rows reach, serves from four rows on. The bound is six standard errors of the 16 seeds
+    plus 0.005; a chance of a false alarm below 1 in 500 for all 60 figures together (Student's t, 15
+    degrees of freedom).
+    """
+    texts, (first, second, similarities) = extract_pairs
+    place, sizes = tenths(similarities), np.bincount(tenths(similarities), minlength=10)
+    shares = {rows: [] for rows in (1, 2, 3, 4, 6, 8)}
+    for seed in range(1, 17):
+        with simindex.open(tmp_path / str(seed), "x", Config(seed=seed, simhash=None)) as index:
+            index.insert_many(enumerate(texts))
+            for rows, found in shares.items():
+                threshold = 1e-9 if rows < 4 else 0.02
+                recall = tuning.candidate_probability(threshold, BANDS, rows)
+                assert tuning.rows_for(threshold, BANDS, recall) == rows
+                is_candidate = np.zeros((len(texts), len(texts)))
+                for number, matches in enumerate(index.query_many(texts, threshold, recall=recall)):
+                    is_candidate[number, [match.key for match in matches]] = 1
+                assert np.array_equal(is_candidate, is_candidate.T)
+                found.append(np.bincount(place, is_candidate[first, second], minlength=10) / sizes)
+    for rows, found in shares.items():
+        curve = [tuning.candidate_probability(s, BANDS, rows) for s in similarities.tolist()]
+        expected = np.bincount(place, curve, minlength=10) / sizes
+        share, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+        assert np.all(np.abs(share - expected) <= 6 * error + 0.005), (rows, share, expected)
+
+
+def test_one_index_answers_every_threshold_with_the_rows_of_rows_for(tmp_path, extract_pairs):
+    """Returned are exactly the pairs that share a prefix of `rows_for` rows and reach the threshold."""
+    texts, _ = extract_pairs
+    rows = rows_of_seed(texts, 1)
+    agree = (rows[:, None] == rows[None]).reshape(len(texts), len(texts), BANDS, 8)
+    estimate = np.maximum(0, (agree.mean(axis=(2, 3)) - 1 / 256) / (1 - 1 / 256))
+    thresholds = (0.1, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+    used = [tuning.rows_for(threshold, BANDS) for threshold in thresholds]
+    assert used == [1, 1, 2, 3, 4, 7, 8, 8, 8]
+    with simindex.open(tmp_path / "i", "x", Config(simhash=None)) as index:
+        index.insert_many(enumerate(texts))
+        for threshold, prefix in zip(thresholds, used, strict=True):
+            shared = agree[:, :, :, :prefix].all(axis=3).any(axis=2)
+            expected = shared & (estimate >= threshold - 1e-12)
+            for number, matches in enumerate(index.query_many(texts, threshold)):
+                assert {match.key for match in matches} == set(np.flatnonzero(expected[number]).tolist())
+
+
+# ---- the formulas ----
+
+thresholds = st.floats(0.01, 1.0)
+
+
+@given(st.floats(0, 1), st.integers(1, 128), st.integers(1, 8))
+def test_candidate_probability_is_the_curve_of_rows_that_also_agree_by_chance(similarity, bands, rows):
+    agree = similarity + (1 - similarity) / 256
+    expected = textbook.candidate_probability(agree, bands, rows)
+    assert tuning.candidate_probability(similarity, bands, rows) == pytest.approx(expected, abs=1e-12)
+
+
+def test_candidate_probability_of_equal_documents_is_one_and_small_ones_are_not_lost():
+    assert tuning.candidate_probability(1.0, 1, 8) == 1.0
+    assert tuning.candidate_probability(0.0, 1, 8) == pytest.approx(256.0**-8, rel=1e-9)
+
+
+@given(thresholds, st.integers(1, 128), thresholds)
+def test_rows_for_are_the_most_that_reach_the_recall(threshold, bands, recall):
+    rows = tuning.rows_for(threshold, bands, recall)
+    reached = [r for r in range(1, 9) if tuning.candidate_probability(threshold, bands, r) >= recall]
+    assert rows == max(reached, default=1)
+    found = tuning.expected_recall(threshold, bands, recall)
+    assert found == tuning.candidate_probability(threshold, bands, rows)
+
+
+@given(thresholds, st.integers(1, 300))
+def test_pick_bands_equals_the_textbook(threshold, num_perm):
+    assert tuning.pick_bands(threshold, num_perm) == textbook.pick_bands(threshold, num_perm)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: tuning.candidate_probability(1.1, 16, 4), ValueError),
+        (lambda: tuning.candidate_probability("1", 16, 4), TypeError),
+        (lambda: tuning.candidate_probability(0.5, 0, 4), ValueError),
+        (lambda: tuning.candidate_probability(0.5, 16, 0), ValueError),
+        (lambda: tuning.rows_for(0, 16), ValueError),
+        (lambda: tuning.rows_for(0.5, 16, 0.0), ValueError),
+        (lambda: tuning.rows_for(True, 16), TypeError),
+        (lambda: tuning.rows_for(0.5, 0), ValueError),
+        (lambda: tuning.expected_recall(0.5, 16, 2), ValueError),
+        (lambda: tuning.pick_bands(0.0, 100), ValueError),
+        (lambda: tuning.pick_bands(0.5, 0), ValueError),
+    ],
+)
+def test_arguments_out_of_range_are_refused(call, error):
+    with pytest.raises(error, match="expected"):
+        call()
