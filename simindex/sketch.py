@@ -409,15 +409,11 @@ class Sketcher:
             hashes, weights = weighted_hashes(document, config.seed)
         else:
             hashes = ready_hashes(document, config.seed)
-        offsets = np.array([0, len(hashes)], dtype=np.uint64)
         plan = np.array([*self._passes[0][0][:8], config.simhash is not None, config.seed, config.num_perm])
         _kernel.sketch_hashes(
             plan.astype(np.uint64),
             self._coefficients,
-            alphabet.class_table(),
-            alphabet.fold_table(),
             hashes,
-            offsets,
             batch.words[at],
             batch.fingerprints[at : at + 1],
             batch.present[at : at + 1],

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import any_texts, normalize_steps, uint64s
 
-from simindex import _kernel, alphabet, rows, textbook
+from simindex import _kernel, rows, textbook
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
 from simindex.shingles import ready_hashes, shingle_hashes, shingles_of
 from simindex.sketch import Sketcher, row_coefficients
@@ -113,10 +113,7 @@ def test_simhash_equals_its_twin(hashes):
     _kernel.sketch_hashes(
         sketcher._passes[0][0],
         sketcher._coefficients,
-        alphabet.class_table(),
-        alphabet.fold_table(),
         np.array(hashes, "u8"),
-        np.array([0, len(hashes)], "u8"),
         words,
         fingerprints,
         present,

@@ -29,10 +29,7 @@ def sketch_texts(
 def sketch_hashes(
     plan: _Array,
     coefficients: _Array,
-    classes: _Array,
-    folds: _Array,
     hashes: _Array,
-    offsets: _Array,
     words: _Array,
     fingerprints: _Array,
     present: _Array,

@@ -89,7 +89,7 @@ static shingling shingling_of(const uint64_t *fields) {
     return (shingling){(int)fields[0], (uint32_t)fields[1], (int)fields[2], (int)fields[3]};
 }
 
-/* plan, coefficients, classes, folds */
+/* plan, coefficients */
 static int take_plan(buffers *held, PyObject *const *args, sketch_plan *plan) {
     const uint64_t *fields = take(held, args[0], 0, PLAN_LENGTH * 8, "plan");
     if (!fields) return -1;
@@ -103,12 +103,15 @@ static int take_plan(buffers *held, PyObject *const *args, sketch_plan *plan) {
     plan->seed = fields[PLAN_SEED];
     plan->num_perm = (uint32_t)fields[PLAN_NUM_PERM];
     plan->coefficients = take(held, args[1], 0, plan->num_perm * 8, "coefficients");
-    if (!plan->coefficients) return -1;
-    plan->letters.classes = take(held, args[2], 0, 0x110000, "classes");
-    if (!plan->letters.classes) return -1;
-    plan->letters.folds = take(held, args[3], 0, 16, "folds");
-    if (!plan->letters.folds) return -1;
-    plan->letters.num_folds = taken_bytes(held) / 16;
+    return plan->coefficients ? 0 : -1;
+}
+
+/* classes, folds */
+static int take_alphabet(buffers *held, PyObject *const *args, alphabet *letters) {
+    letters->classes = take(held, args[0], 0, 0x110000, "classes");
+    letters->folds = letters->classes ? take(held, args[1], 0, 16, "folds") : NULL;
+    if (!letters->folds) return -1;
+    letters->num_folds = taken_bytes(held) / 16;
     return 0;
 }
 
@@ -139,7 +142,7 @@ static PyObject *py_sketch_texts(PyObject *self, PyObject *const *args, Py_ssize
     const char **bytes = NULL;
     void *memory = NULL;
     if (!need(nargs, 8, "sketch_texts")) return NULL;
-    if (take_plan(&held, args, &plan) < 0) goto done;
+    if (take_plan(&held, args, &plan) < 0 || take_alphabet(&held, args + 2, &plan.letters) < 0) goto done;
     texts = PySequence_Tuple(args[4]);
     keep = PyList_New(0);
     if (!texts || !keep) goto done;
@@ -177,32 +180,22 @@ done:
     return result;
 }
 
-/* (plan, coefficients, classes, folds, hashes, offsets, words, fingerprints, present) */
+/* (plan, coefficients, hashes, words, fingerprints, present): one document from its shingle hashes. */
 static PyObject *py_sketch_hashes(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
     (void)self;
     buffers held = {.count = 0};
     sketch_plan plan;
     PyObject *result = NULL;
-    if (!need(nargs, 9, "sketch_hashes")) return NULL;
+    if (!need(nargs, 6, "sketch_hashes")) return NULL;
     if (take_plan(&held, args, &plan) < 0) goto done;
-    const uint64_t *hashes = take(&held, args[4], 0, 0, "hashes");
-    size_t num_hashes = hashes ? taken_bytes(&held) / 8 : 0;
-    const uint64_t *offsets = hashes ? take(&held, args[5], 0, 8, "offsets") : NULL;
-    if (!offsets) goto done;
-    size_t n = taken_bytes(&held) / 8 - 1, bands = plan.num_perm / 8;
-    for (size_t i = 0; i < n; i++)
-        if (offsets[i] > offsets[i + 1] || offsets[i + 1] > num_hashes) {
-            PyErr_SetString(PyExc_ValueError, "offsets: expected ascending offsets into hashes");
-            goto done;
-        }
-    uint64_t *words = take(&held, args[6], 1, n * bands * 8, "words");
-    uint64_t *fingerprints = words ? take(&held, args[7], 1, n * 8, "fingerprints") : NULL;
-    uint8_t *present = fingerprints ? take(&held, args[8], 1, n, "present") : NULL;
+    const uint64_t *hashes = take(&held, args[2], 0, 0, "hashes");
+    size_t count = hashes ? taken_bytes(&held) / 8 : 0;
+    uint64_t *words = hashes ? take(&held, args[3], 1, plan.num_perm, "words") : NULL;
+    uint64_t *fingerprint = words ? take(&held, args[4], 1, 8, "fingerprints") : NULL;
+    uint8_t *present = fingerprint ? take(&held, args[5], 1, 1, "present") : NULL;
     if (!present) goto done;
     Py_BEGIN_ALLOW_THREADS
-    for (size_t i = 0; i < n; i++)
-        present[i] = (uint8_t)sketch_hashes(&plan, hashes + offsets[i], offsets[i + 1] - offsets[i],
-                                            words + i * bands, fingerprints + i);
+    *present = (uint8_t)sketch_hashes(&plan, hashes, count, words, fingerprint);
     Py_END_ALLOW_THREADS
     result = Py_NewRef(Py_None);
 done:
@@ -223,12 +216,10 @@ static PyObject *py_shingles(PyObject *self, PyObject *const *args, Py_ssize_t n
         if (as_u64(args[i], fields + i) < 0) return NULL;
     if (args[7] != Py_None && as_u64(args[7], &seed) < 0) return NULL;
     shingling how = shingling_of(fields);
-    alphabet letters = {.classes = take(&held, args[4], 0, 0x110000, "classes")};
-    if (!letters.classes) goto done;
-    letters.folds = take(&held, args[5], 0, 16, "folds");
+    alphabet letters;
+    if (take_alphabet(&held, args + 4, &letters) < 0) goto done;
     keep = PyList_New(0);
-    if (!letters.folds || !keep) goto done;
-    letters.num_folds = taken_bytes(&held) / 16;
+    if (!keep) goto done;
     Py_ssize_t length;
     const char *bytes = utf8_of(args[6], &length, keep);
     cut_scratch scratch;
@@ -644,11 +635,10 @@ static size_t scan_range(const directory *dir, const lookup *found, uint64_t key
     for (uint64_t entry = found->first; entry < last;) {
         const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
         uint64_t at = entry % dir->entries_per_chunk, n = dir->entries_per_chunk - at;
-        uint32_t hits[SCAN_BLOCK + 1];
-        uint8_t distances[SCAN_BLOCK + 1];
+        uint32_t hits[SCAN_BLOCK];
         if (n > last - entry) n = last - entry;
         if (n > SCAN_BLOCK) n = SCAN_BLOCK;
-        size_t found_here = scan_distances((const uint8_t *)chunk->keys + at * 8, n, key, max_distance, hits, distances);
+        size_t found_here = scan_distances((const uint8_t *)chunk->keys + at * 8, n, key, max_distance, hits);
         for (size_t i = 0; i < found_here && count < most; i++)
             s->candidates[count++] = segment | load32((const uint8_t *)chunk->numbers + (at + hits[i]) * 4);
         entry += n;

@@ -215,9 +215,9 @@ uint64_t sketch_fingerprint(const directory *dir, uint64_t segment, uint64_t row
 /* Agreeing 8-bit rows of two signatures of `bands` words. */
 uint32_t agreement(const uint8_t *left, const uint8_t *right, uint64_t bands);
 
-/* Distances of fingerprints to `target`: those of keys[first..last) within `limit` go to hits. */
-size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32_t limit, uint32_t *hits,
-                      uint8_t *distances);
+/* Places of the fingerprints that lie within `limit` bits of `target` go to hits, which has room for all;
+ * returns how many. */
+size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32_t limit, uint32_t *hits);
 uint32_t hamming(uint64_t left, uint64_t right);
 
 void sort_u64(uint64_t *values, uint64_t *work, size_t count);

@@ -440,13 +440,12 @@ PER_CPU uint32_t agreement(const uint8_t *left, const uint8_t *right, uint64_t b
 
 PER_CPU uint32_t hamming(uint64_t left, uint64_t right) { return (uint32_t)__builtin_popcountll(left ^ right); }
 
-PER_CPU size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32_t limit, uint32_t *hits,
-                              uint8_t *distances) {
+PER_CPU size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32_t limit,
+                              uint32_t *hits) {
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t distance = (uint32_t)__builtin_popcountll(load64(keys + i * 8) ^ target);
         hits[found] = (uint32_t)i;
-        distances[found] = (uint8_t)distance;
         found += distance <= limit;
     }
     return found;
