@@ -103,7 +103,11 @@ int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, con
 int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count, uint64_t *words,
                   uint64_t *fingerprint);
 
-/* ---- tables.c: sorted tables, prefix search, merging ---- */
+/* Fingerprints with their blocks in another order. orders: num_tables x num_blocks. */
+void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths,
+                    const uint8_t *orders, size_t num_tables, size_t num_blocks, uint64_t *permuted);
+
+/* ---- tables.c: sorted tables, prefix search, filters, comparison ---- */
 
 /* A chunk of a sorted table (keys, numbers), of the sketch column (words, numbers, fingerprints) or of a
  * filter (words). `seals` holds one XXH64 for each block of entries; `checked` one byte a block, set once
@@ -158,6 +162,77 @@ typedef struct {
 
 uint64_t seal_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch);
 
+static inline int check_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch) {
+    if (!chunk->seals) return 0;
+    uint8_t *checked = (uint8_t *)chunk->checked + block;
+    if (__atomic_load_n(checked, __ATOMIC_RELAXED)) return 0;
+    if (seal_block(chunk, block, words_per_key, is_sketch) != load64((const uint8_t *)chunk->seals + block * 8))
+        return 1;
+    __atomic_store_n(checked, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* Verify the blocks that hold entries first..last (inclusive) of a table. */
+int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64_t first, uint64_t last,
+                  damage *where);
+
+/* ---- one entry, one sketch: what every search and merge reads ---- */
+
+static inline const uint8_t *key_address(const directory *dir, const table_row *table, uint64_t entry) {
+    const chunk_row *chunk = (const chunk_row *)table->chunks;
+    if (entry >= dir->entries_per_chunk) {
+        chunk += entry / dir->entries_per_chunk;
+        entry %= dir->entries_per_chunk;
+    }
+    return (const uint8_t *)chunk->keys + entry * 8;
+}
+
+static inline uint64_t table_key(const directory *dir, const table_row *table, uint64_t entry) {
+    return load64(key_address(dir, table, entry));
+}
+
+static inline uint32_t table_number(const directory *dir, const table_row *table, uint64_t entry) {
+    const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
+    return load32((const uint8_t *)chunk->numbers + entry % dir->entries_per_chunk * 4);
+}
+
+static inline const chunk_row *sketch_chunk(const directory *dir, uint64_t segment, uint64_t row, uint64_t *at) {
+    *at = row % dir->sketches_per_chunk;
+    return (const chunk_row *)segment_at(dir, segment)->sketch_chunks + row / dir->sketches_per_chunk;
+}
+
+static inline uint32_t sketch_number(const directory *dir, uint64_t segment, uint64_t row) {
+    uint64_t at;
+    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
+    return load32((const uint8_t *)chunk->numbers + at * 4);
+}
+
+static inline const uint8_t *sketch_words(const directory *dir, uint64_t segment, uint64_t row) {
+    uint64_t at;
+    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
+    return (const uint8_t *)chunk->keys + at * dir->bands * 8;
+}
+
+static inline uint64_t sketch_fingerprint(const directory *dir, uint64_t segment, uint64_t row) {
+    uint64_t at;
+    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
+    return load64((const uint8_t *)chunk->fingerprints + at * 8);
+}
+
+static inline int check_sketch(const directory *dir, uint64_t segment, uint64_t row, damage *where) {
+    uint64_t at;
+    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
+    if (!check_block(chunk, at / SKETCH_BLOCK, dir->bands, 1)) return 0;
+    *where = (damage){segment, dir->num_tables, row / dir->sketches_per_chunk, at / SKETCH_BLOCK};
+    return 1;
+}
+
+/* ---- prefix search ---- */
+
+/* First entry in low..high-1 whose key is >= target, galloping from `probe`; high if there is none. */
+uint64_t gallop(const directory *dir, const table_row *table, uint64_t target, uint64_t low, uint64_t high,
+                uint64_t probe);
+
 /* One prefix search in one table of one segment. */
 typedef struct {
     uint64_t target;   /* in: the key with the bits behind the prefix cleared */
@@ -201,16 +276,11 @@ size_t gather_candidates(const directory *dir, const lookup *lookups, size_t cou
  * work: as long as candidates. Returns how many are left; *dropped is set when some were cut. */
 size_t distinct_candidates(uint64_t *candidates, uint64_t *work, size_t count, size_t most, int *dropped);
 
-uint32_t table_number(const directory *dir, const table_row *table, uint64_t entry);
-
 /* Row of a relative number in a segment's sketch column, or UINT64_MAX. It searches numbers that are not
  * verified, so where an entry says that there is a sketch, none found means damage: the block that hides
  * it goes to *where. */
 uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number);
 void find_lost_sketch(const directory *dir, uint64_t segment, damage *where);
-int check_sketch(const directory *dir, uint64_t segment, uint64_t row, damage *where);
-const uint8_t *sketch_words(const directory *dir, uint64_t segment, uint64_t row);
-uint64_t sketch_fingerprint(const directory *dir, uint64_t segment, uint64_t row);
 
 /* Agreeing 8-bit rows of two signatures of `bands` words. */
 uint32_t agreement(const uint8_t *left, const uint8_t *right, uint64_t bands);
@@ -220,9 +290,13 @@ uint32_t agreement(const uint8_t *left, const uint8_t *right, uint64_t bands);
 size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32_t limit, uint32_t *hits);
 uint32_t hamming(uint64_t left, uint64_t right);
 
+/* ---- sort.c ---- */
+
 void sort_u64(uint64_t *values, uint64_t *work, size_t count);
 void sort_entries(const uint64_t *keys, size_t count, uint64_t *out_keys, uint32_t *out_numbers,
                   uint64_t *work_keys, uint32_t *work_numbers);
+
+/* ---- merge.c ---- */
 
 /* One source of a merge: a table of a segment, read from `position` on. */
 typedef struct {
@@ -242,9 +316,5 @@ size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sou
 size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position, uint64_t offset,
                      const uint8_t *dead, size_t capacity, uint64_t *words, uint32_t *numbers,
                      uint64_t *fingerprints, damage *where);
-
-/* Fingerprints with their blocks in another order. orders: num_tables x num_blocks. */
-void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths,
-                    const uint8_t *orders, size_t num_tables, size_t num_blocks, uint64_t *permuted);
 
 #endif

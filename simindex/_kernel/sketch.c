@@ -527,3 +527,22 @@ int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count,
     }
     return has;
 }
+
+/* ---- permutation tables (Manku, Jain and Das Sarma 2007, section 3) ---- */
+
+void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths, const uint8_t *orders,
+                    size_t num_tables, size_t num_blocks, uint64_t *permuted) {
+    for (size_t t = 0; t < num_tables; t++) {
+        const uint8_t *order = orders + t * num_blocks;
+        for (size_t i = 0; i < count; i++) {
+            uint64_t value = 0;
+            for (size_t b = 0; b < num_blocks; b++) {
+                unsigned width = widths[order[b]], behind = 0;
+                for (size_t later = order[b] + 1u; later < num_blocks; later++) behind += widths[later];
+                uint64_t block = fingerprints[i] >> behind & (width == 64 ? ~0ULL : (1ULL << width) - 1);
+                value = (width == 64 ? 0 : value << width) | block;
+            }
+            permuted[t * count + i] = value;
+        }
+    }
+}
