@@ -1,50 +1,68 @@
-/* Sorting of 64-bit keys, by themselves or with their positions. */
+/* Sorting of 64-bit keys, by themselves or with their positions; stable.
+ *
+ * Every distribution costs O(n): short runs go by insertion, others by least-significant-digit radix sort,
+ * of which the digits that all keys share are skipped. Tested against NumPy (tests/kernel/test_sort.py).
+ */
 #include "kernel.h"
 
-/* ---- sorting ---- */
+#define SHORT_RUN 48 /* up to here insertion is faster than counting digits */
 
-/* Least-significant-digit radix sort; digits that are the same in all values are skipped. */
-void sort_u64(uint64_t *values, uint64_t *work, size_t count) {
-    if (count <= 48) {
-        for (size_t i = 1; i < count; i++) {
-            uint64_t value = values[i];
-            size_t j = i;
-            for (; j && values[j - 1] > value; j--) values[j] = values[j - 1];
-            values[j] = value;
-        }
-        return;
-    }
-    uint64_t all_or = 0, all_and = ~0ULL, *from = values, *to = work;
-    for (size_t i = 0; i < count; i++) all_or |= values[i], all_and &= values[i];
-    for (int shift = 0; shift < 64; shift += 8) {
-        if (((all_or ^ all_and) >> shift & 0xFF) == 0) continue;
-        size_t counts[256] = {0}, total = 0;
-        for (size_t i = 0; i < count; i++) counts[from[i] >> shift & 0xFF]++;
-        for (int d = 0; d < 256; d++) {
-            size_t n = counts[d];
-            counts[d] = total;
-            total += n;
-        }
-        for (size_t i = 0; i < count; i++) to[counts[from[i] >> shift & 0xFF]++] = from[i];
-        uint64_t *swap = from;
-        from = to, to = swap;
-    }
-    if (from != values) memcpy(values, from, count * 8);
-}
+#define INLINED static inline __attribute__((always_inline))
 
-static inline void insertion_sort(uint64_t *keys, uint32_t *numbers, size_t count) {
+INLINED void insertion_sort(uint64_t *keys, uint32_t *numbers, size_t count) {
     for (size_t i = 1; i < count; i++) {
         uint64_t key = keys[i];
-        uint32_t number = numbers[i];
+        uint32_t number = numbers ? numbers[i] : 0;
         size_t j = i;
-        for (; j && keys[j - 1] > key; j--) keys[j] = keys[j - 1], numbers[j] = numbers[j - 1];
-        keys[j] = key, numbers[j] = number;
+        for (; j && keys[j - 1] > key; j--) {
+            keys[j] = keys[j - 1];
+            if (numbers) numbers[j] = numbers[j - 1];
+        }
+        keys[j] = key;
+        if (numbers) numbers[j] = number;
     }
 }
 
-/* Sort keys with their positions, stable. Keys are hashes: one scatter by the leading bits leaves
- * buckets of a few entries, which insertion finishes. A crowded bucket (equal prefixes) is sorted by
- * radix instead, so that no distribution is quadratic. */
+INLINED void radix_sort(uint64_t *keys, uint32_t *numbers, uint64_t *work_keys, uint32_t *work_numbers,
+                        size_t count) {
+    uint64_t all_or = 0, all_and = ~0ULL, *from_keys = keys, *to_keys = work_keys;
+    uint32_t *from_numbers = numbers, *to_numbers = work_numbers;
+    for (size_t i = 0; i < count; i++) all_or |= keys[i], all_and &= keys[i];
+    for (int shift = 0; shift < 64; shift += 8) {
+        if (((all_or ^ all_and) >> shift & 0xFF) == 0) continue;
+        size_t starts[256] = {0}, total = 0;
+        for (size_t i = 0; i < count; i++) starts[from_keys[i] >> shift & 0xFF]++;
+        for (int digit = 0; digit < 256; digit++) {
+            size_t n = starts[digit];
+            starts[digit] = total;
+            total += n;
+        }
+        for (size_t i = 0; i < count; i++) {
+            size_t at = starts[from_keys[i] >> shift & 0xFF]++;
+            to_keys[at] = from_keys[i];
+            if (numbers) to_numbers[at] = from_numbers[i];
+        }
+        uint64_t *swap_keys = from_keys;
+        uint32_t *swap_numbers = from_numbers;
+        from_keys = to_keys, to_keys = swap_keys;
+        from_numbers = to_numbers, to_numbers = swap_numbers;
+    }
+    if (from_keys == keys) return;
+    memcpy(keys, from_keys, count * sizeof *keys);
+    if (numbers) memcpy(numbers, from_numbers, count * sizeof *numbers);
+}
+
+/* Sort keys and, where there are some, their numbers. Inlined, so that a caller without numbers has a loop
+ * without them. */
+INLINED void sort_run(uint64_t *keys, uint32_t *numbers, uint64_t *work_keys, uint32_t *work_numbers,
+                      size_t count) {
+    if (count <= SHORT_RUN) insertion_sort(keys, numbers, count);
+    else radix_sort(keys, numbers, work_keys, work_numbers, count);
+}
+
+void sort_u64(uint64_t *values, uint64_t *work, size_t count) { sort_run(values, NULL, work, NULL, count); }
+
+/* Keys are hashes: one scatter by the leading bits leaves buckets of a few entries. */
 void sort_entries(const uint64_t *keys, size_t count, uint64_t *out_keys, uint32_t *out_numbers,
                   uint64_t *work_keys, uint32_t *work_numbers) {
     enum { MAX_BITS = 12 };
@@ -61,41 +79,6 @@ void sort_entries(const uint64_t *keys, size_t count, uint64_t *out_keys, uint32
         out_numbers[at] = (uint32_t)i;
     }
     /* starts[b] is now where bucket b ends. */
-    for (size_t b = 0, first = 0; b < buckets; b++) {
-        size_t n = starts[b] - first;
-        uint64_t *k = out_keys + first;
-        uint32_t *v = out_numbers + first;
-        first = starts[b];
-        if (n <= 32) {
-            insertion_sort(k, v, n);
-            continue;
-        }
-        uint64_t *from_k = k, *to_k = work_keys;
-        uint32_t *from_v = v, *to_v = work_numbers;
-        uint64_t all_or = 0, all_and = ~0ULL;
-        for (size_t i = 0; i < n; i++) all_or |= k[i], all_and &= k[i];
-        for (int shift = 0; shift < 64; shift += 8) {
-            if (((all_or ^ all_and) >> shift & 0xFF) == 0) continue;
-            size_t counts[256] = {0}, total = 0;
-            for (size_t i = 0; i < n; i++) counts[from_k[i] >> shift & 0xFF]++;
-            for (int d = 0; d < 256; d++) {
-                size_t c = counts[d];
-                counts[d] = total;
-                total += c;
-            }
-            for (size_t i = 0; i < n; i++) {
-                size_t at = counts[from_k[i] >> shift & 0xFF]++;
-                to_k[at] = from_k[i];
-                to_v[at] = from_v[i];
-            }
-            uint64_t *swap_k = from_k;
-            uint32_t *swap_v = from_v;
-            from_k = to_k, to_k = swap_k;
-            from_v = to_v, to_v = swap_v;
-        }
-        if (from_k != k) {
-            memcpy(k, from_k, n * sizeof *k);
-            memcpy(v, from_v, n * sizeof *v);
-        }
-    }
+    for (size_t b = 0, first = 0; b < buckets; first = starts[b++])
+        sort_run(out_keys + first, out_numbers + first, work_keys, work_numbers, starts[b] - first);
 }
