@@ -1,4 +1,4 @@
-"""The compiled loops over buffers; contracts in kernel.h, argument order in binding.c."""
+"""The compiled loops over buffers; contracts in kernel.h, what each argument is in bind_*.c."""
 
 from collections.abc import Iterable, Sequence
 
@@ -31,7 +31,7 @@ def sketch_hashes(
     coefficients: _Array,
     hashes: _Array,
     words: _Array,
-    fingerprints: _Array,
+    fingerprint: _Array,
     present: _Array,
     /,
 ) -> None: ...

@@ -1,4 +1,8 @@
-/* Merging of sorted tables and of sketch columns. */
+/* Merging of sorted tables and of sketch columns, a step at a time.
+ *
+ * Nothing unverified is copied: a broken block must not get a fresh seal. Tested against a sort of the live
+ * entries (tests/kernel/test_merge.py).
+ */
 #include "kernel.h"
 
 /* ---- merging ---- */
@@ -58,87 +62,110 @@ static uint64_t count_below(const directory *dir, const merge_source *sources, s
     return total;
 }
 
-#define MAX_SOURCES 4096
+static const table_row *table_of(const directory *dir, const merge_source *source) {
+    return table_at(dir, source->segment, source->table);
+}
 
-size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
-                     size_t capacity, uint64_t *keys, uint32_t *numbers, uint64_t *work_keys,
-                     uint32_t *work_numbers, damage *where) {
-    uint64_t left = 0, below = 0;
-    for (size_t s = 0; s < num_sources; s++)
-        left += table_at(dir, sources[s].segment, sources[s].table)->num_entries - sources[s].position;
-    if (left > capacity) {
-        /* The largest key with no more than `capacity` entries below it. */
-        uint64_t low = 0, high = UINT64_MAX;
-        while (low < high) {
-            uint64_t middle = low + (high - low) / 2 + 1;
-            if (count_below(dir, sources, num_sources, middle, capacity) <= capacity) low = middle;
-            else high = middle - 1;
-        }
-        below = low;
+/* The largest key with no more than `capacity` source entries below it. */
+static uint64_t find_bound(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity) {
+    uint64_t low = 0, high = UINT64_MAX;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2 + 1;
+        if (count_below(dir, sources, num_sources, middle, capacity) <= capacity) low = middle;
+        else high = middle - 1;
     }
-    size_t runs[MAX_SOURCES + 1], num_runs = 0, total = 0;
-    size_t room = capacity;
-    uint64_t lasts[MAX_SOURCES];
+    return low;
+}
+
+/* Where this step ends in each source: all of it where everything fits; else behind the keys below the
+ * bound and, as far as there is room, behind the keys that equal it, in the order of their numbers. */
+static void find_ends(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity,
+                      uint64_t *ends) {
+    uint64_t left = 0;
     for (size_t s = 0; s < num_sources; s++) {
-        const table_row *table = table_at(dir, sources[s].segment, sources[s].table);
-        uint64_t n = table->num_entries, at = sources[s].position;
-        lasts[s] = left > capacity ? gallop(dir, table, below, at, n, at) : n;
-        room -= lasts[s] - at;
+        ends[s] = table_of(dir, sources + s)->num_entries;
+        left += ends[s] - sources[s].position;
     }
-    /* Entries with just that key, in the order of their numbers, as far as there is room. */
-    for (size_t s = 0; left > capacity && s < num_sources && room; s++) {
-        const table_row *table = table_at(dir, sources[s].segment, sources[s].table);
-        uint64_t n = table->num_entries, last = lasts[s];
-        while (last < n && room && table_key(dir, table, last) == below) last++, room--;
-        lasts[s] = last;
-    }
+    if (left <= capacity) return;
+    uint64_t bound = find_bound(dir, sources, num_sources, capacity), room = capacity;
     for (size_t s = 0; s < num_sources; s++) {
-        if (lasts[s] == sources[s].position) continue;
-        if (((const chunk_row *)table_at(dir, sources[s].segment, sources[s].table)->chunks)->seals &&
-            check_entries(dir, sources[s].segment, sources[s].table, sources[s].position, lasts[s] - 1, where))
+        uint64_t at = sources[s].position;
+        ends[s] = gallop(dir, table_of(dir, sources + s), bound, at, ends[s], at);
+        room -= ends[s] - at;
+    }
+    for (size_t s = 0; s < num_sources && room; s++) {
+        const table_row *table = table_of(dir, sources + s);
+        for (; room && ends[s] < table->num_entries && table_key(dir, table, ends[s]) == bound; room--) ends[s]++;
+    }
+}
+
+/* Verify and copy the entries up to the ends, one run a source that has some, and advance the sources.
+ * Returns how many runs, or SIZE_MAX with *where on damage; work->runs says where each begins, and the end. */
+static size_t collect_runs(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
+                           const merge_work *work, damage *where) {
+    size_t num_runs = 0, total = 0;
+    for (size_t s = 0; s < num_sources; s++) {
+        merge_source *source = sources + s;
+        uint64_t end = work->ends[s];
+        if (end == source->position) continue;
+        if (((const chunk_row *)table_of(dir, source)->chunks)->seals &&
+            check_entries(dir, source->segment, source->table, source->position, end - 1, where))
             return SIZE_MAX;
-        runs[num_runs++] = total;
-        total += copy_entries(dir, sources + s, lasts[s], dead, work_keys + total, work_numbers + total);
-        sources[s].position = lasts[s];
+        work->runs[num_runs++] = total;
+        total += copy_entries(dir, source, end, dead, work->keys + total, work->numbers + total);
+        source->position = end;
     }
-    runs[num_runs] = total;
-    /* Neighbouring runs in pairs, round by round; the work area's halves take turns. */
-    uint64_t *from_keys = work_keys, *to_keys = work_keys + capacity;
-    uint32_t *from_numbers = work_numbers, *to_numbers = work_numbers + capacity;
+    work->runs[num_runs] = total;
+    return num_runs;
+}
+
+/* Merge neighbouring runs in pairs, round by round: the halves of the work area take turns, and the last
+ * round writes to the output. Returns how many entries they are. */
+static size_t merge_runs(const merge_work *work, size_t num_runs, size_t capacity, uint64_t *keys, uint32_t *numbers) {
+    size_t *runs = work->runs, total = runs[num_runs];
+    uint64_t *from_keys = work->keys, *to_keys = work->keys + capacity;
+    uint32_t *from_numbers = work->numbers, *to_numbers = work->numbers + capacity;
+    if (num_runs < 2) {
+        memcpy(keys, from_keys, total * sizeof *keys);
+        memcpy(numbers, from_numbers, total * sizeof *numbers);
+    }
     for (; num_runs > 1; num_runs = (num_runs + 1) / 2) {
-        int last_round = num_runs == 2;
-        uint64_t *out_keys = last_round ? keys : to_keys;
-        uint32_t *out_numbers = last_round ? numbers : to_numbers;
+        if (num_runs == 2) to_keys = keys, to_numbers = numbers;
         for (size_t r = 0; r < num_runs; r += 2) {
             size_t begin = runs[r], middle = runs[r + 1], end = r + 1 < num_runs ? runs[r + 2] : middle;
             merge_two(from_keys + begin, from_numbers + begin, middle - begin, from_keys + middle,
-                      from_numbers + middle, end - middle, out_keys + begin, out_numbers + begin);
+                      from_numbers + middle, end - middle, to_keys + begin, to_numbers + begin);
             runs[r / 2] = begin;
         }
         runs[(num_runs + 1) / 2] = total;
-        if (last_round) return total;
         uint64_t *swap_keys = from_keys;
         uint32_t *swap_numbers = from_numbers;
         from_keys = to_keys, to_keys = swap_keys;
         from_numbers = to_numbers, to_numbers = swap_numbers;
     }
-    memcpy(keys, from_keys, total * sizeof *keys);
-    memcpy(numbers, from_numbers, total * sizeof *numbers);
     return total;
+}
+
+size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
+                     size_t capacity, uint64_t *keys, uint32_t *numbers, const merge_work *work, damage *where) {
+    find_ends(dir, sources, num_sources, capacity, work->ends);
+    size_t num_runs = collect_runs(dir, sources, num_sources, dead, work, where);
+    return num_runs == SIZE_MAX ? SIZE_MAX : merge_runs(work, num_runs, capacity, keys, numbers);
 }
 
 size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position, uint64_t offset,
                      const uint8_t *dead, size_t capacity, uint64_t *words, uint32_t *numbers,
                      uint64_t *fingerprints, damage *where) {
+    const segment_row *from = segment_at(dir, segment);
     size_t written = 0;
-    uint64_t row = *position, total = segment_at(dir, segment)->num_sketches;
+    uint64_t row = *position, total = from->num_sketches;
     for (; row < total && written < capacity; row++) {
         if (check_sketch(dir, segment, row, where)) return SIZE_MAX;
-        uint32_t number = sketch_number(dir, segment, row) + (uint32_t)offset;
+        uint32_t number = sketch_number(dir, from, row) + (uint32_t)offset;
         if (dead && dead[number >> 3] >> (number & 7) & 1) continue;
-        memcpy(words + written * dir->bands, sketch_words(dir, segment, row), dir->bands * 8);
+        memcpy(words + written * dir->bands, sketch_words(dir, from, row), dir->bands * 8);
         numbers[written] = number;
-        fingerprints[written++] = sketch_fingerprint(dir, segment, row);
+        fingerprints[written++] = sketch_fingerprint(dir, from, row);
     }
     *position = row;
     return written;

@@ -1,8 +1,9 @@
-/* Sorted tables: seals, interleaved prefix search, filters, candidates, comparison of sketches.
+/* Sorted tables: seals, interleaved prefix search, filters, the sketch column, comparison.
  *
  * A table is a sorted list of (key, number) cut into chunks; a directory names the chunks of every
  * live segment by address. Keys are hashes, so a search starts at the place that a uniform
- * distribution predicts and gallops from there; it stays O(log n) for any distribution.
+ * distribution predicts and gallops from there; it stays O(log n) for any distribution. Tested against plain
+ * Python over all entries (tests/kernel/test_tables.py).
  */
 #include "kernel.h"
 
@@ -40,16 +41,22 @@ static inline uint64_t high_product(uint64_t a, uint64_t b) {
     return (uint64_t)((unsigned __int128)a * b >> 64);
 }
 
-uint64_t gallop(const directory *dir, const table_row *table, uint64_t target, uint64_t low, uint64_t high,
-                uint64_t probe) {
+/* One value of an ascending column: a key of a table, or a number of a sketch column. */
+typedef uint64_t value_reader(const directory *dir, const void *column, uint64_t at);
+
+/* First place in low..high-1 whose value is >= target, galloping from `probe`; high if there is none.
+ * Inlined, so that each kind of column has a loop of its own. */
+static inline __attribute__((always_inline)) uint64_t gallop_in(value_reader *value, const directory *dir,
+                                                                const void *column, uint64_t target, uint64_t low,
+                                                                uint64_t high, uint64_t probe) {
     uint64_t step = 1;
     if (low >= high) return low;
     if (probe >= high) probe = high - 1;
-    if (table_key(dir, table, probe) < target) {
+    if (value(dir, column, probe) < target) {
         low = probe + 1;
         for (; low < high; step *= 2) {
             uint64_t next = high - low > step ? low + step - 1 : high - 1;
-            if (table_key(dir, table, next) >= target) {
+            if (value(dir, column, next) >= target) {
                 high = next;
                 break;
             }
@@ -59,7 +66,7 @@ uint64_t gallop(const directory *dir, const table_row *table, uint64_t target, u
         high = probe;
         for (; low < high; step *= 2) {
             uint64_t next = high - low > step ? high - step : low;
-            if (table_key(dir, table, next) < target) {
+            if (value(dir, column, next) < target) {
                 low = next + 1;
                 break;
             }
@@ -68,10 +75,19 @@ uint64_t gallop(const directory *dir, const table_row *table, uint64_t target, u
     }
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (table_key(dir, table, middle) < target) low = middle + 1;
+        if (value(dir, column, middle) < target) low = middle + 1;
         else high = middle;
     }
     return low;
+}
+
+static inline uint64_t read_key(const directory *dir, const void *table, uint64_t at) {
+    return table_key(dir, table, at);
+}
+
+uint64_t gallop(const directory *dir, const table_row *table, uint64_t target, uint64_t low, uint64_t high,
+                uint64_t probe) {
+    return gallop_in(read_key, dir, table, target, low, high, probe);
 }
 
 /* A guess moved by as many entries as the key found there is off, at so many entries for a distance of
@@ -108,12 +124,13 @@ static inline __attribute__((always_inline)) uint64_t find_near(const directory 
 
 #define MOST_GUESSES 5
 
-/* Passes over a group: each touches one place a lookup and fetches the next one ahead, so the memory
- * latencies of a group overlap. The first guess takes keys for uniform; the later ones go by the density
- * between the last two, for words that many documents share make some prefixes crowded. A guess that
- * moves by less than a window is the last. */
-PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t count, damage *where) {
-    uint64_t probes[LOOKUP_GROUP], last_probes[LOOKUP_GROUP], last_keys[LOOKUP_GROUP];
+/* Guess where each target is, in passes over a group: each touches one place a lookup and fetches the next
+ * one ahead, so the memory latencies of a group overlap. The first guess takes keys for uniform; the later
+ * ones go by the density between the last two, for words that many documents share make some prefixes
+ * crowded. A guess that moves by less than a window is the last. */
+static inline __attribute__((always_inline)) void guess_group(const directory *dir, const lookup *lookups,
+                                                              size_t count, uint64_t *probes) {
+    uint64_t last_probes[LOOKUP_GROUP], last_keys[LOOKUP_GROUP];
     uint8_t moving[LOOKUP_GROUP];
     int any_moving = 0;
     for (size_t i = 0; i < count; i++) {
@@ -143,6 +160,11 @@ PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t coun
             __builtin_prefetch(guess);
         }
     }
+}
+
+PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t count, damage *where) {
+    uint64_t probes[LOOKUP_GROUP];
+    guess_group(dir, lookups, count, probes);
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
         uint64_t n = table->num_entries, target = lookups[i].target, highest = target | lookups[i].tail;
@@ -263,97 +285,20 @@ size_t plan_equal(const directory *dir, uint64_t table_number, const uint64_t *k
     return planned;
 }
 
-/* ---- candidates ---- */
-
-uint64_t share_ranges(const lookup *lookups, size_t count, uint64_t limit, uint64_t *each) {
-    uint64_t total = 0;
-    for (size_t i = 0; i < count; i++) total += lookups[i].last - lookups[i].first;
-    *each = UINT64_MAX;
-    if (total <= limit) return total;
-    uint64_t low = 0, high = limit;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2 + 1, taken = 0;
-        for (size_t i = 0; i < count; i++) {
-            uint64_t n = lookups[i].last - lookups[i].first;
-            taken += n < middle ? n : middle;
-        }
-        if (taken <= limit) low = middle;
-        else high = middle - 1;
-    }
-    *each = low;
-    return total;
-}
-
-size_t gather_candidates(const directory *dir, const lookup *lookups, size_t count, uint64_t each,
-                         uint64_t *candidates) {
-    size_t gathered = 0;
-    for (size_t i = 0; i < count; i++) {
-        const table_row *table = lookups[i].table;
-        uint64_t segment = (uint64_t)lookups[i].segment << 32;
-        uint64_t n = lookups[i].last - lookups[i].first;
-        if (n > each) n = each;
-        for (uint64_t e = 0; e < n; e++)
-            candidates[gathered++] = segment | table_number(dir, table, lookups[i].first + e);
-    }
-    return gathered;
-}
-
-size_t distinct_candidates(uint64_t *candidates, uint64_t *work, size_t count, size_t most, int *dropped) {
-    enum { MAX_TIMES = 255 };
-    size_t with_times[MAX_TIMES + 1] = {0}, distinct = 0;
-    sort_u64(candidates, work, count);
-    /* `work` takes how often each was found. */
-    for (size_t i = 0; i < count;) {
-        size_t next = i + 1;
-        while (next < count && candidates[next] == candidates[i]) next++;
-        size_t times = next - i < MAX_TIMES ? next - i : MAX_TIMES;
-        with_times[times]++;
-        work[distinct] = times;
-        candidates[distinct++] = candidates[i];
-        i = next;
-    }
-    if (distinct <= most) return distinct;
-    *dropped = 1;
-    size_t times = MAX_TIMES, above = 0;
-    while (above + with_times[times] <= most) above += with_times[times--];
-    size_t room = most - above, kept = 0;
-    for (size_t i = 0; i < distinct; i++) {
-        if (work[i] < times || (work[i] == times && !room)) continue;
-        room -= work[i] == times;
-        candidates[kept++] = candidates[i];
-    }
-    return kept;
-}
-
 /* ---- the sketch column ---- */
+
+static inline uint64_t read_number(const directory *dir, const void *segment, uint64_t at) {
+    return sketch_number(dir, segment, at);
+}
 
 uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number) {
     const segment_row *s = segment_at(dir, segment);
     uint64_t n = s->num_sketches;
     if (n == s->span) return number < n ? number : UINT64_MAX; /* no gaps: the number is the row */
     if (!n) return UINT64_MAX;
-    uint64_t low = 0, high = n, step = 1;
     uint64_t probe = (uint64_t)((unsigned __int128)number * n / (s->span ? s->span : 1));
-    if (probe >= n) probe = n - 1;
-    if (sketch_number(dir, segment, probe) < number) {
-        for (low = probe + 1; low < high; step *= 2) {
-            uint64_t next = high - low > step ? low + step - 1 : high - 1;
-            if (sketch_number(dir, segment, next) >= number) { high = next; break; }
-            low = next + 1;
-        }
-    } else {
-        for (high = probe; low < high; step *= 2) {
-            uint64_t next = high - low > step ? high - step : low;
-            if (sketch_number(dir, segment, next) < number) { low = next + 1; break; }
-            high = next;
-        }
-    }
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (sketch_number(dir, segment, middle) < number) low = middle + 1;
-        else high = middle;
-    }
-    return low < n && sketch_number(dir, segment, low) == number ? low : UINT64_MAX;
+    uint64_t row = gallop_in(read_number, dir, s, number, 0, n, probe);
+    return row < n && sketch_number(dir, s, row) == number ? row : UINT64_MAX;
 }
 
 void find_lost_sketch(const directory *dir, uint64_t segment, damage *where) {
