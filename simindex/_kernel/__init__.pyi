@@ -1,4 +1,4 @@
-"""The compiled loops over buffers; contracts in kernel.h, argument order in binding.c."""
+"""The compiled loops over buffers; contracts in kernel.h, what each argument is in bind_*.c."""
 
 from collections.abc import Iterable, Sequence
 
@@ -29,12 +29,9 @@ def sketch_texts(
 def sketch_hashes(
     plan: _Array,
     coefficients: _Array,
-    classes: _Array,
-    folds: _Array,
     hashes: _Array,
-    offsets: _Array,
     words: _Array,
-    fingerprints: _Array,
+    fingerprint: _Array,
     present: _Array,
     /,
 ) -> None: ...

@@ -1,8 +1,16 @@
-/* The loops that Python cannot do: shingling, hashing, MinHash rows, SimHash, prefix search, merging.
+/* The loops that Python cannot do: shingling, hashing, MinHash rows, SimHash, sorting, searching, merging.
  *
- * Stateless functions over pointers and lengths. No allocation, no errors, no Python: the caller
- * (binding.c) owns every buffer and has checked its length. Each function equals its plain-Python
- * definition in textbook.py bit for bit (tests/test_kernel.py).
+ * Stateless functions over pointers and lengths, without Python. The caller (bind_*.c) owns every buffer,
+ * work areas too, and has checked its length; an address in a directory is believed. Nothing here allocates
+ * but query.c, whose lists grow as it searches: it frees all of them but the matches, which are the caller's.
+ *
+ * What each file is compared with, bit for bit:
+ *
+ *   sketch.c   its plain-Python twins in textbook.py, xxh64 with the xxhash package (tests/kernel/test_sketch.py)
+ *   sort.c     NumPy's stable sort (tests/kernel/test_sort.py)
+ *   tables.c   plain Python over all entries (tests/kernel/test_tables.py)
+ *   merge.c    a sort of the live entries (tests/kernel/test_merge.py)
+ *   query.c    a comparison with every stored sketch (tests/kernel/test_query.py)
  *
  * Stored arrays lie anywhere in a memory map, so they are read with memcpy (`load64`, `load32`).
  */
@@ -51,7 +59,7 @@ typedef struct {
     const uint32_t *coefficients;  /* a_0..a_n-1, then b_0..b_n-1 */
 } sketch_plan;
 
-/* A text of `length` bytes needs this much scratch for `cut`. */
+/* A text of `length` bytes needs so many bytes, offsets and masks of scratch for `cut`. */
 #define CUT_TEXT_BYTES(length) ((length) * 3 + 128)
 #define CUT_STARTS(length) ((length) * 2 + 4)
 #define CUT_MASKS(length) ((length) / 64 + 2)
@@ -65,11 +73,11 @@ typedef struct {
     uint64_t *masks;   /* work area */
 } cut_scratch;
 
-enum { HAS_SIGNATURE = 1, HAS_FINGERPRINT = 2 };
+enum { HAS_SIGNATURE = 1, HAS_FINGERPRINT = 2 }; /* what a sketch has */
 
 uint64_t xxh64(const void *data, size_t length, uint64_t seed);
 
-/* Normalise and cut UTF-8 `text` into words or characters; returns their number. */
+/* Normalise and cut well-formed UTF-8 into words or characters; returns their number. */
 size_t cut(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
            const cut_scratch *scratch);
 
@@ -83,15 +91,6 @@ static inline size_t num_shingles(size_t num_tokens, uint32_t size) {
 void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first,
                    size_t count, uint64_t seed, uint64_t *hashes);
 
-/* minima[i] = min(minima[i], a_i * low32(hash) + b_i) over the hashes. */
-void update_rows(const uint64_t *hashes, size_t count, const uint32_t *coefficients, uint32_t num_perm,
-                 uint32_t *minima);
-
-/* Eight rows of 8 bits a word, row 1 in the most significant byte. */
-void pack_rows(const uint32_t *minima, uint32_t num_perm, uint64_t *words);
-
-uint64_t simhash(const uint64_t *hashes, size_t count);
-
 /* SimHash with weights: counter j is the sum of +weight or -weight in the order given. */
 uint64_t weighted_simhash(const uint64_t *hashes, const double *weights, size_t count);
 
@@ -103,7 +102,11 @@ int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, con
 int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count, uint64_t *words,
                   uint64_t *fingerprint);
 
-/* ---- tables.c: sorted tables, prefix search, merging ---- */
+/* Fingerprints with their blocks in another order. orders: num_tables x num_blocks. */
+void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths,
+                    const uint8_t *orders, size_t num_tables, size_t num_blocks, uint64_t *permuted);
+
+/* ---- stored tables: how a directory lays them out, and one entry of them ---- */
 
 /* A chunk of a sorted table (keys, numbers), of the sketch column (words, numbers, fingerprints) or of a
  * filter (words). `seals` holds one XXH64 for each block of entries; `checked` one byte a block, set once
@@ -147,16 +150,89 @@ static inline const table_row *table_at(const directory *dir, uint64_t segment, 
     return (const table_row *)segment_at(dir, segment)->tables + table;
 }
 
-#define TABLE_BLOCK 128  /* entries a sealed block of a sorted table */
+#define TABLE_BLOCK 128  /* entries a sealed block of a sorted table, words one of a filter */
 #define SKETCH_BLOCK 16  /* sketches a sealed block of the sketch column */
 #define MIN_FILTER_BITS 6  /* a filter is at least one word */
 
-/* Where a seal failed. table == num_tables: the sketch column; above it: the filter of table - num_tables - 1. */
+static inline const uint8_t *key_address(const directory *dir, const table_row *table, uint64_t entry) {
+    const chunk_row *chunk = (const chunk_row *)table->chunks;
+    if (entry >= dir->entries_per_chunk) {
+        chunk += entry / dir->entries_per_chunk;
+        entry %= dir->entries_per_chunk;
+    }
+    return (const uint8_t *)chunk->keys + entry * 8;
+}
+
+static inline uint64_t table_key(const directory *dir, const table_row *table, uint64_t entry) {
+    return load64(key_address(dir, table, entry));
+}
+
+static inline uint32_t table_number(const directory *dir, const table_row *table, uint64_t entry) {
+    const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
+    return load32((const uint8_t *)chunk->numbers + entry % dir->entries_per_chunk * 4);
+}
+
+static inline const chunk_row *sketch_chunk(const directory *dir, const segment_row *segment, uint64_t row,
+                                            uint64_t *at) {
+    *at = row % dir->sketches_per_chunk;
+    return (const chunk_row *)segment->sketch_chunks + row / dir->sketches_per_chunk;
+}
+
+static inline uint32_t sketch_number(const directory *dir, const segment_row *segment, uint64_t row) {
+    uint64_t at;
+    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
+    return load32((const uint8_t *)chunk->numbers + at * 4);
+}
+
+static inline const uint8_t *sketch_words(const directory *dir, const segment_row *segment, uint64_t row) {
+    uint64_t at;
+    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
+    return (const uint8_t *)chunk->keys + at * dir->bands * 8;
+}
+
+static inline uint64_t sketch_fingerprint(const directory *dir, const segment_row *segment, uint64_t row) {
+    uint64_t at;
+    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
+    return load64((const uint8_t *)chunk->fingerprints + at * 8);
+}
+
+/* ---- tables.c: seals, prefix search, filters, comparison ---- */
+
+/* Where a seal failed. table == num_tables: the sketch column; above it: the filter of table - num_tables - 1.
+ * Who reads entries verifies their blocks first, or before it believes what they say. */
 typedef struct {
     uint64_t segment, table, chunk, block;
 } damage;
 
 uint64_t seal_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch);
+
+/* 1 where a block does not fit its seal. Each is hashed once; two threads that do it together do no harm. */
+static inline int check_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch) {
+    if (!chunk->seals) return 0;
+    uint8_t *checked = (uint8_t *)chunk->checked + block;
+    if (__atomic_load_n(checked, __ATOMIC_RELAXED)) return 0;
+    if (seal_block(chunk, block, words_per_key, is_sketch) != load64((const uint8_t *)chunk->seals + block * 8))
+        return 1;
+    __atomic_store_n(checked, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* Verify the blocks that hold entries first..last (inclusive) of a table: 0, or 1 with *where. */
+int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64_t first, uint64_t last,
+                  damage *where);
+
+/* The same for the block that holds one sketch. */
+static inline int check_sketch(const directory *dir, uint64_t segment, uint64_t row, damage *where) {
+    uint64_t at;
+    const chunk_row *chunk = sketch_chunk(dir, segment_at(dir, segment), row, &at);
+    if (!check_block(chunk, at / SKETCH_BLOCK, dir->bands, 1)) return 0;
+    *where = (damage){segment, dir->num_tables, row / dir->sketches_per_chunk, at / SKETCH_BLOCK};
+    return 1;
+}
+
+/* First entry in low..high-1 whose key is >= target, galloping from `probe`; high if there is none. */
+uint64_t gallop(const directory *dir, const table_row *table, uint64_t target, uint64_t low, uint64_t high,
+                uint64_t probe);
 
 /* One prefix search in one table of one segment. */
 typedef struct {
@@ -169,6 +245,19 @@ typedef struct {
 
 #define LOOKUP_GROUP 128 /* lookups that are interleaved */
 
+/* Fill `lookups` for `count` neighbouring tables of every segment, keys[t] and bits[t] for each; tables
+ * that cannot hold the prefix are left out. `lookups` has room for num_segments x count. Returns how many,
+ * or SIZE_MAX with *where on damage. */
+size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
+                    const uint8_t *bits, lookup *lookups, damage *where);
+
+/* The same for `count` whole keys in one table; lookups[i].query says for which key. */
+size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, lookup *lookups,
+                  damage *where);
+
+/* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
+int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
+
 /* Set the bits of sorted keys in a bitmap of `size` places that begins at place `first`, as far as they
  * fall into it. Returns how many keys do. */
 size_t set_filter_bits(const uint8_t *keys, size_t count, unsigned filter_bits, uint64_t first, uint64_t size,
@@ -177,52 +266,32 @@ size_t set_filter_bits(const uint8_t *keys, size_t count, unsigned filter_bits, 
 /* Set the bits of every key of a table that is one chunk with a filter of one chunk. */
 void fill_filter(const table_row *table);
 
-/* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
-int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
-
-/* Fill `lookups` for `count` neighbouring tables of every segment, keys[t] and bits[t] for each; tables
- * that cannot hold the prefix are left out. Returns how many, or SIZE_MAX with *where on damage. */
-size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
-                    const uint8_t *bits, lookup *lookups, damage *where);
-
-/* The same for `count` whole keys in one table; lookups[i].query says for which key. */
-size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, lookup *lookups,
-                  damage *where);
-
-/* Entries in the found ranges together; with a `limit` below it, how many of each range to take so
- * that short ranges are taken whole (*each). */
-uint64_t share_ranges(const lookup *lookups, size_t count, uint64_t limit, uint64_t *each);
-
-/* A candidate: segment in the high, relative number in the low 32 bits. */
-size_t gather_candidates(const directory *dir, const lookup *lookups, size_t count, uint64_t each,
-                         uint64_t *candidates);
-
-/* Sort, drop repeats, and keep at most `most`: those found by the most lookups, then the oldest.
- * work: as long as candidates. Returns how many are left; *dropped is set when some were cut. */
-size_t distinct_candidates(uint64_t *candidates, uint64_t *work, size_t count, size_t most, int *dropped);
-
-uint32_t table_number(const directory *dir, const table_row *table, uint64_t entry);
-
 /* Row of a relative number in a segment's sketch column, or UINT64_MAX. It searches numbers that are not
  * verified, so where an entry says that there is a sketch, none found means damage: the block that hides
  * it goes to *where. */
 uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number);
 void find_lost_sketch(const directory *dir, uint64_t segment, damage *where);
-int check_sketch(const directory *dir, uint64_t segment, uint64_t row, damage *where);
-const uint8_t *sketch_words(const directory *dir, uint64_t segment, uint64_t row);
-uint64_t sketch_fingerprint(const directory *dir, uint64_t segment, uint64_t row);
 
 /* Agreeing 8-bit rows of two signatures of `bands` words. */
 uint32_t agreement(const uint8_t *left, const uint8_t *right, uint64_t bands);
 
-/* Distances of fingerprints to `target`: those of keys[first..last) within `limit` go to hits. */
-size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32_t limit, uint32_t *hits,
-                      uint8_t *distances);
+/* Bits in which two fingerprints differ. */
 uint32_t hamming(uint64_t left, uint64_t right);
 
+/* Places of the fingerprints that lie within `limit` bits of `target` go to hits, which has room for all;
+ * returns how many. */
+size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32_t limit, uint32_t *hits);
+
+/* ---- sort.c ---- */
+
+/* Sort ascending. work: as long as values. */
 void sort_u64(uint64_t *values, uint64_t *work, size_t count);
+
+/* Sort keys with their positions, stable: out_numbers[i] is where out_keys[i] was. At most 2^32 - 1. */
 void sort_entries(const uint64_t *keys, size_t count, uint64_t *out_keys, uint32_t *out_numbers,
                   uint64_t *work_keys, uint32_t *work_numbers);
+
+/* ---- merge.c ---- */
 
 /* One source of a merge: a table of a segment, read from `position` on. */
 typedef struct {
@@ -231,20 +300,93 @@ typedef struct {
     uint64_t offset;    /* added to every number */
 } merge_source;
 
+typedef struct {
+    uint64_t *keys;     /* 2 x capacity */
+    uint32_t *numbers;  /* 2 x capacity */
+    uint64_t *ends;     /* num_sources */
+    size_t *runs;       /* num_sources + 1 */
+} merge_work;
+
 /* Merge up to `capacity` source entries in order of (key, number), leaving out dead numbers (bit set
  * in `dead`, or NULL). Returns entries written to keys and numbers. Sources in order of number.
- * work_keys, work_numbers: 2 x capacity. *where is set and SIZE_MAX returned on damage. */
+ * *where is set and SIZE_MAX returned on damage. */
 size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
-                     size_t capacity, uint64_t *keys, uint32_t *numbers, uint64_t *work_keys,
-                     uint32_t *work_numbers, damage *where);
+                     size_t capacity, uint64_t *keys, uint32_t *numbers, const merge_work *work, damage *where);
 
-/* Copy live sketches of one segment from row *position on, up to `capacity`; returns how many. */
+/* Copy live sketches of one segment from row *position on, up to `capacity`; returns how many, or SIZE_MAX
+ * with *where on damage. */
 size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position, uint64_t offset,
                      const uint8_t *dead, size_t capacity, uint64_t *words, uint32_t *numbers,
                      uint64_t *fingerprints, damage *where);
 
-/* Fingerprints with their blocks in another order. orders: num_tables x num_blocks. */
-void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths,
-                    const uint8_t *orders, size_t num_tables, size_t num_blocks, uint64_t *permuted);
+/* ---- query.c: the searches ---- */
+
+/* A match as it goes to Python. */
+typedef struct {
+    uint64_t number;
+    uint32_t query;
+    uint16_t agree;     /* NO_FIGURE without a signature on both sides */
+    uint16_t distance;  /* NO_FIGURE without a fingerprint on both sides */
+} match;
+
+#define NO_FIGURE 0xFFFF
+
+/* What a search found. Begin with one that is all zeros; `items` comes from malloc and is the caller's to
+ * free, whatever the outcome. */
+typedef struct {
+    match *items;
+    size_t count, room;
+    damage where;  /* set with SEARCH_DAMAGED */
+} match_list;
+
+typedef enum { SEARCH_DONE, SEARCH_NO_MEMORY, SEARCH_DAMAGED } outcome;
+
+/* Sketches to search for, and what is told of each. */
+typedef struct {
+    size_t count;
+    const uint64_t *words;         /* count x bands */
+    const uint64_t *fingerprints;  /* count */
+    const uint8_t *present;        /* count: HAS_ bits; a query that lacks what is searched finds nothing */
+    uint8_t *truncated;            /* count: becomes 1 where a limit was hit */
+    uint64_t max_candidates;       /* sketches compared a query: those found by the most tables, then the oldest */
+} query_batch;
+
+typedef struct {
+    uint64_t first_table;
+    uint8_t bits;           /* length of the prefix of every band word */
+    uint32_t min_agree;     /* matches agree in at least so many rows */
+    int with_fingerprints;  /* the index has fingerprints */
+} band_search;
+
+/* Documents that share the prefix of a band word with a query; for each query most similar first: by
+ * agreement, then distance, then age. */
+outcome query_bands(const directory *dir, const query_batch *queries, const band_search *how, match_list *found);
+
+typedef struct {
+    uint64_t first_table;
+    size_t num_tables;
+    const uint64_t *permuted;  /* num_tables x count: the fingerprint in each table's order of blocks */
+    const uint8_t *bits;       /* num_tables: length of each table's prefix */
+    uint32_t max_distance;     /* matches differ in at most so many bits */
+    uint64_t max_scan;         /* entries of tables looked at a query */
+    uint64_t *scanned;         /* out, count: how many were */
+} fingerprint_search;
+
+/* Documents within max_distance that share the prefix of a table; for each query nearest first: by distance,
+ * then agreement, then age. */
+outcome query_fingerprints(const directory *dir, const query_batch *queries, const fingerprint_search *how,
+                           match_list *found);
+
+/* Entries of one table whose key is equal, at most `most` a key. A match says which key (`query`). */
+outcome find_keys(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, uint64_t most,
+                  match_list *found);
+
+/* Entries of one table whose key and whole sketch are equal, of at most `most` a key and segment that are
+ * compared. words: count x bands. */
+outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *words,
+                   const uint64_t *fingerprints, size_t count, uint64_t most, match_list *found);
+
+/* The stored sketch of a number: 1, 0 where it has none, or -1 with *where on damage. words: bands. */
+int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where);
 
 #endif

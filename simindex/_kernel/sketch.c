@@ -1,6 +1,7 @@
-/* text -> normalised text -> shingles -> hashes -> MinHash rows and SimHash fingerprint.
+/* text -> normalised text -> shingles -> hashes -> MinHash rows and SimHash fingerprint, and its permutations.
  *
- * The hashing contract of docs/hashing.md; every function is defined in plain Python in textbook.py.
+ * The hashing contract of docs/hashing.md, but for NFKC, which Python does before. Each step is defined in
+ * plain Python in textbook.py and held equal to it by tests/kernel/test_sketch.py.
  */
 #include "kernel.h"
 
@@ -55,17 +56,15 @@ uint64_t xxh64(const void *data, size_t length, uint64_t seed) { return xxh64_in
 /* ---- cutting ---- */
 
 enum { CLASS_OTHER, CLASS_WORD, CLASS_ALONE, CLASS_MARK, CLASS_SPACE, CLASS_FOLDS = 0x80 };
-#define REPLACEMENT 0xFFFD
 
-/* Decode one code point of well-formed UTF-8; a surrogate (from "surrogatepass") becomes U+FFFD. */
+/* Decode one code point of well-formed UTF-8. */
 static inline uint32_t decode(const uint8_t **p) {
     const uint8_t *s = *p;
     if (s[0] < 0x80) { *p = s + 1; return s[0]; }
     if (s[0] < 0xE0) { *p = s + 2; return (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu); }
     if (s[0] < 0xF0) {
-        uint32_t code = (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu);
         *p = s + 3;
-        return code >= 0xD800 && code < 0xE000 ? REPLACEMENT : code;
+        return (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu);
     }
     *p = s + 4;
     return (s[0] & 0x07u) << 18 | (s[1] & 0x3Fu) << 12 | (s[2] & 0x3Fu) << 6 | (s[3] & 0x3Fu);
@@ -376,7 +375,8 @@ static inline __attribute__((always_inline)) void update_row_group(const uint32_
     for (size_t i = 0; i < rows; i++) minima[i] = low[i];
 }
 
-PER_CPU void update_rows(const uint64_t *hashes, size_t count, const uint32_t *coefficients, uint32_t num_perm,
+/* minima[i] = min(minima[i], a_i * low32(hash) + b_i) over the hashes. */
+PER_CPU static void update_rows(const uint64_t *hashes, size_t count, const uint32_t *coefficients, uint32_t num_perm,
                          uint32_t *minima) {
     uint32_t x[HASH_BLOCK];
     for (size_t done = 0; done < count; done += HASH_BLOCK) {
@@ -390,7 +390,8 @@ PER_CPU void update_rows(const uint64_t *hashes, size_t count, const uint32_t *c
     }
 }
 
-void pack_rows(const uint32_t *minima, uint32_t num_perm, uint64_t *words) {
+/* Eight rows of 8 bits a word, row 1 in the most significant byte. */
+static void pack_rows(const uint32_t *minima, uint32_t num_perm, uint64_t *words) {
     for (uint32_t band = 0; band < num_perm / 8; band++) {
         uint64_t word = 0;
         for (int row = 0; row < 8; row++) word = word << 8 | (minima[band * 8 + row] & 0xFF);
@@ -450,7 +451,7 @@ static uint64_t majority(const uint64_t *planes, uint64_t count) {
     return greater | equal;
 }
 
-uint64_t simhash(const uint64_t *hashes, size_t count) {
+static uint64_t simhash(const uint64_t *hashes, size_t count) {
     uint64_t planes[COUNTER_PLANES] = {0};
     count_bits(planes, hashes, count);
     return majority(planes, count);
@@ -526,4 +527,23 @@ int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count,
         has |= HAS_FINGERPRINT;
     }
     return has;
+}
+
+/* ---- permutation tables (Manku, Jain and Das Sarma 2007, section 3) ---- */
+
+void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths, const uint8_t *orders,
+                    size_t num_tables, size_t num_blocks, uint64_t *permuted) {
+    for (size_t t = 0; t < num_tables; t++) {
+        const uint8_t *order = orders + t * num_blocks;
+        for (size_t i = 0; i < count; i++) {
+            uint64_t value = 0;
+            for (size_t b = 0; b < num_blocks; b++) {
+                unsigned width = widths[order[b]], behind = 0;
+                for (size_t later = order[b] + 1u; later < num_blocks; later++) behind += widths[later];
+                uint64_t block = fingerprints[i] >> behind & (width == 64 ? ~0ULL : (1ULL << width) - 1);
+                value = (width == 64 ? 0 : value << width) | block;
+            }
+            permuted[t * count + i] = value;
+        }
+    }
 }

@@ -1,8 +1,9 @@
-/* Sorted tables: interleaved prefix search, signature and fingerprint comparison, merging.
+/* Sorted tables: seals, interleaved prefix search, filters, the sketch column, comparison.
  *
  * A table is a sorted list of (key, number) cut into chunks; a directory names the chunks of every
  * live segment by address. Keys are hashes, so a search starts at the place that a uniform
- * distribution predicts and gallops from there; it stays O(log n) for any distribution.
+ * distribution predicts and gallops from there; it stays O(log n) for any distribution. Tested against plain
+ * Python over all entries (tests/kernel/test_tables.py).
  */
 #include "kernel.h"
 
@@ -18,19 +19,8 @@ uint64_t seal_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_k
     return h;
 }
 
-static int check_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch) {
-    if (!chunk->seals) return 0;
-    uint8_t *checked = (uint8_t *)chunk->checked + block;
-    if (__atomic_load_n(checked, __ATOMIC_RELAXED)) return 0;
-    if (seal_block(chunk, block, words_per_key, is_sketch) != load64((const uint8_t *)chunk->seals + block * 8))
-        return 1;
-    __atomic_store_n(checked, 1, __ATOMIC_RELAXED);
-    return 0;
-}
-
-/* Verify the blocks that hold entries first..last (inclusive) of a table. */
-static int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64_t first, uint64_t last,
-                         damage *where) {
+int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64_t first, uint64_t last,
+                  damage *where) {
     const chunk_row *chunks = (const chunk_row *)table_at(dir, segment, table)->chunks;
     uint64_t per_chunk = dir->entries_per_chunk;
     for (uint64_t entry = first; entry <= last;) {
@@ -47,39 +37,26 @@ static int check_entries(const directory *dir, uint64_t segment, uint64_t table,
 
 /* ---- prefix search ---- */
 
-static inline const uint8_t *key_address(const directory *dir, const table_row *table, uint64_t entry) {
-    const chunk_row *chunk = (const chunk_row *)table->chunks;
-    if (entry >= dir->entries_per_chunk) {
-        chunk += entry / dir->entries_per_chunk;
-        entry %= dir->entries_per_chunk;
-    }
-    return (const uint8_t *)chunk->keys + entry * 8;
-}
-
-static inline uint64_t table_key(const directory *dir, const table_row *table, uint64_t entry) {
-    return load64(key_address(dir, table, entry));
-}
-
-uint32_t table_number(const directory *dir, const table_row *table, uint64_t entry) {
-    const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
-    return load32((const uint8_t *)chunk->numbers + entry % dir->entries_per_chunk * 4);
-}
-
 static inline uint64_t high_product(uint64_t a, uint64_t b) {
     return (uint64_t)((unsigned __int128)a * b >> 64);
 }
 
-/* First entry in low..high-1 whose key is >= target, galloping from `probe`; high if there is none. */
-static uint64_t gallop(const directory *dir, const table_row *table, uint64_t target, uint64_t low,
-                       uint64_t high, uint64_t probe) {
+/* One value of an ascending column: a key of a table, or a number of a sketch column. */
+typedef uint64_t value_reader(const directory *dir, const void *column, uint64_t at);
+
+/* First place in low..high-1 whose value is >= target, galloping from `probe`; high if there is none.
+ * Inlined, so that each kind of column has a loop of its own. */
+static inline __attribute__((always_inline)) uint64_t gallop_in(value_reader *value, const directory *dir,
+                                                                const void *column, uint64_t target, uint64_t low,
+                                                                uint64_t high, uint64_t probe) {
     uint64_t step = 1;
     if (low >= high) return low;
     if (probe >= high) probe = high - 1;
-    if (table_key(dir, table, probe) < target) {
+    if (value(dir, column, probe) < target) {
         low = probe + 1;
         for (; low < high; step *= 2) {
             uint64_t next = high - low > step ? low + step - 1 : high - 1;
-            if (table_key(dir, table, next) >= target) {
+            if (value(dir, column, next) >= target) {
                 high = next;
                 break;
             }
@@ -89,7 +66,7 @@ static uint64_t gallop(const directory *dir, const table_row *table, uint64_t ta
         high = probe;
         for (; low < high; step *= 2) {
             uint64_t next = high - low > step ? high - step : low;
-            if (table_key(dir, table, next) < target) {
+            if (value(dir, column, next) < target) {
                 low = next + 1;
                 break;
             }
@@ -98,10 +75,19 @@ static uint64_t gallop(const directory *dir, const table_row *table, uint64_t ta
     }
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (table_key(dir, table, middle) < target) low = middle + 1;
+        if (value(dir, column, middle) < target) low = middle + 1;
         else high = middle;
     }
     return low;
+}
+
+static inline uint64_t read_key(const directory *dir, const void *table, uint64_t at) {
+    return table_key(dir, table, at);
+}
+
+uint64_t gallop(const directory *dir, const table_row *table, uint64_t target, uint64_t low, uint64_t high,
+                uint64_t probe) {
+    return gallop_in(read_key, dir, table, target, low, high, probe);
 }
 
 /* A guess moved by as many entries as the key found there is off, at so many entries for a distance of
@@ -138,12 +124,13 @@ static inline __attribute__((always_inline)) uint64_t find_near(const directory 
 
 #define MOST_GUESSES 5
 
-/* Passes over a group: each touches one place a lookup and fetches the next one ahead, so the memory
- * latencies of a group overlap. The first guess takes keys for uniform; the later ones go by the density
- * between the last two, for words that many documents share make some prefixes crowded. A guess that
- * moves by less than a window is the last. */
-PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t count, damage *where) {
-    uint64_t probes[LOOKUP_GROUP], last_probes[LOOKUP_GROUP], last_keys[LOOKUP_GROUP];
+/* Guess where each target is, in passes over a group: each touches one place a lookup and fetches the next
+ * one ahead, so the memory latencies of a group overlap. The first guess takes keys for uniform; the later
+ * ones go by the density between the last two, for words that many documents share make some prefixes
+ * crowded. A guess that moves by less than a window is the last. */
+static inline __attribute__((always_inline)) void guess_group(const directory *dir, const lookup *lookups,
+                                                              size_t count, uint64_t *probes) {
+    uint64_t last_probes[LOOKUP_GROUP], last_keys[LOOKUP_GROUP];
     uint8_t moving[LOOKUP_GROUP];
     int any_moving = 0;
     for (size_t i = 0; i < count; i++) {
@@ -173,6 +160,11 @@ PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t coun
             __builtin_prefetch(guess);
         }
     }
+}
+
+PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t count, damage *where) {
+    uint64_t probes[LOOKUP_GROUP];
+    guess_group(dir, lookups, count, probes);
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
         uint64_t n = table->num_entries, target = lookups[i].target, highest = target | lookups[i].tail;
@@ -293,79 +285,10 @@ size_t plan_equal(const directory *dir, uint64_t table_number, const uint64_t *k
     return planned;
 }
 
-/* ---- candidates ---- */
-
-uint64_t share_ranges(const lookup *lookups, size_t count, uint64_t limit, uint64_t *each) {
-    uint64_t total = 0;
-    for (size_t i = 0; i < count; i++) total += lookups[i].last - lookups[i].first;
-    *each = UINT64_MAX;
-    if (total <= limit) return total;
-    uint64_t low = 0, high = limit;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2 + 1, taken = 0;
-        for (size_t i = 0; i < count; i++) {
-            uint64_t n = lookups[i].last - lookups[i].first;
-            taken += n < middle ? n : middle;
-        }
-        if (taken <= limit) low = middle;
-        else high = middle - 1;
-    }
-    *each = low;
-    return total;
-}
-
-size_t gather_candidates(const directory *dir, const lookup *lookups, size_t count, uint64_t each,
-                         uint64_t *candidates) {
-    size_t gathered = 0;
-    for (size_t i = 0; i < count; i++) {
-        const table_row *table = lookups[i].table;
-        uint64_t segment = (uint64_t)lookups[i].segment << 32;
-        uint64_t n = lookups[i].last - lookups[i].first;
-        if (n > each) n = each;
-        for (uint64_t e = 0; e < n; e++)
-            candidates[gathered++] = segment | table_number(dir, table, lookups[i].first + e);
-    }
-    return gathered;
-}
-
-size_t distinct_candidates(uint64_t *candidates, uint64_t *work, size_t count, size_t most, int *dropped) {
-    enum { MAX_TIMES = 255 };
-    size_t with_times[MAX_TIMES + 1] = {0}, distinct = 0;
-    sort_u64(candidates, work, count);
-    /* `work` takes how often each was found. */
-    for (size_t i = 0; i < count;) {
-        size_t next = i + 1;
-        while (next < count && candidates[next] == candidates[i]) next++;
-        size_t times = next - i < MAX_TIMES ? next - i : MAX_TIMES;
-        with_times[times]++;
-        work[distinct] = times;
-        candidates[distinct++] = candidates[i];
-        i = next;
-    }
-    if (distinct <= most) return distinct;
-    *dropped = 1;
-    size_t times = MAX_TIMES, above = 0;
-    while (above + with_times[times] <= most) above += with_times[times--];
-    size_t room = most - above, kept = 0;
-    for (size_t i = 0; i < distinct; i++) {
-        if (work[i] < times || (work[i] == times && !room)) continue;
-        room -= work[i] == times;
-        candidates[kept++] = candidates[i];
-    }
-    return kept;
-}
-
 /* ---- the sketch column ---- */
 
-static inline const chunk_row *sketch_chunk(const directory *dir, uint64_t segment, uint64_t row, uint64_t *at) {
-    *at = row % dir->sketches_per_chunk;
-    return (const chunk_row *)segment_at(dir, segment)->sketch_chunks + row / dir->sketches_per_chunk;
-}
-
-static inline uint32_t sketch_number(const directory *dir, uint64_t segment, uint64_t row) {
-    uint64_t at;
-    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
-    return load32((const uint8_t *)chunk->numbers + at * 4);
+static inline uint64_t read_number(const directory *dir, const void *segment, uint64_t at) {
+    return sketch_number(dir, segment, at);
 }
 
 uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number) {
@@ -373,36 +296,9 @@ uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number) 
     uint64_t n = s->num_sketches;
     if (n == s->span) return number < n ? number : UINT64_MAX; /* no gaps: the number is the row */
     if (!n) return UINT64_MAX;
-    uint64_t low = 0, high = n, step = 1;
     uint64_t probe = (uint64_t)((unsigned __int128)number * n / (s->span ? s->span : 1));
-    if (probe >= n) probe = n - 1;
-    if (sketch_number(dir, segment, probe) < number) {
-        for (low = probe + 1; low < high; step *= 2) {
-            uint64_t next = high - low > step ? low + step - 1 : high - 1;
-            if (sketch_number(dir, segment, next) >= number) { high = next; break; }
-            low = next + 1;
-        }
-    } else {
-        for (high = probe; low < high; step *= 2) {
-            uint64_t next = high - low > step ? high - step : low;
-            if (sketch_number(dir, segment, next) < number) { low = next + 1; break; }
-            high = next;
-        }
-    }
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (sketch_number(dir, segment, middle) < number) low = middle + 1;
-        else high = middle;
-    }
-    return low < n && sketch_number(dir, segment, low) == number ? low : UINT64_MAX;
-}
-
-int check_sketch(const directory *dir, uint64_t segment, uint64_t row, damage *where) {
-    uint64_t at;
-    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
-    if (!check_block(chunk, at / SKETCH_BLOCK, dir->bands, 1)) return 0;
-    *where = (damage){segment, dir->num_tables, row / dir->sketches_per_chunk, at / SKETCH_BLOCK};
-    return 1;
+    uint64_t row = gallop_in(read_number, dir, s, number, 0, n, probe);
+    return row < n && sketch_number(dir, s, row) == number ? row : UINT64_MAX;
 }
 
 void find_lost_sketch(const directory *dir, uint64_t segment, damage *where) {
@@ -410,18 +306,6 @@ void find_lost_sketch(const directory *dir, uint64_t segment, damage *where) {
     *where = (damage){segment, dir->num_tables, 0, 0};
     for (uint64_t row = 0; row < n; row += SKETCH_BLOCK)
         if (check_sketch(dir, segment, row, where)) return;
-}
-
-const uint8_t *sketch_words(const directory *dir, uint64_t segment, uint64_t row) {
-    uint64_t at;
-    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
-    return (const uint8_t *)chunk->keys + at * dir->bands * 8;
-}
-
-uint64_t sketch_fingerprint(const directory *dir, uint64_t segment, uint64_t row) {
-    uint64_t at;
-    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
-    return load64((const uint8_t *)chunk->fingerprints + at * 8);
 }
 
 /* A byte of the xor is zero where two rows agree; its top bit is set in `agree` (Mycroft's test in
@@ -440,275 +324,13 @@ PER_CPU uint32_t agreement(const uint8_t *left, const uint8_t *right, uint64_t b
 
 PER_CPU uint32_t hamming(uint64_t left, uint64_t right) { return (uint32_t)__builtin_popcountll(left ^ right); }
 
-PER_CPU size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32_t limit, uint32_t *hits,
-                              uint8_t *distances) {
+PER_CPU size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32_t limit,
+                              uint32_t *hits) {
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t distance = (uint32_t)__builtin_popcountll(load64(keys + i * 8) ^ target);
         hits[found] = (uint32_t)i;
-        distances[found] = (uint8_t)distance;
         found += distance <= limit;
     }
     return found;
-}
-
-/* ---- sorting ---- */
-
-/* Least-significant-digit radix sort; digits that are the same in all values are skipped. */
-void sort_u64(uint64_t *values, uint64_t *work, size_t count) {
-    if (count <= 48) {
-        for (size_t i = 1; i < count; i++) {
-            uint64_t value = values[i];
-            size_t j = i;
-            for (; j && values[j - 1] > value; j--) values[j] = values[j - 1];
-            values[j] = value;
-        }
-        return;
-    }
-    uint64_t all_or = 0, all_and = ~0ULL, *from = values, *to = work;
-    for (size_t i = 0; i < count; i++) all_or |= values[i], all_and &= values[i];
-    for (int shift = 0; shift < 64; shift += 8) {
-        if (((all_or ^ all_and) >> shift & 0xFF) == 0) continue;
-        size_t counts[256] = {0}, total = 0;
-        for (size_t i = 0; i < count; i++) counts[from[i] >> shift & 0xFF]++;
-        for (int d = 0; d < 256; d++) {
-            size_t n = counts[d];
-            counts[d] = total;
-            total += n;
-        }
-        for (size_t i = 0; i < count; i++) to[counts[from[i] >> shift & 0xFF]++] = from[i];
-        uint64_t *swap = from;
-        from = to, to = swap;
-    }
-    if (from != values) memcpy(values, from, count * 8);
-}
-
-static inline void insertion_sort(uint64_t *keys, uint32_t *numbers, size_t count) {
-    for (size_t i = 1; i < count; i++) {
-        uint64_t key = keys[i];
-        uint32_t number = numbers[i];
-        size_t j = i;
-        for (; j && keys[j - 1] > key; j--) keys[j] = keys[j - 1], numbers[j] = numbers[j - 1];
-        keys[j] = key, numbers[j] = number;
-    }
-}
-
-/* Sort keys with their positions, stable. Keys are hashes: one scatter by the leading bits leaves
- * buckets of a few entries, which insertion finishes. A crowded bucket (equal prefixes) is sorted by
- * radix instead, so that no distribution is quadratic. */
-void sort_entries(const uint64_t *keys, size_t count, uint64_t *out_keys, uint32_t *out_numbers,
-                  uint64_t *work_keys, uint32_t *work_numbers) {
-    enum { MAX_BITS = 12 };
-    uint32_t starts[(1 << MAX_BITS) + 1];
-    int bits = 1;
-    while (bits < MAX_BITS && (size_t)4 << bits < count) bits++;
-    size_t buckets = (size_t)1 << bits;
-    memset(starts, 0, (buckets + 1) * sizeof *starts);
-    for (size_t i = 0; i < count; i++) starts[(keys[i] >> (64 - bits)) + 1]++;
-    for (size_t b = 0; b < buckets; b++) starts[b + 1] += starts[b];
-    for (size_t i = 0; i < count; i++) {
-        uint32_t at = starts[keys[i] >> (64 - bits)]++;
-        out_keys[at] = keys[i];
-        out_numbers[at] = (uint32_t)i;
-    }
-    /* starts[b] is now where bucket b ends. */
-    for (size_t b = 0, first = 0; b < buckets; b++) {
-        size_t n = starts[b] - first;
-        uint64_t *k = out_keys + first;
-        uint32_t *v = out_numbers + first;
-        first = starts[b];
-        if (n <= 32) {
-            insertion_sort(k, v, n);
-            continue;
-        }
-        uint64_t *from_k = k, *to_k = work_keys;
-        uint32_t *from_v = v, *to_v = work_numbers;
-        uint64_t all_or = 0, all_and = ~0ULL;
-        for (size_t i = 0; i < n; i++) all_or |= k[i], all_and &= k[i];
-        for (int shift = 0; shift < 64; shift += 8) {
-            if (((all_or ^ all_and) >> shift & 0xFF) == 0) continue;
-            size_t counts[256] = {0}, total = 0;
-            for (size_t i = 0; i < n; i++) counts[from_k[i] >> shift & 0xFF]++;
-            for (int d = 0; d < 256; d++) {
-                size_t c = counts[d];
-                counts[d] = total;
-                total += c;
-            }
-            for (size_t i = 0; i < n; i++) {
-                size_t at = counts[from_k[i] >> shift & 0xFF]++;
-                to_k[at] = from_k[i];
-                to_v[at] = from_v[i];
-            }
-            uint64_t *swap_k = from_k;
-            uint32_t *swap_v = from_v;
-            from_k = to_k, to_k = swap_k;
-            from_v = to_v, to_v = swap_v;
-        }
-        if (from_k != k) {
-            memcpy(k, from_k, n * sizeof *k);
-            memcpy(v, from_v, n * sizeof *v);
-        }
-    }
-}
-
-/* ---- merging ---- */
-
-static void merge_two(const uint64_t *keys_a, const uint32_t *numbers_a, size_t a, const uint64_t *keys_b,
-                      const uint32_t *numbers_b, size_t b, uint64_t *keys, uint32_t *numbers) {
-    size_t i = 0, j = 0, n = 0;
-    while (i < a && j < b) {
-        /* Without a branch: which side is smaller is a coin toss that no predictor learns. */
-        size_t take_b = keys_b[j] < keys_a[i];
-        const uint64_t *key = take_b ? keys_b + j : keys_a + i;
-        const uint32_t *number = take_b ? numbers_b + j : numbers_a + i;
-        keys[n] = *key;
-        numbers[n++] = *number;
-        j += take_b;
-        i += !take_b;
-    }
-    memcpy(keys + n, keys_a + i, (a - i) * sizeof *keys);
-    memcpy(numbers + n, numbers_a + i, (a - i) * sizeof *numbers);
-    n += a - i;
-    memcpy(keys + n, keys_b + j, (b - j) * sizeof *keys);
-    memcpy(numbers + n, numbers_b + j, (b - j) * sizeof *numbers);
-}
-
-/* Copy entries first..last-1 of a source, adding its offset and leaving out the dead. */
-static size_t copy_entries(const directory *dir, const merge_source *source, uint64_t last, const uint8_t *dead,
-                           uint64_t *keys, uint32_t *numbers) {
-    const table_row *table = table_at(dir, source->segment, source->table);
-    size_t written = 0;
-    uint64_t per_chunk = dir->entries_per_chunk;
-    for (uint64_t entry = source->position; entry < last;) {
-        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / per_chunk;
-        uint64_t at = entry % per_chunk, n = per_chunk - at < last - entry ? per_chunk - at : last - entry;
-        const uint8_t *from_keys = (const uint8_t *)chunk->keys + at * 8;
-        const uint8_t *from_numbers = (const uint8_t *)chunk->numbers + at * 4;
-        for (uint64_t i = 0; i < n; i++) {
-            uint32_t number = load32(from_numbers + i * 4) + (uint32_t)source->offset;
-            keys[written] = load64(from_keys + i * 8);
-            numbers[written] = number;
-            written += !(dead && dead[number >> 3] >> (number & 7) & 1);
-        }
-        entry += n;
-    }
-    return written;
-}
-
-/* How many entries of the sources, from their positions on, have keys below `key` (at most `enough`). */
-static uint64_t count_below(const directory *dir, const merge_source *sources, size_t num_sources, uint64_t key,
-                            uint64_t enough) {
-    uint64_t total = 0;
-    for (size_t s = 0; s < num_sources && total <= enough; s++) {
-        const table_row *table = table_at(dir, sources[s].segment, sources[s].table);
-        uint64_t low = sources[s].position, high = table->num_entries;
-        if (high - low > enough + 1) high = low + enough + 1;
-        total += gallop(dir, table, key, low, high, low + (high - low) / 2) - sources[s].position;
-    }
-    return total;
-}
-
-#define MAX_SOURCES 4096
-
-size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
-                     size_t capacity, uint64_t *keys, uint32_t *numbers, uint64_t *work_keys,
-                     uint32_t *work_numbers, damage *where) {
-    uint64_t left = 0, below = 0;
-    for (size_t s = 0; s < num_sources; s++)
-        left += table_at(dir, sources[s].segment, sources[s].table)->num_entries - sources[s].position;
-    if (left > capacity) {
-        /* The largest key with no more than `capacity` entries below it. */
-        uint64_t low = 0, high = UINT64_MAX;
-        while (low < high) {
-            uint64_t middle = low + (high - low) / 2 + 1;
-            if (count_below(dir, sources, num_sources, middle, capacity) <= capacity) low = middle;
-            else high = middle - 1;
-        }
-        below = low;
-    }
-    size_t runs[MAX_SOURCES + 1], num_runs = 0, total = 0;
-    size_t room = capacity;
-    uint64_t lasts[MAX_SOURCES];
-    for (size_t s = 0; s < num_sources; s++) {
-        const table_row *table = table_at(dir, sources[s].segment, sources[s].table);
-        uint64_t n = table->num_entries, at = sources[s].position;
-        lasts[s] = left > capacity ? gallop(dir, table, below, at, n, at) : n;
-        room -= lasts[s] - at;
-    }
-    /* Entries with just that key, in the order of their numbers, as far as there is room. */
-    for (size_t s = 0; left > capacity && s < num_sources && room; s++) {
-        const table_row *table = table_at(dir, sources[s].segment, sources[s].table);
-        uint64_t n = table->num_entries, last = lasts[s];
-        while (last < n && room && table_key(dir, table, last) == below) last++, room--;
-        lasts[s] = last;
-    }
-    for (size_t s = 0; s < num_sources; s++) {
-        if (lasts[s] == sources[s].position) continue;
-        if (((const chunk_row *)table_at(dir, sources[s].segment, sources[s].table)->chunks)->seals &&
-            check_entries(dir, sources[s].segment, sources[s].table, sources[s].position, lasts[s] - 1, where))
-            return SIZE_MAX;
-        runs[num_runs++] = total;
-        total += copy_entries(dir, sources + s, lasts[s], dead, work_keys + total, work_numbers + total);
-        sources[s].position = lasts[s];
-    }
-    runs[num_runs] = total;
-    /* Neighbouring runs in pairs, round by round; the work area's halves take turns. */
-    uint64_t *from_keys = work_keys, *to_keys = work_keys + capacity;
-    uint32_t *from_numbers = work_numbers, *to_numbers = work_numbers + capacity;
-    for (; num_runs > 1; num_runs = (num_runs + 1) / 2) {
-        int last_round = num_runs == 2;
-        uint64_t *out_keys = last_round ? keys : to_keys;
-        uint32_t *out_numbers = last_round ? numbers : to_numbers;
-        for (size_t r = 0; r < num_runs; r += 2) {
-            size_t begin = runs[r], middle = runs[r + 1], end = r + 1 < num_runs ? runs[r + 2] : middle;
-            merge_two(from_keys + begin, from_numbers + begin, middle - begin, from_keys + middle,
-                      from_numbers + middle, end - middle, out_keys + begin, out_numbers + begin);
-            runs[r / 2] = begin;
-        }
-        runs[(num_runs + 1) / 2] = total;
-        if (last_round) return total;
-        uint64_t *swap_keys = from_keys;
-        uint32_t *swap_numbers = from_numbers;
-        from_keys = to_keys, to_keys = swap_keys;
-        from_numbers = to_numbers, to_numbers = swap_numbers;
-    }
-    memcpy(keys, from_keys, total * sizeof *keys);
-    memcpy(numbers, from_numbers, total * sizeof *numbers);
-    return total;
-}
-
-size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position, uint64_t offset,
-                     const uint8_t *dead, size_t capacity, uint64_t *words, uint32_t *numbers,
-                     uint64_t *fingerprints, damage *where) {
-    size_t written = 0;
-    uint64_t row = *position, total = segment_at(dir, segment)->num_sketches;
-    for (; row < total && written < capacity; row++) {
-        if (check_sketch(dir, segment, row, where)) return SIZE_MAX;
-        uint32_t number = sketch_number(dir, segment, row) + (uint32_t)offset;
-        if (dead && dead[number >> 3] >> (number & 7) & 1) continue;
-        memcpy(words + written * dir->bands, sketch_words(dir, segment, row), dir->bands * 8);
-        numbers[written] = number;
-        fingerprints[written++] = sketch_fingerprint(dir, segment, row);
-    }
-    *position = row;
-    return written;
-}
-
-/* ---- permutation tables (Manku, Jain and Das Sarma 2007, section 3) ---- */
-
-void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths, const uint8_t *orders,
-                    size_t num_tables, size_t num_blocks, uint64_t *permuted) {
-    for (size_t t = 0; t < num_tables; t++) {
-        const uint8_t *order = orders + t * num_blocks;
-        for (size_t i = 0; i < count; i++) {
-            uint64_t value = 0;
-            for (size_t b = 0; b < num_blocks; b++) {
-                unsigned width = widths[order[b]], behind = 0;
-                for (size_t later = order[b] + 1u; later < num_blocks; later++) behind += widths[later];
-                uint64_t block = fingerprints[i] >> behind & (width == 64 ? ~0ULL : (1ULL << width) - 1);
-                value = (width == 64 ? 0 : value << width) | block;
-            }
-            permuted[t * count + i] = value;
-        }
-    }
 }

@@ -202,14 +202,10 @@ class Sketcher:
             hashes, weights = weighted_hashes(document, config.seed)
         else:
             hashes = ready_hashes(document, config.seed)
-        offsets = np.array([0, len(hashes)], dtype=np.uint64)
         _kernel.sketch_hashes(
             self._whole.plan,
             self._coefficients,
-            alphabet.class_table(),
-            alphabet.fold_table(),
             hashes,
-            offsets,
             batch.words[at],
             batch.fingerprints[at : at + 1],
             batch.present[at : at + 1],

@@ -9,7 +9,6 @@ from strategies import any_texts, normalize_steps, uint64s
 
 from simindex import _kernel, rows, textbook
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
-from simindex.sketching import alphabet
 from simindex.sketching.family import row_coefficients
 from simindex.sketching.shingles import ready_hashes, shingle_hashes, shingles_of
 from simindex.sketching.sketcher import Sketcher
@@ -115,10 +114,7 @@ def test_simhash_equals_its_twin(hashes):
     _kernel.sketch_hashes(
         sketcher._whole.plan,
         sketcher._coefficients,
-        alphabet.class_table(),
-        alphabet.fold_table(),
         np.array(hashes, "u8"),
-        np.array([0, len(hashes)], "u8"),
         words,
         fingerprints,
         present,

@@ -1,0 +1,173 @@
+/* Building and merging segments: address, fill_filters, sort_tables, seal_blocks, set_filter_bits, merge,
+ * copy_sketches. */
+#include "bind.h"
+
+/* (buffer): where it lies, for a directory; the caller keeps it alive. */
+FUNCTION_OF_ONE(address) {
+    buffers held = {.count = 0};
+    void *address = take(&held, object, READABLE, 0, "buffer");
+    PyObject *result = held.failed ? NULL : PyLong_FromUnsignedLongLong((uint64_t)(uintptr_t)address);
+    release(&held);
+    return result;
+}
+
+/* (table rows): fill the filters of all that have one; each is one chunk, as is its table. */
+FUNCTION_OF_ONE(fill_filters) {
+    buffers held = {.count = 0};
+    size_t count;
+    const table_row *tables = take_items(&held, object, READABLE, sizeof *tables, &count, "tables");
+    for (size_t t = 0; t < count; t++)
+        if (tables[t].filter) fill_filter(tables + t);
+    return nothing(&held);
+}
+
+/* (keys, filter_bits, first, bitmap): set the places of sorted keys in a bitmap that begins at place
+ * `first`; returns how many keys fall into it. */
+FUNCTION(set_filter_bits) {
+    uint64_t filter_bits, first;
+    size_t count, bytes;
+    if (need(nargs, 4, "set_filter_bits") < 0 || as_u64(args[1], &filter_bits) < 0 || as_u64(args[2], &first) < 0)
+        return NULL;
+    if (filter_bits < MIN_FILTER_BITS || filter_bits > 63) {
+        PyErr_SetString(PyExc_ValueError, "filter_bits: expected 6..63");
+        return NULL;
+    }
+    buffers held = {.count = 0};
+    PyObject *result = NULL;
+    const uint8_t *keys = take_items(&held, args[0], READABLE, 8, &count, "keys");
+    uint8_t *bitmap = take_items(&held, args[3], WRITABLE, 1, &bytes, "bitmap");
+    if (!held.failed)
+        result = PyLong_FromSize_t(set_filter_bits(keys, count, (unsigned)filter_bits, first, bytes * 8, bitmap));
+    release(&held);
+    return result;
+}
+
+/* (keys of num_tables x count, count, out_keys, out_numbers): each row sorted, with positions. */
+FUNCTION(sort_tables) {
+    uint64_t count;
+    size_t num_keys;
+    uint64_t *work = NULL;
+    if (need(nargs, 4, "sort_tables") < 0 || as_u64(args[1], &count) < 0) return NULL;
+    buffers held = {.count = 0};
+    const uint64_t *keys = take_items(&held, args[0], READABLE, 8, &num_keys, "keys");
+    size_t num_tables = count ? num_keys / count : 0;
+    uint64_t *out_keys = take(&held, args[2], WRITABLE, num_tables * count * 8, "out_keys");
+    uint32_t *out_numbers = take(&held, args[3], WRITABLE, num_tables * count * 4, "out_numbers");
+    if (held.failed) goto done;
+    work = malloc((num_tables ? count : 0) * 12 + 16);
+    if (!work) {
+        PyErr_NoMemory();
+        held.failed = 1;
+        goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t t = 0; t < num_tables; t++)
+        sort_entries(keys + t * count, count, out_keys + t * count, out_numbers + t * count, work,
+                     (uint32_t *)(work + count));
+    Py_END_ALLOW_THREADS
+done:
+    free(work);
+    return nothing(&held);
+}
+
+/* (keys, numbers or None, fingerprints or None, words_per_key, seed): uint64 seals of a chunk's blocks.
+ * With fingerprints it is a chunk of sketches. */
+FUNCTION(seal_blocks) {
+    uint64_t words_per_key, seed;
+    size_t count = 0;
+    if (need(nargs, 5, "seal_blocks") < 0 || as_u64(args[3], &words_per_key) < 0 || as_u64(args[4], &seed) < 0)
+        return NULL;
+    int has_numbers = args[1] != Py_None, is_sketch = args[2] != Py_None;
+    buffers held = {.count = 0};
+    PyObject *result = NULL;
+    const void *numbers = has_numbers ? take_items(&held, args[1], READABLE, 4, &count, "numbers") : NULL;
+    const void *keys = take(&held, args[0], READABLE, count * words_per_key * 8, "keys");
+    if (!has_numbers) count = taken_bytes(&held) / 8;
+    const void *fingerprints = is_sketch ? take(&held, args[2], READABLE, count * 8, "fingerprints") : NULL;
+    if (held.failed) goto done;
+    uint64_t size = is_sketch ? SKETCH_BLOCK : TABLE_BLOCK, blocks = (count + size - 1) / size;
+    chunk_row chunk = {(uintptr_t)keys, (uintptr_t)numbers, (uintptr_t)fingerprints, 0, 0, seed, count};
+    result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(blocks * 8));
+    for (uint64_t b = 0; result && b < blocks; b++) {
+        uint64_t seal = seal_block(&chunk, b, words_per_key, is_sketch);
+        memcpy(PyBytes_AsString(result) + b * 8, &seal, 8);
+    }
+done:
+    release(&held);
+    return result;
+}
+
+/* A bit set of numbers, or None. It has a bit for every number of the sources. */
+static const uint8_t *take_dead(buffers *held, PyObject *object) {
+    return object == Py_None ? NULL : take(held, object, READABLE, 0, "dead");
+}
+
+/* One allocation for the work areas of a merge, freed by its `keys`. */
+static int allocate_work(size_t capacity, size_t num_sources, merge_work *work) {
+    work->keys = malloc(capacity * 24 + num_sources * 8 + (num_sources + 1) * sizeof(size_t));
+    if (!work->keys) return -1;
+    work->ends = work->keys + 2 * capacity;
+    work->runs = (size_t *)(work->ends + num_sources);
+    work->numbers = (uint32_t *)(work->runs + num_sources + 1);
+    return 0;
+}
+
+/* (directory, sources, dead or None, keys, numbers): merge the next entries into the whole of keys
+ * and numbers; sources is advanced. Returns how many were written (fewer than the room where dead ones
+ * were left out or the sources are used up). */
+FUNCTION(merge) {
+    size_t num_sources, capacity, written;
+    damage where;
+    if (need(nargs, 5, "merge") < 0) return NULL;
+    buffers held = {.count = 0};
+    PyObject *result = NULL;
+    const directory *dir = take_directory(&held, args[0]);
+    merge_source *sources = take_items(&held, args[1], WRITABLE, sizeof *sources, &num_sources, "sources");
+    uint64_t *keys = take_items(&held, args[3], WRITABLE, 8, &capacity, "keys");
+    uint32_t *numbers = take(&held, args[4], WRITABLE, capacity * 4, "numbers");
+    const uint8_t *dead = take_dead(&held, args[2]);
+    if (held.failed) goto done;
+    merge_work work;
+    if (allocate_work(capacity, num_sources, &work) < 0) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    written = merge_entries(dir, sources, num_sources, dead, capacity, keys, numbers, &work, &where);
+    Py_END_ALLOW_THREADS
+    free(work.keys);
+    result = written == SIZE_MAX ? raise_damage(&where) : PyLong_FromSize_t(written);
+done:
+    release(&held);
+    return result;
+}
+
+/* (directory, segment, position, offset, dead or None, words, numbers, fingerprints): copy live sketches of
+ * one segment. Returns (next position, copied). */
+FUNCTION(copy_sketches) {
+    uint64_t segment, position, offset;
+    size_t capacity, copied;
+    damage where;
+    if (need(nargs, 8, "copy_sketches") < 0 || as_u64(args[1], &segment) < 0 || as_u64(args[2], &position) < 0 ||
+        as_u64(args[3], &offset) < 0)
+        return NULL;
+    buffers held = {.count = 0};
+    PyObject *result = NULL;
+    const directory *dir = take_directory(&held, args[0]);
+    uint32_t *numbers = take_items(&held, args[6], WRITABLE, 4, &capacity, "numbers");
+    uint64_t *words = take(&held, args[5], WRITABLE, dir ? capacity * dir->bands * 8 : 0, "words");
+    uint64_t *fingerprints = take(&held, args[7], WRITABLE, capacity * 8, "fingerprints");
+    const uint8_t *dead = take_dead(&held, args[4]);
+    if (held.failed) goto done;
+    if (segment >= dir->num_segments) {
+        PyErr_SetString(PyExc_ValueError, "segment: out of range");
+        goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    copied = copy_sketches(dir, segment, &position, offset, dead, capacity, words, numbers, fingerprints, &where);
+    Py_END_ALLOW_THREADS
+    result = copied == SIZE_MAX ? raise_damage(&where) : Py_BuildValue("Kn", position, (Py_ssize_t)copied);
+done:
+    release(&held);
+    return result;
+}

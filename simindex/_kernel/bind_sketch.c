@@ -1,0 +1,316 @@
+/* Making sketches: sketch_texts, sketch_hashes, shingles, hash_ready, xxh64, weighted_simhash, agreement,
+ * permute. */
+#include "bind.h"
+
+/* ---- texts ---- */
+
+/* UTF-8 of a str, lone surrogates replaced by U+FFFD. Where it had to be made, *encoded is a new reference
+ * that must outlive the bytes; else it is NULL. NULL with an exception set on failure. */
+static const char *utf8_of(PyObject *text, Py_ssize_t *length, PyObject **encoded) {
+    const char *bytes = PyUnicode_AsUTF8AndSize(text, length);
+    *encoded = NULL;
+    if (bytes || !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) return bytes;
+    PyErr_Clear();
+    char *made = NULL;
+    *encoded = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
+    if (!*encoded || PyBytes_AsStringAndSize(*encoded, &made, length) < 0) return NULL;
+    /* Nobody else has seen the bytes yet, so the three of each surrogate are replaced in place. */
+    for (Py_ssize_t i = 0; i + 2 < *length; i++)
+        if ((uint8_t)made[i] == 0xED && (uint8_t)made[i + 1] >= 0xA0) memcpy(made + i, "\xEF\xBF\xBD", 3);
+    return made;
+}
+
+static int too_long(size_t length) {
+    if (length <= MAX_TEXT_BYTES) return 0;
+    PyErr_Format(PyExc_ValueError, "text: expected at most %zu bytes of UTF-8, found %zu", MAX_TEXT_BYTES, length);
+    return 1;
+}
+
+/* The texts of one call, as UTF-8. */
+typedef struct {
+    PyObject *owner;  /* the tuple of them */
+    PyObject *made;   /* list of bytes that had to be made */
+    size_t count, longest;
+    const char **bytes;
+    Py_ssize_t *lengths;
+} texts;
+
+static void release_texts(texts *held) {
+    free((void *)held->bytes);
+    Py_XDECREF(held->made);
+    Py_XDECREF(held->owner);
+}
+
+/* 0, or -1 with an exception set; release_texts in both cases. */
+static int take_texts(PyObject *sequence, texts *held) {
+    *held = (texts){.owner = PySequence_Tuple(sequence), .made = PyList_New(0)};
+    if (!held->owner || !held->made) return -1;
+    held->count = (size_t)PyTuple_Size(held->owner);
+    held->bytes = malloc((held->count + 1) * (sizeof *held->bytes + sizeof *held->lengths));
+    if (!held->bytes) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    held->lengths = (Py_ssize_t *)(held->bytes + held->count + 1);
+    for (size_t i = 0; i < held->count; i++) {
+        PyObject *made;
+        held->bytes[i] = utf8_of(PyTuple_GetItem(held->owner, (Py_ssize_t)i), &held->lengths[i], &made);
+        int failed = made && PyList_Append(held->made, made) < 0;
+        Py_XDECREF(made);
+        if (!held->bytes[i] || failed || too_long((size_t)held->lengths[i])) return -1;
+        if ((size_t)held->lengths[i] > held->longest) held->longest = (size_t)held->lengths[i];
+    }
+    return 0;
+}
+
+/* One allocation for all of a text's work areas; NULL with an exception set on failure. */
+static void *allocate_scratch(size_t longest, cut_scratch *scratch) {
+    size_t text = CUT_TEXT_BYTES(longest), starts = CUT_STARTS(longest) * 4, masks = CUT_MASKS(longest) * 8;
+    text = (text + 15) & ~(size_t)15;
+    starts = (starts + 15) & ~(size_t)15;
+    uint8_t *memory = malloc(2 * text + starts + masks);
+    if (!memory) return PyErr_NoMemory();
+    *scratch = (cut_scratch){memory, memory + text, (uint32_t *)(memory + 2 * text),
+                             (uint64_t *)(memory + 2 * text + starts)};
+    return memory;
+}
+
+/* ---- the plan of a sketch ---- */
+
+enum {
+    PLAN_SIGNATURE,       /* kind, size, fold, collapse */
+    PLAN_FEATURES = 4,    /* kind, size, fold, collapse */
+    PLAN_FINGERPRINT = 8, /* 1: with a fingerprint */
+    PLAN_SEED,
+    PLAN_NUM_PERM,
+    PLAN_LENGTH
+};
+
+static shingling shingling_of(const uint64_t *fields) {
+    return (shingling){(int)fields[0], (uint32_t)fields[1], (int)fields[2], (int)fields[3]};
+}
+
+/* plan, coefficients */
+static void take_plan(buffers *held, PyObject *const *args, sketch_plan *plan) {
+    const uint64_t *fields = take(held, args[0], READABLE, PLAN_LENGTH * 8, "plan");
+    *plan = (sketch_plan){0};
+    if (held->failed) return;
+    if (fields[PLAN_NUM_PERM] > MAX_NUM_PERM || fields[PLAN_NUM_PERM] % 8) {
+        PyErr_SetString(PyExc_ValueError, "plan: num_perm must be a multiple of 8 up to 1024");
+        held->failed = 1;
+        return;
+    }
+    plan->signature = shingling_of(fields + PLAN_SIGNATURE);
+    plan->features = shingling_of(fields + PLAN_FEATURES);
+    plan->with_fingerprint = (int)fields[PLAN_FINGERPRINT];
+    plan->seed = fields[PLAN_SEED];
+    plan->num_perm = (uint32_t)fields[PLAN_NUM_PERM];
+    plan->coefficients = take(held, args[1], READABLE, plan->num_perm * 8, "coefficients");
+}
+
+/* classes, folds */
+static void take_alphabet(buffers *held, PyObject *const *args, alphabet *letters) {
+    letters->classes = take(held, args[0], READABLE, 0x110000, "classes");
+    letters->folds = take(held, args[1], READABLE, 16, "folds");
+    letters->num_folds = taken_bytes(held) / 16;
+}
+
+/* ---- sketches ---- */
+
+/* (plan, coefficients, classes, folds, texts, words, fingerprints, present) */
+FUNCTION(sketch_texts) {
+    sketch_plan plan;
+    if (need(nargs, 8, "sketch_texts") < 0) return NULL;
+    buffers held = {.count = 0};
+    texts from = {0};
+    void *memory = NULL;
+    take_plan(&held, args, &plan);
+    take_alphabet(&held, args + 2, &plan.letters);
+    if (held.failed) goto done;
+    held.failed = take_texts(args[4], &from) < 0;
+    size_t bands = plan.num_perm / 8;
+    uint64_t *words = take(&held, args[5], WRITABLE, from.count * bands * 8, "words");
+    uint64_t *fingerprints = take(&held, args[6], WRITABLE, from.count * 8, "fingerprints");
+    uint8_t *present = take(&held, args[7], WRITABLE, from.count, "present");
+    cut_scratch scratch;
+    if (held.failed) goto done;
+    memory = allocate_scratch(from.longest, &scratch);
+    held.failed = !memory;
+    if (held.failed) goto done;
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t i = 0; i < from.count; i++)
+        present[i] = (uint8_t)sketch_text(&plan, (const uint8_t *)from.bytes[i], (size_t)from.lengths[i], &scratch,
+                                          words + i * bands, fingerprints + i);
+    Py_END_ALLOW_THREADS
+done:
+    free(memory);
+    release_texts(&from);
+    return nothing(&held);
+}
+
+/* (plan, coefficients, hashes, words, fingerprint, present): one document from its shingle hashes. */
+FUNCTION(sketch_hashes) {
+    sketch_plan plan;
+    size_t count;
+    if (need(nargs, 6, "sketch_hashes") < 0) return NULL;
+    buffers held = {.count = 0};
+    take_plan(&held, args, &plan);
+    const uint64_t *hashes = take_items(&held, args[2], READABLE, 8, &count, "hashes");
+    uint64_t *words = take(&held, args[3], WRITABLE, plan.num_perm, "words");
+    uint64_t *fingerprint = take(&held, args[4], WRITABLE, 8, "fingerprint");
+    uint8_t *present = take(&held, args[5], WRITABLE, 1, "present");
+    if (!held.failed) {
+        Py_BEGIN_ALLOW_THREADS
+        *present = (uint8_t)sketch_hashes(&plan, hashes, count, words, fingerprint);
+        Py_END_ALLOW_THREADS
+    }
+    return nothing(&held);
+}
+
+/* ---- shingles ---- */
+
+/* The shingles of a cut text as a list of bytes. */
+static PyObject *shingle_list(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t count) {
+    PyObject *list = PyList_New(0);
+    size_t size = how->size < num_tokens ? how->size : num_tokens, gap = how->kind == SHINGLE_WORDS;
+    for (size_t i = 0; list && i < count; i++) {
+        size_t first = scratch->starts[i];
+        PyObject *shingle = PyBytes_FromStringAndSize((const char *)scratch->text + first,
+                                                      (Py_ssize_t)(scratch->starts[i + size] - gap - first));
+        if (!shingle || PyList_Append(list, shingle) < 0) Py_CLEAR(list);
+        Py_XDECREF(shingle);
+    }
+    return list;
+}
+
+/* (kind, size, fold, collapse, classes, folds, text, seed or None): the shingles of one text, as bytes
+ * objects without a seed, else as the bytes of their uint64 hashes. */
+FUNCTION(shingles) {
+    uint64_t fields[4], seed = 0;
+    if (need(nargs, 8, "shingles") < 0) return NULL;
+    for (int i = 0; i < 4; i++)
+        if (as_u64(args[i], fields + i) < 0) return NULL;
+    if (args[7] != Py_None && as_u64(args[7], &seed) < 0) return NULL;
+    shingling how = shingling_of(fields);
+    alphabet letters;
+    buffers held = {.count = 0};
+    PyObject *encoded = NULL, *result = NULL;
+    void *memory = NULL;
+    take_alphabet(&held, args + 4, &letters);
+    if (held.failed) goto done;
+    Py_ssize_t length;
+    const char *bytes = utf8_of(args[6], &length, &encoded);
+    cut_scratch scratch;
+    if (!bytes || too_long((size_t)length)) goto done;
+    memory = allocate_scratch((size_t)length, &scratch);
+    if (!memory) goto done;
+    size_t num_tokens = cut(&letters, &how, (const uint8_t *)bytes, (size_t)length, &scratch);
+    size_t count = num_shingles(num_tokens, how.size);
+    if (args[7] == Py_None) {
+        result = shingle_list(&scratch, &how, num_tokens, count);
+        goto done;
+    }
+    result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count * 8));
+    if (result)
+        hash_shingles(&scratch, &how, num_tokens, 0, count, seed, (uint64_t *)(void *)PyBytes_AsString(result));
+done:
+    free(memory);
+    Py_XDECREF(encoded);
+    release(&held);
+    return result;
+}
+
+/* 0, or -1 with an exception set. */
+static int hash_one(PyObject *shingle, uint64_t seed, uint64_t *hash) {
+    const char *bytes = NULL;
+    Py_ssize_t length = 0;
+    PyObject *encoded = NULL;
+    if (PyUnicode_Check(shingle)) bytes = utf8_of(shingle, &length, &encoded);
+    else if (PyBytes_Check(shingle)) PyBytes_AsStringAndSize(shingle, (char **)&bytes, &length);
+    else PyErr_Format(PyExc_TypeError, "shingle: expected str or bytes, found %R", (PyObject *)Py_TYPE(shingle));
+    if (bytes) *hash = xxh64(bytes, (size_t)length, seed);
+    Py_XDECREF(encoded);
+    return bytes ? 0 : -1;
+}
+
+/* (shingles, seed): uint64 hashes of an iterable of str or bytes, in its order. */
+FUNCTION(hash_ready) {
+    uint64_t seed, *hashes = NULL;
+    size_t count = 0, room = 0;
+    if (need(nargs, 2, "hash_ready") < 0 || as_u64(args[1], &seed) < 0) return NULL;
+    PyObject *iterator = PyObject_GetIter(args[0]), *item, *result = NULL;
+    if (!iterator) return NULL;
+    while ((item = PyIter_Next(iterator))) {
+        if (count == room) {
+            room = room ? room * 2 : 64;
+            uint64_t *larger = realloc(hashes, room * sizeof *hashes);
+            if (larger) hashes = larger;
+            else PyErr_NoMemory();
+        }
+        int failed = PyErr_Occurred() || hash_one(item, seed, hashes + count) < 0;
+        Py_DECREF(item);
+        if (failed) break;
+        count++;
+    }
+    if (!PyErr_Occurred()) result = PyBytes_FromStringAndSize((const char *)hashes, (Py_ssize_t)(count * 8));
+    free(hashes);
+    Py_DECREF(iterator);
+    return result;
+}
+
+/* ---- hashes, fingerprints and signatures ---- */
+
+/* (data, seed) */
+FUNCTION(xxh64) {
+    uint64_t seed;
+    size_t length;
+    if (need(nargs, 2, "xxh64") < 0 || as_u64(args[1], &seed) < 0) return NULL;
+    buffers held = {.count = 0};
+    const void *data = take_items(&held, args[0], READABLE, 1, &length, "data");
+    PyObject *result = held.failed ? NULL : PyLong_FromUnsignedLongLong(xxh64(data, length, seed));
+    release(&held);
+    return result;
+}
+
+/* (hashes, weights): fingerprint of weighted features. */
+FUNCTION(weighted_simhash) {
+    size_t count;
+    if (need(nargs, 2, "weighted_simhash") < 0) return NULL;
+    buffers held = {.count = 0};
+    const uint64_t *hashes = take_items(&held, args[0], READABLE, 8, &count, "hashes");
+    const double *weights = take(&held, args[1], READABLE, count * 8, "weights");
+    PyObject *result = held.failed ? NULL : PyLong_FromUnsignedLongLong(weighted_simhash(hashes, weights, count));
+    release(&held);
+    return result;
+}
+
+/* (left, right): agreeing rows of two signatures given as band words. */
+FUNCTION(agreement) {
+    size_t bands;
+    if (need(nargs, 2, "agreement") < 0) return NULL;
+    buffers held = {.count = 0};
+    const uint8_t *left = take_items(&held, args[0], READABLE, 8, &bands, "left");
+    const uint8_t *right = take(&held, args[1], READABLE, bands * 8, "right");
+    PyObject *result = held.failed ? NULL : PyLong_FromUnsignedLong(agreement(left, right, bands));
+    release(&held);
+    return result;
+}
+
+/* (fingerprints, widths, orders, permuted) */
+FUNCTION(permute) {
+    size_t count, num_blocks, num_tables = 0, num_orders;
+    if (need(nargs, 4, "permute") < 0) return NULL;
+    buffers held = {.count = 0};
+    const uint64_t *fingerprints = take_items(&held, args[0], READABLE, 8, &count, "fingerprints");
+    const uint8_t *widths = take_items(&held, args[1], READABLE, 1, &num_blocks, "widths");
+    const uint8_t *orders = take_items(&held, args[2], READABLE, 1, &num_orders, "orders");
+    if (num_blocks) num_tables = num_orders / num_blocks;
+    for (size_t i = 0; i < num_tables * num_blocks && !held.failed; i++)
+        if (orders[i] >= num_blocks) {
+            PyErr_SetString(PyExc_ValueError, "orders: a block out of range");
+            held.failed = 1;
+        }
+    uint64_t *permuted = take(&held, args[3], WRITABLE, num_tables * count * 8, "permuted");
+    if (!held.failed) permute_blocks(fingerprints, count, widths, orders, num_tables, num_blocks, permuted);
+    return nothing(&held);
+}

@@ -1,0 +1,172 @@
+/* Merging of sorted tables and of sketch columns, a step at a time.
+ *
+ * Nothing unverified is copied: a broken block must not get a fresh seal. Tested against a sort of the live
+ * entries (tests/kernel/test_merge.py).
+ */
+#include "kernel.h"
+
+/* ---- merging ---- */
+
+static void merge_two(const uint64_t *keys_a, const uint32_t *numbers_a, size_t a, const uint64_t *keys_b,
+                      const uint32_t *numbers_b, size_t b, uint64_t *keys, uint32_t *numbers) {
+    size_t i = 0, j = 0, n = 0;
+    while (i < a && j < b) {
+        /* Without a branch: which side is smaller is a coin toss that no predictor learns. */
+        size_t take_b = keys_b[j] < keys_a[i];
+        const uint64_t *key = take_b ? keys_b + j : keys_a + i;
+        const uint32_t *number = take_b ? numbers_b + j : numbers_a + i;
+        keys[n] = *key;
+        numbers[n++] = *number;
+        j += take_b;
+        i += !take_b;
+    }
+    memcpy(keys + n, keys_a + i, (a - i) * sizeof *keys);
+    memcpy(numbers + n, numbers_a + i, (a - i) * sizeof *numbers);
+    n += a - i;
+    memcpy(keys + n, keys_b + j, (b - j) * sizeof *keys);
+    memcpy(numbers + n, numbers_b + j, (b - j) * sizeof *numbers);
+}
+
+/* Copy entries first..last-1 of a source, adding its offset and leaving out the dead. */
+static size_t copy_entries(const directory *dir, const merge_source *source, uint64_t last, const uint8_t *dead,
+                           uint64_t *keys, uint32_t *numbers) {
+    const table_row *table = table_at(dir, source->segment, source->table);
+    size_t written = 0;
+    uint64_t per_chunk = dir->entries_per_chunk;
+    for (uint64_t entry = source->position; entry < last;) {
+        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / per_chunk;
+        uint64_t at = entry % per_chunk, n = per_chunk - at < last - entry ? per_chunk - at : last - entry;
+        const uint8_t *from_keys = (const uint8_t *)chunk->keys + at * 8;
+        const uint8_t *from_numbers = (const uint8_t *)chunk->numbers + at * 4;
+        for (uint64_t i = 0; i < n; i++) {
+            uint32_t number = load32(from_numbers + i * 4) + (uint32_t)source->offset;
+            keys[written] = load64(from_keys + i * 8);
+            numbers[written] = number;
+            written += !(dead && dead[number >> 3] >> (number & 7) & 1);
+        }
+        entry += n;
+    }
+    return written;
+}
+
+/* How many entries of the sources, from their positions on, have keys below `key` (at most `enough`). */
+static uint64_t count_below(const directory *dir, const merge_source *sources, size_t num_sources, uint64_t key,
+                            uint64_t enough) {
+    uint64_t total = 0;
+    for (size_t s = 0; s < num_sources && total <= enough; s++) {
+        const table_row *table = table_at(dir, sources[s].segment, sources[s].table);
+        uint64_t low = sources[s].position, high = table->num_entries;
+        if (high - low > enough + 1) high = low + enough + 1;
+        total += gallop(dir, table, key, low, high, low + (high - low) / 2) - sources[s].position;
+    }
+    return total;
+}
+
+static const table_row *table_of(const directory *dir, const merge_source *source) {
+    return table_at(dir, source->segment, source->table);
+}
+
+/* The largest key with no more than `capacity` source entries below it. */
+static uint64_t find_bound(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity) {
+    uint64_t low = 0, high = UINT64_MAX;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2 + 1;
+        if (count_below(dir, sources, num_sources, middle, capacity) <= capacity) low = middle;
+        else high = middle - 1;
+    }
+    return low;
+}
+
+/* Where this step ends in each source: all of it where everything fits; else behind the keys below the
+ * bound and, as far as there is room, behind the keys that equal it, in the order of their numbers. */
+static void find_ends(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity,
+                      uint64_t *ends) {
+    uint64_t left = 0;
+    for (size_t s = 0; s < num_sources; s++) {
+        ends[s] = table_of(dir, sources + s)->num_entries;
+        left += ends[s] - sources[s].position;
+    }
+    if (left <= capacity) return;
+    uint64_t bound = find_bound(dir, sources, num_sources, capacity), room = capacity;
+    for (size_t s = 0; s < num_sources; s++) {
+        uint64_t at = sources[s].position;
+        ends[s] = gallop(dir, table_of(dir, sources + s), bound, at, ends[s], at);
+        room -= ends[s] - at;
+    }
+    for (size_t s = 0; s < num_sources && room; s++) {
+        const table_row *table = table_of(dir, sources + s);
+        for (; room && ends[s] < table->num_entries && table_key(dir, table, ends[s]) == bound; room--) ends[s]++;
+    }
+}
+
+/* Verify and copy the entries up to the ends, one run a source that has some, and advance the sources.
+ * Returns how many runs, or SIZE_MAX with *where on damage; work->runs says where each begins, and the end. */
+static size_t collect_runs(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
+                           const merge_work *work, damage *where) {
+    size_t num_runs = 0, total = 0;
+    for (size_t s = 0; s < num_sources; s++) {
+        merge_source *source = sources + s;
+        uint64_t end = work->ends[s];
+        if (end == source->position) continue;
+        if (((const chunk_row *)table_of(dir, source)->chunks)->seals &&
+            check_entries(dir, source->segment, source->table, source->position, end - 1, where))
+            return SIZE_MAX;
+        work->runs[num_runs++] = total;
+        total += copy_entries(dir, source, end, dead, work->keys + total, work->numbers + total);
+        source->position = end;
+    }
+    work->runs[num_runs] = total;
+    return num_runs;
+}
+
+/* Merge neighbouring runs in pairs, round by round: the halves of the work area take turns, and the last
+ * round writes to the output. Returns how many entries they are. */
+static size_t merge_runs(const merge_work *work, size_t num_runs, size_t capacity, uint64_t *keys, uint32_t *numbers) {
+    size_t *runs = work->runs, total = runs[num_runs];
+    uint64_t *from_keys = work->keys, *to_keys = work->keys + capacity;
+    uint32_t *from_numbers = work->numbers, *to_numbers = work->numbers + capacity;
+    if (num_runs < 2) {
+        memcpy(keys, from_keys, total * sizeof *keys);
+        memcpy(numbers, from_numbers, total * sizeof *numbers);
+    }
+    for (; num_runs > 1; num_runs = (num_runs + 1) / 2) {
+        if (num_runs == 2) to_keys = keys, to_numbers = numbers;
+        for (size_t r = 0; r < num_runs; r += 2) {
+            size_t begin = runs[r], middle = runs[r + 1], end = r + 1 < num_runs ? runs[r + 2] : middle;
+            merge_two(from_keys + begin, from_numbers + begin, middle - begin, from_keys + middle,
+                      from_numbers + middle, end - middle, to_keys + begin, to_numbers + begin);
+            runs[r / 2] = begin;
+        }
+        runs[(num_runs + 1) / 2] = total;
+        uint64_t *swap_keys = from_keys;
+        uint32_t *swap_numbers = from_numbers;
+        from_keys = to_keys, to_keys = swap_keys;
+        from_numbers = to_numbers, to_numbers = swap_numbers;
+    }
+    return total;
+}
+
+size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
+                     size_t capacity, uint64_t *keys, uint32_t *numbers, const merge_work *work, damage *where) {
+    find_ends(dir, sources, num_sources, capacity, work->ends);
+    size_t num_runs = collect_runs(dir, sources, num_sources, dead, work, where);
+    return num_runs == SIZE_MAX ? SIZE_MAX : merge_runs(work, num_runs, capacity, keys, numbers);
+}
+
+size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position, uint64_t offset,
+                     const uint8_t *dead, size_t capacity, uint64_t *words, uint32_t *numbers,
+                     uint64_t *fingerprints, damage *where) {
+    const segment_row *from = segment_at(dir, segment);
+    size_t written = 0;
+    uint64_t row = *position, total = from->num_sketches;
+    for (; row < total && written < capacity; row++) {
+        if (check_sketch(dir, segment, row, where)) return SIZE_MAX;
+        uint32_t number = sketch_number(dir, from, row) + (uint32_t)offset;
+        if (dead && dead[number >> 3] >> (number & 7) & 1) continue;
+        memcpy(words + written * dir->bands, sketch_words(dir, from, row), dir->bands * 8);
+        numbers[written] = number;
+        fingerprints[written++] = sketch_fingerprint(dir, from, row);
+    }
+    *position = row;
+    return written;
+}

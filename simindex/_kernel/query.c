@@ -1,0 +1,382 @@
+/* The searches: lookups planned and run, candidates gathered, scanned and compared, matches ordered.
+ *
+ * Owns which candidates are compared, how many and in what order, and the lists that grow on the way. Damage
+ * is an outcome of its own, never an empty result. Tested against a comparison with every stored sketch
+ * (tests/kernel/test_query.py).
+ */
+#include <stdlib.h>
+
+#include "kernel.h"
+
+/* ---- one search and its memory ---- */
+
+typedef struct {
+    const directory *dir;
+    match_list *found;
+    lookup *lookups;
+    uint64_t *candidates;  /* `room` of them, segment in the high, relative number in the low 32 bits */
+    uint64_t *work;        /* as many, behind them */
+    size_t room;
+} search;
+
+/* `lookups` for one query of so many tables, or so many keys of one table. */
+static outcome open_search(search *s, const directory *dir, size_t num_lookups, match_list *found) {
+    *s = (search){.dir = dir, .found = found};
+    s->lookups = malloc((dir->num_segments * num_lookups + 1) * sizeof(lookup));
+    return s->lookups ? SEARCH_DONE : SEARCH_NO_MEMORY;
+}
+
+static outcome close_search(search *s, outcome end) {
+    free(s->lookups);
+    free(s->candidates);
+    return end;
+}
+
+static outcome make_room(search *s, size_t count) {
+    if (count <= s->room) return SEARCH_DONE;
+    free(s->candidates);
+    s->room = count * 2;
+    s->candidates = malloc(s->room * 2 * sizeof *s->candidates);
+    if (!s->candidates) return SEARCH_NO_MEMORY;
+    s->work = s->candidates + s->room;
+    return SEARCH_DONE;
+}
+
+static outcome add_match(match_list *found, match added) {
+    if (found->count == found->room) {
+        size_t room = found->room ? found->room * 2 : 64;
+        match *larger = realloc(found->items, room * sizeof *larger);
+        if (!larger) return SEARCH_NO_MEMORY;
+        found->items = larger, found->room = room;
+    }
+    found->items[found->count++] = added;
+    return SEARCH_DONE;
+}
+
+/* ---- candidates ---- */
+
+/* Entries in the found ranges together; with a `limit` below it, how many of each range to take so
+ * that short ranges are taken whole (*each). */
+static uint64_t share_ranges(const lookup *lookups, size_t count, uint64_t limit, uint64_t *each) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < count; i++) total += lookups[i].last - lookups[i].first;
+    *each = UINT64_MAX;
+    if (total <= limit) return total;
+    uint64_t low = 0, high = limit;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2 + 1, taken = 0;
+        for (size_t i = 0; i < count; i++) {
+            uint64_t n = lookups[i].last - lookups[i].first;
+            taken += n < middle ? n : middle;
+        }
+        if (taken <= limit) low = middle;
+        else high = middle - 1;
+    }
+    *each = low;
+    return total;
+}
+
+static size_t gather_candidates(const directory *dir, const lookup *lookups, size_t count, uint64_t each,
+                                uint64_t *candidates) {
+    size_t gathered = 0;
+    for (size_t i = 0; i < count; i++) {
+        const table_row *table = lookups[i].table;
+        uint64_t segment = (uint64_t)lookups[i].segment << 32;
+        uint64_t n = lookups[i].last - lookups[i].first;
+        if (n > each) n = each;
+        for (uint64_t e = 0; e < n; e++)
+            candidates[gathered++] = segment | table_number(dir, table, lookups[i].first + e);
+    }
+    return gathered;
+}
+
+#define SCAN_BLOCK 512
+
+/* Append the candidates of one range whose permuted fingerprint lies within max_distance of the key, up to
+ * `most` in all; returns how many there are now. */
+static size_t scan_range(const directory *dir, const lookup *range, uint64_t key, uint64_t each,
+                         uint32_t max_distance, uint64_t *candidates, size_t count, uint64_t most) {
+    uint64_t segment = (uint64_t)range->segment << 32, last = range->last;
+    if (last - range->first > each) last = range->first + each;
+    for (uint64_t entry = range->first; entry < last;) {
+        const chunk_row *chunk = (const chunk_row *)range->table->chunks + entry / dir->entries_per_chunk;
+        uint64_t at = entry % dir->entries_per_chunk, n = dir->entries_per_chunk - at;
+        uint32_t hits[SCAN_BLOCK];
+        if (n > last - entry) n = last - entry;
+        if (n > SCAN_BLOCK) n = SCAN_BLOCK;
+        size_t num_hits = scan_distances((const uint8_t *)chunk->keys + at * 8, n, key, max_distance, hits);
+        for (size_t i = 0; i < num_hits && count < most; i++)
+            candidates[count++] = segment | load32((const uint8_t *)chunk->numbers + (at + hits[i]) * 4);
+        entry += n;
+    }
+    return count;
+}
+
+/* Sort, drop repeats, and keep at most `most`: those found by the most lookups, then the oldest. Returns how
+ * many are left; *dropped is set when some were cut. */
+static size_t distinct_candidates(uint64_t *candidates, uint64_t *work, size_t count, size_t most, int *dropped) {
+    enum { MAX_TIMES = 255 };
+    size_t with_times[MAX_TIMES + 1] = {0}, distinct = 0;
+    sort_u64(candidates, work, count);
+    /* `work` takes how often each was found. */
+    for (size_t i = 0; i < count;) {
+        size_t next = i + 1;
+        while (next < count && candidates[next] == candidates[i]) next++;
+        size_t times = next - i < MAX_TIMES ? next - i : MAX_TIMES;
+        with_times[times]++;
+        work[distinct] = times;
+        candidates[distinct++] = candidates[i];
+        i = next;
+    }
+    if (distinct <= most) return distinct;
+    *dropped = 1;
+    size_t times = MAX_TIMES, above = 0;
+    while (above + with_times[times] <= most) above += with_times[times--];
+    size_t room = most - above, kept = 0;
+    for (size_t i = 0; i < distinct; i++) {
+        if (work[i] < times || (work[i] == times && !room)) continue;
+        room -= work[i] == times;
+        candidates[kept++] = candidates[i];
+    }
+    return kept;
+}
+
+/* ---- comparison ---- */
+
+/* What a query compares with, and what is a match. Without a figure on both sides a match has NO_FIGURE,
+ * which reaches every min_agree. */
+typedef struct {
+    const uint8_t *words;   /* NULL: agreement is no figure */
+    uint64_t fingerprint;
+    int with_distance;      /* 0: distance is no figure */
+    uint32_t query, min_agree, max_distance;
+} wanted;
+
+/* The row of a candidate that an entry vouches for: no sketch of it means damage. */
+static outcome require_row(search *s, uint64_t candidate, uint64_t *row) {
+    *row = sketch_row_of(s->dir, candidate >> 32, (uint32_t)candidate);
+    if (*row != UINT64_MAX) return SEARCH_DONE;
+    find_lost_sketch(s->dir, candidate >> 32, &s->found->where);
+    return SEARCH_DAMAGED;
+}
+
+static outcome compare_one(search *s, const wanted *want, uint64_t candidate, uint64_t row) {
+    const directory *dir = s->dir;
+    const segment_row *segment = segment_at(dir, candidate >> 32);
+    if (check_sketch(dir, candidate >> 32, row, &s->found->where)) return SEARCH_DAMAGED;
+    uint32_t agree = NO_FIGURE, distance = NO_FIGURE;
+    if (want->words) agree = agreement(sketch_words(dir, segment, row), want->words, dir->bands);
+    if (agree < want->min_agree) return SEARCH_DONE;
+    if (want->with_distance) distance = hamming(sketch_fingerprint(dir, segment, row), want->fingerprint);
+    if (distance > want->max_distance) return SEARCH_DONE;
+    return add_match(s->found, (match){segment->base + (uint32_t)candidate, want->query, (uint16_t)agree,
+                                       (uint16_t)distance});
+}
+
+#define FETCH_AHEAD 8
+
+/* Compare every candidate's stored sketch with the query; each is fetched some comparisons ahead. */
+static outcome compare_candidates(search *s, const wanted *want, size_t count) {
+    uint64_t *rows = s->work;
+    for (size_t i = 0; i < count + FETCH_AHEAD; i++) {
+        outcome end;
+        if (i < count) {
+            uint64_t candidate = s->candidates[i];
+            if ((end = require_row(s, candidate, rows + i))) return end;
+            const uint8_t *words = sketch_words(s->dir, segment_at(s->dir, candidate >> 32), rows[i]);
+            __builtin_prefetch(words);
+            __builtin_prefetch(words + 64);
+        }
+        if (i < FETCH_AHEAD) continue;
+        if ((end = compare_one(s, want, s->candidates[i - FETCH_AHEAD], rows[i - FETCH_AHEAD]))) return end;
+    }
+    return SEARCH_DONE;
+}
+
+/* ---- order: of two matches of one query, which have the same figures ---- */
+
+static int order(uint64_t x, uint64_t y) { return (x > y) - (x < y); }
+
+static int by_similarity(const void *a, const void *b) {
+    const match *x = a, *y = b;
+    if (x->agree != y->agree) return order(y->agree, x->agree);
+    if (x->distance != y->distance) return order(x->distance, y->distance);
+    return order(x->number, y->number);
+}
+
+static int by_distance(const void *a, const void *b) {
+    const match *x = a, *y = b;
+    if (x->distance != y->distance) return order(x->distance, y->distance);
+    return by_similarity(a, b);
+}
+
+/* ---- queries by band words and by fingerprint ---- */
+
+static outcome find_prefixes(search *s, uint64_t first_table, size_t num_tables, const uint64_t *keys,
+                             const uint8_t *bits, size_t *planned) {
+    *planned = plan_lookups(s->dir, first_table, num_tables, keys, bits, s->lookups, &s->found->where);
+    if (*planned == SIZE_MAX || find_ranges(s->dir, s->lookups, *planned, &s->found->where)) return SEARCH_DAMAGED;
+    return SEARCH_DONE;
+}
+
+/* Compare `count` candidates, of which some may be repeats, and put the matches in order. */
+static outcome match_candidates(search *s, const query_batch *queries, const wanted *want, size_t count, int dropped,
+                                int (*by)(const void *, const void *)) {
+    size_t first = s->found->count;
+    count = distinct_candidates(s->candidates, s->work, count, queries->max_candidates, &dropped);
+    queries->truncated[want->query] |= (uint8_t)dropped;
+    outcome end = compare_candidates(s, want, count);
+    size_t matches = s->found->count - first;
+    if (matches > 1) qsort(s->found->items + first, matches, sizeof(match), by);
+    return end;
+}
+
+static outcome query_one_by_bands(search *s, const query_batch *queries, const band_search *how, uint32_t query) {
+    size_t bands = s->dir->bands, planned;
+    const uint64_t *words = queries->words + query * bands;
+    uint8_t bits[MAX_NUM_PERM / 8];
+    memset(bits, how->bits, sizeof bits);
+    outcome end = find_prefixes(s, how->first_table, bands, words, bits, &planned);
+    if (end) return end;
+    /* A document is found by several bands: some room beyond the candidates to be compared. */
+    uint64_t each, limit = queries->max_candidates * 4 > 4096 ? queries->max_candidates * 4 : 4096;
+    uint64_t total = share_ranges(s->lookups, planned, limit, &each);
+    if (!total) return SEARCH_DONE;
+    if ((end = make_room(s, total < limit ? total : limit))) return end;
+    size_t count = gather_candidates(s->dir, s->lookups, planned, each, s->candidates);
+    wanted want = {.words = (const uint8_t *)words,
+                   .fingerprint = queries->fingerprints[query],
+                   .with_distance = queries->present[query] & HAS_FINGERPRINT && how->with_fingerprints,
+                   .query = query,
+                   .min_agree = how->min_agree,
+                   .max_distance = NO_FIGURE};
+    return match_candidates(s, queries, &want, count, total > limit, by_similarity);
+}
+
+outcome query_bands(const directory *dir, const query_batch *queries, const band_search *how, match_list *found) {
+    search s;
+    outcome end = open_search(&s, dir, dir->bands, found);
+    for (size_t query = 0; query < queries->count && !end; query++)
+        if (queries->present[query] & HAS_SIGNATURE) end = query_one_by_bands(&s, queries, how, (uint32_t)query);
+    return close_search(&s, end);
+}
+
+static outcome query_one_by_fingerprint(search *s, const query_batch *queries, const fingerprint_search *how,
+                                        uint32_t query, uint64_t *keys) {
+    size_t count = 0, planned;
+    for (size_t t = 0; t < how->num_tables; t++) keys[t] = how->permuted[t * queries->count + query];
+    outcome end = find_prefixes(s, how->first_table, how->num_tables, keys, how->bits, &planned);
+    if (end) return end;
+    uint64_t each, total = share_ranges(s->lookups, planned, how->max_scan, &each);
+    /* A match can be found by every table. */
+    uint64_t most = queries->max_candidates * how->num_tables;
+    how->scanned[query] = total < how->max_scan ? total : how->max_scan;
+    if (!total) return SEARCH_DONE;
+    if ((end = make_room(s, total < most ? total : most))) return end;
+    for (size_t i = 0; i < planned; i++)
+        count = scan_range(s->dir, s->lookups + i, keys[s->lookups[i].table_number - how->first_table], each,
+                           how->max_distance, s->candidates, count, most);
+    int has_words = queries->present[query] & HAS_SIGNATURE && s->dir->bands;
+    wanted want = {.words = has_words ? (const uint8_t *)(queries->words + query * s->dir->bands) : NULL,
+                   .fingerprint = queries->fingerprints[query],
+                   .with_distance = 1,
+                   .query = query,
+                   .max_distance = how->max_distance};
+    int dropped = total > how->max_scan || (count == most && total > most);
+    return match_candidates(s, queries, &want, count, dropped, by_distance);
+}
+
+outcome query_fingerprints(const directory *dir, const query_batch *queries, const fingerprint_search *how,
+                           match_list *found) {
+    search s;
+    outcome end = open_search(&s, dir, how->num_tables, found);
+    uint64_t *keys = malloc((how->num_tables + 1) * sizeof *keys);
+    if (!keys) end = SEARCH_NO_MEMORY;
+    for (size_t query = 0; query < queries->count && !end; query++)
+        if (queries->present[query] & HAS_FINGERPRINT)
+            end = query_one_by_fingerprint(&s, queries, how, (uint32_t)query, keys);
+    free(keys);
+    return close_search(&s, end);
+}
+
+/* ---- entries of equal key, and of equal sketch ---- */
+
+/* Keys that are planned together: few enough for their lookups' memory, whatever the segments. */
+#define KEY_GROUP 128
+
+/* Sketches that documents must equal, one a key. */
+typedef struct {
+    const uint64_t *words, *fingerprints;
+} originals;
+
+static outcome add_equal(search *s, const lookup *range, uint64_t entry, const originals *same, size_t query) {
+    const directory *dir = s->dir;
+    const segment_row *segment = segment_at(dir, range->segment);
+    uint32_t number = table_number(dir, range->table, entry);
+    if (same) {
+        uint64_t row;
+        if (require_row(s, (uint64_t)range->segment << 32 | number, &row) ||
+            check_sketch(dir, range->segment, row, &s->found->where))
+            return SEARCH_DAMAGED;
+        if (memcmp(sketch_words(dir, segment, row), same->words + query * dir->bands, dir->bands * 8) ||
+            sketch_fingerprint(dir, segment, row) != same->fingerprints[query])
+            return SEARCH_DONE;
+    }
+    return add_match(s->found, (match){segment->base + number, (uint32_t)query, NO_FIGURE, NO_FIGURE});
+}
+
+/* The keys first .. first+count-1, KEY_GROUP at most; same NULL: an equal key is enough. */
+static outcome find_key_group(search *s, uint64_t table, const uint64_t *keys, size_t first, size_t count,
+                              const originals *same, uint64_t most) {
+    uint64_t taken[KEY_GROUP] = {0};
+    size_t planned = plan_equal(s->dir, table, keys + first, count, s->lookups, &s->found->where);
+    if (planned == SIZE_MAX || find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
+    for (size_t l = 0; l < planned; l++) {
+        const lookup *range = &s->lookups[l];
+        uint64_t n = range->last - range->first, room = most - taken[range->query];
+        if (n > room) n = room;
+        /* The bound of entries goes for all segments together, that of sketches compared for each. */
+        if (!same) taken[range->query] += n;
+        for (uint64_t entry = range->first; entry < range->first + n; entry++) {
+            outcome end = add_equal(s, range, entry, same, first + range->query);
+            if (end) return end;
+        }
+    }
+    return SEARCH_DONE;
+}
+
+static outcome find_entries(const directory *dir, uint64_t table, const uint64_t *keys, size_t count,
+                            const originals *same, uint64_t most, match_list *found) {
+    search s;
+    outcome end = open_search(&s, dir, KEY_GROUP, found);
+    for (size_t first = 0; first < count && !end; first += KEY_GROUP) {
+        size_t here = count - first < KEY_GROUP ? count - first : KEY_GROUP;
+        end = find_key_group(&s, table, keys, first, here, same, most);
+    }
+    return close_search(&s, end);
+}
+
+outcome find_keys(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, uint64_t most,
+                  match_list *found) {
+    return find_entries(dir, table, keys, count, NULL, most, found);
+}
+
+outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *words,
+                   const uint64_t *fingerprints, size_t count, uint64_t most, match_list *found) {
+    return find_entries(dir, table, keys, count, &(originals){words, fingerprints}, most, found);
+}
+
+int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where) {
+    for (uint64_t at = dir->num_segments; at--;) {
+        const segment_row *segment = segment_at(dir, at);
+        if (number < segment->base) continue;
+        if (number - segment->base >= segment->span) return 0;
+        uint64_t row = sketch_row_of(dir, at, (uint32_t)(number - segment->base));
+        if (row == UINT64_MAX) return 0;
+        if (check_sketch(dir, at, row, where)) return -1;
+        memcpy(words, sketch_words(dir, segment, row), dir->bands * 8);
+        *fingerprint = sketch_fingerprint(dir, segment, row);
+        return 1;
+    }
+    return 0;
+}

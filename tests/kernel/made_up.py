@@ -1,0 +1,134 @@
+"""Made-up directories for the kernel: segments laid out by hand, with no library code between.
+
+Keeps every array alive that a directory has the address of.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simindex import _kernel, rows
+
+
+class Stored(NamedTuple):
+    """A sketch under a number relative to its segment."""
+
+    number: int
+    words: tuple[int, ...]
+    fingerprint: int
+
+
+class MadeUpSegment(NamedTuple):
+    """What a segment holds: entries (key, number) a table, unsorted, and sketches by number."""
+
+    span: int
+    tables: list[list[tuple[int, int]]]
+    sketches: list[Stored]
+
+
+class MadeUp:
+    """A directory over made-up segments.
+
+    Attributes:
+        header: what the kernel's functions take first.
+        tables: the row of every table, as (segment, table).
+        bases: number of each segment's first document.
+        arrays: every array laid out, in the order (segment, table or column, chunk, part).
+    """
+
+    def __init__(
+        self,
+        segments: list[MadeUpSegment],
+        *,
+        num_tables: int,
+        bands: int,
+        entries_per_chunk: int = 1000,
+        sketches_per_chunk: int = 1000,
+        filter_bits: int = 0,
+        filter_chunk_bits: int = 63,
+        sealed: bool = True,
+    ) -> None:
+        self.arrays: dict[tuple[int, int, int, str], np.ndarray] = {}
+        self._kept: list[np.ndarray] = []
+        self._sealed, self._bands = sealed, bands
+        self._entries, self._sketches = entries_per_chunk, sketches_per_chunk
+        self._filter_bits, self._filter_chunk_bits = filter_bits, min(filter_chunk_bits, filter_bits or 63)
+        self.bases = [sum(s.span for s in segments[:at]) for at in range(len(segments))]
+        table = np.zeros((len(segments), num_tables), rows.TABLE_ROW)
+        segment_rows = np.zeros(len(segments), rows.SEGMENT_ROW)
+        for at, segment in enumerate(segments):
+            for number, entries in enumerate(segment.tables):
+                self._lay_table(table[at, number : number + 1], at, number, sorted(entries), num_tables)
+            row = segment_rows[at : at + 1]
+            row["base"], row["span"] = self.bases[at], segment.span
+            row["tables"] = self._address(table[at])
+            row["sketch_chunks"] = self._lay_sketches(at, num_tables, segment.sketches)
+            row["num_sketches"] = len(segment.sketches)
+        self.tables = table
+        header = np.zeros(1, rows.DIRECTORY)
+        header["segments"] = self._address(segment_rows)
+        header["num_segments"], header["num_tables"], header["bands"] = len(segments), num_tables, bands
+        header["entries_per_chunk"], header["sketches_per_chunk"] = entries_per_chunk, sketches_per_chunk
+        header["filter_chunk_bits"] = self._filter_chunk_bits
+        self.header = header
+
+    def _address(self, array: np.ndarray) -> int:
+        self._kept.append(array)
+        return _kernel.address(array)
+
+    def _chunk(self, row, where, keys, numbers, fingerprints, words_per_key) -> None:
+        segment, table, chunk = where
+        seed = 1000 * segment + 10 * table + chunk
+        row["keys"], row["seed"], row["count"] = self._address(keys), seed, keys.size // words_per_key
+        self.arrays[(*where, "keys")] = keys
+        if numbers is not None:
+            row["numbers"] = self._address(numbers)
+            row["count"] = len(numbers)
+            self.arrays[(*where, "numbers")] = numbers
+        if fingerprints is not None:
+            row["fingerprints"] = self._address(fingerprints)
+            self.arrays[(*where, "fingerprints")] = fingerprints
+        if self._sealed:
+            seals = _kernel.seal_blocks(keys, numbers, fingerprints, words_per_key, seed)
+            row["seals"] = self._address(np.frombuffer(seals, np.uint64))
+            row["checked"] = self._address(np.zeros(len(seals) // 8, np.uint8))
+
+    def _lay_table(self, row, segment, table, entries, num_tables) -> None:
+        keys = np.array([key for key, _ in entries], np.uint64)
+        numbers = np.array([number for _, number in entries], np.uint32)
+        starts = range(0, len(entries), self._entries)
+        chunks = np.zeros(len(starts) + 1, rows.CHUNK_ROW)
+        for chunk, at in enumerate(starts):
+            part = slice(at, at + self._entries)
+            where = segment, table, chunk
+            self._chunk(chunks[chunk : chunk + 1], where, keys[part].copy(), numbers[part].copy(), None, 1)
+        row["chunks"], row["num_entries"] = self._address(chunks), len(entries)
+        if self._filter_bits and entries:
+            self._lay_filter(row, segment, num_tables + 1 + table, keys)
+
+    def _lay_filter(self, row, segment, table, keys) -> None:
+        size, taken = 1 << self._filter_chunk_bits, 0
+        num_chunks = 1 << self._filter_bits - self._filter_chunk_bits
+        chunks = np.zeros(num_chunks, rows.CHUNK_ROW)
+        for chunk in range(num_chunks):
+            bitmap = np.zeros(size // 64, np.uint64)
+            rest = np.ascontiguousarray(keys[taken:])
+            taken += _kernel.set_filter_bits(rest, self._filter_bits, chunk * size, bitmap)
+            self._chunk(chunks[chunk : chunk + 1], (segment, table, chunk), bitmap, None, None, 1)
+        assert taken == len(keys)
+        row["filter"], row["filter_bits"] = self._address(chunks), self._filter_bits
+        if num_chunks == 1:
+            row["bitmap"], row["bitmap_checked"] = chunks[0]["keys"], chunks[0]["checked"]
+
+    def _lay_sketches(self, segment, column, sketches) -> int:
+        starts = range(0, len(sketches), self._sketches)
+        chunks = np.zeros(len(starts) + 1, rows.CHUNK_ROW)
+        for chunk, at in enumerate(starts):
+            part = sketches[at : at + self._sketches]
+            words = np.array([s.words for s in part], np.uint64).reshape(len(part), self._bands)
+            numbers = np.array([s.number for s in part], np.uint32)
+            fingerprints = np.array([s.fingerprint for s in part], np.uint64)
+            where = segment, column, chunk
+            row = chunks[chunk : chunk + 1]
+            self._chunk(row, where, words, numbers, fingerprints, self._bands)
+        return self._address(chunks)

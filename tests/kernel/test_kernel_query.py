@@ -1,0 +1,300 @@
+"""Searches of the kernel against a comparison with every stored sketch, over made-up directories."""
+
+from functools import partial
+from itertools import groupby
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_up import MadeUp, MadeUpSegment, Stored
+
+from simindex import _kernel, textbook
+from simindex.rows import MATCH, NO_FIGURE
+
+BANDS = 2
+WIDTHS, ORDERS = textbook.blocks(64, 4), textbook.permutation_orders(4, 2)
+FIRST_PERMUTATION = 1 + BANDS
+NUM_TABLES = FIRST_PERMUTATION + len(ORDERS)
+PREFIX = [16 + 4 * (table % 3) for table in range(len(ORDERS))]
+ALL = 2**40
+
+# Few different values, so that documents share prefixes, keys, fingerprints and whole sketches.
+near = st.sampled_from([0, 2**64 - 1, 0x0123456789ABCDEF])
+flips = st.lists(st.integers(0, 63), max_size=4).map(lambda bits: sum(1 << bit for bit in set(bits)))
+words = st.tuples(near, flips).map(lambda pair: pair[0] ^ pair[1])
+sketches = st.tuples(st.tuples(*[words] * BANDS), words)
+keys = st.sampled_from([0, 1, 2**63, 2**64 - 1, *(n << 57 for n in range(20, 40))])
+documents = st.lists(st.tuples(keys, st.none() | sketches), max_size=40)
+layouts = st.fixed_dictionaries(
+    {
+        "entries_per_chunk": st.sampled_from([2, 7, 1000]),
+        "sketches_per_chunk": st.sampled_from([2, 5, 1000]),
+        "filter_bits": st.sampled_from([0, 6, 9]),
+        "filter_chunk_bits": st.sampled_from([6, 63]),
+        "sealed": st.booleans(),
+    }
+)
+
+
+def key_of(sketch):
+    """The key of a document's whole sketch in table 0 where it has no key of its own: crowded on purpose."""
+    return sketch[1] >> 62 << 62
+
+
+def made_up(runs, layout):
+    """(directory, documents) of segments with a key table, a table a band and one a permutation.
+
+    The documents are (number, segment, key, words, fingerprint) of all, words None without a sketch.
+    """
+    segments, stored, base = [], [], 0
+    for at, run in enumerate(runs):
+        tables, column = [[] for _ in range(NUM_TABLES)], []
+        for number, (key, sketch) in enumerate(run):
+            tables[0].append((key, number))
+            if sketch is None:
+                stored.append((base + number, at, key, None, None))
+                continue
+            rows, fingerprint = sketch
+            column.append(Stored(number, rows, fingerprint))
+            stored.append((base + number, at, key, rows, fingerprint))
+            for band, word in enumerate(rows):
+                tables[1 + band].append((word, number))
+            for table, order in enumerate(ORDERS):
+                tables[FIRST_PERMUTATION + table].append(
+                    (textbook.permute(fingerprint, WIDTHS, order), number)
+                )
+        segments.append(MadeUpSegment(len(run), tables, column))
+        base += len(run)
+    return MadeUp(segments, num_tables=NUM_TABLES, bands=BANDS, **layout), stored
+
+
+def agreeing(left, right):
+    return sum(
+        a == b for x, y in zip(left, right, strict=True) for a, b in zip(*map(octets, (x, y)), strict=True)
+    )
+
+
+def octets(word):
+    return word.to_bytes(8, "big")
+
+
+def share_prefix(left, right, bits):
+    return (left ^ right) >> 64 - bits == 0
+
+
+def batch_of(queries):
+    """words, fingerprints and present of queries (present, (words, fingerprint))."""
+    return (
+        np.array([rows for _, (rows, _) in queries], np.uint64).reshape(len(queries), BANDS),
+        np.array([fingerprint for _, (_, fingerprint) in queries], np.uint64),
+        np.array([present for present, _ in queries], np.uint8),
+    )
+
+
+def query_bands(directory, queries, bits, min_agree, max_candidates, with_fingerprints):
+    truncated = np.zeros(len(queries), np.uint8)
+    found = _kernel.query_bands(
+        directory.header, *batch_of(queries), 1, bits, min_agree, max_candidates, with_fingerprints, truncated
+    )
+    return list(MATCH.iter_unpack(found)), truncated.tolist()
+
+
+def query_fingerprints(directory, queries, max_distance, max_candidates, max_scan):
+    rows, fingerprints, present = batch_of(queries)
+    permuted = np.array(
+        [[textbook.permute(int(f), WIDTHS, order) for f in fingerprints] for order in ORDERS], np.uint64
+    )
+    truncated, scanned = np.zeros(len(queries), np.uint8), np.zeros(len(queries), np.uint64)
+    found = _kernel.query_fingerprints(
+        directory.header, rows, fingerprints, present, permuted, bytes(PREFIX), FIRST_PERMUTATION,
+        max_distance, max_candidates, max_scan, truncated, scanned,
+    )  # fmt: skip
+    return list(MATCH.iter_unpack(found)), truncated.tolist(), scanned.tolist()
+
+
+queries_of = st.lists(st.tuples(st.integers(0, 3), sketches), max_size=4)
+runs_of = st.lists(documents, max_size=4)
+
+
+@settings(max_examples=150)
+@given(runs_of, layouts, queries_of, st.integers(1, 64), st.integers(0, 16), st.booleans())
+def test_query_bands_equals_brute_force(runs, layout, queries, bits, min_agree, with_fingerprints):
+    directory, stored = made_up(runs, layout)
+    expected = []
+    for place, (present, (rows, fingerprint)) in enumerate(queries):
+        found = []
+        for number, _, _, own, own_fingerprint in stored:
+            if own is None or not present & 1:
+                continue
+            if any(share_prefix(a, b, bits) for a, b in zip(rows, own, strict=True)):
+                agree = agreeing(rows, own)
+                has_distance = present & 2 and with_fingerprints
+                distance = (fingerprint ^ own_fingerprint).bit_count() if has_distance else NO_FIGURE
+                if agree >= min_agree:
+                    found.append((number, place, agree, distance))
+        expected += sorted(found, key=lambda match: (-match[2], match[3], match[0]))
+    assert query_bands(directory, queries, bits, min_agree, ALL, with_fingerprints) == (
+        expected,
+        [0] * len(queries),
+    )
+
+
+@settings(max_examples=150)
+@given(runs_of, layouts, queries_of, st.integers(0, 8))
+def test_query_fingerprints_equals_brute_force(runs, layout, queries, max_distance):
+    directory, stored = made_up(runs, layout)
+    expected, scanned = [], []
+    for place, (present, (rows, fingerprint)) in enumerate(queries):
+        found, entries = [], 0
+        for number, _, _, own, own_fingerprint in stored:
+            if own is None or not present & 2:
+                continue
+            shared = sum(
+                share_prefix(
+                    textbook.permute(fingerprint, WIDTHS, order),
+                    textbook.permute(own_fingerprint, WIDTHS, order),
+                    bits,
+                )
+                for order, bits in zip(ORDERS, PREFIX, strict=True)
+            )
+            entries += shared
+            distance = (fingerprint ^ own_fingerprint).bit_count()
+            if shared and distance <= max_distance:
+                agree = agreeing(rows, own) if present & 1 else NO_FIGURE
+                found.append((number, place, agree, distance))
+        expected += sorted(found, key=lambda match: (match[3], -match[2], match[0]))
+        scanned.append(entries)
+    assert query_fingerprints(directory, queries, max_distance, ALL, ALL) == (
+        expected,
+        [0] * len(queries),
+        scanned,
+    )
+
+
+@settings(max_examples=100)
+@given(runs_of, layouts, sketches, st.integers(1, 64), st.integers(1, 12))
+def test_query_bands_compares_those_found_by_most_bands_then_the_oldest(runs, layout, query, bits, most):
+    directory, stored = made_up(runs, layout)
+    times = {
+        number: sum(share_prefix(a, b, bits) for a, b in zip(query[0], own, strict=True))
+        for number, _, _, own, _ in stored
+        if own is not None
+    }
+    candidates = sorted((n for n in times if times[n]), key=lambda n: (-times[n], n))
+    found, truncated = query_bands(directory, [(3, query)], bits, 0, most, True)
+    assert {number for number, *_ in found} == set(candidates[:most])
+    assert truncated == [len(candidates) > most]
+
+
+@settings(max_examples=100)
+@given(runs_of, layouts, sketches, st.integers(1, 200))
+def test_query_fingerprints_scans_no_more_than_asked_and_says_so(runs, layout, query, max_scan):
+    directory, _ = made_up(runs, layout)
+    whole, _, [entries] = query_fingerprints(directory, [(3, query)], 4, ALL, ALL)
+    found, [truncated], [scanned] = query_fingerprints(directory, [(3, query)], 4, ALL, max_scan)
+    assert set(found) <= set(whole)
+    assert scanned == min(entries, max_scan)
+    assert truncated == (entries > max_scan)
+    assert truncated or found == whole
+
+
+@settings(max_examples=150)
+@given(runs_of, layouts, st.lists(keys, max_size=6), st.integers(1, 5) | st.just(ALL))
+def test_find_keys_equals_brute_force(runs, layout, wanted, most):
+    directory, stored = made_up(runs, layout)
+    found = _kernel.find_keys(directory.header, 0, np.array(wanted, np.uint64), most)
+    expected = [
+        (number, place, NO_FIGURE, NO_FIGURE)
+        for place, key in enumerate(wanted)
+        for number in [number for number, _, own, _, _ in stored if own == key][:most]
+    ]
+    assert sorted(MATCH.iter_unpack(found)) == sorted(expected)
+
+
+def test_find_keys_takes_more_keys_than_one_group():
+    directory, _ = made_up([[(n, None) for n in range(1000)]], {"entries_per_chunk": 300})
+    found = _kernel.find_keys(directory.header, 0, np.arange(0, 2000, 3, dtype=np.uint64), 1)
+    assert [(number, place) for number, place, _, _ in MATCH.iter_unpack(found)] == [
+        (n, n // 3) for n in range(0, 1000, 3)
+    ]
+
+
+@settings(max_examples=150)
+@given(runs_of, layouts, st.lists(sketches, max_size=6), st.integers(1, 5) | st.just(ALL))
+def test_find_equal_equals_brute_force(runs, layout, wanted, most):
+    """`most` bounds the entries of equal key that are compared in each segment, equal or not."""
+    runs = [[(key_of(sketch), sketch) for _, sketch in run if sketch] for run in runs]
+    directory, stored = made_up(runs, layout)
+    found = _kernel.find_equal(
+        directory.header,
+        0,
+        np.array([key_of(sketch) for sketch in wanted], np.uint64),
+        np.array([rows for rows, _ in wanted], np.uint64),
+        np.array([fingerprint for _, fingerprint in wanted], np.uint64),
+        most,
+    )
+    expected = []
+    for place, sketch in enumerate(wanted):
+        of_key = [document for document in stored if document[2] == key_of(sketch)]
+        for _, compared in groupby(of_key, lambda document: document[1]):
+            for number, _, _, own, fingerprint in list(compared)[:most]:
+                if (own, fingerprint) == sketch:
+                    expected.append((number, place, NO_FIGURE, NO_FIGURE))
+    assert sorted(MATCH.iter_unpack(found)) == sorted(expected)
+
+
+@settings(max_examples=100)
+@given(runs_of, layouts)
+def test_read_sketch_gives_what_is_stored(runs, layout):
+    directory, stored = made_up(runs, layout)
+    for number, _, _, own, fingerprint in stored:
+        read = np.zeros(BANDS, np.uint64)
+        assert _kernel.read_sketch(directory.header, number, read) == fingerprint
+        assert own is None or tuple(read.tolist()) == own
+    assert _kernel.read_sketch(directory.header, len(stored), np.zeros(BANDS, np.uint64)) is None
+
+
+SKETCH = ((5, 6), 7)
+
+
+def flipped(column, part):
+    """A directory of 40 equal sketches of which one byte of a part of row 20 was flipped."""
+    directory, _ = made_up([[(n << 57, SKETCH) for n in range(40)]], {"sketches_per_chunk": 32})
+    directory.arrays[0, column, 0, part][20] ^= 1
+    return directory
+
+
+BY_BANDS = partial(query_bands, bits=64, min_agree=0, max_candidates=ALL, with_fingerprints=True)
+BY_FINGERPRINT = partial(query_fingerprints, max_distance=3, max_candidates=ALL, max_scan=ALL)
+
+
+@pytest.mark.parametrize("query", [BY_BANDS, BY_FINGERPRINT])
+@pytest.mark.parametrize("part", ["keys", "numbers", "fingerprints"])
+def test_query_refuses_a_damaged_sketch(query, part):
+    with pytest.raises(_kernel.Damage) as raised:
+        query(flipped(NUM_TABLES, part), [(3, SKETCH)])
+    assert raised.value.args == (0, NUM_TABLES, 0, 1)
+
+
+@pytest.mark.parametrize(("query", "table"), [(BY_BANDS, 1), (BY_FINGERPRINT, FIRST_PERMUTATION)])
+@pytest.mark.parametrize("part", ["keys", "numbers"])
+def test_query_refuses_a_damaged_table(query, table, part):
+    with pytest.raises(_kernel.Damage) as raised:
+        query(flipped(table, part), [(3, SKETCH)])
+    assert raised.value.args == (0, table, 0, 0)
+
+
+def test_sketch_that_damage_hides_is_damage_and_not_nothing():
+    """Numbers with gaps are searched; one that an entry names and nobody finds means a broken block."""
+    run = [(n, SKETCH if n % 2 else None) for n in range(100)]
+    directory, _ = made_up([run], {})
+    directory.arrays[0, NUM_TABLES, 0, "numbers"][20] += 1
+    with pytest.raises(_kernel.Damage) as raised:
+        query_bands(directory, [(3, SKETCH)], 64, 0, ALL, True)
+    assert raised.value.args == (0, NUM_TABLES, 0, 1)
+    with pytest.raises(_kernel.Damage):
+        _kernel.find_equal(
+            directory.header, 0, np.array([41], np.uint64), np.array(SKETCH[0], np.uint64),
+            np.array(SKETCH[1:], np.uint64), 1,
+        )  # fmt: skip

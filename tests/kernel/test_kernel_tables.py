@@ -1,0 +1,118 @@
+"""Prefix search, filters, seals and comparison of the kernel against plain Python over all entries."""
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_up import MadeUp, MadeUpSegment
+from strategies import uint64s
+
+from simindex import _kernel
+from simindex.rows import MATCH
+
+ALL = 2**40
+crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1) | uint64s
+
+
+def keys_found(directory, wanted):
+    found = _kernel.find_keys(directory.header, 0, np.array(wanted, np.uint64), ALL)
+    return [(number, place) for number, place, _, _ in MATCH.iter_unpack(found)]
+
+
+def table_of(keys, **layout):
+    segment = MadeUpSegment(len(keys), [[(key, number) for number, key in enumerate(keys)]], [])
+    return MadeUp([segment], num_tables=1, bands=1, **layout)
+
+
+def skewed(kind, count):
+    """Sorted keys of a distribution that a guess by interpolation gets wrong."""
+    steps = np.arange(count, dtype=np.uint64)
+    return {
+        "even": steps * np.uint64(2**64 // count),
+        "low": steps,
+        "high": np.uint64(2**64 - 1) - steps[::-1],
+        "squares": steps * steps,
+        "powers": np.sort(np.uint64(1) << steps % np.uint64(64)) + steps,
+        "two ends": np.where(steps % np.uint64(2), steps, np.uint64(2**64 - 1) - steps),
+    }[kind].tolist()
+
+
+@pytest.mark.parametrize("entries_per_chunk", [1000, 64, 9])
+@pytest.mark.parametrize("kind", ["even", "low", "high", "squares", "powers", "two ends"])
+def test_every_key_of_a_skewed_table_is_found_and_its_neighbours_are_not(kind, entries_per_chunk):
+    keys = skewed(kind, 800)
+    directory = table_of(keys, entries_per_chunk=entries_per_chunk)
+    stored = set(keys)
+    near = sorted({(key + step) % 2**64 for key in keys for step in (-1, 0, 1)})
+    found = {near[place] for _, place in keys_found(directory, near)}
+    assert found == stored
+    assert len(keys_found(directory, sorted(stored))) == len(keys)
+
+
+@settings(max_examples=150)
+@given(st.lists(crowded, max_size=80), st.integers(6, 16), st.integers(0, 2**10 - 1), st.integers(1, 4))
+def test_filter_bits_are_the_leading_bits_of_the_keys(keys, filter_bits, first, words):
+    """As many keys are taken as fall into the bitmap before the first that does not."""
+    keys = sorted(key for key in keys if key >> 64 - filter_bits >= first)
+    places = [(key >> 64 - filter_bits) - first for key in keys]
+    bitmap = np.zeros(words, np.uint64)
+    taken = _kernel.set_filter_bits(np.array(keys, np.uint64), filter_bits, first, bitmap)
+    inside = [place for place in places if place < 64 * words]
+    assert taken == len(inside)
+    octets = bitmap.view(np.uint8)
+    assert [p for p in range(64 * words) if octets[p >> 3] >> (p & 7) & 1] == sorted(set(inside))
+
+
+@pytest.mark.parametrize("filter_bits", [5, 64])
+def test_filter_of_too_few_or_many_bits_is_refused(filter_bits):
+    with pytest.raises(ValueError, match=r"filter_bits: expected 6\.\.63"):
+        _kernel.set_filter_bits(np.zeros(1, np.uint64), filter_bits, 0, np.zeros(1, np.uint64))
+
+
+@settings(max_examples=100)
+@given(st.lists(crowded, min_size=1, max_size=80), st.integers(6, 16))
+def test_fill_filters_gives_the_bitmap_that_is_set_key_by_key(keys, filter_bits):
+    directory = table_of(keys, filter_bits=filter_bits)
+    bitmap = directory.arrays[0, 2, 0, "keys"]
+    expected = bitmap.copy()
+    bitmap[:] = 0
+    _kernel.fill_filters(directory.tables)
+    assert np.array_equal(bitmap, expected)
+
+
+def test_a_filter_that_denies_by_damage_is_damage():
+    """What a filter denies nobody looks at again, so its block is verified then."""
+    directory = table_of([n << 52 for n in range(0, 4000, 2)], filter_bits=15, filter_chunk_bits=14)
+    assert keys_found(directory, [8 << 52, 9 << 52]) == [(4, 0)]
+    directory = table_of([n << 52 for n in range(0, 4000, 2)], filter_bits=15, filter_chunk_bits=14)
+    directory.arrays[0, 2, 1, "keys"][200] ^= np.uint64(1)
+    assert keys_found(directory, [8 << 52]) == [(4, 0)]
+    with pytest.raises(_kernel.Damage) as raised:
+        keys_found(directory, [3999 << 52])
+    assert raised.value.args == (0, 2, 1, 1)
+
+
+def sealed_blocks(parts, count, size, seed):
+    """The definition: XXH64 of each part of a block, each seeded with the one before."""
+    seals = []
+    for block in range(-(-count // size)):
+        seal = seed + block
+        for array, width in parts:
+            data = array.tobytes()[block * size * width : min((block + 1) * size, count) * width]
+            seal = xxhash.xxh64_intdigest(data, seal % 2**64)
+        seals.append(seal)
+    return np.array(seals, np.uint64).tobytes()
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 127, 128, 129, 300])
+def test_seals_are_those_of_their_definition(count):
+    random = np.random.default_rng(count)
+    keys, numbers = random.integers(0, 2**64, count, np.uint64), random.integers(0, 2**32, count, np.uint32)
+    words = random.integers(0, 2**64, (count, 3), np.uint64)
+    seed = 2**64 - 2
+    table, filters, sketches = [(keys, 8), (numbers, 4)], [(keys, 8)], [(words, 24), (numbers, 4), (keys, 8)]
+    seal = _kernel.seal_blocks
+    assert seal(keys, numbers, None, 1, seed) == sealed_blocks(table, count, _kernel.TABLE_BLOCK, seed)
+    assert seal(keys, None, None, 1, seed) == sealed_blocks(filters, count, _kernel.TABLE_BLOCK, seed)
+    assert seal(words, numbers, keys, 3, seed) == sealed_blocks(sketches, count, _kernel.SKETCH_BLOCK, seed)
