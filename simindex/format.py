@@ -19,6 +19,7 @@ import xxhash
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError, FormatError
+from simindex.rows import CHUNK_ROW
 
 MAGIC = "simindex"
 FORMAT_VERSION = 1
@@ -262,10 +263,6 @@ FILTERS = 0x8000
 _MAX_FILTER_CHUNK_BITS = 30
 
 
-CHUNK_ROW, TABLE_ROW = 7, 6
-"""Fields of the kernel's rows of a chunk and of a table; see chunk_row and table_row in kernel.h."""
-
-
 class Column(NamedTuple):
     """A run of chunks in a segment: a sorted table, the sketch column, or a filter.
 
@@ -302,30 +299,35 @@ class Column(NamedTuple):
         """Return the sealed blocks of a chunk of `count` entries."""
         return -(-count // self.block)
 
+    @property
+    def all_blocks(self) -> int:
+        """Sealed blocks of all its chunks, the last one counted as a full one."""
+        return self.chunks * self.blocks(self.per_chunk)
+
     def chunk_bytes(self, count: int) -> int:
         """Return the bytes of a chunk of `count` entries, seals included."""
         return sum(self.widths) * count + 8 * self.blocks(count)
 
     def rows(self, bases: list[int], seeds: list[int], checked: int) -> np.ndarray:
-        """Return the kernel's rows of its chunks: uint64, shape (chunks, CHUNK_ROW).
+        """Return the kernel's rows of its chunks: CHUNK_ROW, one a chunk.
 
         Args:
             bases: the address of each chunk.
             seeds: `chunk_seed` of each chunk's database key.
             checked: address of one byte for each block of the column.
         """
-        rows = np.zeros((self.chunks, CHUNK_ROW), dtype=np.uint64)
         counts = np.array(self.counts(), dtype=np.uint64)
-        _, fingerprints, numbers, seals = np.cumsum([0, *self.widths])
-        rows[:, 0] = bases
-        if self.widths[2]:
-            rows[:, 1] = rows[:, 0] + counts * np.uint64(numbers)
-        if self.widths[1]:
-            rows[:, 2] = rows[:, 0] + counts * np.uint64(fingerprints)
-        rows[:, 3] = rows[:, 0] + counts * np.uint64(seals)
-        rows[:, 4] = checked + self.blocks(self.per_chunk) * np.arange(self.chunks)
-        rows[:, 5] = seeds
-        rows[:, 6] = counts
+        keys, fingerprints, numbers = self.widths
+        rows = np.zeros(self.chunks, dtype=CHUNK_ROW)
+        rows["keys"] = start = np.array(bases, dtype=np.uint64)
+        if fingerprints:
+            rows["fingerprints"] = start + counts * np.uint64(keys)
+        if numbers:
+            rows["numbers"] = start + counts * np.uint64(keys + fingerprints)
+        rows["seals"] = start + counts * np.uint64(keys + fingerprints + numbers)
+        rows["checked"] = checked + self.blocks(self.per_chunk) * np.arange(self.chunks)
+        rows["seed"] = seeds
+        rows["count"] = counts
         return rows
 
 
@@ -485,17 +487,19 @@ def encode_whole_segment(
 
 
 def whole_segment_rows(tables: Tables, shape: Shape) -> np.ndarray:
-    """Return the kernel's chunk rows of a one-value segment, as if its value lay at address 0: one a
-    table, then the sketch column; uint64, shape (tables.count + 1, CHUNK_ROW)."""
+    """Return the kernel's rows of a one-value segment, as if its value lay at address 0: CHUNK_ROW, one a
+    table, then the sketch column's. There are no seals, for the value has one of its own."""
     counts = np.array(tables.entry_counts(shape), dtype=np.uint64)
     ends = np.cumsum(counts * np.uint64(12))
-    rows = np.zeros((tables.count + 1, CHUNK_ROW), dtype=np.uint64)
-    rows[:-1, 0] = ends - counts * np.uint64(12)
-    rows[:-1, 1] = rows[:-1, 0] + counts * np.uint64(8)
-    rows[:-1, 6] = counts
-    words = int(ends[-1])
-    fingerprints = words + 8 * tables.bands * shape.num_sketches
-    rows[-1] = (words, fingerprints + 8 * shape.num_sketches, fingerprints, 0, 0, 0, shape.num_sketches)
+    rows = np.zeros(tables.count + 1, dtype=CHUNK_ROW)
+    sorted_tables, sketches = rows[:-1], rows[-1]
+    sorted_tables["keys"] = ends - counts * np.uint64(12)
+    sorted_tables["numbers"] = sorted_tables["keys"] + counts * np.uint64(8)
+    sorted_tables["count"] = counts
+    sketches["keys"] = ends[-1]
+    sketches["fingerprints"] = int(ends[-1]) + 8 * tables.bands * shape.num_sketches
+    sketches["numbers"] = int(sketches["fingerprints"]) + 8 * shape.num_sketches
+    sketches["count"] = shape.num_sketches
     return rows
 
 

@@ -30,6 +30,7 @@ from simindex.format import (
     encode_whole_segment,
     segment_key,
 )
+from simindex.rows import MERGE_SOURCE
 from simindex.tables import Directory, FilterWriter, Puts, Segment, num_bytes
 
 MAX_SPAN = 2**32 - 1
@@ -184,11 +185,11 @@ class Merge:
         return marks if marks.any() else None
 
     def _table_sources(self, table: int) -> np.ndarray:
-        """Return where each source's part of a table begins, as the kernel takes it: see merge_source."""
-        sources = np.zeros((len(self.sources), 4), dtype=np.uint64)
-        sources[:, 0] = np.arange(len(self.sources))
-        sources[:, 1] = table
-        sources[:, 3] = self._offsets
+        """Return where each source's part of a table begins: MERGE_SOURCE, one a source."""
+        sources = np.zeros(len(self.sources), dtype=MERGE_SOURCE)
+        sources["segment"] = np.arange(len(self.sources))
+        sources["table"] = table
+        sources["offset"] = self._offsets
         return sources
 
     def _merge_into(self, sources: np.ndarray, table: int, keys: np.ndarray, numbers: np.ndarray) -> int:
@@ -201,7 +202,7 @@ class Merge:
         sources = self._table_sources(table)
         keys, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
         filled = 0
-        while int(sources[:, 2].sum()) < count:
+        while int(sources["position"].sum()) < count:
             filled += self._merge_into(sources, table, keys[filled:], numbers[filled:])
             if filled == capacity:
                 yield keys, numbers

@@ -20,8 +20,8 @@ from simindex import _kernel
 from simindex.config import Config
 from simindex.format import FIRST_BAND_TABLE, Key, Tables
 from simindex.permutations import PermutationPlan
+from simindex.rows import MATCH, NO_FIGURE
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch, kept_jaccard, similarity_table
-from simindex.tables import MATCH, NO_FIGURE
 from simindex.tuning import MAX_ROWS, rows_for
 from simindex.view import View
 

@@ -12,7 +12,6 @@ Segments are immutable (log-structured merge tree, O'Neil et al. 1996).
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,11 +23,10 @@ import numpy as np
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format import (
-    CHUNK_ROW,
     FILTERS,
     SEAL_BYTES,
-    TABLE_ROW,
     WHOLE_SEGMENT,
+    Column,
     Shape,
     Tables,
     chunk_seed,
@@ -40,16 +38,9 @@ from simindex.format import (
     unseal,
     whole_segment_rows,
 )
+from simindex.rows import CHUNK_ROW, MATCH, TABLE_ROW, directory, segment_row
 
 Result = TypeVar("Result")
-
-MATCH = struct.Struct("<QIHH")
-"""What the kernel returns of a match: number, query, agreeing rows, distance; NO_FIGURE where there is
-nothing to compare."""
-
-NO_FIGURE = 0xFFFF
-
-_SEGMENT_ROW = struct.Struct("=5Q")
 
 _COPIED_BYTES = 1 << 15
 """A shorter value may lie in a B-tree page, which moves with its neighbours: it is copied. A longer one
@@ -194,58 +185,71 @@ class FilterWriter:
 
 
 class _WholeForm(NamedTuple):
-    """How a segment that is one value looks in memory, by its counts alone: rows of the kernel with
-    addresses that are still to be moved, and the bitmaps of its filters behind them. In words of 64 bits.
+    """How a segment that is one value looks in memory, by its counts alone: rows of the kernel whose
+    addresses are still to be moved, and behind them the bitmaps of its filters. In words of 64 bits.
 
     Attributes:
-        rows: chunk rows of the tables, of the sketch column and of the filters, then the table rows.
-        words: their number with the bitmaps.
-        in_value, in_memory: places in `rows` of addresses in the stored value, in this memory.
-        sketch_rows, table_rows: where the sketch column's chunk rows and the table rows begin.
+        rows: chunk rows of the tables and of the sketch column, chunk rows of the filters, table rows.
+        num_words: their number with the bitmaps.
+        in_value, in_memory: which of `rows` are addresses in the stored value, and in this memory.
+        sketch_row, table_rows: where the sketch column's chunk row and the table rows begin.
         value_bytes: length of the stored value.
     """
 
     rows: np.ndarray
-    words: int
+    num_words: int
     in_value: np.ndarray
     in_memory: np.ndarray
-    sketch_rows: int
+    sketch_row: int
     table_rows: int
     value_bytes: int
 
 
 @lru_cache(maxsize=256)
 def _whole_form(tables: Tables, shape: Shape) -> _WholeForm:
-    bits = np.array(tables.filter_bits(shape), dtype=np.uint64)
+    bits = np.array(tables.filter_bits(shape), dtype=np.int64)
     filtered = np.flatnonzero(bits)
-    sizes = 1 << bits[filtered].astype(np.int64) - _kernel.MIN_FILTER_BITS
-    stored_rows = whole_segment_rows(tables, shape)
-    filter_rows = np.zeros((len(filtered), CHUNK_ROW), dtype=np.uint64)
-    table_rows = np.zeros((tables.count, TABLE_ROW), dtype=np.uint64)
-    first_table_row = stored_rows.size + filter_rows.size
-    num_rows = first_table_row + table_rows.size
-    filter_rows[:, 0] = 8 * (num_rows + np.cumsum(sizes) - sizes)
-    table_rows[:, 0] = 8 * CHUNK_ROW * np.arange(tables.count)
-    table_rows[:, 1], table_rows[:, 3] = tables.entry_counts(shape), bits
-    table_rows[filtered, 2] = 8 * (stored_rows.size + CHUNK_ROW * np.arange(len(filtered)))
-    table_rows[filtered, 4] = filter_rows[:, 0]
-    # Keys and numbers of each table, and of the sketch column its fingerprints as well.
-    in_stored = np.zeros(stored_rows.shape, dtype=bool)
-    in_stored[:, :2] = in_stored[-1, 2] = True
-    in_filters, in_tables = np.zeros(filter_rows.shape, dtype=bool), np.zeros(table_rows.shape, dtype=bool)
-    in_filters[:, 0] = in_tables[:, 0] = in_tables[filtered, 2] = in_tables[filtered, 4] = True
-    in_memory = np.concatenate(
-        [np.zeros(stored_rows.size, dtype=bool), in_filters.ravel(), in_tables.ravel()]
-    )
+    bitmap_bytes = 8 << bits[filtered] - _kernel.MIN_FILTER_BITS
+
+    stored = whole_segment_rows(tables, shape)
+    filters = np.zeros(len(filtered), dtype=CHUNK_ROW)
+    table_rows = np.zeros(tables.count, dtype=TABLE_ROW)
+    tables_at = stored.nbytes + filters.nbytes
+    bitmaps_at = tables_at + table_rows.nbytes
+    filters["keys"] = bitmaps_at + np.cumsum(bitmap_bytes) - bitmap_bytes
+    table_rows["chunks"] = CHUNK_ROW.itemsize * np.arange(tables.count)
+    table_rows["num_entries"] = tables.entry_counts(shape)
+    table_rows["filter_bits"] = bits
+    table_rows["filter"][filtered] = stored.nbytes + CHUNK_ROW.itemsize * np.arange(len(filtered))
+    table_rows["bitmap"][filtered] = filters["keys"]
+
+    sketch_row = stored.nbytes - CHUNK_ROW.itemsize
+    in_value = [
+        _places(stored, 0, "keys"),
+        _places(stored, 0, "numbers"),
+        _places(stored[-1:], sketch_row, "fingerprints"),
+    ]
+    in_memory = [
+        _places(filters, stored.nbytes, "keys"),
+        _places(table_rows, tables_at, "chunks"),
+        _places(table_rows, tables_at, "filter")[filtered],
+        _places(table_rows, tables_at, "bitmap")[filtered],
+    ]
     return _WholeForm(
-        rows=np.concatenate([stored_rows.ravel(), filter_rows.ravel(), table_rows.ravel()]),
-        words=num_rows + int(sizes.sum()),
-        in_value=np.flatnonzero(in_stored),
-        in_memory=np.flatnonzero(in_memory),
-        sketch_rows=CHUNK_ROW * tables.count,
-        table_rows=first_table_row,
+        rows=np.concatenate([rows.view(np.uint64) for rows in (stored, filters, table_rows)]),
+        num_words=(bitmaps_at + int(bitmap_bytes.sum())) // 8,
+        in_value=np.concatenate(in_value),
+        in_memory=np.concatenate(in_memory),
+        sketch_row=sketch_row // 8,
+        table_rows=tables_at // 8,
         value_bytes=tables.segment_bytes(shape) + SEAL_BYTES,
     )
+
+
+def _places(rows: np.ndarray, at: int, field: str) -> np.ndarray:
+    """Return where a field of each row lies, in words, when the rows begin at byte `at`."""
+    offset = rows.dtype.fields[field][1]  # type: ignore[index] # mypy takes rows without fields into account
+    return np.arange(at + offset, at + offset + rows.nbytes, rows.itemsize) // 8
 
 
 class Segment:
@@ -253,8 +257,7 @@ class Segment:
 
     Attributes:
         shape: what the manifest says of it.
-        row: the kernel's segment_row: base, span, address of table rows, address of sketch rows, number of
-            sketches.
+        row: the kernel's segment_row.
     """
 
     def __init__(self, tables: Tables, shape: Shape, get: Callable[[bytes], Any]) -> None:
@@ -265,8 +268,15 @@ class Segment:
         """
         self.shape = shape
         self._held: list[object] = []
-        places = self._load_chunks(tables, get) if shape.chunked else self._load_whole(tables, get)
-        self.row = _SEGMENT_ROW.pack(shape.base, shape.span, *places, shape.num_sketches)
+        load = self._load_chunks if shape.chunked else self._load_whole
+        table_rows, sketch_rows = load(tables, get)
+        self.row = segment_row(
+            base=shape.base,
+            span=shape.span,
+            tables=table_rows,
+            sketch_chunks=sketch_rows,
+            num_sketches=shape.num_sketches,
+        )
 
     def _load_whole(self, tables: Tables, get: Callable[[bytes], Any]) -> tuple[int, int]:
         """Load a segment that is one value. Its filters are not stored with it, but made anew.
@@ -278,44 +288,48 @@ class Segment:
         key = segment_key(self.shape.id, WHOLE_SEGMENT, 0)
         value = self._kept(key, get(key), form.value_bytes)
         unseal(key, value, f"segment {self.shape.id}")
-        memory = np.zeros(form.words, dtype=np.uint64)
+        memory = np.zeros(form.num_words, dtype=np.uint64)
         memory[: len(form.rows)] = form.rows
         place = _kernel.address(memory)
         memory[form.in_value] += np.uint64(_kernel.address(value))
         memory[form.in_memory] += np.uint64(place)
         self._held.append(memory)
         _kernel.fill_filters(memory[form.table_rows : len(form.rows)])
-        return place + 8 * form.table_rows, place + 8 * form.sketch_rows
+        return place + 8 * form.table_rows, place + 8 * form.sketch_row
 
     def _load_chunks(self, tables: Tables, get: Callable[[bytes], Any]) -> tuple[int, int]:
         """Load a segment that is cut into chunks; returns what `_load_whole` does."""
         columns = tables.columns(self.shape)
-        num_blocks = [column.chunks * column.blocks(column.per_chunk) for column in columns]
-        checked = np.zeros(sum(num_blocks), dtype=np.uint8)
-        self._held.append(checked)
+        checked = np.zeros(sum(column.all_blocks for column in columns), dtype=np.uint8)
         place = _kernel.address(checked)
-        parts, firsts, first = [], [], 0
-        for column, blocks in zip(columns, num_blocks, strict=True):
-            keys = [segment_key(self.shape.id, column.table, chunk) for chunk in range(column.chunks)]
-            expected = map(column.chunk_bytes, column.counts())
-            bases = [self._address(get, key, size) for key, size in zip(keys, expected, strict=True)]
-            parts.append(column.rows(bases, list(map(chunk_seed, keys)), place))
-            firsts.append(first)
-            place, first = place + blocks, first + len(keys)
-        chunks = np.concatenate(parts)
-        # Where the chunk rows of each table, of the sketch column and of each filter begin.
-        places = _kernel.address(chunks) + np.array(firsts, dtype=np.uint64) * np.uint64(chunks.strides[0])
-        bits = tables.filter_bits(self.shape)
-        table_rows = np.zeros((tables.count, TABLE_ROW), dtype=np.uint64)
-        table_rows[:, 0] = places[: tables.count]
-        table_rows[:, 1], table_rows[:, 3] = tables.entry_counts(self.shape), bits
-        filtered, first_rows = np.flatnonzero(bits), np.array(firsts[tables.count + 1 :], dtype=np.intp)
-        table_rows[filtered, 2] = places[tables.count + 1 :]
-        is_one = np.array(bits)[filtered] <= tables.filter_chunk_bits
-        table_rows[filtered[is_one], 4] = chunks[first_rows[is_one], 0]
-        table_rows[filtered[is_one], 5] = chunks[first_rows[is_one], 4]
-        self._held += [chunks, table_rows]
+        rows = []
+        for column in columns:
+            rows.append(self._column_rows(column, get, place))
+            place += column.all_blocks
+        chunks = np.concatenate(rows)
+        firsts = np.cumsum([0, *map(len, rows[:-1])])  # of the chunks of each column
+        places = _kernel.address(chunks) + CHUNK_ROW.itemsize * firsts
+        first_filter = tables.count + 1  # tables, sketch column, filters
+        bits = np.array(tables.filter_bits(self.shape))
+        filtered = np.flatnonzero(bits)
+        table_rows = np.zeros(tables.count, dtype=TABLE_ROW)
+        table_rows["chunks"] = places[: tables.count]
+        table_rows["num_entries"] = tables.entry_counts(self.shape)
+        table_rows["filter_bits"] = bits
+        table_rows["filter"][filtered] = places[first_filter:]
+        filters = chunks[firsts[first_filter:]]
+        is_one_chunk = bits[filtered] <= tables.filter_chunk_bits
+        table_rows["bitmap"][filtered] = np.where(is_one_chunk, filters["keys"], 0)
+        table_rows["bitmap_checked"][filtered] = np.where(is_one_chunk, filters["checked"], 0)
+        self._held += [checked, chunks, table_rows]
         return _kernel.address(table_rows), int(places[tables.count])
+
+    def _column_rows(self, column: Column, get: Callable[[bytes], Any], checked: int) -> np.ndarray:
+        """Return the kernel's rows of a column's chunks; `checked`: address of a byte for each block."""
+        keys = [segment_key(self.shape.id, column.table, chunk) for chunk in range(column.chunks)]
+        expected = map(column.chunk_bytes, column.counts())
+        bases = [self._address(get, key, size) for key, size in zip(keys, expected, strict=True)]
+        return column.rows(bases, list(map(chunk_seed, keys)), checked)
 
     def _kept(self, key: bytes, value: Any, expected: int) -> Any:
         """Return a value so that it lives as long as the segment."""
@@ -354,17 +368,14 @@ class Directory:
         self.tables = tables
         self.segments = segments
         self._rows = b"".join([segment.row for segment in segments])
-        self.header = np.array(
-            [
-                _kernel.address(self._rows) if segments else 0,
-                len(segments),
-                tables.count,
-                tables.layout.entries_per_chunk,
-                tables.sketches_per_chunk,
-                tables.bands,
-                tables.filter_chunk_bits,
-            ],
-            dtype=np.uint64,
+        self.header = directory(
+            segments=_kernel.address(self._rows) if segments else 0,
+            num_segments=len(segments),
+            num_tables=tables.count,
+            entries_per_chunk=tables.layout.entries_per_chunk,
+            sketches_per_chunk=tables.sketches_per_chunk,
+            bands=tables.bands,
+            filter_chunk_bits=tables.filter_chunk_bits,
         )
 
     def run(self, function: Callable[..., Result], *arguments: object) -> Result:

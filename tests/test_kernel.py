@@ -171,8 +171,8 @@ def test_kernel_refuses_short_buffers(arguments):
     [
         ("chunk_row", rows.CHUNK_ROW.itemsize),
         ("table_row", rows.TABLE_ROW.itemsize),
-        ("segment_row", rows.SEGMENT_ROW.itemsize),
-        ("directory", rows.DIRECTORY.itemsize),
+        ("segment_row", rows.SEGMENT_ROW.size),
+        ("directory", rows.DIRECTORY.size),
         ("merge_source", rows.MERGE_SOURCE.itemsize),
         ("match", rows.MATCH.size),
     ],
