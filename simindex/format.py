@@ -9,7 +9,7 @@ seal for each block.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
@@ -418,12 +418,12 @@ class Tables:
         entries += self.bands * shape.num_signatures + self.permutations * shape.num_fingerprints
         return 12 * entries + self.sketch_bytes * shape.num_sketches
 
-    def fit_one_value(self, shapes: Sequence[Shape]) -> bool:
-        """Whether the entries of segments together are stored as one value, and not cut into chunks."""
+    def fits_one_value(self, shape: Shape) -> bool:
+        """Whether a segment of so many entries is stored as one value, and not cut into chunks."""
         return (
-            sum(map(self.segment_bytes, shapes)) <= self.layout.chunk_bytes
-            and sum(shape.num_keys for shape in shapes) <= self.layout.entries_per_chunk
-            and sum(shape.num_sketches for shape in shapes) <= self.sketches_per_chunk
+            self.segment_bytes(shape) <= self.layout.chunk_bytes
+            and shape.num_keys <= self.layout.entries_per_chunk
+            and shape.num_sketches <= self.sketches_per_chunk
         )
 
     def name(self, table: int) -> str:
@@ -473,17 +473,13 @@ def encode_filter_chunk(key: bytes, bitmap: np.ndarray) -> bytes:
     return b"".join((bitmap.data, _kernel.seal_blocks(bitmap, None, None, 1, chunk_seed(key))))
 
 
-def encode_whole_segment(
-    key: bytes,
-    tables: list[tuple[np.ndarray, np.ndarray]],
-    words: np.ndarray,
-    fingerprints: np.ndarray,
-    numbers: np.ndarray,
-) -> bytes:
-    """Return a segment as one sealed value: every table's keys and numbers, then the sketch column."""
-    arrays: list[Any] = [array for table in tables for array in table]
-    arrays += words, fingerprints, numbers
-    return seal(key, b"".join(arrays))
+def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
+    """Return a segment as one sealed value.
+
+    Args:
+        arrays: keys and numbers of each table, then words, fingerprints and numbers of the sketch column.
+    """
+    return seal(key, b"".join(arrays))  # type: ignore[arg-type] # arrays are buffers
 
 
 def whole_segment_rows(tables: Tables, shape: Shape) -> np.ndarray:

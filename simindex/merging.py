@@ -21,17 +21,12 @@ from simindex import _kernel
 from simindex.format import (
     FIRST_BAND_TABLE,
     REMOVED_DOCUMENT,
-    WHOLE_SEGMENT,
     Manifest,
     Shape,
     Tables,
-    encode_chunk,
-    encode_sketch_chunk,
-    encode_whole_segment,
-    segment_key,
 )
 from simindex.rows import MERGE_SOURCE
-from simindex.tables import Directory, FilterWriter, Puts, Segment, num_bytes
+from simindex.tables import Directory, Puts, Segment, SegmentWriter, num_bytes
 
 MAX_SPAN = 2**32 - 1
 """Relative numbers have 32 bits."""
@@ -112,7 +107,7 @@ class Merge:
 
     Attributes:
         sources: the segments that it replaces, oldest first.
-        shape: of the new segment; counts are known when it is done.
+        shape: of the new segment, with the counts of all its sources until it is done.
         source_bytes: bytes of the segments that are merged.
         done: True when all its values have been returned.
         dead: numbers left out for good, whose removal marks may go.
@@ -125,13 +120,13 @@ class Merge:
     dead_sketches: np.ndarray
     dead: list[int]
     done: bool = False
-    _steps: Iterator[tuple[Puts, int]] | None = field(default=None, repr=False)
+    _steps: Iterator[Puts] | None = field(default=None, repr=False)
     _directory: Directory = field(init=False, repr=False)
     source_bytes: int = field(init=False)
     _offsets: list[int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.source_bytes = sum(map(self.tables.segment_bytes, self.sources))
+        self.source_bytes = self.tables.segment_bytes(self.shape)
         self._offsets = [source.base - self.shape.base for source in self.sources]
 
     @classmethod
@@ -153,7 +148,16 @@ class Merge:
             byte, bit = divmod(number - base, 8)
             marks[0, byte] |= (flags & REMOVED_DOCUMENT) << bit
             marks[1, byte] |= (flags >> 1 & 1) << bit
-        shape = Shape(segment, base, last - base, 0, 0, 0, 0, 0)
+        shape = Shape(
+            id=segment,
+            base=base,
+            span=last - base,
+            num_keys=sum(source.num_keys for source in sources),
+            num_copies=sum(source.num_copies for source in sources),
+            num_signatures=sum(source.num_signatures for source in sources),
+            num_fingerprints=sum(source.num_fingerprints for source in sources),
+            num_sketches=sum(source.num_sketches for source in sources),
+        )
         dead = [number for number, flags in removed.items() if flags == 3]
         return cls(tables, sources, shape, marks[0], marks[1], dead)
 
@@ -168,7 +172,7 @@ class Merge:
         """
         self._directory = Directory(self.tables, [load(shape) for shape in self.sources])
         if self._steps is None:
-            self._steps = self._whole() if self.tables.fit_one_value(self.sources) else self._chunked()
+            self._steps = filter(None, self._run())
         puts: Puts = []
         spent = 0
         while spent < budget:
@@ -176,8 +180,8 @@ class Merge:
             if step is None:
                 self.done = True
                 break
-            puts += step[0]
-            spent += step[1]
+            puts += step
+            spent += num_bytes(step)
         return puts, spent
 
     def _dead(self, table: int) -> np.ndarray | None:
@@ -192,18 +196,36 @@ class Merge:
         sources["offset"] = self._offsets
         return sources
 
-    def _merge_into(self, sources: np.ndarray, table: int, keys: np.ndarray, numbers: np.ndarray) -> int:
-        """Merge the next entries of a table into keys and numbers; returns how many were written."""
-        return self._directory.run(_kernel.merge, sources, self._dead(table), keys, numbers)
+    def _run(self) -> Iterator[Puts]:
+        """Yield the new segment's values, about a chunk at a time."""
+        writer = SegmentWriter(self.tables, self.shape)
+        for table, count in enumerate(self.tables.entry_counts(self.shape)):
+            # One value is held until all of it is there: its arrays have room for everything.
+            capacity = count if writer.is_whole else min(count, self.tables.layout.entries_per_chunk)
+            for keys, numbers in self._merge_table(table, count, capacity):
+                yield writer.add_entries(keys, numbers)
+            yield writer.end_table()
+        count = self.shape.num_sketches
+        capacity = count if writer.is_whole else min(count, self.tables.sketches_per_chunk)
+        for words, fingerprints, numbers in self._merge_sketches(capacity):
+            yield writer.add_sketches(words, fingerprints, numbers)
+        puts = writer.finish()
+        self.shape = writer.shape
+        yield puts
 
-    def _merge_table(self, table: int, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (keys, numbers) of a merged table of `count` source entries, chunk by chunk."""
-        capacity = self.tables.layout.entries_per_chunk
+    def _merge_table(self, table: int, count: int, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (keys, numbers) of a merged table of `count` source entries, `capacity` at a time; the
+        arrays are written anew for the next ones."""
         sources = self._table_sources(table)
         keys, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
-        filled = 0
-        while int(sources["position"].sum()) < count:
-            filled += self._merge_into(sources, table, keys[filled:], numbers[filled:])
+        filled, left = 0, count
+        while left:
+            # The kernel takes as many source entries as there is room for, and leaves out the dead.
+            taken = min(left, capacity - filled)
+            filled += self._directory.run(
+                _kernel.merge, sources, self._dead(table), keys[filled:], numbers[filled:]
+            )
+            left -= taken
             if filled == capacity:
                 yield keys, numbers
                 filled = 0
@@ -211,7 +233,7 @@ class Merge:
             yield keys[:filled], numbers[:filled]
 
     def _merge_sketches(self, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield (words, fingerprints, numbers) of the merged sketch column in chunks of `capacity`."""
+        """Yield (words, fingerprints, numbers) of the merged sketch column in parts of `capacity`."""
         words = np.empty((capacity, self.tables.bands), dtype=np.uint64)
         fingerprints, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
         filled = 0
@@ -234,70 +256,3 @@ class Merge:
                     filled = 0
         if filled:
             yield words[:filled], fingerprints[:filled], numbers[:filled]
-
-    def _counted(self, counts: list[int], num_sketches: int) -> Shape:
-        """Return the shape with so many entries in each table."""
-        tables = self.tables
-        return self.shape._replace(
-            num_keys=counts[0],
-            num_copies=counts[1],
-            num_signatures=counts[FIRST_BAND_TABLE] if tables.bands else 0,
-            num_fingerprints=counts[tables.first_permutation] if tables.permutations else 0,
-            num_sketches=num_sketches,
-        )
-
-    def _source_counts(self) -> list[int]:
-        """Return how many entries the sources have in each table together."""
-        counts = zip(*(self.tables.entry_counts(shape) for shape in self.sources), strict=True)
-        return [sum(own) for own in counts]
-
-    def _whole(self) -> Iterator[tuple[Puts, int]]:
-        tables = self.tables
-        merged = []
-        for table, count in enumerate(self._source_counts()):
-            keys, numbers = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.uint32)
-            written = self._merge_into(self._table_sources(table), table, keys, numbers) if count else 0
-            merged.append((keys[:written], numbers[:written]))
-        total = max(1, sum(shape.num_sketches for shape in self.sources))
-        column = next(self._merge_sketches(total), None)
-        if column is None:
-            column = (
-                np.empty((0, tables.bands), dtype=np.uint64),
-                np.empty(0, dtype=np.uint64),
-                np.empty(0, dtype=np.uint32),
-            )
-        self.shape = self._counted([len(keys) for keys, _ in merged], len(column[2]))
-        key = segment_key(self.shape.id, WHOLE_SEGMENT, 0)
-        value = encode_whole_segment(key, merged, *column)
-        yield [(key, value)], len(value)
-
-    def _chunked(self) -> Iterator[tuple[Puts, int]]:
-        tables, segment = self.tables, self.shape.id
-        counts = []
-        source_counts = self._source_counts()
-        # Sized for all entries of the sources: how many are dead is known only when they are merged.
-        filters = tables.filters_of(self._counted(source_counts, 0))
-        self.shape = self.shape._replace(chunked=1, filters=filters)
-        for table, bits in enumerate(tables.filter_bits(self.shape)):
-            count = 0
-            filter_writer = FilterWriter(tables, segment, table, bits) if bits else None
-            for chunk, (keys, numbers) in enumerate(self._merge_table(table, source_counts[table])):
-                count += len(keys)
-                key = segment_key(segment, table, chunk)
-                puts = [(key, encode_chunk(key, keys, numbers))]
-                if filter_writer:
-                    puts += filter_writer.add(keys)
-                yield puts, num_bytes(puts)
-            if filter_writer:
-                puts = filter_writer.finish()
-                yield puts, num_bytes(puts)
-            counts.append(count)
-        num_sketches = 0
-        for chunk, (words, fingerprints, numbers) in enumerate(
-            self._merge_sketches(tables.sketches_per_chunk)
-        ):
-            num_sketches += len(numbers)
-            key = segment_key(segment, tables.count, chunk)
-            value = encode_sketch_chunk(key, words, fingerprints, numbers)
-            yield [(key, value)], len(value)
-        self.shape = self._counted(counts, num_sketches)

@@ -23,7 +23,10 @@ import numpy as np
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format import (
+    COPY_TABLE,
     FILTERS,
+    FIRST_BAND_TABLE,
+    KEY_TABLE,
     SEAL_BYTES,
     WHOLE_SEGMENT,
     Column,
@@ -123,29 +126,110 @@ class SegmentData:
 
 def segment_puts(tables: Tables, shape: Shape, data: SegmentData) -> tuple[Shape, Puts]:
     """Return the shape and the stored form of a segment: one value, or chunks when it is large."""
-    sorted_tables = data.sorted_tables()
-    layout = tables.layout
-    if tables.fit_one_value([shape]):
-        key = segment_key(shape.id, WHOLE_SEGMENT, 0)
-        value = encode_whole_segment(key, sorted_tables, data.words, data.fingerprints, data.numbers)
-        return shape, [(key, value)]
+    writer = SegmentWriter(tables, shape)
     puts: Puts = []
-    shape = shape._replace(chunked=1, filters=tables.filters_of(shape))
-    for table, bits in enumerate(tables.filter_bits(shape)):
-        keys, numbers = sorted_tables[table]
-        for chunk, first in enumerate(range(0, len(keys), layout.entries_per_chunk)):
-            part = slice(first, first + layout.entries_per_chunk)
-            key = segment_key(shape.id, table, chunk)
-            puts.append((key, encode_chunk(key, keys[part], np.ascontiguousarray(numbers[part]))))
-        if bits:
-            filter_writer = FilterWriter(tables, shape.id, table, bits)
-            puts += filter_writer.add(keys) + filter_writer.finish()
-    for chunk, first in enumerate(range(0, shape.num_sketches, tables.sketches_per_chunk)):
-        part = slice(first, first + tables.sketches_per_chunk)
-        key = segment_key(shape.id, tables.count, chunk)
-        value = encode_sketch_chunk(key, data.words[part], data.fingerprints[part], data.numbers[part])
-        puts.append((key, value))
-    return shape, puts
+    for keys, numbers in data.sorted_tables():
+        puts += writer.add_entries(keys, numbers)
+        puts += writer.end_table()
+    puts += writer.add_sketches(data.words, data.fingerprints, data.numbers)
+    puts += writer.finish()
+    return writer.shape, puts
+
+
+class SegmentWriter:
+    """Turns sorted tables and sketches into stored values: the one way, for commits and for merges.
+
+    Takes table after table in order of their numbers, each followed by `end_table`, then the sketches;
+    every call returns the values that are complete by then. A segment that fits one value is held until
+    `finish`, so its arrays must stay as they are until then; of one in chunks nothing is held but the
+    open chunk of a filter.
+
+    Attributes:
+        is_whole: whether the segment becomes one value.
+        shape: of the segment; after `finish` with the counts of what was added.
+    """
+
+    def __init__(self, tables: Tables, expected: Shape) -> None:
+        """Begin a segment.
+
+        Args:
+            expected: the most entries that each kind of table can have; filters are sized by it, and
+                whether the segment becomes one value follows from it.
+        """
+        self._tables = tables
+        self.is_whole = tables.fits_one_value(expected)
+        self.shape = expected
+        if not self.is_whole:
+            self.shape = expected._replace(chunked=1, filters=tables.filters_of(expected))
+        self._filter_bits = [] if self.is_whole else tables.filter_bits(self.shape)
+        self._arrays: list[np.ndarray] = []
+        self._counts: list[int] = []
+        self._added = 0  # to the table under way, or to the sketch column
+        self._filter = self._next_filter()
+
+    def add_entries(self, keys: np.ndarray, numbers: np.ndarray) -> Puts:
+        """Take entries of the table under way, in order of key, then of number. All calls for a table but
+        the last bring whole chunks; for a segment of one value there is one call at most."""
+        if self.is_whole:
+            self._added += len(keys)
+            self._arrays += keys, numbers
+            return []
+        puts: Puts = []
+        table, capacity = len(self._counts), self._tables.layout.entries_per_chunk
+        for first in range(0, len(keys), capacity):
+            chunk_keys, chunk_numbers = keys[first : first + capacity], numbers[first : first + capacity]
+            key = segment_key(self.shape.id, table, self._added // capacity)
+            puts.append((key, encode_chunk(key, chunk_keys, np.ascontiguousarray(chunk_numbers))))
+            self._added += len(chunk_keys)
+            if self._filter:
+                puts += self._filter.add(chunk_keys)
+        return puts
+
+    def end_table(self) -> Puts:
+        """Finish the table under way; returns the rest of its filter."""
+        self._counts.append(self._added)
+        self._added = 0
+        if self.is_whole:
+            return []
+        puts = self._filter.finish() if self._filter else []
+        self._filter = self._next_filter()
+        return puts
+
+    def _next_filter(self) -> FilterWriter | None:
+        """Return the filter of the table that comes next, if it has one."""
+        table = len(self._counts)
+        bits = self._filter_bits[table] if table < len(self._filter_bits) else 0
+        return FilterWriter(self._tables, self.shape.id, table, bits) if bits else None
+
+    def add_sketches(self, words: np.ndarray, fingerprints: np.ndarray, numbers: np.ndarray) -> Puts:
+        """Take rows of the sketch column; the same rules hold as for entries."""
+        if self.is_whole:
+            self._added += len(numbers)
+            self._arrays += words, fingerprints, numbers
+            return []
+        puts: Puts = []
+        table, capacity = self._tables.count, self._tables.sketches_per_chunk
+        for first in range(0, len(numbers), capacity):
+            part = slice(first, first + capacity)
+            key = segment_key(self.shape.id, table, self._added // capacity)
+            puts.append((key, encode_sketch_chunk(key, words[part], fingerprints[part], numbers[part])))
+            self._added += len(numbers[part])
+        return puts
+
+    def finish(self) -> Puts:
+        """End the segment."""
+        tables, counts = self._tables, self._counts
+        self.shape = self.shape._replace(
+            num_keys=counts[KEY_TABLE],
+            num_copies=counts[COPY_TABLE],
+            num_signatures=counts[FIRST_BAND_TABLE] if tables.bands else 0,
+            num_fingerprints=counts[tables.first_permutation] if tables.permutations else 0,
+            num_sketches=self._added,
+        )
+        if not self.is_whole:
+            return []
+        key = segment_key(self.shape.id, WHOLE_SEGMENT, 0)
+        return [(key, encode_whole_segment(key, self._arrays))]
 
 
 class FilterWriter:
