@@ -139,35 +139,48 @@ class StoredRecord(NamedTuple):
     kept: bytes | None = None
 
 
-def encode_records(
-    first_number: int, packed_keys: list[bytes], packed_metadata: list[bytes], packed_rests: list[bytes]
-) -> list[tuple[bytes, bytes]]:
-    """Return (database key, sealed record) of documents with ascending numbers from `first_number` on.
+class PackedRest(NamedTuple):
+    """What a record has besides key and metadata, packed: in front of them and behind them.
 
-    Args:
-        packed_rests: what follows the key and the metadata: four or six fields in all, see StoredRecord.
+    Attributes:
+        head: the array header, which counts the fields of the whole record.
+        tail: the fields behind the metadata.
     """
-    last = first_number + len(packed_keys)
-    # Raw bytes, for a fixed-width string would lose zeros at its end.
-    numbers = np.arange(first_number, last, dtype=">u8").view("V8").tolist()
-    # The array header: four fields, or six with a leader and kept shingles.
-    heads = [b"\x94" if len(rest) <= _SHORT_REST else b"\x96" for rest in packed_rests]
-    parts = zip(heads, packed_keys, packed_metadata, packed_rests, strict=True)
-    contents = list(map(b"".join, parts))
-    seals = map(xxhash.xxh3_64_digest, map(operator.add, numbers, contents))
-    return list(zip(numbers, map(operator.add, contents, seals), strict=True))
 
-
-_SHORT_REST = 10
+    head: bytes
+    tail: bytes
 
 
 def encode_rest(
     inserted_at: int, present: int, leader: int | None = None, kept: bytes | None = None
-) -> bytes:
-    """Return the packed fields of a record behind the metadata; the last two only where one is set."""
-    # inserted_at takes nine bytes from 1970 on, so four fields have a rest of ten bytes.
-    rest = b"\xcf" + inserted_at.to_bytes(8, "big") + pack(present)
-    return rest if leader is None and kept is None else rest + pack(leader) + pack(kept)
+) -> PackedRest:
+    """Return the packed fields of a record besides key and metadata; the last two only where one is set."""
+    tail = b"\xcf" + inserted_at.to_bytes(8, "big") + pack(present)
+    if leader is None and kept is None:
+        return PackedRest(_FOUR_FIELDS, tail)
+    return PackedRest(_SIX_FIELDS, tail + pack(leader) + pack(kept))
+
+
+_FOUR_FIELDS, _SIX_FIELDS = b"\x94", b"\x96"
+
+
+def encode_records(
+    first_number: int,
+    packed_keys: list[bytes],
+    packed_metadata: list[bytes],
+    packed_rests: list[PackedRest],
+) -> list[tuple[bytes, bytes]]:
+    """Return (database key, sealed record) of documents with ascending numbers from `first_number` on."""
+    last = first_number + len(packed_keys)
+    # Raw bytes, for a fixed-width string would lose zeros at its end.
+    numbers = np.arange(first_number, last, dtype=">u8").view("V8").tolist()
+    heads, tails = map(_head_of, packed_rests), map(_tail_of, packed_rests)
+    contents = list(map(b"".join, zip(heads, packed_keys, packed_metadata, tails, strict=True)))
+    seals = map(xxhash.xxh3_64_digest, map(operator.add, numbers, contents))
+    return list(zip(numbers, map(operator.add, contents, seals), strict=True))
+
+
+_head_of, _tail_of = operator.itemgetter(0), operator.itemgetter(1)
 
 
 def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:
