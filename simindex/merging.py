@@ -31,7 +31,7 @@ from simindex.tables import Directory, Puts, Segment, SegmentWriter, num_bytes
 MAX_SPAN = 2**32 - 1
 """Relative numbers have 32 bits."""
 
-MAX_SOURCES = 4096
+MAX_SOURCES = _kernel.MAX_SOURCES
 """So many segments the kernel merges at once."""
 
 _FREE_SHARE = 16

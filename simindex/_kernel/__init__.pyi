@@ -10,6 +10,7 @@ _Array = np.ndarray | Buffer
 TABLE_BLOCK: int
 SKETCH_BLOCK: int
 MIN_FILTER_BITS: int
+MAX_SOURCES: int
 STRUCT_BYTES: dict[str, int]
 
 class Damage(Exception):  # noqa: N818 - the kernel's own, never seen by users

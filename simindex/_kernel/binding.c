@@ -905,8 +905,8 @@ static PyObject *py_merge(PyObject *self, PyObject *const *args, Py_ssize_t narg
     merge_source *sources = dir ? take(&held, args[1], 1, 0, "sources") : NULL;
     if (!sources) goto done;
     size_t num_sources = taken_bytes(&held) / sizeof(merge_source);
-    if (num_sources > 4096) {
-        PyErr_SetString(PyExc_ValueError, "sources: expected at most 4096");
+    if (num_sources > MAX_SOURCES) {
+        PyErr_Format(PyExc_ValueError, "sources: expected at most %d", MAX_SOURCES);
         goto done;
     }
     uint64_t *keys = take(&held, args[3], 1, 0, "keys");
@@ -988,6 +988,7 @@ static int execute(PyObject *module) {
     if (failed) return -1;
     return PyModule_AddIntConstant(module, "TABLE_BLOCK", TABLE_BLOCK) < 0 ||
                    PyModule_AddIntConstant(module, "SKETCH_BLOCK", SKETCH_BLOCK) < 0 ||
+                   PyModule_AddIntConstant(module, "MAX_SOURCES", MAX_SOURCES) < 0 ||
                    PyModule_AddIntConstant(module, "MIN_FILTER_BITS", MIN_FILTER_BITS) < 0
                ? -1
                : 0;

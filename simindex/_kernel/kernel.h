@@ -224,6 +224,8 @@ void sort_u64(uint64_t *values, uint64_t *work, size_t count);
 void sort_entries(const uint64_t *keys, size_t count, uint64_t *out_keys, uint32_t *out_numbers,
                   uint64_t *work_keys, uint32_t *work_numbers);
 
+#define MAX_SOURCES 4096  /* segments that are merged at once */
+
 /* One source of a merge: a table of a segment, read from `position` on. */
 typedef struct {
     uint64_t segment, table;

@@ -608,8 +608,6 @@ static uint64_t count_below(const directory *dir, const merge_source *sources, s
     return total;
 }
 
-#define MAX_SOURCES 4096
-
 size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
                      size_t capacity, uint64_t *keys, uint32_t *numbers, uint64_t *work_keys,
                      uint32_t *work_numbers, damage *where) {
