@@ -275,6 +275,12 @@ FILTERS = 0x8000
 
 _MAX_FILTER_CHUNK_BITS = 30
 
+KEY_BYTES, FINGERPRINT_BYTES, NUMBER_BYTES = 8, 8, 4
+"""Widths of what segments consist of: keys and band words, fingerprints, relative numbers."""
+
+ENTRY_BYTES = KEY_BYTES + NUMBER_BYTES
+"""Bytes of an entry of a sorted table."""
+
 
 class Column(NamedTuple):
     """A run of chunks in a segment: a sorted table, the sketch column, or a filter.
@@ -319,7 +325,7 @@ class Column(NamedTuple):
 
     def chunk_bytes(self, count: int) -> int:
         """Return the bytes of a chunk of `count` entries, seals included."""
-        return sum(self.widths) * count + 8 * self.blocks(count)
+        return sum(self.widths) * count + SEAL_BYTES * self.blocks(count)
 
     def rows(self, bases: list[int], seeds: list[int], checked: int) -> np.ndarray:
         """Return the kernel's rows of its chunks: CHUNK_ROW, one a chunk.
@@ -373,7 +379,7 @@ class Tables:
     @property
     def sketch_bytes(self) -> int:
         """Bytes of a row of the sketch column: band words, fingerprint, number."""
-        return 8 * self.bands + 12
+        return KEY_BYTES * self.bands + FINGERPRINT_BYTES + NUMBER_BYTES
 
     @property
     def sketches_per_chunk(self) -> int:
@@ -407,13 +413,13 @@ class Tables:
     def columns(self, shape: Shape) -> list[Column]:
         """Return what a chunked segment consists of: its sorted tables, the sketch column, its filters."""
         entries = self.layout.entries_per_chunk
-        columns = [Column(t, n, entries, (8, 0, 4)) for t, n in enumerate(self.entry_counts(shape))]
-        columns.append(
-            Column(self.count, shape.num_sketches, self.sketches_per_chunk, (8 * self.bands, 8, 4))
-        )
+        widths = KEY_BYTES, 0, NUMBER_BYTES
+        columns = [Column(t, n, entries, widths) for t, n in enumerate(self.entry_counts(shape))]
+        widths = KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES
+        columns.append(Column(self.count, shape.num_sketches, self.sketches_per_chunk, widths))
         words = 1 << self.filter_chunk_bits - _kernel.MIN_FILTER_BITS
         columns += [
-            Column(FILTERS + table, 1 << bits - _kernel.MIN_FILTER_BITS, words, (8, 0, 0))
+            Column(FILTERS + table, 1 << bits - _kernel.MIN_FILTER_BITS, words, (KEY_BYTES, 0, 0))
             for table, bits in enumerate(self.filter_bits(shape))
             if bits
         ]
@@ -429,7 +435,7 @@ class Tables:
         """Return the bytes of all entries and sketches of a segment, seals left out."""
         entries = shape.num_keys + shape.num_copies
         entries += self.bands * shape.num_signatures + self.permutations * shape.num_fingerprints
-        return 12 * entries + self.sketch_bytes * shape.num_sketches
+        return ENTRY_BYTES * entries + self.sketch_bytes * shape.num_sketches
 
     def fits_one_value(self, shape: Shape) -> bool:
         """Whether a segment of so many entries is stored as one value, and not cut into chunks."""
@@ -499,15 +505,16 @@ def whole_segment_rows(tables: Tables, shape: Shape) -> np.ndarray:
     """Return the kernel's rows of a one-value segment, as if its value lay at address 0: CHUNK_ROW, one a
     table, then the sketch column's. There are no seals, for the value has one of its own."""
     counts = np.array(tables.entry_counts(shape), dtype=np.uint64)
-    ends = np.cumsum(counts * np.uint64(12))
+    ends = np.cumsum(counts * np.uint64(ENTRY_BYTES))
     rows = np.zeros(tables.count + 1, dtype=CHUNK_ROW)
     sorted_tables, sketches = rows[:-1], rows[-1]
-    sorted_tables["keys"] = ends - counts * np.uint64(12)
-    sorted_tables["numbers"] = sorted_tables["keys"] + counts * np.uint64(8)
+    sorted_tables["keys"] = ends - counts * np.uint64(ENTRY_BYTES)
+    sorted_tables["numbers"] = sorted_tables["keys"] + counts * np.uint64(KEY_BYTES)
     sorted_tables["count"] = counts
+    fingerprints = int(ends[-1]) + KEY_BYTES * tables.bands * shape.num_sketches
     sketches["keys"] = ends[-1]
-    sketches["fingerprints"] = int(ends[-1]) + 8 * tables.bands * shape.num_sketches
-    sketches["numbers"] = int(sketches["fingerprints"]) + 8 * shape.num_sketches
+    sketches["fingerprints"] = fingerprints
+    sketches["numbers"] = fingerprints + FINGERPRINT_BYTES * shape.num_sketches
     sketches["count"] = shape.num_sketches
     return rows
 

@@ -21,7 +21,6 @@ from simindex import _kernel
 from simindex.config import SimHashConfig
 
 FINGERPRINT_BITS = 64
-_ENTRY_BYTES = 12
 
 # Costs of a query, in scanned entries: what one more prefix search is worth. Measured:
 # docs/performance.md.
@@ -78,11 +77,6 @@ class PermutationPlan:
         """Number of permutation tables."""
         return len(self.orders)
 
-    @property
-    def bytes_per_document(self) -> int:
-        """Bytes that the tables take a document."""
-        return _ENTRY_BYTES * self.num_tables
-
     def expected_candidates(self, num_documents: int) -> float:
         """Return how many entries a query scans in all tables when fingerprints are uniform."""
         return sum(num_documents / 2.0**bits for bits in self.prefix_bits)
@@ -118,7 +112,7 @@ def choose_blocks(max_distance: int, expected_documents: int) -> int:
 
     More blocks make longer prefixes and so fewer entries to scan, but more tables to store and to
     search. Cost of a query, in entries scanned: expected candidates + a fixed cost a table; at most
-    64 tables, for each takes 12 bytes a document.
+    64 tables, for each takes an entry a document.
     """
     best, best_cost = max_distance + 1, math.inf
     for num_blocks in range(max_distance + 1, max_distance + 7):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simindex.config import Config
-from simindex.format import COPY_TABLE, KEY_TABLE, Manifest, Tables
+from simindex.format import COPY_TABLE, ENTRY_BYTES, KEY_TABLE, Manifest, Tables
 from simindex.permutations import PermutationPlan
 from simindex.tuning import expected_recall, rows_for
 
@@ -73,7 +73,7 @@ def make_stats(
         entries["bands"] += shape.num_signatures * tables.bands
         entries["permutations"] += shape.num_fingerprints * tables.permutations
         entries["sketches"] += shape.num_sketches
-    table_bytes = {name: 12 * count for name, count in entries.items()}
+    table_bytes = {name: ENTRY_BYTES * count for name, count in entries.items()}
     table_bytes["sketches"] = tables.sketch_bytes * entries["sketches"]
     table_bytes["documents"] = figures["documents"]
     used = figures["used_bytes"]
@@ -92,6 +92,6 @@ def make_stats(
         recall={t: expected_recall(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
         permutation_tables=plan.num_tables if plan else 0,
         prefix_bits=plan.prefix_bits if plan else (),
-        permutation_bytes_per_document=plan.bytes_per_document if plan else 0,
+        permutation_bytes_per_document=ENTRY_BYTES * tables.permutations,
         expected_candidates=plan.expected_candidates(manifest.num_documents) if plan else 0.0,
     )
