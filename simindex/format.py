@@ -119,6 +119,15 @@ def number_key(number: int) -> bytes:
     return number.to_bytes(8, "big")
 
 
+def number_of(key: bytes | memoryview) -> int:
+    """Return the document number of a database key."""
+    return int.from_bytes(key, "big")
+
+
+NIL = b"\xc0"
+"""The packed ``None``: metadata of a document that has none."""
+
+
 class StoredRecord(NamedTuple):
     """What is stored of one document beside its sketch.
 
@@ -192,8 +201,23 @@ def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:
     return StoredRecord(*unpack(content))
 
 
+def encode_kept(hashes: np.ndarray) -> bytes:
+    """Return kept shingle hashes, uint32, as a record holds them."""
+    return hashes.astype("<u4").tobytes()
+
+
+def decode_kept(kept: bytes) -> np.ndarray:
+    """Return the shingle hashes of `encode_kept`: uint32, not to be written to."""
+    return np.frombuffer(kept, dtype="<u4")
+
+
 REMOVED_DOCUMENT, REMOVED_SKETCH = 1, 2
 """Flags of a removed number: its document is gone; its sketch (shared by copies before) is, too."""
+
+
+def flags_unverified(value: bytes | memoryview) -> int:
+    """Return the REMOVED flags of a stored value without its seal: for counts that may be wrong."""
+    return value[0] if len(value) else 0
 
 
 def encode_small(number: int, value: int) -> bytes:
@@ -460,12 +484,27 @@ class Tables:
 
 def segment_key(segment: int, table: int, chunk: int) -> bytes:
     """Return the database key of a chunk: segment id u64, table u16, chunk u32, big-endian."""
-    return segment.to_bytes(8, "big") + table.to_bytes(2, "big") + chunk.to_bytes(4, "big")
+    return segment_prefix(segment) + table.to_bytes(2, "big") + chunk.to_bytes(4, "big")
+
+
+def segment_prefix(segment: int) -> bytes:
+    """Return what the database keys of a segment's chunks begin with."""
+    return segment.to_bytes(8, "big")
+
+
+def whole_segment_key(segment: int) -> bytes:
+    """Return the database key of a segment that is one value."""
+    return segment_key(segment, WHOLE_SEGMENT, 0)
 
 
 def segment_of(key: bytes) -> int:
     """Return the segment id of a chunk's database key."""
     return int.from_bytes(key[:8], "big")
+
+
+def table_key(value: int) -> bytes:
+    """Return the bytes of one key to be searched for in a sorted table, such as a leader's number."""
+    return value.to_bytes(KEY_BYTES, "little")
 
 
 def chunk_seed(key: bytes) -> int:

@@ -28,7 +28,6 @@ from simindex.format import (
     FIRST_BAND_TABLE,
     KEY_TABLE,
     SEAL_BYTES,
-    WHOLE_SEGMENT,
     Column,
     Shape,
     Tables,
@@ -39,6 +38,7 @@ from simindex.format import (
     encode_whole_segment,
     segment_key,
     unseal,
+    whole_segment_key,
     whole_segment_rows,
 )
 from simindex.rows import CHUNK_ROW, MATCH, TABLE_ROW, directory, segment_row
@@ -228,7 +228,7 @@ class SegmentWriter:
         )
         if not self.is_whole:
             return []
-        key = segment_key(self.shape.id, WHOLE_SEGMENT, 0)
+        key = whole_segment_key(self.shape.id)
         return [(key, encode_whole_segment(key, self._arrays))]
 
 
@@ -369,7 +369,7 @@ class Segment:
             The addresses of the table rows and of the sketch column's chunk rows.
         """
         form = _whole_form(tables, self.shape._replace(id=0, base=0, span=0))
-        key = segment_key(self.shape.id, WHOLE_SEGMENT, 0)
+        key = whole_segment_key(self.shape.id)
         value = self._kept(key, get(key), form.value_bytes)
         unseal(key, value, f"segment {self.shape.id}")
         memory = np.zeros(form.num_words, dtype=np.uint64)

@@ -115,6 +115,42 @@ def test_small_value_comes_back_as_it_was_encoded(number, value):
         stored.decode_small(number + 1, stored.encode_small(number, value), "test")
 
 
+@given(numbers)
+def test_number_comes_back_from_its_key(number):
+    assert stored.number_of(stored.number_key(number)) == number
+
+
+@given(numbers, st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1))
+def test_keys_of_a_segment_begin_with_its_prefix(segment, table, chunk):
+    key = stored.segment_key(segment, table, chunk)
+    assert key.startswith(stored.segment_prefix(segment))
+    assert stored.segment_of(key) == segment
+    assert stored.whole_segment_key(segment) == stored.segment_key(segment, stored.WHOLE_SEGMENT, 0)
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=20))
+def test_kept_shingles_come_back_as_they_were_encoded(hashes):
+    packed = stored.encode_kept(np.array(hashes, dtype=np.uint32))
+    assert packed == b"".join(value.to_bytes(4, "little") for value in hashes)
+    assert stored.decode_kept(packed).tolist() == hashes
+
+
+@pytest.mark.parametrize("flags", [0, 1, 2, 3])
+def test_unverified_flags_are_those_that_were_encoded(flags):
+    value = stored.encode_small(5, flags)
+    assert stored.flags_unverified(value) == stored.flags_unverified(memoryview(value)) == flags
+    assert stored.flags_unverified(b"") == 0
+
+
+def test_nil_is_the_packed_none():
+    assert stored.pack(None) == stored.NIL
+
+
+@given(uint64s)
+def test_table_key_is_what_an_array_of_it_holds(value):
+    assert stored.table_key(value) == np.array([value], dtype="<u8").tobytes()
+
+
 @given(
     st.builds(stored.Manifest, numbers, numbers, numbers, numbers, st.lists(shapes, max_size=5).map(tuple))
 )
