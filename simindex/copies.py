@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simindex.format import FIRST_BAND_TABLE, REMOVED_DOCUMENT, REMOVED_SKETCH, StoredRecord, Tables
+from simindex.format import FIRST_BAND_TABLE, REMOVED_DOCUMENT, REMOVED_SKETCH, Geometry, StoredRecord
 from simindex.permutations import PermutationPlan
 from simindex.sketch import HAS_FINGERPRINT, SketchBatch
 from simindex.view import View
@@ -20,7 +20,7 @@ _EQUAL_SKETCHES = 8
 
 
 def fold_copies(
-    tables: Tables,
+    tables: Geometry,
     plan: PermutationPlan | None,
     full: int,
     numbers: np.ndarray,

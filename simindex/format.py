@@ -233,7 +233,7 @@ def decode_small(number: int, value: bytes | memoryview, what: str) -> int:
 # ---- segments ----
 
 
-class Shape(NamedTuple):
+class SegmentEntry(NamedTuple):
     """What the manifest says of a live segment; all lengths and offsets follow from it.
 
     Attributes:
@@ -375,7 +375,7 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tables:
+class Geometry:
     """The tables that a configuration has: counts of entries and the place of everything.
 
     Attributes:
@@ -410,41 +410,41 @@ class Tables:
         """Rows of the sketch column in one value."""
         return max(1, self.layout.chunk_bytes // self.sketch_bytes)
 
-    def entry_counts(self, shape: Shape) -> list[int]:
+    def entry_counts(self, entry: SegmentEntry) -> list[int]:
         """Return the number of entries of each sorted table."""
-        return self._for_each(shape.counts)
+        return self._for_each(entry.counts)
 
     def _for_each(self, kinds: Iterable[int]) -> list[int]:
         """Return a figure for each table from one for each kind of table."""
         keys, copies, bands, permutations = kinds
         return [keys, copies, *[bands] * self.bands, *[permutations] * self.permutations]
 
-    def filters_of(self, shape: Shape) -> bytes:
-        """Return the filter bits of each kind of table for so many entries: see Shape.filters.
+    def filters_of(self, entry: SegmentEntry) -> bytes:
+        """Return the filter bits of each kind of table for so many entries: see SegmentEntry.filters.
 
         Eight to sixteen bits an entry, so that about one absent prefix in ten is looked up in vain. Where
         the prefixes searched by are more than three bits shorter than that a filter serves nothing.
         """
-        bits = [max(_kernel.MIN_FILTER_BITS, (8 * n - 1).bit_length()) if n else 0 for n in shape.counts]
+        bits = [max(_kernel.MIN_FILTER_BITS, (8 * n - 1).bit_length()) if n else 0 for n in entry.counts]
         if bits[3] > self.shortest_prefix + 3:
             bits[3] = 0
         return bytes(bits)
 
-    def filter_bits(self, shape: Shape) -> list[int]:
+    def filter_bits(self, entry: SegmentEntry) -> list[int]:
         """Return the bits of each table's filter, 0 for none."""
-        return self._for_each(shape.filters if shape.chunked else self.filters_of(shape))
+        return self._for_each(entry.filters if entry.chunked else self.filters_of(entry))
 
-    def columns(self, shape: Shape) -> list[Column]:
+    def columns(self, entry: SegmentEntry) -> list[Column]:
         """Return what a chunked segment consists of: its sorted tables, the sketch column, its filters."""
         entries = self.layout.entries_per_chunk
         widths = KEY_BYTES, 0, NUMBER_BYTES
-        columns = [Column(t, n, entries, widths) for t, n in enumerate(self.entry_counts(shape))]
+        columns = [Column(t, n, entries, widths) for t, n in enumerate(self.entry_counts(entry))]
         widths = KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES
-        columns.append(Column(self.count, shape.num_sketches, self.sketches_per_chunk, widths))
+        columns.append(Column(self.count, entry.num_sketches, self.sketches_per_chunk, widths))
         words = 1 << self.filter_chunk_bits - _kernel.MIN_FILTER_BITS
         columns += [
             Column(FILTERS + table, 1 << bits - _kernel.MIN_FILTER_BITS, words, (KEY_BYTES, 0, 0))
-            for table, bits in enumerate(self.filter_bits(shape))
+            for table, bits in enumerate(self.filter_bits(entry))
             if bits
         ]
         return columns
@@ -455,18 +455,18 @@ class Tables:
         bits = (8 * self.layout.chunk_bytes).bit_length() - 1
         return min(max(bits, _kernel.MIN_FILTER_BITS), _MAX_FILTER_CHUNK_BITS)
 
-    def segment_bytes(self, shape: Shape) -> int:
+    def segment_bytes(self, entry: SegmentEntry) -> int:
         """Return the bytes of all entries and sketches of a segment, seals left out."""
-        entries = shape.num_keys + shape.num_copies
-        entries += self.bands * shape.num_signatures + self.permutations * shape.num_fingerprints
-        return ENTRY_BYTES * entries + self.sketch_bytes * shape.num_sketches
+        entries = entry.num_keys + entry.num_copies
+        entries += self.bands * entry.num_signatures + self.permutations * entry.num_fingerprints
+        return ENTRY_BYTES * entries + self.sketch_bytes * entry.num_sketches
 
-    def fits_one_value(self, shape: Shape) -> bool:
+    def fits_one_value(self, entry: SegmentEntry) -> bool:
         """Whether a segment of so many entries is stored as one value, and not cut into chunks."""
         return (
-            self.segment_bytes(shape) <= self.layout.chunk_bytes
-            and shape.num_keys <= self.layout.entries_per_chunk
-            and shape.num_sketches <= self.sketches_per_chunk
+            self.segment_bytes(entry) <= self.layout.chunk_bytes
+            and entry.num_keys <= self.layout.entries_per_chunk
+            and entry.num_sketches <= self.sketches_per_chunk
         )
 
     def name(self, table: int) -> str:
@@ -540,21 +540,21 @@ def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
     return seal(key, b"".join(arrays))  # type: ignore[arg-type] # arrays are buffers
 
 
-def whole_segment_rows(tables: Tables, shape: Shape) -> np.ndarray:
+def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:
     """Return the kernel's rows of a one-value segment, as if its value lay at address 0: CHUNK_ROW, one a
     table, then the sketch column's. There are no seals, for the value has one of its own."""
-    counts = np.array(tables.entry_counts(shape), dtype=np.uint64)
+    counts = np.array(geometry.entry_counts(entry), dtype=np.uint64)
     ends = np.cumsum(counts * np.uint64(ENTRY_BYTES))
-    rows = np.zeros(tables.count + 1, dtype=CHUNK_ROW)
+    rows = np.zeros(geometry.count + 1, dtype=CHUNK_ROW)
     sorted_tables, sketches = rows[:-1], rows[-1]
     sorted_tables["keys"] = ends - counts * np.uint64(ENTRY_BYTES)
     sorted_tables["numbers"] = sorted_tables["keys"] + counts * np.uint64(KEY_BYTES)
     sorted_tables["count"] = counts
-    fingerprints = int(ends[-1]) + KEY_BYTES * tables.bands * shape.num_sketches
+    fingerprints = int(ends[-1]) + KEY_BYTES * geometry.bands * entry.num_sketches
     sketches["keys"] = ends[-1]
     sketches["fingerprints"] = fingerprints
-    sketches["numbers"] = fingerprints + FINGERPRINT_BYTES * shape.num_sketches
-    sketches["count"] = shape.num_sketches
+    sketches["numbers"] = fingerprints + FINGERPRINT_BYTES * entry.num_sketches
+    sketches["count"] = entry.num_sketches
     return rows
 
 
@@ -578,7 +578,7 @@ class Manifest(NamedTuple):
     next_segment: int = 0
     num_documents: int = 0
     num_copies: int = 0
-    segments: tuple[Shape, ...] = ()
+    segments: tuple[SegmentEntry, ...] = ()
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -589,8 +589,8 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 def decode_manifest(value: bytes | memoryview) -> Manifest:
     """Return the manifest. Raises CorruptIndexError when its seal is broken."""
-    *counters, shapes = unpack(unseal(MANIFEST_KEY, value, "manifest"))
-    return Manifest._make([*counters, tuple(Shape(*shape) for shape in shapes)])
+    *counters, segments = unpack(unseal(MANIFEST_KEY, value, "manifest"))
+    return Manifest._make([*counters, tuple(SegmentEntry(*entry) for entry in segments)])
 
 
 def encode_header(config: dict[str, Any], layout: Layout, blocks: int) -> bytes:

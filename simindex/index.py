@@ -26,11 +26,11 @@ from simindex.errors import FormatError, ReadOnlyError, SimIndexError
 from simindex.format import (
     CONFIG_KEY,
     MANIFEST_KEY,
+    Geometry,
     Key,
     Layout,
     Manifest,
     StoredRecord,
-    Tables,
     decode_header,
     encode_header,
     encode_key,
@@ -138,7 +138,7 @@ class Index:
 
     def _read_header(
         self, config: Config | None, layout: Layout | None
-    ) -> tuple[Config, Tables, PermutationPlan | None]:
+    ) -> tuple[Config, Geometry, PermutationPlan | None]:
         """Return what is stored; a new index is given its header first."""
         if self._store.is_new:
             created = config or Config()
@@ -156,8 +156,8 @@ class Index:
             require_equal(stored, config)
         plan = make_plan(blocks, stored.simhash.max_distance) if stored.simhash else None
         if plan is None:
-            return stored, Tables(stored.bands, 0, stored_layout), None
-        tables = Tables(stored.bands, plan.num_tables, stored_layout, min(plan.prefix_bits))
+            return stored, Geometry(stored.bands, 0, stored_layout), None
+        tables = Geometry(stored.bands, plan.num_tables, stored_layout, min(plan.prefix_bits))
         return stored, tables, plan
 
     # ---- life ----

@@ -21,9 +21,9 @@ from simindex import _kernel
 from simindex.format import (
     FIRST_BAND_TABLE,
     REMOVED_DOCUMENT,
+    Geometry,
     Manifest,
-    Shape,
-    Tables,
+    SegmentEntry,
 )
 from simindex.rows import MERGE_SOURCE
 from simindex.tables import Directory, Puts, Segment, SegmentWriter, num_bytes
@@ -37,9 +37,9 @@ MAX_SOURCES = _kernel.MAX_SOURCES
 _FREE_SHARE = 16
 
 
-def tier_of(shape: Shape, factor: int) -> int:
+def tier_of(entry: SegmentEntry, factor: int) -> int:
     """Return the tier of a segment: the power of the factor that its size reaches."""
-    return _tier(shape.num_keys if shape.num_keys > shape.num_sketches else shape.num_sketches, factor)
+    return _tier(entry.num_keys if entry.num_keys > entry.num_sketches else entry.num_sketches, factor)
 
 
 @lru_cache(maxsize=4096)
@@ -51,28 +51,28 @@ def _tier(size: int, factor: int) -> int:
     return tier
 
 
-def pick_merges(shapes: list[Shape], busy: set[int], factor: int) -> list[list[Shape]]:
+def pick_merges(segments: list[SegmentEntry], busy: set[int], factor: int) -> list[list[SegmentEntry]]:
     """Return runs of neighbouring segments that are due to be merged, smallest tier first.
 
     A run is due when it has `factor` segments of one tier, with none of a higher tier between them;
     smaller ones that lie between are taken along. Segments in `busy` are being merged already and
     part the runs.
     """
-    due: list[list[Shape]] = []
+    due: list[list[SegmentEntry]] = []
     taken = set(busy)
-    tiers = {shape.id: tier_of(shape, factor) for shape in shapes}
+    tiers = {entry.id: tier_of(entry, factor) for entry in segments}
     idle = [tier for segment, tier in tiers.items() if segment not in taken]
     for tier in [tier for tier in sorted(set(idle)) if idle.count(tier) >= factor]:
-        run: list[Shape] = []
-        for shape in [*shapes, None]:
+        run: list[SegmentEntry] = []
+        for entry in [*segments, None]:
             if (
-                shape is not None
-                and shape.id not in taken
-                and tiers[shape.id] <= tier
-                and (not run or shape.base + shape.span - run[0].base <= MAX_SPAN)
+                entry is not None
+                and entry.id not in taken
+                and tiers[entry.id] <= tier
+                and (not run or entry.base + entry.span - run[0].base <= MAX_SPAN)
                 and len(run) < MAX_SOURCES
             ):
-                run.append(shape)
+                run.append(entry)
                 continue
             places = [i for i, item in enumerate(run) if tiers[item.id] == tier]
             if len(places) >= factor:
@@ -98,7 +98,7 @@ def is_free(merge: Merge) -> bool:
 
     Such a merge is never put off, or the segments of single inserts would pile up.
     """
-    return _FREE_SHARE * merge.source_bytes <= merge.tables.layout.chunk_bytes
+    return _FREE_SHARE * merge.source_bytes <= merge.geometry.layout.chunk_bytes
 
 
 @dataclass(eq=False)
@@ -107,15 +107,15 @@ class Merge:
 
     Attributes:
         sources: the segments that it replaces, oldest first.
-        shape: of the new segment, with the counts of all its sources until it is done.
+        entry: of the new segment, with the counts of all its sources until it is done.
         source_bytes: bytes of the segments that are merged.
         done: True when all its values have been returned.
         dead: numbers left out for good, whose removal marks may go.
     """
 
-    tables: Tables
-    sources: list[Shape]
-    shape: Shape
+    geometry: Geometry
+    sources: list[SegmentEntry]
+    entry: SegmentEntry
     dead_documents: np.ndarray
     dead_sketches: np.ndarray
     dead: list[int]
@@ -126,14 +126,14 @@ class Merge:
     _offsets: list[int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.source_bytes = self.tables.segment_bytes(self.shape)
-        self._offsets = [source.base - self.shape.base for source in self.sources]
+        self.source_bytes = self.geometry.segment_bytes(self.entry)
+        self._offsets = [source.base - self.entry.base for source in self.sources]
 
     @classmethod
     def start(
         cls,
-        tables: Tables,
-        sources: list[Shape],
+        geometry: Geometry,
+        sources: list[SegmentEntry],
         segment: int,
         removed: dict[int, int],
     ) -> Merge:
@@ -148,7 +148,7 @@ class Merge:
             byte, bit = divmod(number - base, 8)
             marks[0, byte] |= (flags & REMOVED_DOCUMENT) << bit
             marks[1, byte] |= (flags >> 1 & 1) << bit
-        shape = Shape(
+        entry = SegmentEntry(
             id=segment,
             base=base,
             span=last - base,
@@ -159,9 +159,9 @@ class Merge:
             num_sketches=sum(source.num_sketches for source in sources),
         )
         dead = [number for number, flags in removed.items() if flags == 3]
-        return cls(tables, sources, shape, marks[0], marks[1], dead)
+        return cls(geometry, sources, entry, marks[0], marks[1], dead)
 
-    def advance(self, budget: int, load: Callable[[Shape], Segment]) -> tuple[Puts, int]:
+    def advance(self, budget: int, load: Callable[[SegmentEntry], Segment]) -> tuple[Puts, int]:
         """Do up to about `budget` bytes of work, at least one step.
 
         Args:
@@ -170,7 +170,7 @@ class Merge:
         Returns:
             Values to store, and how many bytes they have.
         """
-        self._directory = Directory(self.tables, [load(shape) for shape in self.sources])
+        self._directory = Directory(self.geometry, [load(entry) for entry in self.sources])
         if self._steps is None:
             self._steps = filter(None, self._run())
         puts: Puts = []
@@ -198,19 +198,19 @@ class Merge:
 
     def _run(self) -> Iterator[Puts]:
         """Yield the new segment's values, about a chunk at a time."""
-        writer = SegmentWriter(self.tables, self.shape)
-        for table, count in enumerate(self.tables.entry_counts(self.shape)):
+        writer = SegmentWriter(self.geometry, self.entry)
+        for table, count in enumerate(self.geometry.entry_counts(self.entry)):
             # One value is held until all of it is there: its arrays have room for everything.
-            capacity = count if writer.is_whole else min(count, self.tables.layout.entries_per_chunk)
+            capacity = count if writer.is_whole else min(count, self.geometry.layout.entries_per_chunk)
             for keys, numbers in self._merge_table(table, count, capacity):
                 yield writer.add_entries(keys, numbers)
             yield writer.end_table()
-        count = self.shape.num_sketches
-        capacity = count if writer.is_whole else min(count, self.tables.sketches_per_chunk)
+        count = self.entry.num_sketches
+        capacity = count if writer.is_whole else min(count, self.geometry.sketches_per_chunk)
         for words, fingerprints, numbers in self._merge_sketches(capacity):
             yield writer.add_sketches(words, fingerprints, numbers)
         puts = writer.finish()
-        self.shape = writer.shape
+        self.entry = writer.entry
         yield puts
 
     def _merge_table(self, table: int, count: int, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -234,12 +234,12 @@ class Merge:
 
     def _merge_sketches(self, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield (words, fingerprints, numbers) of the merged sketch column in parts of `capacity`."""
-        words = np.empty((capacity, self.tables.bands), dtype=np.uint64)
+        words = np.empty((capacity, self.geometry.bands), dtype=np.uint64)
         fingerprints, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
         filled = 0
-        for source, shape in enumerate(self.sources):
+        for source, entry in enumerate(self.sources):
             position = 0
-            while position < shape.num_sketches:
+            while position < entry.num_sketches:
                 position, copied = self._directory.run(
                     _kernel.copy_sketches,
                     source,

@@ -18,7 +18,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.config import Config
-from simindex.format import FIRST_BAND_TABLE, Key, Tables
+from simindex.format import FIRST_BAND_TABLE, Geometry, Key
 from simindex.permutations import PermutationPlan
 from simindex.rows import MATCH, NO_FIGURE
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch, kept_jaccard, similarity_table
@@ -87,7 +87,7 @@ class Searcher:
     """The searches of a configuration; holds no state of the index."""
 
     config: Config
-    tables: Tables
+    tables: Geometry
     plan: PermutationPlan | None
     max_candidates: int
 

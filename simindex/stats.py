@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simindex.config import Config
-from simindex.format import COPY_TABLE, ENTRY_BYTES, KEY_TABLE, Manifest, Tables
+from simindex.format import COPY_TABLE, ENTRY_BYTES, KEY_TABLE, Geometry, Manifest
 from simindex.permutations import PermutationPlan
 from simindex.tuning import expected_recall, rows_for
 
@@ -59,7 +59,7 @@ class Stats:
 def make_stats(
     path: str,
     config: Config,
-    tables: Tables,
+    tables: Geometry,
     plan: PermutationPlan | None,
     manifest: Manifest,
     figures: dict[str, int],

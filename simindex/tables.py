@@ -29,8 +29,8 @@ from simindex.format import (
     KEY_TABLE,
     SEAL_BYTES,
     Column,
-    Shape,
-    Tables,
+    Geometry,
+    SegmentEntry,
     chunk_seed,
     encode_chunk,
     encode_filter_chunk,
@@ -81,8 +81,8 @@ class SegmentData:
         leaders, copies: documents that share the sketch of the document numbered `leaders` (uint64,
             absolute).
         words, fingerprints, numbers: sketches that are new: (n, bands), (n,), (n,).
-        signed, marked: which of those are in band tables, in permutation tables (bool).
-        permuted: uint64, shape (permutations, number of marked): permuted fingerprints.
+        has_signature, has_fingerprint: which of those are in band tables, in permutation tables (bool).
+        permuted: uint64, shape (permutations, number of has_fingerprint set): permuted fingerprints.
     """
 
     base: int
@@ -94,20 +94,20 @@ class SegmentData:
     words: np.ndarray
     fingerprints: np.ndarray
     numbers: np.ndarray
-    signed: np.ndarray
-    marked: np.ndarray
+    has_signature: np.ndarray
+    has_fingerprint: np.ndarray
     permuted: np.ndarray
 
-    def shape(self, segment: int) -> Shape:
+    def entry(self, segment: int) -> SegmentEntry:
         """Return what the manifest says of it."""
-        return Shape(
+        return SegmentEntry(
             id=segment,
             base=self.base,
             span=self.span,
             num_keys=len(self.key_hashes),
             num_copies=len(self.leaders),
-            num_signatures=int(self.signed.sum()) if self.words.shape[1] else 0,
-            num_fingerprints=int(self.marked.sum()) if len(self.permuted) else 0,
+            num_signatures=int(self.has_signature.sum()) if self.words.shape[1] else 0,
+            num_fingerprints=int(self.has_fingerprint.sum()) if len(self.permuted) else 0,
             num_sketches=len(self.numbers),
         )
 
@@ -116,24 +116,24 @@ class SegmentData:
         tables = _sorted(self.key_hashes[None], self.key_numbers)
         tables += _sorted(self.leaders[None], self.copies)
         if self.words.shape[1]:
-            all_signed = bool(self.signed.all())
-            words = self.words if all_signed else self.words[self.signed]
-            tables += _sorted(words.T, self.numbers if all_signed else self.numbers[self.signed])
+            all_signed = bool(self.has_signature.all())
+            words = self.words if all_signed else self.words[self.has_signature]
+            tables += _sorted(words.T, self.numbers if all_signed else self.numbers[self.has_signature])
         if len(self.permuted):
-            tables += _sorted(self.permuted, self.numbers[self.marked])
+            tables += _sorted(self.permuted, self.numbers[self.has_fingerprint])
         return tables
 
 
-def segment_puts(tables: Tables, shape: Shape, data: SegmentData) -> tuple[Shape, Puts]:
-    """Return the shape and the stored form of a segment: one value, or chunks when it is large."""
-    writer = SegmentWriter(tables, shape)
+def segment_puts(geometry: Geometry, entry: SegmentEntry, data: SegmentData) -> tuple[SegmentEntry, Puts]:
+    """Return the entry and the stored form of a segment: one value, or chunks when it is large."""
+    writer = SegmentWriter(geometry, entry)
     puts: Puts = []
     for keys, numbers in data.sorted_tables():
         puts += writer.add_entries(keys, numbers)
         puts += writer.end_table()
     puts += writer.add_sketches(data.words, data.fingerprints, data.numbers)
     puts += writer.finish()
-    return writer.shape, puts
+    return writer.entry, puts
 
 
 class SegmentWriter:
@@ -146,22 +146,22 @@ class SegmentWriter:
 
     Attributes:
         is_whole: whether the segment becomes one value.
-        shape: of the segment; after `finish` with the counts of what was added.
+        entry: of the segment; after `finish` with the counts of what was added.
     """
 
-    def __init__(self, tables: Tables, expected: Shape) -> None:
+    def __init__(self, geometry: Geometry, expected: SegmentEntry) -> None:
         """Begin a segment.
 
         Args:
             expected: the most entries that each kind of table can have; filters are sized by it, and
                 whether the segment becomes one value follows from it.
         """
-        self._tables = tables
-        self.is_whole = tables.fits_one_value(expected)
-        self.shape = expected
+        self._geometry = geometry
+        self.is_whole = geometry.fits_one_value(expected)
+        self.entry = expected
         if not self.is_whole:
-            self.shape = expected._replace(chunked=1, filters=tables.filters_of(expected))
-        self._filter_bits = [] if self.is_whole else tables.filter_bits(self.shape)
+            self.entry = expected._replace(chunked=1, filters=geometry.filters_of(expected))
+        self._filter_bits = [] if self.is_whole else geometry.filter_bits(self.entry)
         self._arrays: list[np.ndarray] = []
         self._counts: list[int] = []
         self._added = 0  # to the table under way, or to the sketch column
@@ -175,10 +175,10 @@ class SegmentWriter:
             self._arrays += keys, numbers
             return []
         puts: Puts = []
-        table, capacity = len(self._counts), self._tables.layout.entries_per_chunk
+        table, capacity = len(self._counts), self._geometry.layout.entries_per_chunk
         for first in range(0, len(keys), capacity):
             chunk_keys, chunk_numbers = keys[first : first + capacity], numbers[first : first + capacity]
-            key = segment_key(self.shape.id, table, self._added // capacity)
+            key = segment_key(self.entry.id, table, self._added // capacity)
             puts.append((key, encode_chunk(key, chunk_keys, np.ascontiguousarray(chunk_numbers))))
             self._added += len(chunk_keys)
             if self._filter:
@@ -199,7 +199,7 @@ class SegmentWriter:
         """Return the filter of the table that comes next, if it has one."""
         table = len(self._counts)
         bits = self._filter_bits[table] if table < len(self._filter_bits) else 0
-        return FilterWriter(self._tables, self.shape.id, table, bits) if bits else None
+        return FilterWriter(self._geometry, self.entry.id, table, bits) if bits else None
 
     def add_sketches(self, words: np.ndarray, fingerprints: np.ndarray, numbers: np.ndarray) -> Puts:
         """Take rows of the sketch column; the same rules hold as for entries."""
@@ -208,27 +208,27 @@ class SegmentWriter:
             self._arrays += words, fingerprints, numbers
             return []
         puts: Puts = []
-        table, capacity = self._tables.count, self._tables.sketches_per_chunk
+        table, capacity = self._geometry.count, self._geometry.sketches_per_chunk
         for first in range(0, len(numbers), capacity):
             part = slice(first, first + capacity)
-            key = segment_key(self.shape.id, table, self._added // capacity)
+            key = segment_key(self.entry.id, table, self._added // capacity)
             puts.append((key, encode_sketch_chunk(key, words[part], fingerprints[part], numbers[part])))
             self._added += len(numbers[part])
         return puts
 
     def finish(self) -> Puts:
         """End the segment."""
-        tables, counts = self._tables, self._counts
-        self.shape = self.shape._replace(
+        geometry, counts = self._geometry, self._counts
+        self.entry = self.entry._replace(
             num_keys=counts[KEY_TABLE],
             num_copies=counts[COPY_TABLE],
-            num_signatures=counts[FIRST_BAND_TABLE] if tables.bands else 0,
-            num_fingerprints=counts[tables.first_permutation] if tables.permutations else 0,
+            num_signatures=counts[FIRST_BAND_TABLE] if geometry.bands else 0,
+            num_fingerprints=counts[geometry.first_permutation] if geometry.permutations else 0,
             num_sketches=self._added,
         )
         if not self.is_whole:
             return []
-        key = whole_segment_key(self.shape.id)
+        key = whole_segment_key(self.entry.id)
         return [(key, encode_whole_segment(key, self._arrays))]
 
 
@@ -238,10 +238,10 @@ class FilterWriter:
     A filter has one bit for each pattern of the leading `bits` bits of a key, set where a key has it.
     """
 
-    def __init__(self, tables: Tables, segment: int, table: int, bits: int) -> None:
+    def __init__(self, geometry: Geometry, segment: int, table: int, bits: int) -> None:
         self._segment, self._table, self._bits = segment, table, bits
-        self._chunks = 1 << max(0, bits - tables.filter_chunk_bits)
-        words = 1 << min(bits, tables.filter_chunk_bits) - _kernel.MIN_FILTER_BITS
+        self._chunks = 1 << max(0, bits - geometry.filter_chunk_bits)
+        words = 1 << min(bits, geometry.filter_chunk_bits) - _kernel.MIN_FILTER_BITS
         self._bitmap = np.zeros(words, dtype=np.uint64)
         self._chunk = 0
 
@@ -290,19 +290,19 @@ class _WholeForm(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _whole_form(tables: Tables, shape: Shape) -> _WholeForm:
-    bits = np.array(tables.filter_bits(shape), dtype=np.int64)
+def _whole_form(geometry: Geometry, entry: SegmentEntry) -> _WholeForm:
+    bits = np.array(geometry.filter_bits(entry), dtype=np.int64)
     filtered = np.flatnonzero(bits)
     bitmap_bytes = 8 << bits[filtered] - _kernel.MIN_FILTER_BITS
 
-    stored = whole_segment_rows(tables, shape)
+    stored = whole_segment_rows(geometry, entry)
     filters = np.zeros(len(filtered), dtype=CHUNK_ROW)
-    table_rows = np.zeros(tables.count, dtype=TABLE_ROW)
+    table_rows = np.zeros(geometry.count, dtype=TABLE_ROW)
     tables_at = stored.nbytes + filters.nbytes
     bitmaps_at = tables_at + table_rows.nbytes
     filters["keys"] = bitmaps_at + np.cumsum(bitmap_bytes) - bitmap_bytes
-    table_rows["chunks"] = CHUNK_ROW.itemsize * np.arange(tables.count)
-    table_rows["num_entries"] = tables.entry_counts(shape)
+    table_rows["chunks"] = CHUNK_ROW.itemsize * np.arange(geometry.count)
+    table_rows["num_entries"] = geometry.entry_counts(entry)
     table_rows["filter_bits"] = bits
     table_rows["filter"][filtered] = stored.nbytes + CHUNK_ROW.itemsize * np.arange(len(filtered))
     table_rows["bitmap"][filtered] = filters["keys"]
@@ -326,7 +326,7 @@ def _whole_form(tables: Tables, shape: Shape) -> _WholeForm:
         in_memory=np.concatenate(in_memory),
         sketch_row=sketch_row // 8,
         table_rows=tables_at // 8,
-        value_bytes=tables.segment_bytes(shape) + SEAL_BYTES,
+        value_bytes=geometry.segment_bytes(entry) + SEAL_BYTES,
     )
 
 
@@ -340,38 +340,38 @@ class Segment:
     """A live segment: the addresses of its chunks, and what keeps them valid.
 
     Attributes:
-        shape: what the manifest says of it.
+        entry: what the manifest says of it.
         row: the kernel's segment_row.
     """
 
-    def __init__(self, tables: Tables, shape: Shape, get: Callable[[bytes], Any]) -> None:
+    def __init__(self, geometry: Geometry, entry: SegmentEntry, get: Callable[[bytes], Any]) -> None:
         """Load from the values that `get` returns for database keys.
 
         Raises:
             CorruptIndexError: a value is missing, has another length, or fails its seal.
         """
-        self.shape = shape
+        self.entry = entry
         self._held: list[object] = []
-        load = self._load_chunks if shape.chunked else self._load_whole
-        table_rows, sketch_rows = load(tables, get)
+        load = self._load_chunks if entry.chunked else self._load_whole
+        table_rows, sketch_rows = load(geometry, get)
         self.row = segment_row(
-            base=shape.base,
-            span=shape.span,
+            base=entry.base,
+            span=entry.span,
             tables=table_rows,
             sketch_chunks=sketch_rows,
-            num_sketches=shape.num_sketches,
+            num_sketches=entry.num_sketches,
         )
 
-    def _load_whole(self, tables: Tables, get: Callable[[bytes], Any]) -> tuple[int, int]:
+    def _load_whole(self, geometry: Geometry, get: Callable[[bytes], Any]) -> tuple[int, int]:
         """Load a segment that is one value. Its filters are not stored with it, but made anew.
 
         Returns:
             The addresses of the table rows and of the sketch column's chunk rows.
         """
-        form = _whole_form(tables, self.shape._replace(id=0, base=0, span=0))
-        key = whole_segment_key(self.shape.id)
+        form = _whole_form(geometry, self.entry._replace(id=0, base=0, span=0))
+        key = whole_segment_key(self.entry.id)
         value = self._kept(key, get(key), form.value_bytes)
-        unseal(key, value, f"segment {self.shape.id}")
+        unseal(key, value, f"segment {self.entry.id}")
         memory = np.zeros(form.num_words, dtype=np.uint64)
         memory[: len(form.rows)] = form.rows
         place = _kernel.address(memory)
@@ -381,9 +381,9 @@ class Segment:
         _kernel.fill_filters(memory[form.table_rows : len(form.rows)])
         return place + 8 * form.table_rows, place + 8 * form.sketch_row
 
-    def _load_chunks(self, tables: Tables, get: Callable[[bytes], Any]) -> tuple[int, int]:
+    def _load_chunks(self, geometry: Geometry, get: Callable[[bytes], Any]) -> tuple[int, int]:
         """Load a segment that is cut into chunks; returns what `_load_whole` does."""
-        columns = tables.columns(self.shape)
+        columns = geometry.columns(self.entry)
         checked = np.zeros(sum(column.all_blocks for column in columns), dtype=np.uint8)
         place = _kernel.address(checked)
         rows = []
@@ -393,24 +393,24 @@ class Segment:
         chunks = np.concatenate(rows)
         firsts = np.cumsum([0, *map(len, rows[:-1])])  # of the chunks of each column
         places = _kernel.address(chunks) + CHUNK_ROW.itemsize * firsts
-        first_filter = tables.count + 1  # tables, sketch column, filters
-        bits = np.array(tables.filter_bits(self.shape))
+        first_filter = geometry.count + 1  # tables, sketch column, filters
+        bits = np.array(geometry.filter_bits(self.entry))
         filtered = np.flatnonzero(bits)
-        table_rows = np.zeros(tables.count, dtype=TABLE_ROW)
-        table_rows["chunks"] = places[: tables.count]
-        table_rows["num_entries"] = tables.entry_counts(self.shape)
+        table_rows = np.zeros(geometry.count, dtype=TABLE_ROW)
+        table_rows["chunks"] = places[: geometry.count]
+        table_rows["num_entries"] = geometry.entry_counts(self.entry)
         table_rows["filter_bits"] = bits
         table_rows["filter"][filtered] = places[first_filter:]
         filters = chunks[firsts[first_filter:]]
-        is_one_chunk = bits[filtered] <= tables.filter_chunk_bits
+        is_one_chunk = bits[filtered] <= geometry.filter_chunk_bits
         table_rows["bitmap"][filtered] = np.where(is_one_chunk, filters["keys"], 0)
         table_rows["bitmap_checked"][filtered] = np.where(is_one_chunk, filters["checked"], 0)
         self._held += [checked, chunks, table_rows]
-        return _kernel.address(table_rows), int(places[tables.count])
+        return _kernel.address(table_rows), int(places[geometry.count])
 
     def _column_rows(self, column: Column, get: Callable[[bytes], Any], checked: int) -> np.ndarray:
         """Return the kernel's rows of a column's chunks; `checked`: address of a byte for each block."""
-        keys = [segment_key(self.shape.id, column.table, chunk) for chunk in range(column.chunks)]
+        keys = [segment_key(self.entry.id, column.table, chunk) for chunk in range(column.chunks)]
         expected = map(column.chunk_bytes, column.counts())
         bases = [self._address(get, key, size) for key, size in zip(keys, expected, strict=True)]
         return column.rows(bases, list(map(chunk_seed, keys)), checked)
@@ -436,7 +436,7 @@ class Segment:
     def _require_bytes(self, key: bytes, expected: int, found: int | None) -> None:
         if found != expected:
             raise CorruptIndexError(
-                f"segment {self.shape.id}, entry {key.hex()}: expected {expected} bytes, found "
+                f"segment {self.entry.id}, entry {key.hex()}: expected {expected} bytes, found "
                 f"{'nothing' if found is None else f'{found} bytes'}; restore a backup or rebuild the index"
             )
 
@@ -448,18 +448,18 @@ class Directory:
     segments were loaded in, or a later one on an unmoved map, is open.
     """
 
-    def __init__(self, tables: Tables, segments: list[Segment]) -> None:
-        self.tables = tables
+    def __init__(self, geometry: Geometry, segments: list[Segment]) -> None:
+        self.geometry = geometry
         self.segments = segments
         self._rows = b"".join([segment.row for segment in segments])
         self.header = directory(
             segments=_kernel.address(self._rows) if segments else 0,
             num_segments=len(segments),
-            num_tables=tables.count,
-            entries_per_chunk=tables.layout.entries_per_chunk,
-            sketches_per_chunk=tables.sketches_per_chunk,
-            bands=tables.bands,
-            filter_chunk_bits=tables.filter_chunk_bits,
+            num_tables=geometry.count,
+            entries_per_chunk=geometry.layout.entries_per_chunk,
+            sketches_per_chunk=geometry.sketches_per_chunk,
+            bands=geometry.bands,
+            filter_chunk_bits=geometry.filter_chunk_bits,
         )
 
     def run(self, function: Callable[..., Result], *arguments: object) -> Result:
@@ -473,9 +473,9 @@ class Directory:
         except _kernel.Damage as exc:
             segment, table, chunk, block = exc.args
             raise CorruptIndexError(
-                f"segment {self.segments[segment].shape.id}, table {self.tables.name(table)}, chunk {chunk}, "
-                f"block {block}: the stored entries do not fit their seal; restore a backup or rebuild "
-                "the index"
+                f"segment {self.segments[segment].entry.id}, table {self.geometry.name(table)}, "
+                f"chunk {chunk}, block {block}: the stored entries do not fit their seal; "
+                "restore a backup or rebuild the index"
             ) from exc
 
     def find_keys(self, table: int, keys: np.ndarray | bytes, most: int) -> Iterator[tuple[int, int]]:
@@ -496,6 +496,6 @@ class Directory:
 
     def read_sketch(self, number: int) -> tuple[np.ndarray, int] | None:
         """Return (words, fingerprint) of a number's stored sketch, or ``None``."""
-        words = np.empty(self.tables.bands, dtype=np.uint64)
+        words = np.empty(self.geometry.bands, dtype=np.uint64)
         fingerprint = self.run(_kernel.read_sketch, number, words)
         return None if fingerprint is None else (words, fingerprint)

@@ -18,10 +18,10 @@ from simindex.format import (
     KEY_TABLE,
     MANIFEST_KEY,
     REMOVED_SKETCH,
+    Geometry,
     Manifest,
-    Shape,
+    SegmentEntry,
     StoredRecord,
-    Tables,
     decode_manifest,
     decode_record,
     decode_small,
@@ -61,7 +61,7 @@ class SnapshotCache:
     Thread safety: `current` may run in several threads; each returns a snapshot for its transaction.
     """
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Geometry) -> None:
         self._tables = tables
         self._last: Snapshot | None = None
         self._expected: tuple[bytes, Manifest] = b"", Manifest()
@@ -92,7 +92,7 @@ class SnapshotCache:
         self._last = fresh
         return fresh
 
-    def load(self, txn: Transaction, shape: Shape) -> Segment:
+    def load(self, txn: Transaction, shape: SegmentEntry) -> Segment:
         """Load one live segment."""
         if shape.chunked:
             return Segment(self._tables, shape, txn.finder("segments"))
@@ -123,7 +123,7 @@ class View:
     """One consistent state of the index, for the length of a call."""
 
     def __init__(
-        self, txn: Transaction, snapshot: Snapshot, tables: Tables, pending: PendingView | None = None
+        self, txn: Transaction, snapshot: Snapshot, tables: Geometry, pending: PendingView | None = None
     ) -> None:
         self._txn = txn
         self._segments = snapshot.segments
@@ -135,7 +135,7 @@ class View:
         if self.pending.segments:
             self.directory = Directory(tables, [*snapshot.directory.segments, *self.pending.segments])
 
-    def segment(self, shape: Shape) -> Segment:
+    def segment(self, shape: SegmentEntry) -> Segment:
         """Return a live committed segment; its addresses are valid for the length of this view."""
         return self._segments[shape.id]
 

@@ -22,9 +22,9 @@ from simindex.errors import KeyExistsError
 from simindex.format import (
     MANIFEST_KEY,
     REMOVED_SKETCH,
+    Geometry,
     Manifest,
-    Shape,
-    Tables,
+    SegmentEntry,
     decode_manifest,
     encode_manifest,
     encode_small,
@@ -69,7 +69,7 @@ class Writer:
         self,
         store: Store,
         config: Config,
-        tables: Tables,
+        tables: Geometry,
         plan: PermutationPlan | None,
         manifest: Manifest,
     ) -> None:
@@ -185,7 +185,7 @@ class Writer:
             numbers, batch = joined(parts)
             data = self._segment_data(numbers, batch, key_hashes_of(parts), {})
             # Ids from the top: no committed segment has them, and they are never stored.
-            shape = data.shape(2**63 + len(pending.view.segments))
+            shape = data.entry(2**63 + len(pending.view.segments))
             shape, puts = segment_puts(self._tables, shape, data)
             pending.view.segments.append(Segment(self._tables, shape, dict(puts).get))
             for part in parts:
@@ -222,8 +222,8 @@ class Writer:
             words=np.ascontiguousarray(words),
             fingerprints=np.ascontiguousarray(fingerprints),
             numbers=relative[own],
-            signed=(present & HAS_SIGNATURE) > 0,
-            marked=marked,
+            has_signature=(present & HAS_SIGNATURE) > 0,
+            has_fingerprint=marked,
             permuted=permuted,
         )
 
@@ -242,7 +242,7 @@ class Writer:
         next_segment = self.manifest.next_segment
         if len(numbers):
             data = self._segment_data(numbers, batch, key_hashes_of(parts), leaders)
-            shape, puts = segment_puts(self._tables, data.shape(next_segment), data)
+            shape, puts = segment_puts(self._tables, data.entry(next_segment), data)
             segments.append(shape)
             next_segment += 1
         written = num_bytes(puts) + num_bytes(records)
@@ -289,12 +289,12 @@ class Writer:
         self.manifest = prepared.manifest
         self._dead = prepared.dead
         self._abandoned.clear()
-        self._stored_chunks = {merge.shape.id for merge in self._merges}
+        self._stored_chunks = {merge.entry.id for merge in self._merges}
         self._is_unsure = False
 
     def _begin_merge(self, merge: Merge) -> None:
         self._merges.append(merge)
-        self._stored_chunks.add(merge.shape.id)
+        self._stored_chunks.add(merge.entry.id)
 
     def _give_up_merges(self) -> None:
         """Forget the merges under way: they begin anew, under new ids."""
@@ -439,21 +439,21 @@ def _end_dead(dead: Counter[int], merge: Merge) -> None:
     """Count the dead of a merged segment: those that were removed while it was made."""
     left = sum(dead.pop(shape.id, 0) for shape in merge.sources) - len(merge.dead)
     if left > 0:
-        dead[merge.shape.id] = left
+        dead[merge.entry.id] = left
 
 
 def _swapped(manifest: Manifest, merge: Merge) -> tuple[Manifest, list[int]]:
     """Return the manifest with a merge's sources replaced by its result, and the ids that are gone."""
     sources = {shape.id for shape in merge.sources}
-    segments: list[Shape] = []
+    segments: list[SegmentEntry] = []
     placed = False
-    is_empty = not (merge.shape.num_keys or merge.shape.num_sketches)
+    is_empty = not (merge.entry.num_keys or merge.entry.num_sketches)
     for shape in manifest.segments:
         if shape.id not in sources:
             segments.append(shape)
         elif not placed:
             placed = True
             if not is_empty:
-                segments.append(merge.shape)
-    gone = sorted(sources) + ([merge.shape.id] if is_empty else [])
+                segments.append(merge.entry)
+    gone = sorted(sources) + ([merge.entry.id] if is_empty else [])
     return manifest._replace(segments=tuple(segments)), gone

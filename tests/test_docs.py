@@ -334,7 +334,7 @@ def test_format_example_decodes_with_the_format_functions():
     assert (layout, blocks) == (Layout(), 4)
     assert format_.encode_header(config_to_dict(config), layout, blocks) == header
     manifest = format_.decode_manifest(WHOLE["meta", b"manifest"])
-    assert manifest == format_.Manifest(3, 1, 2, 1, (format_.Shape(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),))
+    assert manifest == format_.Manifest(3, 1, 2, 1, (format_.SegmentEntry(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),))
     assert format_.encode_manifest(manifest) == WHOLE["meta", b"manifest"]
     inserted_at = EXAMPLE_SECONDS * 10**6
     first = format_.decode_record(1, WHOLE["documents", number(1)])
@@ -343,7 +343,7 @@ def test_format_example_decodes_with_the_format_functions():
     assert copy == format_.StoredRecord(3, None, inserted_at, 3, leader=0)
     assert format_.decode_small(0, WHOLE["removed", number(0)], "") == format_.REMOVED_DOCUMENT
     assert format_.decode_small(0, WHOLE["groups", number(0)], "") == 1
-    tables = format_.Tables(1, make_plan(4, 3).num_tables, layout)
+    tables = format_.Geometry(1, make_plan(4, 3).num_tables, layout)
     key = format_.segment_key(0, format_.WHOLE_SEGMENT, 0)
     Segment(tables, manifest.segments[0], {key: WHOLE["segments", key]}.get)  # checks length and seal
 
@@ -411,10 +411,10 @@ def test_format_numbers_of_the_page_are_those_of_the_code():
     assert f"or {simindex._kernel.SKETCH_BLOCK} rows of a sketch column" in text
     config = Config()
     blocks = len(simindex.permutations.plan_for(config.simhash).widths)
-    tables = format_.Tables(config.bands, make_plan(blocks, 3).num_tables, Layout())
+    tables = format_.Geometry(config.bands, make_plan(blocks, 3).num_tables, Layout())
     most = next(
         n
         for n in range(1, 10_000)
-        if tables.segment_bytes(format_.Shape(0, 0, n, n, 0, n, n, n)) > Layout().chunk_bytes
+        if tables.segment_bytes(format_.SegmentEntry(0, 0, n, n, 0, n, n, n)) > Layout().chunk_bytes
     )
     assert f"that is up to {most - 1:,} documents" in text

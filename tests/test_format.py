@@ -35,7 +35,7 @@ metadata = st.recursive(
 )
 numbers = st.integers(0, 2**63)
 counts = st.integers(0, 2**32)
-shapes = st.builds(stored.Shape, *[counts] * 8, st.integers(0, 1))
+shapes = st.builds(stored.SegmentEntry, *[counts] * 8, st.integers(0, 1))
 layouts = st.builds(Layout, st.integers(2, 100), st.integers(1, 2**20), st.integers(1, 2**30))
 
 

@@ -77,7 +77,7 @@ def check(index, batches, removed=()):
     with index._store.reading() as txn:
         found = {segment_of(key) for key, _ in txn.items("segments")}
     live = {shape.id for shape in writer.manifest.segments}
-    assert live <= found <= live | {merge.shape.id for merge in writer._merges}
+    assert live <= found <= live | {merge.entry.id for merge in writer._merges}
 
 
 def insert(index, batch):

@@ -13,9 +13,9 @@ from simindex.format import (
     FILTERS,
     FIRST_BAND_TABLE,
     KEY_TABLE,
+    Geometry,
     Layout,
-    Shape,
-    Tables,
+    SegmentEntry,
     segment_key,
 )
 from simindex.merging import Merge, pick_merges, tier_of
@@ -38,28 +38,28 @@ def table_only(base, keys):
     )  # fmt: skip
 
 
-def load(tables, segment, data):
-    shape, puts = segment_puts(tables, data.shape(segment), data)
-    return Segment(tables, shape, {key: bytes(value) for key, value in puts}.get)
+def load(geometry, segment, data):
+    entry, puts = segment_puts(geometry, data.entry(segment), data)
+    return Segment(geometry, entry, {key: bytes(value) for key, value in puts}.get)
 
 
 def build(layout, runs):
-    """(tables, segments, {number: key}) of consecutive segments with these key hashes."""
-    tables, segments, entries, base = Tables(0, 0, layout), [], {}, 0
+    """(geometry, segments, {number: key}) of consecutive segments with these key hashes."""
+    geometry, segments, entries, base = Geometry(0, 0, layout), [], {}, 0
     for segment, keys in enumerate(runs):
         if keys:
-            segments.append(load(tables, segment, table_only(base, keys)))
+            segments.append(load(geometry, segment, table_only(base, keys)))
             entries |= {base + i: key for i, key in enumerate(keys)}
             base += len(keys)
-    return tables, segments, entries
+    return geometry, segments, entries
 
 
 @settings(max_examples=150)
 @given(layouts, st.lists(st.lists(crowded, max_size=90), max_size=4), st.lists(crowded, max_size=8))
 def test_find_keys_equals_a_plain_search(layout, runs, wanted):
-    tables, segments, entries = build(layout, runs)
+    geometry, segments, entries = build(layout, runs)
     wanted += [runs[0][0]] if runs and runs[0] else []
-    found = Directory(tables, segments).find_keys(KEY_TABLE, np.array(wanted, np.uint64), 2**62)
+    found = Directory(geometry, segments).find_keys(KEY_TABLE, np.array(wanted, np.uint64), 2**62)
     expected = [(place, n) for place, key in enumerate(wanted) for n, own in entries.items() if own == key]
     assert sorted(found) == sorted(expected)
 
@@ -67,8 +67,8 @@ def test_find_keys_equals_a_plain_search(layout, runs, wanted):
 @settings(max_examples=60)
 @given(st.lists(uint64s, min_size=1, max_size=3000), st.integers(1, 3000))
 def test_find_keys_takes_no_more_than_asked(keys, most):
-    tables, segments, _ = build(Layout(), [[5] * len(keys)])
-    found = list(Directory(tables, segments).find_keys(KEY_TABLE, np.array([5], np.uint64), most))
+    geometry, segments, _ = build(Layout(), [[5] * len(keys)])
+    found = list(Directory(geometry, segments).find_keys(KEY_TABLE, np.array([5], np.uint64), most))
     assert [number for _, number in found] == list(range(min(most, len(keys))))
 
 
@@ -95,48 +95,48 @@ def test_sort_tables_of_a_crowded_prefix_equals_a_stable_sort():
 @settings(max_examples=150)
 @given(layouts, st.lists(st.lists(crowded, min_size=1, max_size=40), min_size=1, max_size=5), st.data())
 def test_merge_equals_a_sort_of_the_live_entries(layout, runs, data):
-    tables, segments, entries = build(layout, runs)
+    geometry, segments, entries = build(layout, runs)
     removed = data.draw(st.frozensets(st.sampled_from(sorted(entries))))
-    shapes = [segment.shape for segment in segments]
-    loaded = {segment.shape.id: segment for segment in segments}
-    merge = Merge.start(tables, shapes, 99, dict.fromkeys(removed, 3))
+    sources = [segment.entry for segment in segments]
+    loaded = {segment.entry.id: segment for segment in segments}
+    merge = Merge.start(geometry, sources, 99, dict.fromkeys(removed, 3))
     values = {}
     while not merge.done:
-        puts, _ = merge.advance(data.draw(st.integers(1, 200)), lambda shape: loaded[shape.id])
+        puts, _ = merge.advance(data.draw(st.integers(1, 200)), lambda entry: loaded[entry.id])
         values |= {key: bytes(value) for key, value in puts}
     assert merge.dead == list(removed) or set(merge.dead) == removed
     live = sorted((key, number) for number, key in entries.items() if number not in removed)
-    assert merge.shape.num_keys == len(live)
+    assert merge.entry.num_keys == len(live)
     if live:
-        merged = Segment(tables, merge.shape, values.get)
+        merged = Segment(geometry, merge.entry, values.get)
         keys = np.array(sorted({key for key, _ in live}), np.uint64)
-        found = list(Directory(tables, [merged]).find_keys(KEY_TABLE, keys, 2**62))
+        found = list(Directory(geometry, [merged]).find_keys(KEY_TABLE, keys, 2**62))
         assert [(int(keys[place]), number) for place, number in found] == live
 
 
 def damaged_segment(at):
     """A segment of 2,000 keys with one bit flipped in the value of a database key."""
-    tables, data = Tables(0, 0, Layout(2, 512, 256)), table_only(0, [n << 53 for n in range(2000)])
-    shape, puts = segment_puts(tables, data.shape(0), data)
+    geometry, data = Geometry(0, 0, Layout(2, 512, 256)), table_only(0, [n << 53 for n in range(2000)])
+    entry, puts = segment_puts(geometry, data.entry(0), data)
     values = {key: bytearray(value) for key, value in puts}
     values[at][100] ^= 1
-    return tables, shape, Segment(tables, shape, {key: bytes(value) for key, value in values.items()}.get)
+    return geometry, entry, Segment(geometry, entry, {key: bytes(value) for key, value in values.items()}.get)
 
 
 def test_merge_refuses_a_damaged_source():
     """A broken chunk must not be given a fresh seal by being merged."""
-    tables, shape, segment = damaged_segment(segment_key(0, KEY_TABLE, 0))
-    merge = Merge.start(tables, [shape], 1, {})
+    geometry, entry, segment = damaged_segment(segment_key(0, KEY_TABLE, 0))
+    merge = Merge.start(geometry, [entry], 1, {})
     with pytest.raises(CorruptIndexError, match="segment 0, table keys, chunk 0, block 0"):
         merge.advance(1, lambda _: segment)
 
 
 def test_a_damaged_filter_is_an_error():
     """What a filter denies nobody looks at again, so it must not deny by damage."""
-    tables, _, segment = damaged_segment(segment_key(0, FILTERS + KEY_TABLE, 1))
+    geometry, _, segment = damaged_segment(segment_key(0, FILTERS + KEY_TABLE, 1))
     keys = np.array([n << 53 for n in range(2000)], np.uint64)
     with pytest.raises(CorruptIndexError, match="segment 0, table filter of keys, chunk 1, block 0"):
-        list(Directory(tables, [segment]).find_keys(KEY_TABLE, keys + np.uint64(1), 1))
+        list(Directory(geometry, [segment]).find_keys(KEY_TABLE, keys + np.uint64(1), 1))
 
 
 @settings(max_examples=150)
@@ -147,7 +147,7 @@ def test_a_damaged_filter_is_an_error():
 )
 def test_a_filter_has_a_bit_for_each_prefix_that_is_there(chunk_bytes, bits, parts):
     keys = sorted(key for part in parts for key in part)
-    writer = FilterWriter(Tables(0, 0, Layout(2, 512, chunk_bytes)), 7, 3, bits)
+    writer = FilterWriter(Geometry(0, 0, Layout(2, 512, chunk_bytes)), 7, 3, bits)
     puts, at = [], 0
     for part in parts:
         puts += writer.add(np.array(keys[at : at + len(part)], np.uint64))
@@ -162,53 +162,53 @@ def test_a_filter_has_a_bit_for_each_prefix_that_is_there(chunk_bytes, bits, par
     assert places == {key >> 64 - bits for key in keys}
 
 
-def shapes_of(*sizes):
-    base, shapes = 0, []
+def entries_of(*sizes):
+    base, stored = 0, []
     for segment, size in enumerate(sizes):
-        shapes.append(Shape(segment, base, size, size, 0, size, size, size))
+        stored.append(SegmentEntry(segment, base, size, size, 0, size, size, size))
         base += size
-    return shapes
+    return stored
 
 
 @pytest.mark.parametrize(("size", "tier"), [(0, 0), (1, 0), (7, 0), (8, 1), (63, 1), (64, 2), (4096, 4)])
 def test_tier_is_the_power_that_the_size_reaches(size, tier):
-    assert tier_of(Shape(0, 0, size, size, 0, 0, 0, 0), 8) == tier
+    assert tier_of(SegmentEntry(0, 0, size, size, 0, 0, 0, 0), 8) == tier
 
 
 def test_pick_merges_takes_neighbours_of_one_tier():
-    merged = pick_merges(shapes_of(64, *[1] * 9), set(), 8)
-    assert [[shape.id for shape in run] for run in merged] == [list(range(1, 10))]
+    merged = pick_merges(entries_of(64, *[1] * 9), set(), 8)
+    assert [[entry.id for entry in run] for run in merged] == [list(range(1, 10))]
 
 
 def test_pick_merges_takes_smaller_ones_between():
-    merged = pick_merges(shapes_of(*[64, 1] * 8), set(), 8)
-    assert [[shape.id for shape in run] for run in merged] == [list(range(15))]
+    merged = pick_merges(entries_of(*[64, 1] * 8), set(), 8)
+    assert [[entry.id for entry in run] for run in merged] == [list(range(15))]
 
 
 def test_pick_merges_leaves_out_busy_and_few():
-    assert pick_merges(shapes_of(*[1] * 7), set(), 8) == []
-    assert pick_merges(shapes_of(*[1] * 12), {5}, 8) == []
+    assert pick_merges(entries_of(*[1] * 7), set(), 8) == []
+    assert pick_merges(entries_of(*[1] * 12), {5}, 8) == []
 
 
 @settings(max_examples=30)
 @given(st.integers(2, 9), st.lists(st.sampled_from([1, 1, 1, 3, 20, 500]), min_size=1, max_size=300))
 def test_pick_merges_keeps_the_number_of_segments_small(factor, sizes):
     """Merged at once whenever due, segments stay within factor a tier, whatever the sizes of commits."""
-    shapes, base = [], 0
+    stored, base = [], 0
     for segment, size in enumerate(sizes):
-        shapes.append(Shape(segment, base, size, size, 0, 0, 0, 0))
+        stored.append(SegmentEntry(segment, base, size, size, 0, 0, 0, 0))
         base += size
-        while due := pick_merges(shapes, set(), factor):
+        while due := pick_merges(stored, set(), factor):
             run = due[0]
-            total = sum(shape.num_keys for shape in run)
+            total = sum(entry.num_keys for entry in run)
             joined = run[0]._replace(span=total, num_keys=total)
-            at = shapes.index(run[0])
-            shapes[at : at + len(run)] = [joined]
-    tiers = max(tier_of(shape, factor) for shape in shapes) + 1
-    assert len(shapes) <= (factor - 1) * tiers * tiers + factor
+            at = stored.index(run[0])
+            stored[at : at + len(run)] = [joined]
+    tiers = max(tier_of(entry, factor) for entry in stored) + 1
+    assert len(stored) <= (factor - 1) * tiers * tiers + factor
 
 
 def test_table_names_tell_what_is_damaged():
-    tables = Tables(2, 1, Layout())
-    names = [tables.name(t) for t in (KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, 4, 5, 8)]
+    geometry = Geometry(2, 1, Layout())
+    names = [geometry.name(t) for t in (KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, 4, 5, 8)]
     assert names == ["keys", "copies", "band 1", "permutation 1", "sketches", "filter of band 1"]
