@@ -93,8 +93,8 @@ def seal(key: bytes, content: bytes | memoryview) -> bytes:
     return b"".join((content, digest.digest()))
 
 
-def unseal(key: bytes, value: bytes | memoryview, what: str) -> memoryview:
-    """Return the content of a sealed value.
+def unseal(key: bytes, value: bytes | memoryview, what: str, segment: int | None = None) -> memoryview:
+    """Return the content of a sealed value; `what` and `segment` say in an error what it is.
 
     Raises:
         CorruptIndexError: the seal does not fit the key and the content.
@@ -106,7 +106,9 @@ def unseal(key: bytes, value: bytes | memoryview, what: str) -> memoryview:
     if digest.digest() != view[-SEAL_BYTES:]:
         raise CorruptIndexError(
             f"{what}: expected a value that fits its seal, found {len(view)} damaged bytes; "
-            "restore a backup or rebuild the index"
+            "restore a backup or rebuild the index",
+            segment=segment,
+            key=key,
         )
     return content
 

@@ -371,7 +371,7 @@ class Segment:
         form = _whole_form(geometry, self.entry._replace(id=0, base=0, span=0))
         key = whole_segment_key(self.entry.id)
         value = self._kept(key, get(key), form.value_bytes)
-        unseal(key, value, f"segment {self.entry.id}")
+        unseal(key, value, f"segment {self.entry.id}", segment=self.entry.id)
         memory = np.zeros(form.num_words, dtype=np.uint64)
         memory[: len(form.rows)] = form.rows
         place = _kernel.address(memory)
@@ -437,7 +437,9 @@ class Segment:
         if found != expected:
             raise CorruptIndexError(
                 f"segment {self.entry.id}, entry {key.hex()}: expected {expected} bytes, found "
-                f"{'nothing' if found is None else f'{found} bytes'}; restore a backup or rebuild the index"
+                f"{'nothing' if found is None else f'{found} bytes'}; restore a backup or rebuild the index",
+                segment=self.entry.id,
+                key=key,
             )
 
 
@@ -471,11 +473,15 @@ class Directory:
         try:
             return function(self.header, *arguments)
         except _kernel.Damage as exc:
-            segment, table, chunk, block = exc.args
+            place, table_number, chunk, block = exc.args
+            segment, table = self.segments[place].entry.id, self.geometry.name(table_number)
             raise CorruptIndexError(
-                f"segment {self.segments[segment].entry.id}, table {self.geometry.name(table)}, "
-                f"chunk {chunk}, block {block}: the stored entries do not fit their seal; "
-                "restore a backup or rebuild the index"
+                f"segment {segment}, table {table}, chunk {chunk}, block {block}: "
+                "the stored entries do not fit their seal; restore a backup or rebuild the index",
+                segment=segment,
+                table=table,
+                chunk=chunk,
+                block=block,
             ) from exc
 
     def find_keys(self, table: int, keys: np.ndarray | bytes, most: int) -> Iterator[tuple[int, int]]:

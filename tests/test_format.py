@@ -97,8 +97,9 @@ def test_sealed_value_is_refused_when_any_bit_of_it_or_its_key_is_flipped(key, c
     place = data.draw(st.integers(0, 8 * (len(key) + len(sealed)) - 1))
     both = bytearray(key + sealed)
     both[place // 8] ^= 1 << place % 8
-    with pytest.raises(CorruptIndexError, match="test: expected a value that fits its seal"):
+    with pytest.raises(CorruptIndexError, match="test: expected a value that fits its seal") as raised:
         stored.unseal(bytes(both[: len(key)]), bytes(both[len(key) :]), "test")
+    assert raised.value.key == both[: len(key)]
 
 
 @given(st.binary(max_size=40), st.binary(max_size=200), st.integers(1, 20))

@@ -19,7 +19,7 @@ from simindex.format import (
     segment_key,
 )
 from simindex.merging import Merge, pick_merges, tier_of
-from simindex.tables import Directory, FilterWriter, Segment, SegmentData, segment_puts
+from simindex.tables import Directory, FilterWriter, Segment, SegmentData, SegmentWriter, segment_puts
 
 # Crowded keys, so that runs of equal ones and clusters come up; and uniform ones.
 crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1) | uint64s
@@ -129,6 +129,54 @@ def test_merge_refuses_a_damaged_source():
     merge = Merge.start(geometry, [entry], 1, {})
     with pytest.raises(CorruptIndexError, match="segment 0, table keys, chunk 0, block 0"):
         merge.advance(1, lambda _: segment)
+
+
+def place_of(error):
+    return error.segment, error.table, error.chunk, error.block, error.key
+
+
+@pytest.mark.parametrize("chunk", [0, 1, 3])
+def test_damage_in_a_chunk_names_its_place(chunk):
+    """What repairs an index goes by attributes, not by the text of a message."""
+    geometry, _, segment = damaged_segment(segment_key(0, KEY_TABLE, chunk))
+    with pytest.raises(CorruptIndexError) as raised:
+        list(Directory(geometry, [segment]).find_keys(KEY_TABLE, np.array([512 * chunk << 53], np.uint64), 1))
+    assert place_of(raised.value) == (0, "keys", chunk, 0, None)
+
+
+@pytest.mark.parametrize("changed", [None, b"", b"other bytes"])
+def test_value_of_another_length_names_its_segment_and_key(changed):
+    geometry, data = Geometry(0, 0, Layout(2, 512, 256)), table_only(0, [n << 53 for n in range(2000)])
+    entry, puts = segment_puts(geometry, data.entry(7), data)
+    at = segment_key(7, KEY_TABLE, 2)
+    with pytest.raises(CorruptIndexError, match=f"segment 7, entry {at.hex()}: expected") as raised:
+        Segment(geometry, entry, (dict(puts) | {at: changed}).get)
+    assert place_of(raised.value) == (7, None, None, None, at)
+
+
+def test_damaged_segment_of_one_value_names_its_key():
+    geometry, data = Geometry(0, 0, Layout()), table_only(0, [5, 6, 7])
+    entry, ((key, value),) = segment_puts(geometry, data.entry(7), data)
+    with pytest.raises(CorruptIndexError, match="segment 7: expected a value that fits its seal") as raised:
+        Segment(geometry, entry, {key: bytes(len(value))}.get)
+    assert place_of(raised.value) == (7, None, None, None, key)
+
+
+@settings(max_examples=60)
+@given(layouts, st.lists(crowded, max_size=60), st.data())
+def test_writer_makes_the_same_values_of_tables_that_come_in_parts(layout, keys, data):
+    """As a merge brings them and as a commit does."""
+    geometry, whole = Geometry(0, 0, layout), table_only(0, sorted(keys))
+    expected_entry, expected = segment_puts(geometry, whole.entry(3), whole)
+    writer, puts = SegmentWriter(geometry, whole.entry(3)), []
+    step = len(keys) + 1 if writer.is_whole else layout.entries_per_chunk * data.draw(st.integers(1, 4))
+    for first in range(0, len(keys), step):
+        part = slice(first, first + step)
+        puts += writer.add_entries(whole.key_hashes[part], whole.key_numbers[part])
+    puts += writer.end_table() + writer.end_table()
+    puts += writer.add_sketches(whole.words, whole.fingerprints, whole.numbers) + writer.finish()
+    assert (writer.entry, dict(puts)) == (expected_entry, dict(expected))
+    assert writer.entry.num_keys == len(keys)
 
 
 def test_a_damaged_filter_is_an_error():
