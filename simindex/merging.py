@@ -22,6 +22,7 @@ from simindex.format import (
     FIRST_BAND_TABLE,
     REMOVED_DOCUMENT,
     Geometry,
+    Layout,
     Manifest,
     SegmentEntry,
 )
@@ -93,12 +94,12 @@ def step_budget(factor: int, manifest: Manifest, written_documents: int, written
     return int(written_bytes * tiers * max(1.0, backlog))
 
 
-def is_free(merge: Merge) -> bool:
-    """Whether a merge costs a commit hardly anything: less than a sixteenth of a chunk.
+def is_free(source_bytes: int, layout: Layout) -> bool:
+    """Whether a merge of so many bytes costs a commit hardly anything: less than a sixteenth of a chunk.
 
     Such a merge is never put off, or the segments of single inserts would pile up.
     """
-    return _FREE_SHARE * merge.source_bytes <= merge.geometry.layout.chunk_bytes
+    return _FREE_SHARE * source_bytes <= layout.chunk_bytes
 
 
 @dataclass(eq=False)

@@ -389,7 +389,7 @@ class Writer:
             if not self._merges:
                 break
             merge = min(self._merges, key=lambda m: m.source_bytes)
-            if left <= 0 and not is_free(merge):
+            if left <= 0 and not is_free(merge.source_bytes, self._tables.layout):
                 break
             stored, spent = merge.advance(max(left, 1), view.segment)
             puts += stored
