@@ -19,7 +19,7 @@ from simindex.errors import (
     ReadOnlyError,
     SimIndexError,
 )
-from simindex.format import Layout
+from simindex.format.layout import Layout
 from simindex.index import Index, Record, open  # noqa: A004 - the public name
 from simindex.ingest import InsertReport
 from simindex.search import Match, Matches

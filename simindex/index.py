@@ -23,20 +23,17 @@ import numpy as np
 from simindex.checks import require_int
 from simindex.config import Config, config_from_dict, config_to_dict, require_equal
 from simindex.errors import FormatError, ReadOnlyError, SimIndexError
-from simindex.format import (
+from simindex.format.keys import Key, encode_key, key_hashes
+from simindex.format.layout import Geometry, Layout
+from simindex.format.manifest import (
     CONFIG_KEY,
     MANIFEST_KEY,
-    Geometry,
-    Key,
-    Layout,
     Manifest,
-    StoredRecord,
     decode_header,
     encode_header,
-    encode_key,
     encode_manifest,
-    key_hashes,
 )
+from simindex.format.records import StoredRecord
 from simindex.ingest import InsertReport, prepare_documents, prepared_batches
 from simindex.parallel import in_order, num_workers
 from simindex.pending import NewDocuments, Pending

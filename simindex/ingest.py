@@ -12,7 +12,8 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from simindex.errors import CorruptIndexError
-from simindex.format import encode_keys, key_hashes, pack, unpack
+from simindex.format.keys import encode_keys, key_hashes
+from simindex.format.seals import pack, unpack
 from simindex.parallel import in_order, num_workers
 from simindex.pending import NewDocuments
 from simindex.sketch import Sketch, Sketcher

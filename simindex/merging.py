@@ -18,15 +18,10 @@ from functools import lru_cache
 import numpy as np
 
 from simindex import _kernel
-from simindex.format import (
-    FIRST_BAND_TABLE,
-    REMOVED_DOCUMENT,
-    Geometry,
-    Layout,
-    Manifest,
-    SegmentEntry,
-)
-from simindex.rows import MERGE_SOURCE
+from simindex.format.layout import FIRST_BAND_TABLE, Geometry, Layout, SegmentEntry
+from simindex.format.manifest import Manifest
+from simindex.format.records import REMOVED_DOCUMENT
+from simindex.format.rows import MERGE_SOURCE
 from simindex.tables import Directory, Puts, Segment, SegmentWriter, num_bytes
 
 MAX_SPAN = 2**32 - 1

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simindex.format import Key, StoredRecord, encode_records, encode_rest, unpack
+from simindex.format.keys import Key
+from simindex.format.records import StoredRecord, encode_records, encode_rest
+from simindex.format.seals import unpack
 from simindex.sketch import SketchBatch
 from simindex.tables import Puts
 from simindex.view import PendingView

@@ -18,9 +18,10 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.config import Config
-from simindex.format import FIRST_BAND_TABLE, Geometry, Key
+from simindex.format.keys import Key
+from simindex.format.layout import FIRST_BAND_TABLE, Geometry
+from simindex.format.rows import MATCH, NO_FIGURE
 from simindex.permutations import PermutationPlan
-from simindex.rows import MATCH, NO_FIGURE
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch, kept_jaccard, similarity_table
 from simindex.tuning import MAX_ROWS, rows_for
 from simindex.view import View

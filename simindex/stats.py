@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simindex.config import Config
-from simindex.format import COPY_TABLE, ENTRY_BYTES, KEY_TABLE, Geometry, Manifest
+from simindex.format.layout import COPY_TABLE, ENTRY_BYTES, KEY_TABLE, Geometry
+from simindex.format.manifest import Manifest
 from simindex.permutations import PermutationPlan
 from simindex.tuning import expected_recall, rows_for
 

@@ -22,26 +22,26 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.format import (
-    COPY_TABLE,
-    FILTERS,
-    FIRST_BAND_TABLE,
-    KEY_TABLE,
-    SEAL_BYTES,
-    Column,
-    Geometry,
-    SegmentEntry,
+from simindex.format.chunks import (
     chunk_seed,
     encode_chunk,
     encode_filter_chunk,
     encode_sketch_chunk,
     encode_whole_segment,
-    segment_key,
-    unseal,
-    whole_segment_key,
     whole_segment_rows,
 )
-from simindex.rows import CHUNK_ROW, MATCH, TABLE_ROW, directory, segment_row
+from simindex.format.keys import segment_key, whole_segment_key
+from simindex.format.layout import (
+    COPY_TABLE,
+    FILTERS,
+    FIRST_BAND_TABLE,
+    KEY_TABLE,
+    Column,
+    Geometry,
+    SegmentEntry,
+)
+from simindex.format.rows import CHUNK_ROW, MATCH, TABLE_ROW, directory, segment_row
+from simindex.format.seals import SEAL_BYTES, unseal
 
 Result = TypeVar("Result")
 

@@ -13,22 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simindex.errors import CorruptIndexError
-from simindex.format import (
-    COPY_TABLE,
-    KEY_TABLE,
-    MANIFEST_KEY,
-    REMOVED_SKETCH,
-    Geometry,
-    Manifest,
-    SegmentEntry,
-    StoredRecord,
-    decode_manifest,
-    decode_record,
-    decode_small,
-    encode_key,
-    key_hashes,
-    number_key,
-)
+from simindex.format.keys import encode_key, key_hashes, number_key
+from simindex.format.layout import COPY_TABLE, KEY_TABLE, Geometry, SegmentEntry
+from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
+from simindex.format.records import REMOVED_SKETCH, StoredRecord, decode_record, decode_small
 from simindex.tables import Directory, Segment
 from simindex.transactions import Transaction
 

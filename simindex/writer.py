@@ -19,18 +19,10 @@ import numpy as np
 from simindex.config import Config
 from simindex.copies import fold_copies, removal_marks
 from simindex.errors import KeyExistsError
-from simindex.format import (
-    MANIFEST_KEY,
-    REMOVED_SKETCH,
-    Geometry,
-    Manifest,
-    SegmentEntry,
-    decode_manifest,
-    encode_manifest,
-    encode_small,
-    number_key,
-    segment_of,
-)
+from simindex.format.keys import number_key, segment_of
+from simindex.format.layout import Geometry, SegmentEntry
+from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest, encode_manifest
+from simindex.format.records import REMOVED_SKETCH, encode_small
 from simindex.merging import MAX_SOURCES, MAX_SPAN, Merge, is_free, pick_merges, step_budget
 from simindex.pending import (
     NewDocuments,

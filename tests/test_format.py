@@ -18,8 +18,41 @@ from strategies import uint64s
 
 import simindex
 from simindex import Config, CorruptIndexError, FormatError, Layout, SimHashConfig, WordShingles
-from simindex import format as stored
 from simindex.config import config_from_dict, config_to_dict
+from simindex.format.chunks import encode_chunk, encode_sketch_chunk, table_key
+from simindex.format.keys import (
+    WHOLE_SEGMENT,
+    encode_key,
+    encode_keys,
+    key_hashes,
+    number_key,
+    number_of,
+    segment_key,
+    segment_of,
+    segment_prefix,
+    whole_segment_key,
+)
+from simindex.format.layout import COPY_TABLE, FILTERS, KEY_TABLE, Column, SegmentEntry
+from simindex.format.manifest import (
+    MANIFEST_KEY,
+    Manifest,
+    decode_header,
+    decode_manifest,
+    encode_header,
+    encode_manifest,
+)
+from simindex.format.records import (
+    NIL,
+    decode_kept,
+    decode_record,
+    decode_small,
+    encode_kept,
+    encode_records,
+    encode_rest,
+    encode_small,
+    flags_unverified,
+)
+from simindex.format.seals import pack, seal, unpack, unseal
 
 DATABASES = ("meta", "documents", "segments", "removed", "groups")
 GOLDEN = Path(__file__).parent / "golden"
@@ -35,28 +68,28 @@ metadata = st.recursive(
 )
 numbers = st.integers(0, 2**63)
 counts = st.integers(0, 2**32)
-shapes = st.builds(stored.SegmentEntry, *[counts] * 8, st.integers(0, 1))
+shapes = st.builds(SegmentEntry, *[counts] * 8, st.integers(0, 1))
 layouts = st.builds(Layout, st.integers(2, 100), st.integers(1, 2**20), st.integers(1, 2**30))
 
 
 def equal(a, b):
     """Equality in which a NaN equals itself."""
-    return stored.pack(a) == stored.pack(b)
+    return pack(a) == pack(b)
 
 
 @settings(max_examples=60)
 @given(metadata)
 def test_value_comes_back_as_it_was_packed(value):
-    assert equal(stored.unpack(stored.pack(value)), value)
+    assert equal(unpack(pack(value)), value)
 
 
 @given(st.lists(keys, max_size=20))
 def test_encoded_keys_tell_kinds_and_values_apart(some):
-    encoded = stored.encode_keys(some)
-    assert encoded == [stored.encode_key(key) for key in some]
-    assert [stored.unpack(key) for key in encoded] == some
+    encoded = encode_keys(some)
+    assert encoded == [encode_key(key) for key in some]
+    assert [unpack(key) for key in encoded] == some
     assert len(set(encoded)) == len({(type(key), key) for key in some})
-    assert stored.key_hashes(encoded).dtype == np.uint64
+    assert key_hashes(encoded).dtype == np.uint64
 
 
 @settings(max_examples=60)
@@ -70,12 +103,10 @@ def test_encoded_keys_tell_kinds_and_values_apart(some):
     st.none() | st.binary(),
 )
 def test_record_comes_back_as_it_was_encoded(number, key, value, inserted_at, present, leader, kept):
-    rest = stored.encode_rest(inserted_at, present, leader, kept)
-    ((database_key, sealed),) = stored.encode_records(
-        number, [stored.encode_key(key)], [stored.pack(value)], [rest]
-    )
-    assert database_key == stored.number_key(number) == number.to_bytes(8, "big")
-    record = stored.decode_record(number, sealed)
+    rest = encode_rest(inserted_at, present, leader, kept)
+    ((database_key, sealed),) = encode_records(number, [encode_key(key)], [pack(value)], [rest])
+    assert database_key == number_key(number) == number.to_bytes(8, "big")
+    record = decode_record(number, sealed)
     assert (type(record.key), record.key) == (type(key), key)
     assert equal(record.metadata, value)
     assert (record.inserted_at, record.present, record.leader, record.kept) == (
@@ -87,84 +118,82 @@ def test_record_comes_back_as_it_was_encoded(number, key, value, inserted_at, pr
     with pytest.raises(
         CorruptIndexError, match=f"document {number + 1}: expected a value that fits its seal"
     ):
-        stored.decode_record(number + 1, sealed)
+        decode_record(number + 1, sealed)
 
 
 @given(st.binary(max_size=40), st.binary(max_size=200), st.data())
 def test_sealed_value_is_refused_when_any_bit_of_it_or_its_key_is_flipped(key, content, data):
-    sealed = stored.seal(key, content)
-    assert bytes(stored.unseal(key, sealed, "test")) == content
+    sealed = seal(key, content)
+    assert bytes(unseal(key, sealed, "test")) == content
     place = data.draw(st.integers(0, 8 * (len(key) + len(sealed)) - 1))
     both = bytearray(key + sealed)
     both[place // 8] ^= 1 << place % 8
     with pytest.raises(CorruptIndexError, match="test: expected a value that fits its seal") as raised:
-        stored.unseal(bytes(both[: len(key)]), bytes(both[len(key) :]), "test")
+        unseal(bytes(both[: len(key)]), bytes(both[len(key) :]), "test")
     assert raised.value.key == both[: len(key)]
 
 
 @given(st.binary(max_size=40), st.binary(max_size=200), st.integers(1, 20))
 def test_sealed_value_is_refused_when_it_is_cut_short(key, content, cut):
-    sealed = stored.seal(key, content)
+    sealed = seal(key, content)
     with pytest.raises(CorruptIndexError):
-        stored.unseal(key, sealed[: max(0, len(sealed) - cut)], "test")
+        unseal(key, sealed[: max(0, len(sealed) - cut)], "test")
 
 
 @given(numbers, uint64s)
 def test_small_value_comes_back_as_it_was_encoded(number, value):
-    assert stored.decode_small(number, stored.encode_small(number, value), "test") == value
+    assert decode_small(number, encode_small(number, value), "test") == value
     with pytest.raises(CorruptIndexError):
-        stored.decode_small(number + 1, stored.encode_small(number, value), "test")
+        decode_small(number + 1, encode_small(number, value), "test")
 
 
 @given(numbers)
 def test_number_comes_back_from_its_key(number):
-    assert stored.number_of(stored.number_key(number)) == number
+    assert number_of(number_key(number)) == number
 
 
 @given(numbers, st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1))
 def test_keys_of_a_segment_begin_with_its_prefix(segment, table, chunk):
-    key = stored.segment_key(segment, table, chunk)
-    assert key.startswith(stored.segment_prefix(segment))
-    assert stored.segment_of(key) == segment
-    assert stored.whole_segment_key(segment) == stored.segment_key(segment, stored.WHOLE_SEGMENT, 0)
+    key = segment_key(segment, table, chunk)
+    assert key.startswith(segment_prefix(segment))
+    assert segment_of(key) == segment
+    assert whole_segment_key(segment) == segment_key(segment, WHOLE_SEGMENT, 0)
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=20))
 def test_kept_shingles_come_back_as_they_were_encoded(hashes):
-    packed = stored.encode_kept(np.array(hashes, dtype=np.uint32))
+    packed = encode_kept(np.array(hashes, dtype=np.uint32))
     assert packed == b"".join(value.to_bytes(4, "little") for value in hashes)
-    assert stored.decode_kept(packed).tolist() == hashes
+    assert decode_kept(packed).tolist() == hashes
 
 
 @pytest.mark.parametrize("flags", [0, 1, 2, 3])
 def test_unverified_flags_are_those_that_were_encoded(flags):
-    value = stored.encode_small(5, flags)
-    assert stored.flags_unverified(value) == stored.flags_unverified(memoryview(value)) == flags
-    assert stored.flags_unverified(b"") == 0
+    value = encode_small(5, flags)
+    assert flags_unverified(value) == flags_unverified(memoryview(value)) == flags
+    assert flags_unverified(b"") == 0
 
 
 def test_nil_is_the_packed_none():
-    assert stored.pack(None) == stored.NIL
+    assert pack(None) == NIL
 
 
 @given(uint64s)
 def test_table_key_is_what_an_array_of_it_holds(value):
-    assert stored.table_key(value) == np.array([value], dtype="<u8").tobytes()
+    assert table_key(value) == np.array([value], dtype="<u8").tobytes()
 
 
-@given(
-    st.builds(stored.Manifest, numbers, numbers, numbers, numbers, st.lists(shapes, max_size=5).map(tuple))
-)
+@given(st.builds(Manifest, numbers, numbers, numbers, numbers, st.lists(shapes, max_size=5).map(tuple)))
 def test_manifest_comes_back_as_it_was_encoded(manifest):
-    assert stored.decode_manifest(stored.encode_manifest(manifest)) == manifest
+    assert decode_manifest(encode_manifest(manifest)) == manifest
 
 
 @given(layouts, st.integers(0, 14), st.integers(0, 128), st.none() | st.integers(0, 8), uint64s)
 def test_header_comes_back_as_it_was_encoded(layout, blocks, bands, distance, seed):
     simhash = None if distance is None and bands else SimHashConfig(distance or 0)
     config = Config(WordShingles(2, ()), 8 * bands, simhash, 5 if bands else 0, seed)
-    header = stored.encode_header(config_to_dict(config), layout, blocks)
-    found_config, found_layout, found_blocks = stored.decode_header(header, "test")
+    header = encode_header(config_to_dict(config), layout, blocks)
+    found_config, found_layout, found_blocks = decode_header(header, "test")
     assert config_from_dict(found_config) == config
     assert (found_layout, found_blocks) == (layout, blocks)
 
@@ -187,21 +216,21 @@ def test_configuration_of_a_later_version_is_refused(change, message):
 @given(st.binary(max_size=60))
 def test_other_bytes_are_no_header(data):
     with pytest.raises(FormatError, match="expected a simindex header, found other data"):
-        stored.decode_header(data, "test")
+        decode_header(data, "test")
 
 
 @given(st.integers(0, 300), st.sampled_from([None, 0, 1, 16]))
 def test_chunk_has_the_length_that_its_count_gives(count, bands):
-    key = stored.segment_key(1, 2, 3)
-    column = stored.Column(2, count, 300, (8, 0, 4) if bands is None else (8 * bands, 8, 4))
+    key = segment_key(1, 2, 3)
+    column = Column(2, count, 300, (8, 0, 4) if bands is None else (8 * bands, 8, 4))
     some, some_numbers = np.arange(count, dtype=np.uint64), np.arange(count, dtype=np.uint32)
     if bands is None:
-        chunk = stored.encode_chunk(key, some, some_numbers)
+        chunk = encode_chunk(key, some, some_numbers)
     else:
         words = np.arange(count * bands, dtype=np.uint64).reshape(count, bands)
-        chunk = stored.encode_sketch_chunk(key, words, some, some_numbers)
+        chunk = encode_sketch_chunk(key, words, some, some_numbers)
     assert len(chunk) == column.chunk_bytes(count)
-    assert stored.segment_of(key) == 1
+    assert segment_of(key) == 1
 
 
 # ---- damage ----
@@ -283,10 +312,10 @@ def kind_of(name, key):
         return name
     table = int.from_bytes(key[8:10], "big")
     return {
-        stored.WHOLE_SEGMENT: "segment",
-        stored.KEY_TABLE: "key table",
-        stored.COPY_TABLE: "copy table",
-    }.get(table, "sketches" if table == SKETCHES else "filter" if table >= stored.FILTERS else "table")
+        WHOLE_SEGMENT: "segment",
+        KEY_TABLE: "key table",
+        COPY_TABLE: "copy table",
+    }.get(table, "sketches" if table == SKETCHES else "filter" if table >= FILTERS else "table")
 
 
 def flipped(value, bit):
@@ -361,12 +390,10 @@ def test_damaged_numbers_of_the_sketch_column_hide_nothing(tmp_path):
         index.insert_many(enumerate(texts), batch_size=600)
         index.remove_many(range(0, 600, 9))
         index.compact()
-    place = stored.segment_key(1, 2 + 2, 0)
+    place = segment_key(1, 2 + 2, 0)
     values = {key: value for name, key, value in stored_values(tmp_path / "i") if name == "segments"}
     value = values[place]
-    count = next(
-        n for n in range(1, 600) if stored.Column(4, n, 600, (16, 8, 4)).chunk_bytes(n) == len(value)
-    )
+    count = next(n for n in range(1, 600) if Column(4, n, 600, (16, 8, 4)).chunk_bytes(n) == len(value))
     numbers_at = 24 * count
     damaged = value[: numbers_at + 400] + bytes(400) + value[numbers_at + 800 :]
     store_values(tmp_path / "i", [("segments", place, damaged)])
@@ -407,9 +434,9 @@ def test_damage_is_an_error_of_the_call_that_touches_it_and_of_no_other(tmp_path
     copy = shutil.copytree(path, tmp_path / "damaged")
     number = documents().__len__() - 5  # a stranger
     value = next(
-        v for name, key, v in stored_values(path) if (name, key) == ("documents", stored.number_key(number))
+        v for name, key, v in stored_values(path) if (name, key) == ("documents", number_key(number))
     )
-    store_values(copy, [("documents", stored.number_key(number), flipped(value, 77))])
+    store_values(copy, [("documents", number_key(number), flipped(value, 77))])
     key = list(documents())[number]
     with simindex.open(copy) as index:
         message = f"document {number}: expected a value that fits its seal, found {len(value)} damaged bytes"
@@ -437,7 +464,7 @@ def test_older_manifest_put_back_is_found_out_by_the_next_insert(tmp_path):
     path = tmp_path / "i"
     with simindex.open(path) as index:
         index.insert("a", "the first of two documents")
-    old = next(change for change in stored_values(path) if change[:2] == ("meta", stored.MANIFEST_KEY))
+    old = next(change for change in stored_values(path) if change[:2] == ("meta", MANIFEST_KEY))
     with simindex.open(path) as index:
         index.insert("b", "the second of two documents")
     store_values(path, [old])

@@ -12,7 +12,7 @@ import pytest
 import simindex
 from simindex import Config, IndexFullError, Layout, _kernel
 from simindex.environment import Environment
-from simindex.format import segment_of
+from simindex.format.keys import segment_of
 from simindex.parallel import in_order
 from simindex.store import Store
 from simindex.writer import Writer

@@ -7,8 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import any_texts, normalize_steps, uint64s
 
-from simindex import _kernel, alphabet, rows, textbook
+from simindex import _kernel, alphabet, textbook
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
+from simindex.format import rows
 from simindex.shingles import ready_hashes, shingle_hashes, shingles_of
 from simindex.sketch import Sketcher, row_coefficients
 

@@ -24,7 +24,8 @@ from simindex import (
     Layout,
     Sketcher,
 )
-from simindex.format import decode_manifest, segment_of
+from simindex.format.keys import segment_of
+from simindex.format.manifest import decode_manifest
 from simindex.store import Store
 
 SMALL = Config(num_perm=64)

@@ -8,7 +8,8 @@ from strategies import uint64s
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.format import (
+from simindex.format.keys import segment_key
+from simindex.format.layout import (
     COPY_TABLE,
     FILTERS,
     FIRST_BAND_TABLE,
@@ -16,7 +17,6 @@ from simindex.format import (
     Geometry,
     Layout,
     SegmentEntry,
-    segment_key,
 )
 from simindex.merging import Merge, pick_merges, tier_of
 from simindex.tables import Directory, FilterWriter, Segment, SegmentData, SegmentWriter, segment_puts
