@@ -14,8 +14,8 @@ import numpy as np
 from simindex.format.keys import Key
 from simindex.format.records import StoredRecord, encode_records, encode_rest
 from simindex.format.seals import unpack
+from simindex.segments.build import Puts
 from simindex.sketch import SketchBatch
-from simindex.tables import Puts
 from simindex.view import PendingView
 
 

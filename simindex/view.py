@@ -17,7 +17,8 @@ from simindex.format.keys import encode_key, key_hashes, number_key
 from simindex.format.layout import COPY_TABLE, KEY_TABLE, Geometry, SegmentEntry
 from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
 from simindex.format.records import REMOVED_SKETCH, StoredRecord, decode_record, decode_small
-from simindex.tables import Directory, Segment
+from simindex.segments.directory import Directory
+from simindex.segments.load import Segment
 from simindex.transactions import Transaction
 
 _ALL = 2**62

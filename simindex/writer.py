@@ -23,7 +23,6 @@ from simindex.format.keys import number_key, segment_of
 from simindex.format.layout import Geometry, SegmentEntry
 from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest, encode_manifest
 from simindex.format.records import REMOVED_SKETCH, encode_small
-from simindex.merging import MAX_SOURCES, MAX_SPAN, Merge, is_free, pick_merges, step_budget
 from simindex.pending import (
     NewDocuments,
     Pending,
@@ -34,9 +33,12 @@ from simindex.pending import (
     without_dropped,
 )
 from simindex.permutations import PermutationPlan
+from simindex.segments.build import Puts, SegmentData, num_bytes, segment_puts
+from simindex.segments.load import Segment
+from simindex.segments.merge import Merge
+from simindex.segments.merge_policy import MAX_SOURCES, MAX_SPAN, is_free, pick_merges, step_budget
 from simindex.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.store import Store
-from simindex.tables import Puts, Segment, SegmentData, num_bytes, segment_puts
 from simindex.transactions import WriteTransaction
 from simindex.view import PendingView, View, stored_manifest
 

@@ -31,7 +31,7 @@ from simindex.format.manifest import (
 from simindex.format.records import REMOVED_DOCUMENT, StoredRecord, decode_record, decode_small
 from simindex.format.seals import unseal
 from simindex.permutations import make_plan
-from simindex.tables import Segment
+from simindex.segments.load import Segment
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

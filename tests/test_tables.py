@@ -18,8 +18,11 @@ from simindex.format.layout import (
     Layout,
     SegmentEntry,
 )
-from simindex.merging import Merge, pick_merges, tier_of
-from simindex.tables import Directory, FilterWriter, Segment, SegmentData, SegmentWriter, segment_puts
+from simindex.segments.build import FilterWriter, SegmentData, SegmentWriter, segment_puts
+from simindex.segments.directory import Directory
+from simindex.segments.load import Segment
+from simindex.segments.merge import Merge
+from simindex.segments.merge_policy import pick_merges, tier_of
 
 # Crowded keys, so that runs of equal ones and clusters come up; and uniform ones.
 crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1) | uint64s

@@ -2,7 +2,7 @@
  *
  * No algorithm lives here. Every array argument is a C-contiguous buffer whose length is checked
  * against the counts that the kernel will use; a directory (addresses into a memory map) is built and
- * kept alive by tables.py alone.
+ * kept alive by segments/ alone.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -972,7 +972,7 @@ static PyMethodDef methods[] = {
     {"address", py_address, METH_O, NULL},
     {"fill_filters", py_fill_filters, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 
-/* sizeof of the structs that Python lays out; a test compares them with the dtypes in rows.py. */
+/* sizeof of the structs that Python lays out; a test compares them with those in format/rows.py. */
 static PyObject *struct_sizes(void) {
     return Py_BuildValue("{sisisisisisi}", "chunk_row", (int)sizeof(chunk_row), "table_row", (int)sizeof(table_row),
                          "segment_row", (int)sizeof(segment_row), "directory", (int)sizeof(directory), "merge_source",
