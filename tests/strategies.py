@@ -30,3 +30,11 @@ ascii_texts = st.text(st.characters(max_codepoint=127), max_size=300)
 any_texts = st.one_of(texts, ascii_texts)
 normalize_steps = st.lists(st.sampled_from(["nfkc", "casefold", "whitespace"]), unique=True).map(tuple)
 uint64s = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 3), st.integers(2**64 - 3, 2**64 - 1))
+
+external_keys = st.text(max_size=40) | st.binary(max_size=40) | st.integers(-(2**63), 2**64 - 1)
+metadata_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=8,
+)
+numbers = st.integers(0, 2**63)
