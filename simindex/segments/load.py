@@ -27,11 +27,12 @@ has overflow pages of its own, which stay where they are for as long as the segm
 
 
 class _WholeForm(NamedTuple):
-    """How a segment that is one value looks in memory, by its counts alone: rows of the kernel whose
-    addresses are still to be moved, and behind them the bitmaps of its filters. In words of 64 bits.
+    """How a segment that is one value looks in memory, by its counts alone. In words of 64 bits:
+
+        chunk rows: tables, sketch column | chunk rows: filters | table rows | bitmaps of the filters
 
     Attributes:
-        rows: chunk rows of the tables and of the sketch column, chunk rows of the filters, table rows.
+        rows: all but the bitmaps; addresses in it are still to be moved.
         num_words: their number with the bitmaps.
         in_value, in_memory: which of `rows` are addresses in the stored value, and in this memory.
         sketch_row, table_rows: where the sketch column's chunk row and the table rows begin.
