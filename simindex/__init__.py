@@ -20,7 +20,7 @@ from simindex.errors import (
     ReadOnlyError,
     SimIndexError,
 )
-from simindex.format import Layout
+from simindex.format.layout import Layout
 from simindex.index import Index, open  # noqa: A004 - the public name
 from simindex.queries.matches import Match, Matches
 from simindex.queries.record import Record

@@ -52,7 +52,37 @@ class FormatError(SimIndexError, ValueError):
 
 
 class CorruptIndexError(SimIndexError):
-    """Stored bytes do not match their seal. No result was returned for them."""
+    """Stored bytes do not match their seal. No result was returned for them.
+
+    Attributes:
+        path: the file or folder.
+        segment: id of the segment.
+        table: name of the table in it, as `Geometry.name` gives it: "keys", "band 3", "sketches".
+        chunk: number of the chunk in the table.
+        block: number of the sealed block in the chunk.
+        key: database key of the value, bytes.
+
+    Each is ``None`` where it is not known or does not apply.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: object = None,
+        segment: int | None = None,
+        table: str | None = None,
+        chunk: int | None = None,
+        block: int | None = None,
+        key: bytes | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.path = path
+        self.segment = segment
+        self.table = table
+        self.chunk = chunk
+        self.block = block
+        self.key = key
 
 
 class IndexLockedError(SimIndexError):

@@ -19,7 +19,8 @@ from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_do
 from simindex.changes.session import Session
 from simindex.checks import require_int
 from simindex.config import Config
-from simindex.format import Key, Layout, encode_key, key_hashes
+from simindex.format.keys import Key, encode_key, key_hashes
+from simindex.format.layout import Layout
 from simindex.queries.matches import Matches
 from simindex.queries.record import Record, record_of
 from simindex.queries.scheme import scheme_of
@@ -37,7 +38,7 @@ from simindex.sketching.shingles import Document
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
-from simindex.tuning import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for
+from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for
 
 _ITERATION_CHUNK = 1_000
 

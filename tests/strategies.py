@@ -41,3 +41,11 @@ permutation_plans = (
     .flatmap(lambda k: st.tuples(st.just(k), st.integers(k + 1, k + 6)))
     .filter(lambda plan: math.comb(plan[1], plan[0]) <= SHARED_TABLES)
 )
+
+external_keys = st.text(max_size=40) | st.binary(max_size=40) | st.integers(-(2**63), 2**64 - 1)
+metadata_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=8,
+)
+numbers = st.integers(0, 2**63)

@@ -16,11 +16,22 @@ from typer.core import TyperOption
 
 import simindex
 from simindex import CharShingles, Config, Layout, SimHashConfig, Sketcher, WordShingles, textbook
-from simindex import format as format_
 from simindex.cli import app
 from simindex.config import HASHING_VERSION, config_from_dict, config_to_dict
+from simindex.format.keys import MAX_KEY_BYTES, WHOLE_SEGMENT, encode_key, key_hashes, segment_key
+from simindex.format.layout import Geometry, SegmentEntry
+from simindex.format.manifest import (
+    FORMAT_VERSION,
+    Manifest,
+    decode_header,
+    decode_manifest,
+    encode_header,
+    encode_manifest,
+)
+from simindex.format.records import REMOVED_DOCUMENT, StoredRecord, decode_record, decode_small
+from simindex.format.seals import unseal
+from simindex.segments.load import Segment
 from simindex.sketching.permutations import make_plan
-from simindex.tables import Segment
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -111,8 +122,8 @@ def test_readme_names_commands_and_options_that_exist():
 
 def test_readme_states_the_limits_of_the_code():
     text = text_of(README)
-    assert f"{simindex.queries.search.DEFAULT_MAX_CANDIDATES:,}" in text
-    assert format_.MAX_KEY_BYTES == 64 * 1024
+    assert f"{simindex.index.DEFAULT_MAX_CANDIDATES:,}" in text
+    assert MAX_KEY_BYTES == 64 * 1024
     assert "No call for all pairs, clusters, verification or backup yet" in text
     for call in ("pairs", "clusters", "check", "backup"):
         assert not hasattr(simindex.Index, call), f"the README says that there is no {call}"
@@ -209,7 +220,7 @@ def test_hashing_vector_equals_the_sketcher(vector):
     sketch = Sketcher(config).sketch(vector["text"])
     assert (None if sketch.words is None else sketch.words.tolist()) == vector["words"]
     assert sketch.fingerprint == vector["fingerprint"]
-    assert simindex.sketching.shingles.shingle_hashes(vector["text"], shingles, vector["seed"]).tolist() == [
+    assert simindex.shingles.shingle_hashes(vector["text"], shingles, vector["seed"]).tolist() == [
         value for value, _ in vector["hash"]
     ]
 
@@ -241,13 +252,13 @@ def test_hashing_tables_hold():
     for seed, *expected in rows:
         flat = [value for pair in textbook.row_coefficients(3, int(seed)) for value in pair]
         assert flat == [int(value, 16) for value in expected]
-        assert simindex.sketching.family.row_coefficients(3, int(seed)).T.ravel().tolist() == flat
+        assert simindex.sketch.row_coefficients(3, int(seed)).T.ravel().tolist() == flat
     keys = table_rows(HASHING, "key")
     assert len(keys) == 6
     for key, packed, expected in keys:
-        encoded = format_.encode_key(eval(key, {"__builtins__": {}}))
+        encoded = encode_key(eval(key, {"__builtins__": {}}))
         assert encoded.hex(" ") == packed
-        assert int(format_.key_hashes([encoded])[0]) == int(expected, 16)
+        assert int(key_hashes([encoded])[0]) == int(expected, 16)
 
 
 def test_hashing_weighted_example_holds():
@@ -259,7 +270,7 @@ def test_hashing_weighted_example_holds():
 
 
 def test_hashing_counts_of_classes_are_those_of_the_alphabet():
-    alphabet = simindex.sketching.alphabet
+    alphabet = simindex.alphabet
     rows = {row[0]: row[2] for row in table_rows(HASHING, "class")}
     for name in ("word", "alone", "mark", "space"):
         ranges = alphabet.ranges(getattr(alphabet, name.upper()))
@@ -297,7 +308,7 @@ def stored(index) -> dict[tuple[str, bytes], bytes]:
 
 @pytest.fixture
 def fixed_clock(monkeypatch):
-    monkeypatch.setattr("simindex.changes.writer.time.time_ns", lambda: EXAMPLE_SECONDS * 10**9)
+    monkeypatch.setattr("simindex.writer.time.time_ns", lambda: EXAMPLE_SECONDS * 10**9)
 
 
 @pytest.mark.usefixtures("fixed_clock")
@@ -328,23 +339,23 @@ def number(value: int) -> bytes:
 
 def test_format_example_decodes_with_the_format_functions():
     header = WHOLE["meta", b"config"]
-    config_dict, layout, blocks = format_.decode_header(header, "the page")
+    config_dict, layout, blocks = decode_header(header, "the page")
     config = config_from_dict(config_dict)
     assert config == Config(num_perm=8, simhash=SimHashConfig(max_distance=3, blocks=4))
     assert (layout, blocks) == (Layout(), 4)
-    assert format_.encode_header(config_to_dict(config), layout, blocks) == header
-    manifest = format_.decode_manifest(WHOLE["meta", b"manifest"])
-    assert manifest == format_.Manifest(3, 1, 2, 1, (format_.Shape(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),))
-    assert format_.encode_manifest(manifest) == WHOLE["meta", b"manifest"]
+    assert encode_header(config_to_dict(config), layout, blocks) == header
+    manifest = decode_manifest(WHOLE["meta", b"manifest"])
+    assert manifest == Manifest(3, 1, 2, 1, (SegmentEntry(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),))
+    assert encode_manifest(manifest) == WHOLE["meta", b"manifest"]
     inserted_at = EXAMPLE_SECONDS * 10**6
-    first = format_.decode_record(1, WHOLE["documents", number(1)])
-    assert first == format_.StoredRecord(b"\x07", None, inserted_at, 3)
-    copy = format_.decode_record(2, WHOLE["documents", number(2)])
-    assert copy == format_.StoredRecord(3, None, inserted_at, 3, leader=0)
-    assert format_.decode_small(0, WHOLE["removed", number(0)], "") == format_.REMOVED_DOCUMENT
-    assert format_.decode_small(0, WHOLE["groups", number(0)], "") == 1
-    tables = format_.Tables(1, make_plan(4, 3).num_tables, layout)
-    key = format_.segment_key(0, format_.WHOLE_SEGMENT, 0)
+    first = decode_record(1, WHOLE["documents", number(1)])
+    assert first == StoredRecord(b"\x07", None, inserted_at, 3)
+    copy = decode_record(2, WHOLE["documents", number(2)])
+    assert copy == StoredRecord(3, None, inserted_at, 3, leader=0)
+    assert decode_small(0, WHOLE["removed", number(0)], "") == REMOVED_DOCUMENT
+    assert decode_small(0, WHOLE["groups", number(0)], "") == 1
+    tables = Geometry(1, make_plan(4, 3).num_tables, layout)
+    key = segment_key(0, WHOLE_SEGMENT, 0)
     Segment(tables, manifest.segments[0], {key: WHOLE["segments", key]}.get)  # checks length and seal
 
 
@@ -401,20 +412,20 @@ def test_format_damage_in_the_example_is_found():
         damaged = bytearray(value)
         damaged[-9] ^= 1
         with pytest.raises(simindex.CorruptIndexError):
-            format_.unseal(key, bytes(damaged), database)
+            unseal(key, bytes(damaged), database)
 
 
 def test_format_numbers_of_the_page_are_those_of_the_code():
     text = text_of(FORMAT)
-    assert f"This is format version {format_.FORMAT_VERSION}." in text
+    assert f"This is format version {FORMAT_VERSION}." in text
     assert f"A block is {simindex._kernel.TABLE_BLOCK} entries of a sorted table" in text
     assert f"or {simindex._kernel.SKETCH_BLOCK} rows of a sketch column" in text
     config = Config()
-    blocks = len(simindex.sketching.permutations.plan_for(config.simhash).widths)
-    tables = format_.Tables(config.bands, make_plan(blocks, 3).num_tables, Layout())
+    blocks = len(simindex.permutations.plan_for(config.simhash).widths)
+    tables = Geometry(config.bands, make_plan(blocks, 3).num_tables, Layout())
     most = next(
         n
         for n in range(1, 10_000)
-        if tables.segment_bytes(format_.Shape(0, 0, n, n, 0, n, n, n)) > Layout().chunk_bytes
+        if tables.segment_bytes(SegmentEntry(0, 0, n, n, 0, n, n, n)) > Layout().chunk_bytes
     )
     assert f"that is up to {most - 1:,} documents" in text

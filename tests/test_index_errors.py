@@ -31,7 +31,8 @@ from simindex import (
     WordShingles,
     tuning,
 )
-from simindex import format as stored_format
+from simindex.format.manifest import CONFIG_KEY
+from simindex.format.seals import pack, seal, unpack, unseal
 
 FOX = "The quick brown fox jumps over the lazy dog near the old river bank"
 CAR = "A red car drives slowly through the narrow streets of the sleeping town"
@@ -688,9 +689,9 @@ def rewrite_header(path, change):
     with lmdb.open(str(path), max_dbs=16, lib_version=0) as env:
         meta = env.open_db(b"meta", create=False)
         with env.begin(write=True) as txn:
-            key = stored_format.CONFIG_KEY
-            fields = stored_format.unpack(stored_format.unseal(key, txn.get(key, db=meta), "header"))
-            txn.put(key, stored_format.seal(key, stored_format.pack(change(fields))), db=meta)
+            key = CONFIG_KEY
+            fields = unpack(unseal(key, txn.get(key, db=meta), "header"))
+            txn.put(key, seal(key, pack(change(fields))), db=meta)
 
 
 def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import simindex
 from simindex import Config, IndexFullError, Layout, _kernel
 from simindex.changes.writer import Writer
-from simindex.format import segment_of
+from simindex.format.keys import segment_of
 from simindex.parallel import in_order
 from simindex.storage.gate import Gate
 from simindex.storage.store import Store
@@ -77,7 +77,7 @@ def check(index, batches, removed=()):
     with index._store.reading() as txn:
         found = {segment_of(key) for key, _ in txn.items("segments")}
     live = {shape.id for shape in writer.manifest.segments}
-    assert live <= found <= live | {merge.shape.id for merge in writer.merges.under_way}
+    assert live <= found <= live | {merge.entry.id for merge in writer.merges.under_way}
 
 
 def insert(index, batch):

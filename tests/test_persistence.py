@@ -24,7 +24,8 @@ from simindex import (
     Layout,
     Sketcher,
 )
-from simindex.format import decode_manifest, segment_of
+from simindex.format.keys import segment_of
+from simindex.format.manifest import decode_manifest
 from simindex.storage import folder
 from simindex.storage.lmdb_file import file_lengths
 from simindex.storage.store import Store

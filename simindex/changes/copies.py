@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from simindex.format import FIRST_BAND_TABLE, REMOVED_DOCUMENT, REMOVED_SKETCH, StoredRecord
+from simindex.format.layout import FIRST_BAND_TABLE
+from simindex.format.records import REMOVED_DOCUMENT, REMOVED_SKETCH, StoredRecord
 from simindex.queries.view import View
 from simindex.sketching.sketch import SketchBatch
 

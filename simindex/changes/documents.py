@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from simindex.format import Key, StoredRecord, encode_records, encode_rest, unpack
+from simindex.format.keys import Key
+from simindex.format.records import StoredRecord, encode_kept, encode_records, encode_rest
+from simindex.format.seals import unpack
 from simindex.queries.scheme import Scheme
+from simindex.segments.build import Puts, SegmentData
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
-from simindex.tables import Puts, SegmentData
 
 
 @dataclass
@@ -36,7 +38,7 @@ class NewDocuments:
             inserted_at,
             int(self.sketches.present[place]),
             None,
-            None if kept is None else kept.astype("<u4").tobytes(),
+            None if kept is None else encode_kept(kept),
         )
 
 
@@ -87,8 +89,8 @@ class Documents:
             words=np.ascontiguousarray(batch.words[own]),
             fingerprints=np.ascontiguousarray(fingerprints),
             numbers=relative[own],
-            signed=(present & HAS_SIGNATURE) > 0,
-            marked=has_fingerprint,
+            has_signature=(present & HAS_SIGNATURE) > 0,
+            has_fingerprint=has_fingerprint,
             permuted=scheme.permute(fingerprints[has_fingerprint]),
         )
 
@@ -101,6 +103,6 @@ class Documents:
             for at, present in enumerate(kinds):
                 hashes = None if kept is None else kept[at]
                 if at in leaders or hashes is not None:
-                    packed = None if hashes is None else hashes.astype("<u4").tobytes()
+                    packed = None if hashes is None else encode_kept(hashes)
                     rests[at] = encode_rest(inserted_at, present, leaders.get(at), packed)
         return encode_records(self.numbers, self.encoded_keys, self.packed_metadata, rests)

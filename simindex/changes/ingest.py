@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 from simindex.changes.documents import NewDocuments
 from simindex.errors import CorruptIndexError
-from simindex.format import encode_keys, key_hashes, pack, unpack
+from simindex.format.keys import encode_keys, key_hashes
+from simindex.format.records import NIL
+from simindex.format.seals import pack, unpack
 from simindex.parallel import in_order, num_workers
 from simindex.sketching.sketch import Sketch
 from simindex.sketching.sketcher import Sketcher
@@ -52,9 +54,9 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher) -> NewDo
     if not set(map(type, documents)) <= _REPEATABLE:
         documents = list(map(_repeatable, keys, documents))
     encoded = encode_keys(keys)
-    metadata = [b"\xc0"] * len(items)
+    metadata = [NIL] * len(items)
     if lengths != {2}:
-        metadata = [_pack_metadata(item[0], item[2]) if len(item) == 3 else b"\xc0" for item in items]
+        metadata = [_pack_metadata(item[0], item[2]) if len(item) == 3 else NIL for item in items]
     try:
         sketches = sketcher.sketch_many(documents)
     except (TypeError, ValueError):
@@ -91,7 +93,7 @@ def _naming(key: object, function: Callable[[Any], Any], argument: object) -> An
 
 def _pack_metadata(key: object, metadata: object) -> bytes:
     if metadata is None:
-        return b"\xc0"
+        return NIL
     try:
         packed = pack(metadata)
         if isinstance(metadata, str | int | float):

@@ -11,12 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from simindex.format import Manifest, Shape, number_key
-from simindex.merging import MAX_SOURCES, MAX_SPAN, Merge, is_free, pick_merges
+from simindex.format.keys import number_key, segment_prefix
+from simindex.format.layout import SegmentEntry
+from simindex.format.manifest import Manifest
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import View
+from simindex.segments.build import Puts
+from simindex.segments.load import Segment
+from simindex.segments.merge import Merge
+from simindex.segments.merge_policy import MAX_SOURCES, MAX_SPAN, is_free, pick_merges
 from simindex.storage.transactions import WriteTransaction
-from simindex.tables import Puts, Segment
 
 _COMPACTION_STEP = 8 << 20  # bytes of merging a commit of `compact`
 
@@ -41,7 +45,7 @@ class Merged:
     unmarked: list[int] = field(default_factory=list)
     num_bytes: int = 0
 
-    def advance(self, merge: Merge, budget: int, load: Callable[[Shape], Segment]) -> int:
+    def advance(self, merge: Merge, budget: int, load: Callable[[SegmentEntry], Segment]) -> int:
         """Take steps of a merge; returns the bytes of their values."""
         puts, num_bytes = merge.advance(budget, load)
         self.puts += puts
@@ -52,26 +56,26 @@ class Merged:
 
     def _put_in_place(self, merge: Merge) -> None:
         """Replace the sources of a merge by its result."""
-        sources = {shape.id for shape in merge.sources}
-        is_empty = not (merge.shape.num_keys or merge.shape.num_sketches)
-        segments: list[Shape] = []
-        for shape in self.manifest.segments:
-            if shape.id not in sources:
-                segments.append(shape)
-            elif shape.id == merge.sources[0].id and not is_empty:
-                segments.append(merge.shape)
+        sources = {entry.id for entry in merge.sources}
+        is_empty = not (merge.entry.num_keys or merge.entry.num_sketches)
+        segments: list[SegmentEntry] = []
+        for entry in self.manifest.segments:
+            if entry.id not in sources:
+                segments.append(entry)
+            elif entry.id == merge.sources[0].id and not is_empty:
+                segments.append(merge.entry)
         self.manifest = self.manifest._replace(segments=tuple(segments))
-        self.gone += sorted(sources) + ([merge.shape.id] if is_empty else [])
+        self.gone += sorted(sources) + ([merge.entry.id] if is_empty else [])
         self.unmarked += merge.dead
         # Dead in the new segment are those that were removed while it was made.
         left = sum(self.dead.pop(source, 0) for source in sources) - len(merge.dead)
         if left > 0:
-            self.dead[merge.shape.id] = left
+            self.dead[merge.entry.id] = left
 
     def count_dead(self, numbers: Iterable[int]) -> None:
         """Count removed documents to the segments that have entries of them."""
         segments = self.manifest.segments
-        bases = [shape.base for shape in segments]
+        bases = [entry.base for entry in segments]
         for number in numbers:
             place = bisect_right(bases, number) - 1
             if place >= 0 and number < bases[place] + segments[place].span:
@@ -82,8 +86,8 @@ class Merged:
         for key, value in self.puts:
             txn.put("segments", key, value)
         # No live id is ever among them; to delete one would be the end of the index.
-        for segment in set(self.gone) - {shape.id for shape in self.manifest.segments}:
-            txn.delete_prefix("segments", segment.to_bytes(8, "big"))
+        for segment in set(self.gone) - {entry.id for entry in self.manifest.segments}:
+            txn.delete_prefix("segments", segment_prefix(segment))
         for number in self.unmarked:
             txn.delete("removed", number_key(number))
 
@@ -106,7 +110,7 @@ class Merges:
         """Take note that a commit has stored these steps."""
         self._dead = merged.dead
         self.abandoned.clear()
-        self._stored = {merge.shape.id for merge in self.under_way}
+        self._stored = {merge.entry.id for merge in self.under_way}
 
     def recount_dead(self, manifest: Manifest, numbers: Iterable[int]) -> None:
         """Count the dead anew, from all removed numbers."""
@@ -125,7 +129,7 @@ class Merges:
 
     def forget_live(self, manifest: Manifest) -> None:
         """Take ids that turn out to be live from those whose chunks are to be removed."""
-        live = {shape.id for shape in manifest.segments}
+        live = {entry.id for entry in manifest.segments}
         self.abandoned = [segment for segment in self.abandoned if segment not in live]
 
     def advance(self, manifest: Manifest, committed: set[int], budget: int, view: View) -> Merged:
@@ -142,7 +146,7 @@ class Merges:
         while True:
             merged.manifest = self._start(merged.manifest, committed, view)
             merge = min(self.under_way, key=lambda merge: merge.source_bytes, default=None)
-            if merge is None or (left <= 0 and not is_free(merge)):
+            if merge is None or (left <= 0 and not is_free(merge.source_bytes, self._tables.layout)):
                 break
             left -= merged.advance(merge, max(left, 1), view.segment)
             if merge.done:
@@ -152,27 +156,27 @@ class Merges:
 
     def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
-        busy = {shape.id for merge in self.under_way for shape in merge.sources}
-        busy |= {shape.id for shape in manifest.segments if shape.id not in committed}
+        busy = {entry.id for merge in self.under_way for entry in merge.sources}
+        busy |= {entry.id for entry in manifest.segments if entry.id not in committed}
         runs = pick_merges(list(manifest.segments), busy, self._tables.layout.tier_factor)
-        busy.update(shape.id for run in runs for shape in run)
+        busy.update(entry.id for run in runs for entry in run)
         # A segment that is mostly dead is rewritten by itself, or old ones would keep their space for ever.
         if self._dead:
             runs += [
-                [shape]
-                for shape in manifest.segments
-                if shape.id not in busy and 2 * self._dead.get(shape.id, 0) > shape.num_keys
+                [entry]
+                for entry in manifest.segments
+                if entry.id not in busy and 2 * self._dead.get(entry.id, 0) > entry.num_keys
             ]
         for run in runs:
             manifest = self._begin(manifest, run, view)
         return manifest
 
-    def _begin(self, manifest: Manifest, sources: list[Shape], view: View) -> Manifest:
+    def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:
         """Begin a merge; returns the manifest without its segment id."""
         removed = view.removed_between(sources[0].base, sources[-1].base + sources[-1].span)
         merge = Merge.start(self._tables, sources, manifest.next_segment, removed)
         self.under_way.append(merge)
-        self._stored.add(merge.shape.id)
+        self._stored.add(merge.entry.id)
         return manifest._replace(next_segment=manifest.next_segment + 1)
 
     # ---- compaction ----

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simindex.changes.documents import Documents, NewDocuments
-from simindex.format import StoredRecord
+from simindex.format.records import StoredRecord
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import PendingView
+from simindex.segments.build import segment_puts
+from simindex.segments.load import Segment
 from simindex.sketching.sketch import SketchBatch
-from simindex.tables import Segment, segment_puts
 
 _FIRST_MEMORY_SEGMENT = 2**63
 """Ids of segments in memory: from the top, for no committed segment has them and they are never stored."""
@@ -136,9 +137,9 @@ class Pending:
         self._num_viewed = len(self._parts)
         if len(documents):
             tables, data = self.scheme.tables, documents.segment_data(self.scheme, {})
-            shape = data.shape(_FIRST_MEMORY_SEGMENT + len(self._in_memory))
-            shape, puts = segment_puts(tables, shape, data)
-            self._in_memory.append(Segment(tables, shape, dict(puts).get))
+            entry = data.entry(_FIRST_MEMORY_SEGMENT + len(self._in_memory))
+            entry, puts = segment_puts(tables, entry, data)
+            self._in_memory.append(Segment(tables, entry, dict(puts).get))
         gone = self.dropped | self.removed.keys()
         return PendingView(self._in_memory, self.by_key, gone, len(self.removed), self._record)
 

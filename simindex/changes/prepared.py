@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from simindex.changes.merges import Merged
-from simindex.format import MANIFEST_KEY, Manifest, encode_manifest, encode_small, number_key
+from simindex.format.keys import number_key
+from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
+from simindex.format.records import encode_small
+from simindex.segments.build import Puts
 from simindex.storage.transactions import WriteTransaction
-from simindex.tables import Puts
 
 
 @dataclass(frozen=True)

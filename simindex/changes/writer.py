@@ -16,14 +16,16 @@ from simindex.changes.merges import Merges
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
 from simindex.errors import KeyExistsError
-from simindex.format import REMOVED_SKETCH, Manifest, decode_manifest, segment_of
-from simindex.merging import step_budget
+from simindex.format.keys import number_of, segment_of, segment_prefix
+from simindex.format.manifest import Manifest, decode_manifest
+from simindex.format.records import REMOVED_SKETCH, flags_unverified
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import stored_manifest
 from simindex.queries.view import View
+from simindex.segments.build import num_bytes, segment_puts
+from simindex.segments.merge_policy import step_budget
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
-from simindex.tables import num_bytes, segment_puts
 
 
 class Writer:
@@ -42,7 +44,7 @@ class Writer:
     def _remove_orphans(self) -> None:
         """Remove what an unfinished merge or compaction of an earlier writer left behind."""
         clear_traces(self._store)
-        live = {shape.id for shape in self.manifest.segments}
+        live = {entry.id for entry in self.manifest.segments}
         with self._store.reading() as txn:
             orphans, first = set(), b""
             while True:
@@ -51,10 +53,10 @@ class Writer:
                     break
                 if segment_of(key) not in live:
                     orphans.add(segment_of(key))
-                first = (segment_of(key) + 1).to_bytes(8, "big")
+                first = segment_prefix(segment_of(key) + 1)
         if orphans:
             self._store.commit(
-                lambda txn: [txn.delete_prefix("segments", o.to_bytes(8, "big")) for o in sorted(orphans)]
+                lambda txn: [txn.delete_prefix("segments", segment_prefix(o)) for o in sorted(orphans)]
             )
 
     def _removed_sketches(self) -> Iterator[int]:
@@ -64,8 +66,8 @@ class Writer:
         """
         with self._store.reading() as txn:
             for key, value in txn.items("removed"):
-                if value[:1] and value[0] & REMOVED_SKETCH:
-                    yield int.from_bytes(key, "big")
+                if flags_unverified(value) & REMOVED_SKETCH:
+                    yield number_of(key)
 
     # ---- gathering ----
 
@@ -136,8 +138,8 @@ class Writer:
         segments, next_segment = committed.segments, committed.next_segment
         if len(documents):
             data = documents.segment_data(self._scheme, leaders)
-            shape, puts = segment_puts(self._scheme.tables, data.shape(next_segment), data)
-            segments, next_segment = (*segments, shape), next_segment + 1
+            entry, puts = segment_puts(self._scheme.tables, data.entry(next_segment), data)
+            segments, next_segment = (*segments, entry), next_segment + 1
         manifest = Manifest(
             next_number=committed.next_number + pending.count,
             next_segment=next_segment,
@@ -147,7 +149,7 @@ class Writer:
         )
         written = num_bytes(puts) + num_bytes(records)
         budget = step_budget(self._scheme.tables.layout.tier_factor, manifest, pending.size, written)
-        merged = self.merges.advance(manifest, {shape.id for shape in committed.segments}, budget, view)
+        merged = self.merges.advance(manifest, {entry.id for entry in committed.segments}, budget, view)
         merged.count_dead(number for number, flag in flags.items() if flag & REMOVED_SKETCH)
         return Prepared(merged, records, puts, pending.removed.keys(), flags, groups)
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from simindex.format import Key
+from simindex.format.keys import Key
 
 
 def printable(text: str) -> str:

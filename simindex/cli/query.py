@@ -19,7 +19,7 @@ from simindex.cli.failures import CommandError
 from simindex.cli.inputs import Reader, read_text
 from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
 from simindex.cli.rows import Fields, Row, parse_key
-from simindex.format import Key
+from simindex.format.keys import Key
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
 _ROWS_A_TIME = 256

@@ -15,7 +15,7 @@ from simindex.cli.inputs import place_name
 from simindex.cli.output import Reports, counted, json_key, note, print_json
 from simindex.cli.rows import parse_key
 from simindex.cli.streams import Stream, lines
-from simindex.format import Key
+from simindex.format.keys import Key
 
 _KEYS_A_COMMIT = 10_000
 

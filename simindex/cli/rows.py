@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from simindex.format import Key, encode_key
+from simindex.format.keys import Key, encode_key
 
 _SHORT_KEY = 10_000  # characters that are surely within the limit on keys
 

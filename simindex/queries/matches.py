@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from simindex.format import Key
+from simindex.format.keys import Key
 
 
 class Match(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from simindex.format import Key
+from simindex.format.keys import Key
 from simindex.queries.view import View
 from simindex.sketching.sketch import Sketch
 

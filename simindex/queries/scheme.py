@@ -14,12 +14,11 @@ import numpy as np
 
 from simindex.config import Config, config_from_dict, config_to_dict, require_equal
 from simindex.errors import FormatError
-from simindex.format import (
+from simindex.format.layout import Geometry, Layout
+from simindex.format.manifest import (
     CONFIG_KEY,
     MANIFEST_KEY,
-    Layout,
     Manifest,
-    Tables,
     decode_header,
     encode_header,
     encode_manifest,
@@ -43,7 +42,7 @@ class Scheme:
     """
 
     config: Config
-    tables: Tables
+    tables: Geometry
     plan: PermutationPlan
 
     @cached_property
@@ -56,7 +55,7 @@ class Scheme:
         """Return the scheme of a configuration whose fingerprints are cut into so many blocks."""
         plan = make_plan(blocks, config.simhash.max_distance) if config.simhash else _NO_PLAN
         shortest = min(plan.prefix_bits, default=64)
-        return cls(config, Tables(config.bands, plan.num_tables, layout, shortest), plan)
+        return cls(config, Geometry(config.bands, plan.num_tables, layout, shortest), plan)
 
     @property
     def whole_sketch(self) -> int:

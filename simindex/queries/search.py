@@ -18,16 +18,18 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.format import FIRST_BAND_TABLE, Key
+from simindex.format.keys import Key
+from simindex.format.layout import FIRST_BAND_TABLE
+from simindex.format.records import decode_kept
+from simindex.format.rows import MATCH, NO_FIGURE
 from simindex.parallel import in_order, num_workers
 from simindex.queries.matches import Match, Matches
 from simindex.queries.view import EVERY, View
-from simindex.rows import MATCH, NO_FIGURE
 from simindex.sketching.estimate import kept_jaccard, similarity_table
 from simindex.sketching.shingles import Document
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
-from simindex.tuning import MAX_ROWS, rows_for
+from simindex.tuning.curve import MAX_ROWS, rows_for
 
 DEFAULT_MAX_CANDIDATES = 65_536
 
@@ -315,4 +317,4 @@ def _min_agree(num_perm: int, threshold: float) -> int:
 def _kept_similarity(query: np.ndarray | None, stored: bytes | None, keep: int) -> float | None:
     if query is None or stored is None:
         return None
-    return kept_jaccard(query, np.frombuffer(stored, dtype="<u4"), keep)
+    return kept_jaccard(query, decode_kept(stored), keep)

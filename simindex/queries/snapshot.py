@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from simindex.errors import CorruptIndexError
-from simindex.format import MANIFEST_KEY, Manifest, Shape, decode_manifest
+from simindex.format.layout import SegmentEntry
+from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
 from simindex.queries.scheme import Scheme
+from simindex.segments.directory import Directory
+from simindex.segments.load import Segment
 from simindex.storage.transactions import ReadTransaction
-from simindex.tables import Directory, Segment
 
 
 @dataclass
@@ -67,14 +69,14 @@ class SnapshotCache:
             expected, manifest = self._expected
             if stored != expected:
                 manifest = decode_manifest(stored)
-            segments = {shape.id: known.get(shape.id) or self.load(txn, shape) for shape in manifest.segments}
+            segments = {entry.id: known.get(entry.id) or self.load(txn, entry) for entry in manifest.segments}
             directory = Directory(self._tables, list(segments.values()))
             fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, segments, directory)
         self._last = fresh
         return fresh
 
-    def load(self, txn: ReadTransaction, shape: Shape) -> Segment:
+    def load(self, txn: ReadTransaction, entry: SegmentEntry) -> Segment:
         """Load one live segment."""
-        if shape.chunked:
-            return Segment(self._tables, shape, txn.finder("segments"))
-        return Segment(self._tables, shape, lambda key: txn.get("segments", key))
+        if entry.chunked:
+            return Segment(self._tables, entry, txn.finder("segments"))
+        return Segment(self._tables, entry, lambda key: txn.get("segments", key))

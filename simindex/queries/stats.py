@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simindex.config import Config
-from simindex.format import COPY_TABLE, KEY_TABLE, Manifest
+from simindex.format.layout import COPY_TABLE, ENTRY_BYTES, KEY_TABLE
+from simindex.format.manifest import Manifest
 from simindex.queries.scheme import Scheme
-from simindex.tuning import expected_recall, rows_for
+from simindex.tuning.curve import expected_recall, rows_for
 
 RECALL_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -60,14 +61,14 @@ def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str,
     """Return the stats of a manifest and the figures of its store."""
     config, tables, plan = scheme.config, scheme.tables, scheme.plan
     entries = dict.fromkeys(("keys", "copies", "bands", "permutations", "sketches"), 0)
-    for shape in manifest.segments:
-        counts = tables.entry_counts(shape)
+    for entry in manifest.segments:
+        counts = tables.entry_counts(entry)
         entries["keys"] += counts[KEY_TABLE]
         entries["copies"] += counts[COPY_TABLE]
-        entries["bands"] += shape.num_signatures * tables.bands
-        entries["permutations"] += shape.num_fingerprints * tables.permutations
-        entries["sketches"] += shape.num_sketches
-    table_bytes = {name: 12 * count for name, count in entries.items()}
+        entries["bands"] += entry.num_signatures * tables.bands
+        entries["permutations"] += entry.num_fingerprints * tables.permutations
+        entries["sketches"] += entry.num_sketches
+    table_bytes = {name: ENTRY_BYTES * count for name, count in entries.items()}
     table_bytes["sketches"] = tables.sketch_bytes * entries["sketches"]
     table_bytes["documents"] = figures["documents"]
     used = figures["used_bytes"]
@@ -86,6 +87,6 @@ def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str,
         recall={t: expected_recall(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
         permutation_tables=plan.num_tables,
         prefix_bits=plan.prefix_bits,
-        permutation_bytes_per_document=plan.bytes_per_document,
+        permutation_bytes_per_document=ENTRY_BYTES * plan.num_tables,
         expected_candidates=plan.expected_candidates(manifest.num_documents),
     )

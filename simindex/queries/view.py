@@ -12,23 +12,22 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex.errors import CorruptIndexError
-from simindex.format import (
-    COPY_TABLE,
-    KEY_TABLE,
+from simindex.format.keys import encode_key, key_hashes, number_key, number_of, table_key
+from simindex.format.layout import COPY_TABLE, KEY_TABLE, SegmentEntry
+from simindex.format.records import (
     REMOVED_SKETCH,
-    Shape,
     StoredRecord,
+    decode_kept,
     decode_record,
+    decode_record_of,
     decode_small,
-    encode_key,
-    key_hashes,
-    number_key,
 )
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import Snapshot
+from simindex.segments.directory import Directory
+from simindex.segments.load import Segment
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.storage.transactions import ReadTransaction
-from simindex.tables import Directory, Segment
 
 EVERY = 2**62
 """A limit that is none."""
@@ -72,9 +71,9 @@ class View:
         if self.pending.segments:
             self.directory = Directory(scheme.tables, [*snapshot.directory.segments, *self.pending.segments])
 
-    def segment(self, shape: Shape) -> Segment:
+    def segment(self, entry: SegmentEntry) -> Segment:
         """Return a live committed segment; its addresses are valid for the length of this view."""
-        return self._segments[shape.id]
+        return self._segments[entry.id]
 
     @property
     def num_documents(self) -> int:
@@ -97,12 +96,16 @@ class View:
         value = self._txn.get("documents", number_key(number))
         if value is not None:
             return decode_record(number, value)
+        self._require_removed(number)
+        return None
+
+    def _require_removed(self, number: int) -> None:
+        """A number without a record was removed; anything else is damage."""
         if not self.removed_flags(number):
             raise CorruptIndexError(
                 f"document {number}: expected a record, found none, and it was not removed; "
                 "restore a backup or rebuild the index"
             )
-        return None
 
     def removed_flags(self, number: int) -> int:
         """Return the REMOVED flags of a committed number, 0 when nothing of it is gone."""
@@ -113,7 +116,7 @@ class View:
         """Return number -> REMOVED flags of first..behind-1."""
         removed = {}
         for key, value in self._txn.items("removed", number_key(first)):
-            number = int.from_bytes(key, "big")
+            number = number_of(key)
             if number >= behind:
                 break
             removed[number] = decode_small(number, value, f"removal mark {number}")
@@ -128,7 +131,7 @@ class View:
         """Return up to `limit` live documents in order of number, from `first` on."""
         found = []
         for key, value in self._txn.items("documents", number_key(first)):
-            number = int.from_bytes(key, "big")
+            number = number_of(key)
             if number not in self.pending.gone:
                 found.append((number, decode_record(number, value)))
                 if len(found) == limit:
@@ -159,17 +162,30 @@ class View:
         """Return place -> (number, record) for the encoded keys that are stored; hashes: `key_hashes`."""
         found: dict[int, tuple[int, StoredRecord]] = {}
         for place, number in self.directory.find_keys(KEY_TABLE, hashes, EVERY):
-            record = self.record(number)
-            if record is not None and encode_key(record.key) == encoded[place]:
+            record = self._record_of(number, encoded[place])
+            if record is not None:
                 found[place] = (number, record)
         return found
+
+    def _record_of(self, number: int, encoded_key: bytes) -> StoredRecord | None:
+        """Return the record under a number whose key may have that hash; ``None`` for another key's."""
+        if number in self.pending.gone:
+            return None
+        if self.pending.by_key.get(encoded_key) == number:
+            return self.pending.record(number)
+        value = self._txn.get("documents", number_key(number))
+        if value is not None:
+            return decode_record_of(number, value, encoded_key)
+        if self.pending.record(number) is None:
+            self._require_removed(number)
+        return None
 
     # ---- copies ----
 
     def copies_of(self, leader: int, limit: int = EVERY) -> list[int]:
         """Return the numbers of documents that share a leader's sketch, removed ones included."""
-        key = leader.to_bytes(8, "little")
-        return [number for _, number in self.directory.find_keys(COPY_TABLE, key, limit)]
+        found = self.directory.find_keys(COPY_TABLE, table_key(leader), limit)
+        return [number for _, number in found]
 
     def documents_with(self, number: int, limit: int) -> list[tuple[int, StoredRecord]]:
         """Return the live documents with the sketch stored under a number: `limit` at most, 1 or more."""
@@ -199,7 +215,7 @@ class View:
         config = self.scheme.config
         batch = SketchBatch(1, config.num_perm, config.keep_shingles > 0, self.scheme.origin)
         if batch.kept is not None and record.kept is not None:
-            batch.kept[0] = np.frombuffer(record.kept, dtype="<u4")
+            batch.kept[0] = decode_kept(record.kept)
         if not record.present:
             return batch
         found = self.directory.read_sketch(number if record.leader is None else record.leader)

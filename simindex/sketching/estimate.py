@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from simindex.tuning import ROW_VALUES
+from simindex.tuning.curve import ROW_VALUES
 
 
 @cache

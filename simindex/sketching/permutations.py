@@ -23,8 +23,6 @@ from simindex.config import SimHashConfig
 FINGERPRINT_BITS = 64
 """Bits of a SimHash fingerprint."""
 
-_ENTRY_BYTES = 12
-
 # The cost of one more prefix search, in scanned entries. An estimate; what is chosen by it is stored in the
 # index, so that a better one changes no index that exists.
 _LOOKUP_COST = 150.0
@@ -71,8 +69,8 @@ class PermutationPlan:
         prefix_bits: bits of the leading blocks of each table.
 
     >>> plan = make_plan(num_blocks=4, max_distance=3)
-    >>> plan.num_tables, plan.prefix_bits, plan.bytes_per_document
-    (4, (16, 16, 16, 16), 48)
+    >>> plan.num_tables, plan.prefix_bits
+    (4, (16, 16, 16, 16))
     """
 
     max_distance: int
@@ -84,11 +82,6 @@ class PermutationPlan:
     def num_tables(self) -> int:
         """Number of permutation tables."""
         return len(self.orders)
-
-    @property
-    def bytes_per_document(self) -> int:
-        """Bytes that the entries of a document take in all tables; filters and seals come on top."""
-        return _ENTRY_BYTES * self.num_tables
 
     def expected_candidates(self, num_documents: int) -> float:
         """Return how many entries a query scans on average, in all tables, if fingerprints are uniform.
@@ -139,7 +132,7 @@ def choose_blocks(max_distance: int, expected_documents: int) -> int:
 
     More blocks make longer prefixes and so fewer entries to scan, but more tables to store and to
     search. Cost of a query, in entries scanned: expected candidates + a fixed cost a table; at most
-    64 tables, for each takes 12 bytes a document.
+    64 tables, for each takes an entry a document.
 
     >>> choose_blocks(3, 10_000_000)
     4

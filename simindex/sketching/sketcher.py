@@ -7,7 +7,6 @@ Invariant: a document's sketch depends on the configuration alone, not on the ot
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -282,4 +281,4 @@ def origin_of(config: Config) -> bytes:
         config.num_perm,
         config.seed,
     )
-    return struct.pack(">Q", xxhash.xxh3_64_intdigest(repr(parts).encode()))
+    return xxhash.xxh3_64_digest(repr(parts).encode())

@@ -8,7 +8,7 @@ from made_up import MadeUp, MadeUpSegment, Stored
 from strategies import uint64s
 
 from simindex import _kernel
-from simindex.rows import MERGE_SOURCE
+from simindex.format.rows import MERGE_SOURCE
 
 crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 9) | st.just(2**64 - 1) | uint64s
 runs_of = st.lists(st.lists(crowded, max_size=60), min_size=1, max_size=6)

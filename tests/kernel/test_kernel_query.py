@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from made_up import MadeUp, MadeUpSegment, Stored
 
 from simindex import _kernel, textbook
-from simindex.rows import MATCH, NO_FIGURE
+from simindex.format.rows import MATCH, NO_FIGURE
 
 BANDS = 2
 WIDTHS, ORDERS = textbook.blocks(64, 4), textbook.permutation_orders(4, 2)

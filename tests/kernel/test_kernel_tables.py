@@ -9,7 +9,7 @@ from made_up import MadeUp, MadeUpSegment
 from strategies import uint64s
 
 from simindex import _kernel
-from simindex.rows import MATCH
+from simindex.format.rows import MATCH
 
 ALL = 2**40
 crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1) | uint64s

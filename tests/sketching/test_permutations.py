@@ -34,7 +34,6 @@ def test_plan_is_that_of_the_textbook(max_distance):
         assert list(plan.orders) == textbook.permutation_orders(blocks, max_distance)
         assert list(plan.widths) == block_widths(blocks) == textbook.blocks(64, blocks)
         assert plan.num_tables == math.comb(blocks, max_distance)
-        assert plan.bytes_per_document == 12 * plan.num_tables
         leading = blocks - max_distance
         assert plan.prefix_bits == tuple(
             sum(plan.widths[b] for b in order[:leading]) for order in plan.orders

@@ -1,0 +1,71 @@
+"""The bytes of segments: chunks of tables, sketch columns and filters, and segments that are one value.
+
+Owns how arrays are joined and sealed, and where the arrays of a one-value segment lie in it. Must not decide
+how a segment is cut. Invariants: values are little-endian; a chunk ends in one seal for each of its blocks,
+seeded with its database key; a segment of one value ends in one seal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.format.layout import ENTRY_BYTES, FINGERPRINT_BYTES, KEY_BYTES, Geometry, SegmentEntry
+from simindex.format.rows import CHUNK_ROW
+from simindex.format.seals import seal
+
+
+def table_key(value: int) -> bytes:
+    """Return the bytes of one key to be searched for in a sorted table, such as a leader's number."""
+    return value.to_bytes(KEY_BYTES, "little")
+
+
+def chunk_seed(key: bytes) -> int:
+    """Return what the block seals of a chunk are seeded with, so that they bind content to place."""
+    return _kernel.xxh64(key, 0) & (2**63 - 1)
+
+
+def encode_chunk(key: bytes, keys: np.ndarray, numbers: np.ndarray) -> bytes:
+    """Return a chunk of a sorted table: keys <u8[n], numbers <u4[n], one seal <u8 a block."""
+    seals = _kernel.seal_blocks(keys, numbers, None, 1, chunk_seed(key))
+    return b"".join((keys.data, numbers.data, seals))
+
+
+def encode_sketch_chunk(
+    key: bytes, words: np.ndarray, fingerprints: np.ndarray, numbers: np.ndarray
+) -> bytes:
+    """Return a chunk of the sketch column: words, fingerprints, numbers, one seal <u8 a block."""
+    seals = _kernel.seal_blocks(words, numbers, fingerprints, words.shape[1], chunk_seed(key))
+    return b"".join((words.data, fingerprints.data, numbers.data, seals))
+
+
+def encode_filter_chunk(key: bytes, bitmap: np.ndarray) -> bytes:
+    """Return a chunk of a filter: bits in words <u8[n], one seal <u8 a block."""
+    return b"".join((bitmap.data, _kernel.seal_blocks(bitmap, None, None, 1, chunk_seed(key))))
+
+
+def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
+    """Return a segment as one sealed value.
+
+    Args:
+        arrays: keys and numbers of each table, then words, fingerprints and numbers of the sketch column.
+    """
+    return seal(key, b"".join(arrays))  # type: ignore[arg-type] # arrays are buffers
+
+
+def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:
+    """Return the kernel's rows of a one-value segment, as if its value lay at address 0: CHUNK_ROW, one a
+    table, then the sketch column's. There are no seals, for the value has one of its own."""
+    counts = np.array(geometry.entry_counts(entry), dtype=np.uint64)
+    ends = np.cumsum(counts * np.uint64(ENTRY_BYTES))
+    rows = np.zeros(geometry.count + 1, dtype=CHUNK_ROW)
+    sorted_tables, sketches = rows[:-1], rows[-1]
+    sorted_tables["keys"] = ends - counts * np.uint64(ENTRY_BYTES)
+    sorted_tables["numbers"] = sorted_tables["keys"] + counts * np.uint64(KEY_BYTES)
+    sorted_tables["count"] = counts
+    fingerprints = int(ends[-1]) + KEY_BYTES * geometry.bands * entry.num_sketches
+    sketches["keys"] = ends[-1]
+    sketches["fingerprints"] = fingerprints
+    sketches["numbers"] = fingerprints + FINGERPRINT_BYTES * entry.num_sketches
+    sketches["count"] = entry.num_sketches
+    return rows

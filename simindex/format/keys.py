@@ -1,0 +1,94 @@
+"""Keys: those of documents, and those of the databases.
+
+Owns the stored form of an external key and its hash, and the fixed-width database keys of documents and of
+segments' chunks. Must not know values. Invariant: database keys are big-endian, so that LMDB's order of
+bytes is the order of the numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped] # it carries no type information
+import numpy as np
+import xxhash
+
+from simindex.format.seals import pack
+
+Key = str | bytes | int
+
+MAX_KEY_BYTES = 64 * 1024
+
+
+def encode_key(key: object) -> bytes:
+    """Return the stored form of an external key; str, bytes and int are distinct kinds.
+
+    Raises:
+        TypeError: another type.
+        ValueError: an int outside 64 bits, or more than 64 KiB.
+    """
+    if isinstance(key, bool) or not isinstance(key, str | bytes | int):
+        raise TypeError(f"key: expected str, bytes or int, found {type(key).__name__}")
+    if isinstance(key, int):
+        if not -(2**63) <= key < 2**64:
+            raise ValueError(f"key: expected an int of 64 bits, found {key}")
+    elif len(key) > MAX_KEY_BYTES or len(pack(key)) > MAX_KEY_BYTES + 5:
+        found = len(key if isinstance(key, bytes) else key.encode("utf-8", "surrogatepass"))
+        raise ValueError(f"key: expected at most {MAX_KEY_BYTES} bytes, found {found}")
+    return pack(key)
+
+
+def encode_keys(keys: list[Any]) -> list[bytes]:
+    """Return `encode_key` of each key."""
+    types = set(map(type, keys))
+    short = types == {str} and max(map(len, keys)) <= MAX_KEY_BYTES // 4
+    if not short and not (types == {int} and min(keys) >= -(2**63) and max(keys) < 2**64):
+        return [encode_key(key) for key in keys]
+    # The common case in one go: a packer of its own, for it keeps state between calls.
+    packer = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass")
+    return list(map(packer.pack, keys))
+
+
+def key_hashes(encoded_keys: list[bytes]) -> np.ndarray:
+    """Return the 64-bit hashes that the key table is sorted by: xxh3-64 of the stored keys, uint64."""
+    hashes = list(map(xxhash.xxh3_64_intdigest, encoded_keys))
+    return np.array(hashes, dtype=np.uint64)
+
+
+def number_key(number: int) -> bytes:
+    """Return the database key of a document number."""
+    return number.to_bytes(8, "big")
+
+
+def number_of(key: bytes | memoryview) -> int:
+    """Return the document number of a database key."""
+    return int.from_bytes(key, "big")
+
+
+def table_key(number: int) -> bytes:
+    """Return a document number as a key of a sorted table, in the kernel's byte order."""
+    return number.to_bytes(8, "little")
+
+
+WHOLE_SEGMENT = 0xFFFF
+"""Table number in the database key of a segment that is one value."""
+
+
+def segment_key(segment: int, table: int, chunk: int) -> bytes:
+    """Return the database key of a chunk: segment id u64, table u16, chunk u32, big-endian."""
+    return segment_prefix(segment) + table.to_bytes(2, "big") + chunk.to_bytes(4, "big")
+
+
+def segment_prefix(segment: int) -> bytes:
+    """Return what the database keys of a segment's chunks begin with."""
+    return segment.to_bytes(8, "big")
+
+
+def whole_segment_key(segment: int) -> bytes:
+    """Return the database key of a segment that is one value."""
+    return segment_key(segment, WHOLE_SEGMENT, 0)
+
+
+def segment_of(key: bytes) -> int:
+    """Return the segment id of a chunk's database key."""
+    return int.from_bytes(key[:8], "big")

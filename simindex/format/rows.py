@@ -1,0 +1,61 @@
+"""The kernel's structs: what Python lays out for C and takes back from it.
+
+Owns the names and the order of their fields; kernel.h says what each one means. Must not hold values.
+Invariant: each is as long as the kernel's own struct (`_kernel.STRUCT_BYTES`, compared by a test).
+All addresses are in bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+
+def _words(*names: str) -> np.dtype[np.void]:
+    """Return a struct of fields of 64 bits."""
+    return np.dtype([(name, np.uint64) for name in names])
+
+
+# Laid out many at a time: arrays whose columns have names.
+
+CHUNK_ROW = _words("keys", "numbers", "fingerprints", "seals", "checked", "seed", "count")
+TABLE_ROW = _words("chunks", "num_entries", "filter", "filter_bits", "bitmap", "bitmap_checked")
+MERGE_SOURCE = _words("segment", "table", "position", "offset")
+
+# Laid out or taken one at a time, where a Struct costs a tenth of an array.
+
+SEGMENT_ROW = struct.Struct("=5Q")
+DIRECTORY = struct.Struct("=7Q")
+MATCH = struct.Struct("<QIHH")
+"""A match: number, query, agreeing rows, distance."""
+
+NO_FIGURE = 0xFFFF
+"""Stands for agreeing rows or a distance where there is nothing to compare."""
+
+
+def segment_row(*, base: int, span: int, tables: int, sketch_chunks: int, num_sketches: int) -> bytes:
+    """Return a SEGMENT_ROW."""
+    return SEGMENT_ROW.pack(base, span, tables, sketch_chunks, num_sketches)
+
+
+def directory(
+    *,
+    segments: int,
+    num_segments: int,
+    num_tables: int,
+    entries_per_chunk: int,
+    sketches_per_chunk: int,
+    bands: int,
+    filter_chunk_bits: int,
+) -> bytes:
+    """Return a DIRECTORY."""
+    return DIRECTORY.pack(
+        segments,
+        num_segments,
+        num_tables,
+        entries_per_chunk,
+        sketches_per_chunk,
+        bands,
+        filter_chunk_bits,
+    )

@@ -1,0 +1,60 @@
+"""Values and their seals: msgpack, and the hash that binds a value to its database key.
+
+Owns how a value is packed and how damage to it is noticed. Must not know what a value means.
+Invariant: a value that was changed, cut or put under another key is refused by `unseal`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped] # it carries no type information
+import xxhash
+
+from simindex.errors import CorruptIndexError
+
+SEAL_BYTES = 8
+
+
+def pack(value: object) -> bytes:
+    """Return the msgpack form of a value; surrogates in str are kept.
+
+    Raises:
+        TypeError, ValueError, OverflowError: msgpack cannot hold the value.
+    """
+    return bytes(msgpack.packb(value, use_bin_type=True, unicode_errors="surrogatepass"))
+
+
+def unpack(data: bytes | memoryview) -> Any:
+    """Return the value of a msgpack form. Raises CorruptIndexError for anything else."""
+    try:
+        return msgpack.unpackb(data, raw=False, strict_map_key=False, unicode_errors="surrogatepass")
+    except (ValueError, msgpack.UnpackException) as exc:
+        raise CorruptIndexError(f"expected a msgpack value, found {len(data)} other bytes") from exc
+
+
+def seal(key: bytes, content: bytes | memoryview) -> bytes:
+    """Return content followed by the xxh3-64 of key and content, in the canonical (big-endian) form."""
+    digest = xxhash.xxh3_64(key)
+    digest.update(content)
+    return b"".join((content, digest.digest()))
+
+
+def unseal(key: bytes, value: bytes | memoryview, what: str, segment: int | None = None) -> memoryview:
+    """Return the content of a sealed value; `what` and `segment` say in an error what it is.
+
+    Raises:
+        CorruptIndexError: the seal does not fit the key and the content.
+    """
+    view = memoryview(value)
+    content = view[:-SEAL_BYTES]
+    digest = xxhash.xxh3_64(key)
+    digest.update(content)
+    if digest.digest() != view[-SEAL_BYTES:]:
+        raise CorruptIndexError(
+            f"{what}: expected a value that fits its seal, found {len(view)} damaged bytes; "
+            "restore a backup or rebuild the index",
+            segment=segment,
+            key=key,
+        )
+    return content

@@ -1,0 +1,243 @@
+"""Building a segment: what a batch of documents adds, sorted, and as stored values.
+
+Owns `SegmentData` (the documents of a segment to be written) and `SegmentWriter`, the one way that sorted
+tables, sketches and filters become values, for commits and for merges alike. Must not open transactions, and
+knows bytes only through `format`. Invariant: what is built depends on the documents and the geometry alone,
+so that a commit which is replayed stores the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.format.chunks import (
+    encode_chunk,
+    encode_filter_chunk,
+    encode_sketch_chunk,
+    encode_whole_segment,
+)
+from simindex.format.keys import segment_key, whole_segment_key
+from simindex.format.layout import COPY_TABLE, FILTERS, FIRST_BAND_TABLE, KEY_TABLE, Geometry, SegmentEntry
+
+Puts = list[tuple[bytes, Any]]
+"""Database keys and values to be stored."""
+
+
+def num_bytes(puts: Puts) -> int:
+    """Return the bytes of all values."""
+    return sum(map(len, map(itemgetter(1), puts)))
+
+
+def _sorted(keys: np.ndarray, numbers: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Sort each row of keys; returns (keys, numbers) a row. Equal keys keep the order of numbers."""
+    keys = np.ascontiguousarray(keys)
+    if keys.shape[1] < 2:
+        return [(row, numbers) for row in keys]
+    out_keys = np.empty_like(keys)
+    positions = np.empty(keys.shape, dtype=np.uint32)
+    if keys.size:
+        _kernel.sort_tables(keys, keys.shape[1], out_keys, positions)
+    if numbers[-1] == len(numbers) - 1:  # no gaps: a position is its number
+        return list(zip(out_keys, positions, strict=True))
+    return [(row, numbers[place]) for row, place in zip(out_keys, positions, strict=True)]
+
+
+@dataclass
+class SegmentData:
+    """The documents of a segment to be written. Numbers are relative to `base`, ascending, uint32.
+
+    Attributes:
+        key_hashes, key_numbers: every document.
+        leaders, copies: documents that share the sketch of the document numbered `leaders` (uint64,
+            absolute).
+        words, fingerprints, numbers: sketches that are new: (n, bands), (n,), (n,).
+        has_signature, has_fingerprint: which of those are in band tables, in permutation tables (bool).
+        permuted: uint64, shape (permutations, number of has_fingerprint set): permuted fingerprints.
+    """
+
+    base: int
+    span: int
+    key_hashes: np.ndarray
+    key_numbers: np.ndarray
+    leaders: np.ndarray
+    copies: np.ndarray
+    words: np.ndarray
+    fingerprints: np.ndarray
+    numbers: np.ndarray
+    has_signature: np.ndarray
+    has_fingerprint: np.ndarray
+    permuted: np.ndarray
+
+    def entry(self, segment: int) -> SegmentEntry:
+        """Return what the manifest says of it."""
+        return SegmentEntry(
+            id=segment,
+            base=self.base,
+            span=self.span,
+            num_keys=len(self.key_hashes),
+            num_copies=len(self.leaders),
+            num_signatures=int(self.has_signature.sum()) if self.words.shape[1] else 0,
+            num_fingerprints=int(self.has_fingerprint.sum()) if len(self.permuted) else 0,
+            num_sketches=len(self.numbers),
+        )
+
+    def sorted_tables(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return every table's (keys, numbers), in the order of table numbers."""
+        tables = _sorted(self.key_hashes[None], self.key_numbers)
+        tables += _sorted(self.leaders[None], self.copies)
+        if self.words.shape[1]:
+            all_signed = bool(self.has_signature.all())
+            words = self.words if all_signed else self.words[self.has_signature]
+            tables += _sorted(words.T, self.numbers if all_signed else self.numbers[self.has_signature])
+        if len(self.permuted):
+            tables += _sorted(self.permuted, self.numbers[self.has_fingerprint])
+        return tables
+
+
+def segment_puts(geometry: Geometry, entry: SegmentEntry, data: SegmentData) -> tuple[SegmentEntry, Puts]:
+    """Return the entry and the stored form of a segment: one value, or chunks when it is large."""
+    writer = SegmentWriter(geometry, entry)
+    puts: Puts = []
+    for keys, numbers in data.sorted_tables():
+        puts += writer.add_entries(keys, numbers)
+        puts += writer.end_table()
+    puts += writer.add_sketches(data.words, data.fingerprints, data.numbers)
+    puts += writer.finish()
+    return writer.entry, puts
+
+
+class SegmentWriter:
+    """Turns sorted tables and sketches into stored values: the one way, for commits and for merges.
+
+    Takes table after table in order of their numbers, each followed by `end_table`, then the sketches;
+    every call returns the values that are complete by then. A segment that fits one value is held until
+    `finish`, so its arrays must stay as they are until then; of one in chunks nothing is held but the
+    open chunk of a filter.
+
+    Attributes:
+        is_whole: whether the segment becomes one value.
+        entry: of the segment; after `finish` with the counts of what was added.
+    """
+
+    def __init__(self, geometry: Geometry, expected: SegmentEntry) -> None:
+        """Begin a segment.
+
+        Args:
+            expected: the most entries that each kind of table can have; filters are sized by it, and
+                whether the segment becomes one value follows from it.
+        """
+        self._geometry = geometry
+        self.is_whole = geometry.fits_one_value(expected)
+        self.entry = expected
+        if not self.is_whole:
+            self.entry = expected._replace(chunked=1, filters=geometry.filters_of(expected))
+        self._filter_bits = [] if self.is_whole else geometry.filter_bits(self.entry)
+        self._arrays: list[np.ndarray] = []
+        self._counts: list[int] = []
+        self._added = 0  # to the table under way, or to the sketch column
+        self._filter = self._next_filter()
+
+    def add_entries(self, keys: np.ndarray, numbers: np.ndarray) -> Puts:
+        """Take entries of the table under way, in order of key, then of number. All calls for a table but
+        the last bring whole chunks; for a segment of one value there is one call at most."""
+        if self.is_whole:
+            self._added += len(keys)
+            self._arrays += keys, numbers
+            return []
+        puts: Puts = []
+        table, capacity = len(self._counts), self._geometry.layout.entries_per_chunk
+        for first in range(0, len(keys), capacity):
+            chunk_keys, chunk_numbers = keys[first : first + capacity], numbers[first : first + capacity]
+            key = segment_key(self.entry.id, table, self._added // capacity)
+            puts.append((key, encode_chunk(key, chunk_keys, np.ascontiguousarray(chunk_numbers))))
+            self._added += len(chunk_keys)
+            if self._filter:
+                puts += self._filter.add(chunk_keys)
+        return puts
+
+    def end_table(self) -> Puts:
+        """Finish the table under way; returns the rest of its filter."""
+        self._counts.append(self._added)
+        self._added = 0
+        if self.is_whole:
+            return []
+        puts = self._filter.finish() if self._filter else []
+        self._filter = self._next_filter()
+        return puts
+
+    def _next_filter(self) -> FilterWriter | None:
+        """Return the filter of the table that comes next, if it has one."""
+        table = len(self._counts)
+        bits = self._filter_bits[table] if table < len(self._filter_bits) else 0
+        return FilterWriter(self._geometry, self.entry.id, table, bits) if bits else None
+
+    def add_sketches(self, words: np.ndarray, fingerprints: np.ndarray, numbers: np.ndarray) -> Puts:
+        """Take rows of the sketch column; the same rules hold as for entries."""
+        if self.is_whole:
+            self._added += len(numbers)
+            self._arrays += words, fingerprints, numbers
+            return []
+        puts: Puts = []
+        table, capacity = self._geometry.count, self._geometry.sketches_per_chunk
+        for first in range(0, len(numbers), capacity):
+            part = slice(first, first + capacity)
+            key = segment_key(self.entry.id, table, self._added // capacity)
+            puts.append((key, encode_sketch_chunk(key, words[part], fingerprints[part], numbers[part])))
+            self._added += len(numbers[part])
+        return puts
+
+    def finish(self) -> Puts:
+        """End the segment."""
+        geometry, counts = self._geometry, self._counts
+        self.entry = self.entry._replace(
+            num_keys=counts[KEY_TABLE],
+            num_copies=counts[COPY_TABLE],
+            num_signatures=counts[FIRST_BAND_TABLE] if geometry.bands else 0,
+            num_fingerprints=counts[geometry.first_permutation] if geometry.permutations else 0,
+            num_sketches=self._added,
+        )
+        if not self.is_whole:
+            return []
+        key = whole_segment_key(self.entry.id)
+        return [(key, encode_whole_segment(key, self._arrays))]
+
+
+class FilterWriter:
+    """Makes the filter of a sorted table from its keys as they come, a chunk at a time.
+
+    A filter has one bit for each pattern of the leading `bits` bits of a key, set where a key has it.
+    """
+
+    def __init__(self, geometry: Geometry, segment: int, table: int, bits: int) -> None:
+        self._segment, self._table, self._bits = segment, table, bits
+        self._chunks = 1 << max(0, bits - geometry.filter_chunk_bits)
+        words = 1 << min(bits, geometry.filter_chunk_bits) - _kernel.MIN_FILTER_BITS
+        self._bitmap = np.zeros(words, dtype=np.uint64)
+        self._chunk = 0
+
+    def add(self, keys: np.ndarray) -> Puts:
+        """Take further keys, ascending; returns the chunks that are complete."""
+        puts: Puts = []
+        while True:
+            first = self._chunk * self._bitmap.nbytes * 8
+            taken = _kernel.set_filter_bits(keys, self._bits, first, self._bitmap)
+            if taken == len(keys):
+                return puts
+            keys = keys[taken:]
+            puts.append(self._next())
+
+    def finish(self) -> Puts:
+        """Return the rest of the chunks."""
+        return [self._next() for _ in range(self._chunk, self._chunks)]
+
+    def _next(self) -> tuple[bytes, bytes]:
+        key = segment_key(self._segment, FILTERS + self._table, self._chunk)
+        value = encode_filter_chunk(key, self._bitmap)
+        self._bitmap[:] = 0
+        self._chunk += 1
+        return key, value

@@ -1,0 +1,87 @@
+"""Searching segments: all live ones of a snapshot, as the kernel takes them.
+
+Owns the calls of the kernel's searches, and what becomes of damage that they meet. Must not load segments.
+
+Everything is one structure, the sorted table, and one operation: all entries whose key starts with these p
+bits. Band tables answer every number of rows from 1 to 8 (LSH Forest, Bawa et al. 2005); permutation tables
+every fingerprint within k bits (Manku et al. 2007); the key table external keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.errors import CorruptIndexError
+from simindex.format.layout import Geometry
+from simindex.format.rows import MATCH, directory
+from simindex.segments.load import Segment
+
+Result = TypeVar("Result")
+
+
+class Directory:
+    """All live segments of a snapshot, oldest first, and the searches over them.
+
+    Thread safety: immutable; searches release the GIL. Valid only while the transaction that the
+    segments were loaded in, or a later one on an unmoved map, is open.
+    """
+
+    def __init__(self, geometry: Geometry, segments: list[Segment]) -> None:
+        self.geometry = geometry
+        self.segments = segments
+        self._rows = b"".join([segment.row for segment in segments])
+        self.header = directory(
+            segments=_kernel.address(self._rows) if segments else 0,
+            num_segments=len(segments),
+            num_tables=geometry.count,
+            entries_per_chunk=geometry.layout.entries_per_chunk,
+            sketches_per_chunk=geometry.sketches_per_chunk,
+            bands=geometry.bands,
+            filter_chunk_bits=geometry.filter_chunk_bits,
+        )
+
+    def run(self, function: Callable[..., Result], *arguments: object) -> Result:
+        """Return function(header, *arguments) of a kernel function.
+
+        Raises:
+            CorruptIndexError: it found a broken seal.
+        """
+        try:
+            return function(self.header, *arguments)
+        except _kernel.Damage as exc:
+            place, table_number, chunk, block = exc.args
+            segment, table = self.segments[place].entry.id, self.geometry.name(table_number)
+            raise CorruptIndexError(
+                f"segment {segment}, table {table}, chunk {chunk}, block {block}: "
+                "the stored entries do not fit their seal; restore a backup or rebuild the index",
+                segment=segment,
+                table=table,
+                chunk=chunk,
+                block=block,
+            ) from exc
+
+    def find_keys(self, table: int, keys: np.ndarray | bytes, most: int) -> Iterator[tuple[int, int]]:
+        """Return (place in keys, number) of entries whose key is equal, at most `most` for each key.
+
+        Args:
+            keys: uint64, or their little-endian bytes.
+        """
+        found = self.run(_kernel.find_keys, table, keys, most)
+        return ((place, number) for number, place, _, _ in MATCH.iter_unpack(found))
+
+    def find_equal(
+        self, table: int, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, most: int
+    ) -> Iterator[tuple[int, int]]:
+        """Return (place, number) of stored sketches equal to the query's whole sketch."""
+        found = self.run(_kernel.find_equal, table, keys, words, fingerprints, most)
+        return ((place, number) for number, place, _, _ in MATCH.iter_unpack(found))
+
+    def read_sketch(self, number: int) -> tuple[np.ndarray, int] | None:
+        """Return (words, fingerprint) of a number's stored sketch, or ``None``."""
+        words = np.empty(self.geometry.bands, dtype=np.uint64)
+        fingerprint = self.run(_kernel.read_sketch, number, words)
+        return None if fingerprint is None else (words, fingerprint)

@@ -1,0 +1,202 @@
+"""Loading a segment: from stored values to the addresses that the kernel follows.
+
+Owns `Segment`, a live segment by the rows of its chunks and tables, and what keeps them valid. Must not open
+transactions, and knows bytes only through `format`. Invariant: every value has the length that the manifest
+says before an address of it reaches the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.errors import CorruptIndexError
+from simindex.format.chunks import chunk_seed, whole_segment_rows
+from simindex.format.keys import segment_key, whole_segment_key
+from simindex.format.layout import Column, Geometry, SegmentEntry
+from simindex.format.rows import CHUNK_ROW, TABLE_ROW, segment_row
+from simindex.format.seals import SEAL_BYTES, unseal
+
+_COPIED_BYTES = 1 << 15
+"""A shorter value may lie in a B-tree page, which moves with its neighbours: it is copied. A longer one
+has overflow pages of its own, which stay where they are for as long as the segment lives."""
+
+
+class _WholeForm(NamedTuple):
+    """How a segment that is one value looks in memory, by its counts alone. In words of 64 bits:
+
+        chunk rows: tables, sketch column | chunk rows: filters | table rows | bitmaps of the filters
+
+    Attributes:
+        rows: all but the bitmaps; addresses in it are still to be moved.
+        num_words: their number with the bitmaps.
+        in_value, in_memory: which of `rows` are addresses in the stored value, and in this memory.
+        sketch_row, table_rows: where the sketch column's chunk row and the table rows begin.
+        value_bytes: length of the stored value.
+    """
+
+    rows: np.ndarray
+    num_words: int
+    in_value: np.ndarray
+    in_memory: np.ndarray
+    sketch_row: int
+    table_rows: int
+    value_bytes: int
+
+
+@lru_cache(maxsize=256)
+def _whole_form(geometry: Geometry, entry: SegmentEntry) -> _WholeForm:
+    bits = np.array(geometry.filter_bits(entry), dtype=np.int64)
+    filtered = np.flatnonzero(bits)
+    bitmap_bytes = 8 << bits[filtered] - _kernel.MIN_FILTER_BITS
+
+    stored = whole_segment_rows(geometry, entry)
+    filters = np.zeros(len(filtered), dtype=CHUNK_ROW)
+    table_rows = np.zeros(geometry.count, dtype=TABLE_ROW)
+    tables_at = stored.nbytes + filters.nbytes
+    bitmaps_at = tables_at + table_rows.nbytes
+    filters["keys"] = bitmaps_at + np.cumsum(bitmap_bytes) - bitmap_bytes
+    table_rows["chunks"] = CHUNK_ROW.itemsize * np.arange(geometry.count)
+    table_rows["num_entries"] = geometry.entry_counts(entry)
+    table_rows["filter_bits"] = bits
+    table_rows["filter"][filtered] = stored.nbytes + CHUNK_ROW.itemsize * np.arange(len(filtered))
+    table_rows["bitmap"][filtered] = filters["keys"]
+
+    sketch_row = stored.nbytes - CHUNK_ROW.itemsize
+    in_value = [
+        _places(stored, 0, "keys"),
+        _places(stored, 0, "numbers"),
+        _places(stored[-1:], sketch_row, "fingerprints"),
+    ]
+    in_memory = [
+        _places(filters, stored.nbytes, "keys"),
+        _places(table_rows, tables_at, "chunks"),
+        _places(table_rows, tables_at, "filter")[filtered],
+        _places(table_rows, tables_at, "bitmap")[filtered],
+    ]
+    return _WholeForm(
+        rows=np.concatenate([rows.view(np.uint64) for rows in (stored, filters, table_rows)]),
+        num_words=(bitmaps_at + int(bitmap_bytes.sum())) // 8,
+        in_value=np.concatenate(in_value),
+        in_memory=np.concatenate(in_memory),
+        sketch_row=sketch_row // 8,
+        table_rows=tables_at // 8,
+        value_bytes=geometry.segment_bytes(entry) + SEAL_BYTES,
+    )
+
+
+def _places(rows: np.ndarray, at: int, field: str) -> np.ndarray:
+    """Return where a field of each row lies, in words, when the rows begin at byte `at`."""
+    offset = rows.dtype.fields[field][1]  # type: ignore[index] # mypy takes rows without fields into account
+    return np.arange(at + offset, at + offset + rows.nbytes, rows.itemsize) // 8
+
+
+class Segment:
+    """A live segment: the addresses of its chunks, and what keeps them valid.
+
+    Attributes:
+        entry: what the manifest says of it.
+        row: the kernel's segment_row.
+    """
+
+    def __init__(self, geometry: Geometry, entry: SegmentEntry, get: Callable[[bytes], Any]) -> None:
+        """Load from the values that `get` returns for database keys.
+
+        Raises:
+            CorruptIndexError: a value is missing, has another length, or fails its seal.
+        """
+        self.entry = entry
+        self._held: list[object] = []
+        load = self._load_chunks if entry.chunked else self._load_whole
+        table_rows, sketch_rows = load(geometry, get)
+        self.row = segment_row(
+            base=entry.base,
+            span=entry.span,
+            tables=table_rows,
+            sketch_chunks=sketch_rows,
+            num_sketches=entry.num_sketches,
+        )
+
+    def _load_whole(self, geometry: Geometry, get: Callable[[bytes], Any]) -> tuple[int, int]:
+        """Load a segment that is one value. Its filters are not stored with it, but made anew.
+
+        Returns:
+            The addresses of the table rows and of the sketch column's chunk rows.
+        """
+        form = _whole_form(geometry, self.entry._replace(id=0, base=0, span=0))
+        key = whole_segment_key(self.entry.id)
+        value = self._kept(key, get(key), form.value_bytes)
+        unseal(key, value, f"segment {self.entry.id}", segment=self.entry.id)
+        memory = np.zeros(form.num_words, dtype=np.uint64)
+        memory[: len(form.rows)] = form.rows
+        place = _kernel.address(memory)
+        memory[form.in_value] += np.uint64(_kernel.address(value))
+        memory[form.in_memory] += np.uint64(place)
+        self._held.append(memory)
+        _kernel.fill_filters(memory[form.table_rows : len(form.rows)])
+        return place + 8 * form.table_rows, place + 8 * form.sketch_row
+
+    def _load_chunks(self, geometry: Geometry, get: Callable[[bytes], Any]) -> tuple[int, int]:
+        """Load a segment that is cut into chunks; returns what `_load_whole` does."""
+        columns = geometry.columns(self.entry)
+        checked = np.zeros(sum(column.all_blocks for column in columns), dtype=np.uint8)
+        place = _kernel.address(checked)
+        rows = []
+        for column in columns:
+            rows.append(self._column_rows(column, get, place))
+            place += column.all_blocks
+        chunks = np.concatenate(rows)
+        firsts = np.cumsum([0, *map(len, rows[:-1])])  # of the chunks of each column
+        places = _kernel.address(chunks) + CHUNK_ROW.itemsize * firsts
+        first_filter = geometry.count + 1  # tables, sketch column, filters
+        bits = np.array(geometry.filter_bits(self.entry))
+        filtered = np.flatnonzero(bits)
+        table_rows = np.zeros(geometry.count, dtype=TABLE_ROW)
+        table_rows["chunks"] = places[: geometry.count]
+        table_rows["num_entries"] = geometry.entry_counts(self.entry)
+        table_rows["filter_bits"] = bits
+        table_rows["filter"][filtered] = places[first_filter:]
+        filters = chunks[firsts[first_filter:]]
+        is_one_chunk = bits[filtered] <= geometry.filter_chunk_bits
+        table_rows["bitmap"][filtered] = np.where(is_one_chunk, filters["keys"], 0)
+        table_rows["bitmap_checked"][filtered] = np.where(is_one_chunk, filters["checked"], 0)
+        self._held += [checked, chunks, table_rows]
+        return _kernel.address(table_rows), int(places[geometry.count])
+
+    def _column_rows(self, column: Column, get: Callable[[bytes], Any], checked: int) -> np.ndarray:
+        """Return the kernel's rows of a column's chunks; `checked`: address of a byte for each block."""
+        keys = [segment_key(self.entry.id, column.table, chunk) for chunk in range(column.chunks)]
+        expected = map(column.chunk_bytes, column.counts())
+        bases = [self._address(get, key, size) for key, size in zip(keys, expected, strict=True)]
+        return column.rows(bases, list(map(chunk_seed, keys)), checked)
+
+    def _kept(self, key: bytes, value: Any, expected: int) -> Any:
+        """Return a value so that it lives as long as the segment."""
+        self._require_bytes(key, expected, None if value is None else len(value))
+        if isinstance(value, memoryview) and expected < _COPIED_BYTES:
+            value = bytes(value)
+        if isinstance(value, bytes):
+            self._held.append(value)
+        return value
+
+    def _address(self, get: Callable[[bytes], Any], key: bytes, expected: int) -> int:
+        """Return the address of a value, which `get` may give as (address, length)."""
+        value = get(key)
+        if isinstance(value, tuple):
+            address, found = value
+            self._require_bytes(key, expected, found)
+            return int(address)
+        return _kernel.address(self._kept(key, value, expected))
+
+    def _require_bytes(self, key: bytes, expected: int, found: int | None) -> None:
+        if found != expected:
+            raise CorruptIndexError(
+                f"segment {self.entry.id}, entry {key.hex()}: expected {expected} bytes, found "
+                f"{'nothing' if found is None else f'{found} bytes'}; restore a backup or rebuild the index",
+                segment=self.entry.id,
+                key=key,
+            )

@@ -1,0 +1,178 @@
+"""Merging: neighbouring segments become one, in bounded steps.
+
+Owns the generator that joins sorted tables and sketch columns, the dead left out. Must not open transactions:
+a step returns what is to be stored, so that a commit which has to be replayed stays a pure function.
+Invariant: chunks of an unfinished merge lie under a segment id that no manifest names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.format.layout import FIRST_BAND_TABLE, Geometry, SegmentEntry
+from simindex.format.records import REMOVED_DOCUMENT
+from simindex.format.rows import MERGE_SOURCE
+from simindex.segments.build import Puts, SegmentWriter, num_bytes
+from simindex.segments.directory import Directory
+from simindex.segments.load import Segment
+
+
+@dataclass(eq=False)
+class Merge:
+    """One merge of neighbouring segments, advanced step by step.
+
+    Attributes:
+        sources: the segments that it replaces, oldest first.
+        entry: of the new segment, with the counts of all its sources until it is done.
+        source_bytes: bytes of the segments that are merged.
+        done: True when all its values have been returned.
+        dead: numbers left out for good, whose removal marks may go.
+    """
+
+    geometry: Geometry
+    sources: list[SegmentEntry]
+    entry: SegmentEntry
+    dead_documents: np.ndarray
+    dead_sketches: np.ndarray
+    dead: list[int]
+    done: bool = False
+    _steps: Iterator[Puts] | None = field(default=None, repr=False)
+    _directory: Directory = field(init=False, repr=False)
+    source_bytes: int = field(init=False)
+    _offsets: list[int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.source_bytes = self.geometry.segment_bytes(self.entry)
+        self._offsets = [source.base - self.entry.base for source in self.sources]
+
+    @classmethod
+    def start(
+        cls,
+        geometry: Geometry,
+        sources: list[SegmentEntry],
+        segment: int,
+        removed: dict[int, int],
+    ) -> Merge:
+        """Prepare a merge into segment id `segment`.
+
+        Args:
+            removed: number -> REMOVED flags of the numbers that are gone in the sources' range.
+        """
+        base, last = sources[0].base, sources[-1].base + sources[-1].span
+        marks = np.zeros((2, (last - base + 7) // 8), dtype=np.uint8)
+        for number, flags in removed.items():
+            byte, bit = divmod(number - base, 8)
+            marks[0, byte] |= (flags & REMOVED_DOCUMENT) << bit
+            marks[1, byte] |= (flags >> 1 & 1) << bit
+        entry = SegmentEntry(
+            id=segment,
+            base=base,
+            span=last - base,
+            num_keys=sum(source.num_keys for source in sources),
+            num_copies=sum(source.num_copies for source in sources),
+            num_signatures=sum(source.num_signatures for source in sources),
+            num_fingerprints=sum(source.num_fingerprints for source in sources),
+            num_sketches=sum(source.num_sketches for source in sources),
+        )
+        dead = [number for number, flags in removed.items() if flags == 3]
+        return cls(geometry, sources, entry, marks[0], marks[1], dead)
+
+    def advance(self, budget: int, load: Callable[[SegmentEntry], Segment]) -> tuple[Puts, int]:
+        """Do up to about `budget` bytes of work, at least one step.
+
+        Args:
+            load: returns a live segment whose addresses are valid during this call.
+
+        Returns:
+            Values to store, and how many bytes they have.
+        """
+        self._directory = Directory(self.geometry, [load(entry) for entry in self.sources])
+        if self._steps is None:
+            self._steps = filter(None, self._run())
+        puts: Puts = []
+        spent = 0
+        while spent < budget:
+            step = next(self._steps, None)
+            if step is None:
+                self.done = True
+                break
+            puts += step
+            spent += num_bytes(step)
+        return puts, spent
+
+    def _dead(self, table: int) -> np.ndarray | None:
+        marks = self.dead_documents if table < FIRST_BAND_TABLE else self.dead_sketches
+        return marks if marks.any() else None
+
+    def _table_sources(self, table: int) -> np.ndarray:
+        """Return where each source's part of a table begins: MERGE_SOURCE, one a source."""
+        sources = np.zeros(len(self.sources), dtype=MERGE_SOURCE)
+        sources["segment"] = np.arange(len(self.sources))
+        sources["table"] = table
+        sources["offset"] = self._offsets
+        return sources
+
+    def _run(self) -> Iterator[Puts]:
+        """Yield the new segment's values, about a chunk at a time."""
+        writer = SegmentWriter(self.geometry, self.entry)
+        for table, count in enumerate(self.geometry.entry_counts(self.entry)):
+            # One value is held until all of it is there: its arrays have room for everything.
+            capacity = count if writer.is_whole else min(count, self.geometry.layout.entries_per_chunk)
+            for keys, numbers in self._merge_table(table, count, capacity):
+                yield writer.add_entries(keys, numbers)
+            yield writer.end_table()
+        count = self.entry.num_sketches
+        capacity = count if writer.is_whole else min(count, self.geometry.sketches_per_chunk)
+        for words, fingerprints, numbers in self._merge_sketches(capacity):
+            yield writer.add_sketches(words, fingerprints, numbers)
+        puts = writer.finish()
+        self.entry = writer.entry
+        yield puts
+
+    def _merge_table(self, table: int, count: int, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (keys, numbers) of a merged table of `count` source entries, `capacity` at a time; the
+        arrays are written anew for the next ones."""
+        sources = self._table_sources(table)
+        keys, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
+        filled, left = 0, count
+        while left:
+            # The kernel takes as many source entries as there is room for, and leaves out the dead.
+            taken = min(left, capacity - filled)
+            filled += self._directory.run(
+                _kernel.merge, sources, self._dead(table), keys[filled:], numbers[filled:]
+            )
+            left -= taken
+            if filled == capacity:
+                yield keys, numbers
+                filled = 0
+        if filled:
+            yield keys[:filled], numbers[:filled]
+
+    def _merge_sketches(self, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield (words, fingerprints, numbers) of the merged sketch column in parts of `capacity`."""
+        words = np.empty((capacity, self.geometry.bands), dtype=np.uint64)
+        fingerprints, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
+        filled = 0
+        for source, entry in enumerate(self.sources):
+            position = 0
+            while position < entry.num_sketches:
+                position, copied = self._directory.run(
+                    _kernel.copy_sketches,
+                    source,
+                    position,
+                    self._offsets[source],
+                    self._dead(FIRST_BAND_TABLE),
+                    words[filled:],
+                    numbers[filled:],
+                    fingerprints[filled:],
+                )
+                filled += copied
+                if filled == capacity:
+                    yield words, fingerprints, numbers
+                    filled = 0
+        if filled:
+            yield words[:filled], fingerprints[:filled], numbers[:filled]

@@ -1,0 +1,88 @@
+"""Which segments are merged, and how much of it a commit does.
+
+Owns the tiers of segments and the budget of a commit's merging. Must not touch segments: it goes by what the
+manifest says of them. Invariant: only neighbours are merged, so segments stay in order of their documents'
+numbers.
+
+Source: log-structured merge tree, O'Neil et al. 1996; tiers of equal size as in Lucene.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from simindex.format.layout import Layout, SegmentEntry
+from simindex.format.manifest import Manifest
+
+MAX_SPAN = 2**32 - 1
+"""Relative numbers have 32 bits."""
+
+MAX_SOURCES = 4096
+"""Segments that become one at once, at most; a compaction of more takes several rounds."""
+
+_FREE_SHARE = 16
+
+
+def tier_of(entry: SegmentEntry, factor: int) -> int:
+    """Return the tier of a segment: the power of the factor that its size reaches."""
+    return _tier(entry.num_keys if entry.num_keys > entry.num_sketches else entry.num_sketches, factor)
+
+
+@lru_cache(maxsize=4096)
+def _tier(size: int, factor: int) -> int:
+    tier = 0
+    while size >= factor:
+        size //= factor
+        tier += 1
+    return tier
+
+
+def pick_merges(segments: list[SegmentEntry], busy: set[int], factor: int) -> list[list[SegmentEntry]]:
+    """Return runs of neighbouring segments that are due to be merged, smallest tier first.
+
+    A run is due when it has `factor` segments of one tier, with none of a higher tier between them;
+    smaller ones that lie between are taken along. Segments in `busy` are being merged already and
+    part the runs.
+    """
+    due: list[list[SegmentEntry]] = []
+    taken = set(busy)
+    tiers = {entry.id: tier_of(entry, factor) for entry in segments}
+    idle = [tier for segment, tier in tiers.items() if segment not in taken]
+    for tier in [tier for tier in sorted(set(idle)) if idle.count(tier) >= factor]:
+        run: list[SegmentEntry] = []
+        for entry in [*segments, None]:
+            if (
+                entry is not None
+                and entry.id not in taken
+                and tiers[entry.id] <= tier
+                and (not run or entry.base + entry.span - run[0].base <= MAX_SPAN)
+                and len(run) < MAX_SOURCES
+            ):
+                run.append(entry)
+                continue
+            places = [i for i, item in enumerate(run) if tiers[item.id] == tier]
+            if len(places) >= factor:
+                due.append(run[places[0] : places[-1] + 1])
+                taken.update(item.id for item in due[-1])
+            run = []
+    return due
+
+
+def step_budget(factor: int, manifest: Manifest, written_documents: int, written_bytes: int) -> int:
+    """Return how many bytes of merging a commit is to do: in proportion to what it wrote.
+
+    Every byte is rewritten once a tier, so a commit's share is the number of tiers that stand between
+    its own size and the whole; two more let a backlog shrink.
+    """
+    tiers = math.log(max(manifest.num_documents / max(written_documents, 1), 1), factor) + 2
+    backlog = len(manifest.segments) / (factor * (tiers + 1))
+    return int(written_bytes * tiers * max(1.0, backlog))
+
+
+def is_free(source_bytes: int, layout: Layout) -> bool:
+    """Whether a merge of so many bytes costs a commit hardly anything: less than a sixteenth of a chunk.
+
+    Such a merge is never put off, or the segments of single inserts would pile up.
+    """
+    return _FREE_SHARE * source_bytes <= layout.chunk_bytes

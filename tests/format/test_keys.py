@@ -1,0 +1,42 @@
+"""Keys: kinds and values stay apart, and numbers come back."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import external_keys, numbers
+
+from simindex.format.keys import (
+    WHOLE_SEGMENT,
+    encode_key,
+    encode_keys,
+    key_hashes,
+    number_key,
+    number_of,
+    segment_key,
+    segment_of,
+    segment_prefix,
+    whole_segment_key,
+)
+from simindex.format.seals import unpack
+
+
+@given(st.lists(external_keys, max_size=20))
+def test_encoded_keys_tell_kinds_and_values_apart(some):
+    encoded = encode_keys(some)
+    assert encoded == [encode_key(key) for key in some]
+    assert [unpack(key) for key in encoded] == some
+    assert len(set(encoded)) == len({(type(key), key) for key in some})
+    assert key_hashes(encoded).dtype == np.uint64
+
+
+@given(numbers)
+def test_number_comes_back_from_its_key(number):
+    assert number_of(number_key(number)) == number
+
+
+@given(numbers, st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1))
+def test_keys_of_a_segment_begin_with_its_prefix(segment, table, chunk):
+    key = segment_key(segment, table, chunk)
+    assert key.startswith(segment_prefix(segment))
+    assert segment_of(key) == segment
+    assert whole_segment_key(segment) == segment_key(segment, WHOLE_SEGMENT, 0)

@@ -1,0 +1,71 @@
+"""Building segments against plain Python: sorting, writing, filters."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from segment_cases import crowded, layouts, table_only
+
+from simindex import _kernel
+from simindex.format.keys import segment_key
+from simindex.format.layout import FILTERS, Geometry, Layout
+from simindex.segments.build import FilterWriter, SegmentWriter, segment_puts
+
+
+@settings(max_examples=60)
+@given(st.lists(crowded, max_size=400), st.integers(1, 3))
+def test_sort_tables_equals_a_stable_sort(keys, tables):
+    count = len(keys) // tables
+    rows = np.array(keys[: count * tables], np.uint64).reshape(tables, count)
+    out, places = np.empty_like(rows), np.empty(rows.shape, np.uint32)
+    if count:
+        _kernel.sort_tables(rows, count, out, places)
+    assert places.tolist() == np.argsort(rows, axis=1, kind="stable").tolist()
+    assert out.tolist() == np.sort(rows, axis=1).tolist()
+
+
+def test_sort_tables_of_a_crowded_prefix_equals_a_stable_sort():
+    random = np.random.default_rng(1)
+    rows = random.integers(0, 2**20, (2, 50_000), dtype=np.uint64)
+    out, places = np.empty_like(rows), np.empty(rows.shape, np.uint32)
+    _kernel.sort_tables(rows, 50_000, out, places)
+    assert np.array_equal(places, np.argsort(rows, axis=1, kind="stable"))
+
+
+@settings(max_examples=60)
+@given(layouts, st.lists(crowded, max_size=60), st.data())
+def test_writer_makes_the_same_values_of_tables_that_come_in_parts(layout, keys, data):
+    """As a merge brings them and as a commit does."""
+    geometry, whole = Geometry(0, 0, layout), table_only(0, sorted(keys))
+    expected_entry, expected = segment_puts(geometry, whole.entry(3), whole)
+    writer, puts = SegmentWriter(geometry, whole.entry(3)), []
+    step = len(keys) + 1 if writer.is_whole else layout.entries_per_chunk * data.draw(st.integers(1, 4))
+    for first in range(0, len(keys), step):
+        part = slice(first, first + step)
+        puts += writer.add_entries(whole.key_hashes[part], whole.key_numbers[part])
+    puts += writer.end_table() + writer.end_table()
+    puts += writer.add_sketches(whole.words, whole.fingerprints, whole.numbers) + writer.finish()
+    assert (writer.entry, dict(puts)) == (expected_entry, dict(expected))
+    assert writer.entry.num_keys == len(keys)
+
+
+@settings(max_examples=150)
+@given(
+    st.sampled_from([1, 16, 64, 1 << 12]),
+    st.integers(6, 14),
+    st.lists(st.lists(crowded, max_size=60), max_size=5),
+)
+def test_a_filter_has_a_bit_for_each_prefix_that_is_there(chunk_bytes, bits, parts):
+    keys = sorted(key for part in parts for key in part)
+    writer = FilterWriter(Geometry(0, 0, Layout(2, 512, chunk_bytes)), 7, 3, bits)
+    puts, at = [], 0
+    for part in parts:
+        puts += writer.add(np.array(keys[at : at + len(part)], np.uint64))
+        at += len(part)
+    puts += writer.finish()
+    chunk_bits = min(max(64, 8 * chunk_bytes), 1 << bits)
+    assert [key for key, _ in puts] == [
+        segment_key(7, FILTERS + 3, chunk) for chunk in range((1 << bits) // chunk_bits)
+    ]
+    bitmap = b"".join(value[: chunk_bits // 8] for _, value in puts)
+    places = {byte * 8 + bit for byte in range(len(bitmap)) for bit in range(8) if bitmap[byte] >> bit & 1}
+    assert places == {key >> 64 - bits for key in keys}

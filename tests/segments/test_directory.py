@@ -1,0 +1,48 @@
+"""Searching segments against plain Python over sorted lists."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from segment_cases import build, crowded, damaged_segment, layouts, place_of
+from strategies import uint64s
+
+from simindex.errors import CorruptIndexError
+from simindex.format.keys import segment_key
+from simindex.format.layout import FILTERS, KEY_TABLE, Layout
+from simindex.segments.directory import Directory
+
+
+@settings(max_examples=150)
+@given(layouts, st.lists(st.lists(crowded, max_size=90), max_size=4), st.lists(crowded, max_size=8))
+def test_find_keys_equals_a_plain_search(layout, runs, wanted):
+    geometry, segments, entries = build(layout, runs)
+    wanted += [runs[0][0]] if runs and runs[0] else []
+    found = Directory(geometry, segments).find_keys(KEY_TABLE, np.array(wanted, np.uint64), 2**62)
+    expected = [(place, n) for place, key in enumerate(wanted) for n, own in entries.items() if own == key]
+    assert sorted(found) == sorted(expected)
+
+
+@settings(max_examples=60)
+@given(st.lists(uint64s, min_size=1, max_size=3000), st.integers(1, 3000))
+def test_find_keys_takes_no_more_than_asked(keys, most):
+    geometry, segments, _ = build(Layout(), [[5] * len(keys)])
+    found = list(Directory(geometry, segments).find_keys(KEY_TABLE, np.array([5], np.uint64), most))
+    assert [number for _, number in found] == list(range(min(most, len(keys))))
+
+
+@pytest.mark.parametrize("chunk", [0, 1, 3])
+def test_damage_in_a_chunk_names_its_place(chunk):
+    """What repairs an index goes by attributes, not by the text of a message."""
+    geometry, _, segment = damaged_segment(segment_key(0, KEY_TABLE, chunk))
+    with pytest.raises(CorruptIndexError) as raised:
+        list(Directory(geometry, [segment]).find_keys(KEY_TABLE, np.array([512 * chunk << 53], np.uint64), 1))
+    assert place_of(raised.value) == (0, "keys", chunk, 0, None)
+
+
+def test_a_damaged_filter_is_an_error():
+    """What a filter denies nobody looks at again, so it must not deny by damage."""
+    geometry, _, segment = damaged_segment(segment_key(0, FILTERS + KEY_TABLE, 1))
+    keys = np.array([n << 53 for n in range(2000)], np.uint64)
+    with pytest.raises(CorruptIndexError, match="segment 0, table filter of keys, chunk 1, block 0"):
+        list(Directory(geometry, [segment]).find_keys(KEY_TABLE, keys + np.uint64(1), 1))

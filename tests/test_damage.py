@@ -1,0 +1,262 @@
+"""Damaged indexes: never a wrong match, never an empty result."""
+
+import random
+import re
+import shutil
+from itertools import pairwise
+
+import pytest
+from stored_values import flipped, store_values, stored_values
+
+import simindex
+from simindex import Config, CorruptIndexError, FormatError, Layout, SimHashConfig
+from simindex.format.keys import WHOLE_SEGMENT, number_key, segment_key
+from simindex.format.layout import COPY_TABLE, FILTERS, KEY_TABLE, Column
+from simindex.format.manifest import MANIFEST_KEY
+
+DAMAGED = Config(num_perm=32, simhash=SimHashConfig(3, 4))
+
+SKETCHES = 2 + 4 + 4  # keys, copies, band tables, permutation tables; then the sketch column
+
+LAYOUTS = {"whole": Layout(), "chunked": Layout(2, 16, 600)}
+
+FAMILY = [
+    " ".join(["one two three four five six seven eight nine ten", *"abcdefgh"[:size]]) for size in range(8)
+]
+
+
+def documents():
+    """key -> text: a family of near duplicates, strangers, and copies."""
+    texts = {f"near {n}": text for n, text in enumerate(FAMILY)}
+    texts |= {n: f"stranger {n} knows word {n * 7} and word {n * 11} of the book {n * 13}" for n in range(30)}
+    return texts | {b"copy": FAMILY[3], b"other copy": "stranger 5 knows word 35 and word 55 of the book 65"}
+
+
+@pytest.fixture(scope="module", params=LAYOUTS)
+def closed_index(request, tmp_path_factory):
+    """(path, answers) of an index with several segments, copies and removed documents; not to be changed."""
+    path = tmp_path_factory.mktemp("damage") / "i"
+    with simindex.open(path, "x", DAMAGED, layout=LAYOUTS[request.param], map_bytes=1 << 20) as index:
+        index.insert_many(documents().items(), batch_size=9)
+        index.remove_many(["near 2", 3, b"other copy"])
+    with simindex.open(path) as index:  # removes what an unfinished merge has left: nobody would read it
+        return path, answers(index)
+
+
+def answers(index):
+    """Everything that an index can be asked, touching every kind of stored value."""
+    texts = list(documents().values())
+    return {
+        "size": len(index),
+        "keys": list(index),
+        "held": [key in index for key in documents()],
+        "records": [(key, index[key].metadata, index[key].sketch) for key in index],
+        "queries": [list(matches) for matches in index.query_many(texts, 0.3)],
+        "nearest": [list(index.nearest(text, 3)) for text in texts[::7]],
+        "simhash": [sorted(matches, key=repr) for matches in index.query_simhash_many(texts)],
+    }
+
+
+def outcome(path):
+    """What the index answers, or the error that it raises."""
+    try:
+        with simindex.open(path, "r") as index:
+            return answers(index)
+    except (CorruptIndexError, FormatError) as error:
+        return error
+
+
+def kind_of(name, key):
+    """A name for the kind of a stored value."""
+    if name == "meta":
+        return key.decode()
+    if name != "segments":
+        return name
+    table = int.from_bytes(key[8:10], "big")
+    return {
+        WHOLE_SEGMENT: "segment",
+        KEY_TABLE: "key table",
+        COPY_TABLE: "copy table",
+    }.get(table, "sketches" if table == SKETCHES else "filter" if table >= FILTERS else "table")
+
+
+def test_flipped_bit_is_an_error_or_of_no_consequence(tmp_path, closed_index):
+    """Never a wrong match, never an empty result: what is touched and damaged raises.
+
+    A flipped bit in blocks that no question reads changes nothing; everything else is an error.
+    """
+    path, clean = closed_index
+    chance = random.Random("flips")
+    detected, harmless = {}, {}
+    for name, key, value in stored_values(path):
+        kind = kind_of(name, key)
+        for bit in {0, 8 * len(value) - 1, *(chance.randrange(8 * len(value)) for _ in range(2))}:
+            copy = shutil.copytree(path, tmp_path / "damaged")
+            store_values(copy, [(name, key, flipped(value, bit))])
+            found = outcome(copy)
+            if isinstance(found, Exception):
+                detected[kind] = detected.get(kind, 0) + 1
+                assert ("seal" in str(found)) or ("not an index" in str(found))
+            else:
+                assert found == clean, (kind, key.hex(), bit)
+                harmless[kind] = harmless.get(kind, 0) + 1
+            shutil.rmtree(copy)
+    kinds = {kind_of(name, key) for name, key, _ in stored_values(path)}
+    assert {"config", "manifest", "documents"} <= detected.keys()
+    assert not {"config", "manifest", "documents", "segment", "key table", "sketches"} & harmless.keys()
+    # Sizes of groups are read by removals only.
+    assert kinds - detected.keys() <= {"groups", "removed"}
+
+
+def test_missing_value_is_an_error(tmp_path, closed_index):
+    path, clean = closed_index
+    for name, key, _ in stored_values(path):
+        copy = shutil.copytree(path, tmp_path / "damaged")
+        store_values(copy, [(name, key, None)])
+        found = outcome(copy)
+        if isinstance(found, Exception):
+            assert re.search("expected|not a simindex index", str(found))
+        else:
+            assert name in ("removed", "groups"), (name, key.hex())
+            assert found == clean
+        shutil.rmtree(copy)
+
+
+@pytest.mark.parametrize("cut", ["empty", "shorter", "longer"])
+def test_value_of_another_length_is_an_error(tmp_path, closed_index, cut):
+    path, clean = closed_index
+    lengths = {
+        "empty": lambda value: value[:0],
+        "shorter": lambda value: value[:-1],
+        "longer": lambda value: value + b"\0",
+    }
+    for name, key, value in stored_values(path)[::3]:
+        copy = shutil.copytree(path, tmp_path / "damaged")
+        store_values(copy, [(name, key, lengths[cut](value))])
+        found = outcome(copy)
+        assert isinstance(found, Exception) or (name in ("removed", "groups") and found == clean)
+        shutil.rmtree(copy)
+
+
+def test_damaged_numbers_of_the_sketch_column_hide_nothing(tmp_path):
+    """In a segment with gaps a row is found by its number; those in between are not verified."""
+    texts = [f"{n} {n * 7} {n * 11} {n * 13} words" for n in range(600)]
+    config = Config(num_perm=16, simhash=None)
+    with simindex.open(tmp_path / "i", "x", config, layout=Layout(8, 4096, 16_384)) as index:
+        index.insert_many(enumerate(texts), batch_size=600)
+        index.remove_many(range(0, 600, 9))
+        index.compact()
+    place = segment_key(1, 2 + 2, 0)
+    values = {key: value for name, key, value in stored_values(tmp_path / "i") if name == "segments"}
+    value = values[place]
+    count = next(n for n in range(1, 600) if Column(4, n, 600, (16, 8, 4)).chunk_bytes(n) == len(value))
+    numbers_at = 24 * count
+    damaged = value[: numbers_at + 400] + bytes(400) + value[numbers_at + 800 :]
+    store_values(tmp_path / "i", [("segments", place, damaged)])
+    with simindex.open(tmp_path / "i", "r") as index:
+        outcomes = []
+        for n, text in enumerate(texts):
+            if n % 9 == 0:
+                continue
+            try:
+                outcomes.append(n in {match.key for match in index.query(text, 1.0)})
+            except CorruptIndexError as error:
+                outcomes.append(str(error))
+    assert False not in outcomes
+    assert all("table sketches" in outcome for outcome in outcomes if outcome is not True)
+    assert outcomes.count(True) < len(outcomes) - 50
+    assert outcomes.count(True) > 50
+
+
+def test_values_that_changed_places_are_an_error(tmp_path, closed_index):
+    """A seal binds a value to its key, so that an intact value in another's place is found out."""
+    path, clean = closed_index
+    values = stored_values(path)
+    swapped = 0
+    for (name, key, value), (other_name, other_key, other_value) in pairwise(values):
+        if name != other_name or value == other_value or name == "groups":
+            continue
+        copy = shutil.copytree(path, tmp_path / "damaged")
+        store_values(copy, [(name, key, other_value), (name, other_key, value)])
+        found = outcome(copy)
+        assert isinstance(found, Exception) or (name == "removed" and found == clean), (name, key.hex())
+        swapped += 1
+        shutil.rmtree(copy)
+    assert swapped > 30
+
+
+def test_damage_is_an_error_of_the_call_that_touches_it_and_of_no_other(tmp_path, closed_index):
+    path, clean = closed_index
+    copy = shutil.copytree(path, tmp_path / "damaged")
+    number = documents().__len__() - 5  # a stranger
+    value = next(
+        v for name, key, v in stored_values(path) if (name, key) == ("documents", number_key(number))
+    )
+    store_values(copy, [("documents", number_key(number), flipped(value, 77))])
+    key = list(documents())[number]
+    with simindex.open(copy) as index:
+        message = f"document {number}: expected a value that fits its seal, found {len(value)} damaged bytes"
+        for call in (
+            lambda: index[key],
+            lambda: key in index,
+            lambda: index.query(documents()[key]),
+            lambda: index.query_simhash(documents()[key]),
+            lambda: index.query_key(key),
+            lambda: list(index),
+            lambda: index.insert(key, "anything"),
+            lambda: index.remove(key),
+        ):
+            with pytest.raises(CorruptIndexError, match=message):
+                call()
+        assert len(index) == clean["size"]
+        assert index["near 0"].key == "near 0"
+        assert [m.key for m in index.query(documents()[7])] == [7]
+        index.insert("new", "goes on as before")
+        assert index.query("goes on as before")[0].key == "new"
+
+
+def test_older_manifest_put_back_is_found_out_by_the_next_insert(tmp_path):
+    """As when a file is restored in part: numbers that are taken are not given again."""
+    path = tmp_path / "i"
+    with simindex.open(path) as index:
+        index.insert("a", "the first of two documents")
+    old = next(change for change in stored_values(path) if change[:2] == ("meta", MANIFEST_KEY))
+    with simindex.open(path) as index:
+        index.insert("b", "the second of two documents")
+    store_values(path, [old])
+    with simindex.open(path) as index:
+        with pytest.raises(CorruptIndexError, match="stored numbers are ahead of the manifest"):
+            index.insert("c", "one more")
+        assert index.query("the first of two documents")[0].key == "a"
+
+
+def test_damage_met_by_a_merge_is_an_error_and_the_index_stays_as_it_was(tmp_path):
+    """A merge reads whole segments: it must not carry damaged entries into a sealed new one."""
+    path = tmp_path / "i"
+
+    def insert(path, numbers):
+        with simindex.open(path, layout=Layout(4, 16, 600)) as index:
+            for number in numbers:
+                index.insert_many((f"{number}-{n}", f"text {n} of the batch {number}") for n in range(30))
+
+    insert(path, range(3))
+    # A merge does not read the filters of its sources: it makes the new one from the keys.
+    chunks = [
+        (name, key, value)
+        for name, key, value in stored_values(path)
+        if name == "segments" and kind_of(name, key) != "filter"
+    ]
+    assert len(chunks) > 60
+    for name, key, value in random.Random("merge").sample(chunks, 20):
+        copy = shutil.copytree(path, tmp_path / "damaged")
+        store_values(copy, [(name, key, flipped(value, 4 * len(value)))])
+        with pytest.raises(CorruptIndexError, match="seal"):
+            insert(copy, range(3, 12))
+        # No merge has replaced the damaged segment: with the chunk as it was, everything is there.
+        store_values(copy, [(name, key, value)])
+        with simindex.open(copy) as index:
+            keys = list(index)
+            assert keys == [f"{number}-{n}" for number in range(len(keys) // 30) for n in range(30)]
+            assert len(keys) >= 90
+            assert [m.key for m in index.query("text 7 of the batch 1", 0.9)] == ["1-7"]
+        shutil.rmtree(copy)

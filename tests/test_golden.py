@@ -1,0 +1,81 @@
+"""Indexes that earlier versions wrote give their answers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from stored_values import DATABASES, store_values
+
+import simindex
+
+GOLDEN = Path(__file__).parent / "golden"
+
+DUMP_INDEX = Path(__file__).parents[1] / "tools" / "dump_index"
+
+GOLDEN_INDEXES = [
+    (path, name) for path in sorted(GOLDEN.glob("*.json")) for name in json.loads(path.read_text())
+]
+
+
+def built_from(databases, path):
+    """An LMDB environment with these databases (hex), as an earlier version has left it."""
+    path.mkdir()
+    changes = [
+        (name, bytes.fromhex(key), bytes.fromhex(value))
+        for name, items in databases.items()
+        for key, value in items
+    ]
+    store_values(path, changes)
+    return path
+
+
+@pytest.mark.parametrize(("file", "name"), GOLDEN_INDEXES, ids=lambda value: getattr(value, "stem", value))
+def test_golden_index_gives_its_answers(tmp_path, file, name):
+    golden = json.loads(file.read_text(encoding="utf-8"))[name]
+    path = built_from(golden["databases"], tmp_path / "i")
+    with simindex.open(path, "r") as index:
+        assert [
+            [
+                repr(key),
+                repr(index[key].metadata),
+                index[key].inserted_at.isoformat(),
+                repr(index[key].sketch),
+            ]
+            for key in index
+        ] == golden["records"]
+        for document, call, arguments, expected in golden["queries"]:
+            matches = getattr(index, call)(document, *arguments)
+            found = sorted([match.distance, match.similarity, repr(match.key)] for match in matches)
+            assert found == expected, (document, call, arguments)
+    with simindex.open(path) as index:
+        size = len(index)
+        index.insert("new", "written by today's code into an older file")
+        assert (
+            index.query_simhash("written by today's code into an older file")
+            if index.config.simhash
+            else True
+        )
+        for number in range(20):
+            index.insert(f"new {number}", f"and {number} more, so that old segments are merged")
+        index.remove("new")
+        assert len(index) == len(list(index)) == size + 20
+
+
+def test_golden_indexes_hold_what_the_format_has():
+    golden = json.loads((GOLDEN / "format-1.json").read_text(encoding="utf-8"))
+    assert all(golden[name]["databases"][database] for name in ("chunked",) for database in DATABASES)
+    tables = {bytes.fromhex(key)[8:10] for key, _ in golden["chunked"]["databases"]["segments"]}
+    assert len(tables) > 5
+    whole = {bytes.fromhex(key)[8:10] for key, _ in golden["whole"]["databases"]["segments"]}
+    assert whole == {b"\xff\xff"}
+
+
+def test_dump_index_prints_what_is_stored(tmp_path):
+    golden = json.loads((GOLDEN / "format-1.json").read_text(encoding="utf-8"))["whole"]["databases"]
+    path = built_from(golden, tmp_path / "i")
+    done = subprocess.run(
+        [sys.executable, str(DUMP_INDEX), str(path)], capture_output=True, check=True, timeout=60
+    )
+    assert json.loads(done.stdout) == golden
