@@ -37,7 +37,8 @@ def run(job: str, options: dict[str, Any], note: str) -> dict[str, Any] | None:
     if done.returncode:
         print("    failed: " + (done.stderr.strip().splitlines() or ["no message"])[-1], file=sys.stderr)
         return None
-    return json.loads(done.stdout.splitlines()[-1])
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def machine() -> dict[str, Any]:
