@@ -2,9 +2,30 @@
 
 `open` an index, `insert` documents, `query` by document. `Config` holds the settings, `Sketcher` makes
 sketches without an index; `simindex.tuning` has the formulas, `simindex.textbook` the definitions.
+
+Promised, and changed only as the changelog says: the names in `simindex.__all__`, and the public ones of
+`simindex.tuning` and `simindex.textbook`; `simindex.corpus` and `simindex.scaleout` are to join them. Every
+other module is internal, whatever its name: import from it, and any release may break you.
+
+Owns the public names. Must not compute anything. Invariant: a public class, and what its methods say of
+themselves, names `simindex` as its module, never the place that happens to hold it, so that a pickle
+outlives a move.
 """
 
+import inspect as _inspect
+import typing as _typing
 from importlib.metadata import version as _version
+
+from simindex import _kernel
+
+# The folder of the kernel's sources imports, too: as an empty namespace, which has no file.
+if getattr(_kernel, "__file__", None) is None:
+    raise ImportError(
+        f"{__path__[0]} holds the sources of simindex without their compiled kernel: start Python in another "
+        "folder to use the simindex that is installed, or run `pip install -e .` in the checkout",
+        name=__name__,
+        path=__file__,
+    )
 
 from simindex import textbook, tuning
 from simindex.changes.ingest import InsertReport
@@ -59,3 +80,25 @@ __all__ = [
     "textbook",
     "tuning",
 ]
+
+
+def _name_the_module(public: type) -> None:
+    """Make a class and its methods say that they come from here.
+
+    The methods, too, or doctest would take them for another module's and pass their examples over. What
+    the annotations mean is looked up first: afterwards it would be looked for here. `inspect.getsource`
+    still finds the methods, but not the class as a whole.
+    """
+    if _inspect.get_annotations(public):
+        public.__annotations__ = _typing.get_type_hints(public)
+    for member in vars(public).values():
+        function = getattr(member, "__func__", member)
+        if _inspect.isfunction(function):
+            function.__module__ = __name__
+    public.__module__ = __name__
+
+
+for _name in __all__:
+    if isinstance(_public := globals()[_name], type):
+        _name_the_module(_public)
+open.__module__ = __name__

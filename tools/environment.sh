@@ -35,5 +35,7 @@ make_environment() {
         "$(find_python)" -m venv "$folder"
     fi
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip setuptools wheel
+    # What an earlier build left there would be installed again: modules, too, that have gone since.
+    rm -rf build/lib* build/bdist*
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check ".[$extra]"
 }

@@ -1,7 +1,7 @@
 """One measurement a process: what simindex does, and the same asked of its peers.
 
-Owns the jobs and what they count. Must not format results. Called by bench_run.py as
-`python bench_jobs.py JOB JSON`; prints one JSON object. Rates are over wall time of one process bound to
+Owns the jobs and what they count. Must not format results. Called by run.py as
+`python jobs.py JOB JSON`; prints one JSON object. Rates are over wall time of one process bound to
 one core (unless the job is about several); latencies are of single calls from Python.
 """
 
@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import bench_corpus
-import bench_peers
+import corpus
 import lmdb
 import numpy as np
+import peers
 
 import simindex
 from simindex import Config, Sketch, Sketcher
@@ -69,13 +69,13 @@ def anonymous_bytes() -> int:
 
 def collection(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if options.get("corpus"):
-        read = bench_corpus.read_jsonl(Path(options["corpus"]))
+        read = corpus.read_jsonl(Path(options["corpus"]))
         return (item for item, _ in zip(read, range(options["documents"]), strict=False))
-    return bench_corpus.documents(options["documents"])
+    return corpus.documents(options["documents"])
 
 
 def query_texts(options: dict[str, Any], count: int) -> list[str]:
-    return list(bench_corpus.queries(count, options["documents"]))
+    return list(corpus.queries(count, options["documents"]))
 
 
 def sketch(options: dict[str, Any]) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def single_inserts(index: simindex.Index, folder: Path, texts: list[str]) -> dic
 
 def peer(options: dict[str, Any]) -> dict[str, Any]:
     """One MinHash peer on the same documents."""
-    kind = next(p for p in bench_peers.MINHASH_PEERS if p.__name__ == options["peer"])
+    kind = next(p for p in peers.MINHASH_PEERS if p.__name__ == options["peer"])
     folder = folder_for(options)
     items = list(collection(options))
     texts = query_texts(options, options.get("queries", 1_000))
@@ -221,7 +221,7 @@ def peer(options: dict[str, Any]) -> dict[str, Any]:
 def simhash(options: dict[str, Any]) -> dict[str, Any]:
     """Fingerprints: inserts, single and batched queries, as inserted and compacted."""
     folder = folder_for(options)
-    stored = bench_corpus.fingerprints(options["documents"], 1)
+    stored = corpus.fingerprints(options["documents"], 1)
     wanted = _near(stored, 4_000)
     index = simindex.open(folder / "index", "x", Config(num_perm=0))
     sketches = [(i, Sketch.from_fingerprint(f)) for i, f in enumerate(stored.tolist())]
@@ -256,9 +256,9 @@ def _near(stored: np.ndarray, count: int) -> np.ndarray:
 
 def simhash_peer(options: dict[str, Any]) -> dict[str, Any]:
     """One SimHash peer on the same fingerprints."""
-    kind = next(p for p in bench_peers.SIMHASH_PEERS if p.__name__ == options["peer"])
+    kind = next(p for p in peers.SIMHASH_PEERS if p.__name__ == options["peer"])
     folder = folder_for(options)
-    stored = bench_corpus.fingerprints(options["documents"], 1)
+    stored = corpus.fingerprints(options["documents"], 1)
     wanted = _near(stored, 4_000).tolist()
     built = kind(folder)
     seconds = built.build(stored)
@@ -277,7 +277,7 @@ def simhash_peer(options: dict[str, Any]) -> dict[str, Any]:
 def clustered(options: dict[str, Any]) -> dict[str, Any]:
     """100,000 fingerprints that share 48 bits."""
     folder = folder_for(options)
-    stored = bench_corpus.clustered_fingerprints(100_000, 48)
+    stored = corpus.clustered_fingerprints(100_000, 48)
     index = simindex.open(folder / "index", "x", Config(num_perm=0))
     index.insert_many(((i, Sketch.from_fingerprint(f)) for i, f in enumerate(stored.tolist())), workers=1)
     queries = [Sketch.from_fingerprint(f) for f in stored[:500].tolist()]
@@ -337,7 +337,7 @@ def churn(options: dict[str, Any]) -> dict[str, Any]:
     largest = 0
     keys: list[str] = []
     batch: list[tuple[str, str]] = []
-    for item in bench_corpus.documents(total):
+    for item in corpus.documents(total):
         batch.append(item)
         if len(batch) == BATCH:
             index.insert_many(batch, workers=1)
@@ -419,7 +419,7 @@ def readers(options: dict[str, Any]) -> dict[str, Any]:
     folder = folder_for(options)
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
     seconds = options.get("seconds", 20)
-    items = list(bench_corpus.documents(200_000))
+    items = list(corpus.documents(200_000))
     rates = []
     torn = 0
     for number, processes in enumerate((0, 8)):
@@ -457,7 +457,7 @@ def readers(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(path: str, stop: Any, results: Any) -> None:
-    texts = [text for _, text in bench_corpus.documents(200)]
+    texts = [text for _, text in corpus.documents(200)]
     count = bad = 0
     with simindex.open(path, "r") as index:
         while not stop.is_set():

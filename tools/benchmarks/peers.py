@@ -182,7 +182,7 @@ class Datasketch(TokenPeer):
     """datasketch in memory, with its default hash function (SHA-1)."""
 
     name = "datasketch (sha1)"
-    needs = ("datasketch",)
+    needs: ClassVar[tuple[str, ...]] = ("datasketch",)
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -205,14 +205,15 @@ class Datasketch(TokenPeer):
             self.index.insert(key, signature)
 
     def find(self, signature: Any) -> list[str]:
-        return self.index.query(signature)
+        found: list[str] = self.index.query(signature)
+        return found
 
 
 class DatasketchXxh32(Datasketch):
     """datasketch in memory, with the hash function that its documentation advises for speed."""
 
     name = "datasketch (xxh32)"
-    needs = ("datasketch", "xxhash")
+    needs: ClassVar[tuple[str, ...]] = ("datasketch", "xxhash")
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -273,11 +274,13 @@ class DatasketchRedis(DatasketchXxh32):
                 session.insert(key, signature)
 
     def resident_now(self) -> int:
-        return self.client.info("memory")["used_memory_rss"]
+        resident: int = self.client.info("memory")["used_memory_rss"]
+        return resident
 
     def cpu_now(self) -> float:
         cpu = self.client.info("cpu")
-        return time.process_time() + cpu["used_cpu_user"] + cpu["used_cpu_sys"]
+        server: float = cpu["used_cpu_user"] + cpu["used_cpu_sys"]
+        return time.process_time() + server
 
     @property
     def disk_bytes(self) -> int:
@@ -397,7 +400,8 @@ class SqliteBands(TokenPeer):
     def bands(self, signatures: Any) -> np.ndarray:
         rows = np.array(signatures, dtype=np.uint64)[:, : self.num_bands * self.rows_a_band]
         banded = rows.reshape(-1, self.num_bands, self.rows_a_band)
-        return (banded * self.factors).sum(axis=2).view(np.int64)
+        combined: np.ndarray = (banded * self.factors).sum(axis=2)
+        return combined.view(np.int64)
 
     def insert(self, keys: list[str], signatures: Any) -> None:
         numbers = range(self.num_documents, self.num_documents + len(keys))
@@ -501,7 +505,8 @@ class Lance(DocumentPeer):
 
     @property
     def key_bytes(self) -> int:
-        return self.dataset.stats.data_stats().fields[0].bytes_on_disk
+        stored: int = self.dataset.stats.data_stats().fields[0].bytes_on_disk
+        return stored
 
     @property
     def disk_bytes(self) -> int:
@@ -553,7 +558,8 @@ class FaissMultiHash(FingerprintPeer):
 
     def query(self, fingerprint: int) -> list[int]:
         packed = np.frombuffer(fingerprint.to_bytes(8, "little"), dtype=np.uint8).reshape(1, 8)
-        return self.index.range_search(packed, MAX_DISTANCE + 1)[2].tolist()
+        positions: list[int] = self.index.range_search(packed, MAX_DISTANCE + 1)[2].tolist()
+        return positions
 
     def query_many(self, fingerprints: np.ndarray) -> list[list[int]]:
         packed = np.ascontiguousarray(fingerprints, dtype="<u8").view(np.uint8).reshape(-1, 8)
@@ -661,4 +667,5 @@ def free_port() -> int:
     """A port of the local host that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        port: int = probe.getsockname()[1]
+        return port

@@ -33,7 +33,7 @@ import re
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -147,14 +147,14 @@ def clustered_fingerprints(count: int, shared_bits: int, seed: int = 1) -> np.nd
         raise ValueError(f"shared_bits must be 0 to 64, not {shared_bits}")
     free = np.uint64((1 << (64 - shared_bits)) - 1)
     values = fingerprints(count + 1, seed)
-    return (values[0] & ~free) | (values[1:] & free)
+    return np.asarray((values[0] & ~free) | (values[1:] & free))
 
 
 def read_jsonl(
     path: str | os.PathLike[str], key_field: str = "id", text_field: str = "text"
 ) -> Iterator[tuple[str, str]]:
     """Yield (key, text) from a file of JSON lines, plain or packed as `.gz` or `.xz`."""
-    opener = {".gz": gzip.open, ".xz": lzma.open}.get(Path(path).suffix, open)
+    opener: Any = {".gz": gzip.open, ".xz": lzma.open}.get(Path(path).suffix, open)
     with opener(path, "rt", encoding="utf-8") as lines:
         for line_number, line in enumerate(lines, 1):
             if not line.strip():
@@ -188,7 +188,7 @@ def _word_counts(numbers: np.ndarray, seed: int) -> np.ndarray:
     source = prose()
     characters_a_word = len(source.text) / source.num_words
     words = np.rint(MEDIAN_CHARACTERS * np.exp(deviation * normal) / characters_a_word)
-    return np.clip(words, MIN_WORDS, MAX_WORDS).astype(np.int64)
+    return np.asarray(np.clip(words, MIN_WORDS, MAX_WORDS), dtype=np.int64)
 
 
 def _recombined(numbers: np.ndarray, num_words: np.ndarray, seed: int) -> list[str]:
@@ -284,7 +284,7 @@ def _mixed(values: np.ndarray) -> np.ndarray:
     """The output function of SplitMix64."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    return np.asarray(values ^ (values >> np.uint64(31)))
 
 
 def _unit(draws: np.ndarray) -> np.ndarray:

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-TOOL = Path(__file__).parents[1] / "tools" / "bench_corpus.py"
+TOOL = Path(__file__).parents[2] / "tools" / "benchmarks" / "corpus.py"
 NUM_DOCUMENTS = 4_000
 
 
 @pytest.fixture(scope="module")
 def corpus():
-    spec = importlib.util.spec_from_file_location("bench_corpus", TOOL)
+    spec = importlib.util.spec_from_file_location("corpus", TOOL)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

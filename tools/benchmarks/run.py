@@ -1,6 +1,6 @@
 """The benchmark: every job in a process of its own, then tables (Markdown, JSON) and pictures.
 
-Owns which jobs run and how results are shown; the jobs are in bench_jobs.py, the peers in bench_peers.py.
+Owns which jobs run and how results are shown; the jobs are in jobs.py, the peers in peers.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import bench_peers
+import peers
 
 import simindex
 
@@ -27,17 +27,18 @@ def run(job: str, options: dict[str, Any], note: str) -> dict[str, Any] | None:
     print(f"{note} ...", file=sys.stderr, flush=True)
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, str(HERE / "bench_jobs.py"), job, json.dumps(options)],
+        [sys.executable, str(HERE / "jobs.py"), job, json.dumps(options)],
         capture_output=True,
         text=True,
-        env=os.environ | bench_peers.ONE_THREAD,
+        env=os.environ | peers.ONE_THREAD,
         check=False,
     )
     print(f"    {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     if done.returncode:
         print("    failed: " + (done.stderr.strip().splitlines() or ["no message"])[-1], file=sys.stderr)
         return None
-    return json.loads(done.stdout.splitlines()[-1])
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def machine() -> dict[str, Any]:
@@ -223,7 +224,7 @@ def main() -> None:
     parser.add_argument("--fingerprints", type=int, default=1_000_000)
     parser.add_argument("--huge", type=int, default=0, help="made-up sketches, for instance 10000000")
     parser.add_argument("--corpus", type=Path, help="a JSONL collection in place of the made-up one")
-    parser.add_argument("--peers", nargs="*", help="class names out of bench_peers.py; none: no peers")
+    parser.add_argument("--peers", nargs="*", help="class names out of peers.py; none: no peers")
     parser.add_argument("--only", nargs="*", help="jobs out of sketch build peers simhash extra huge")
     parser.add_argument("--quick", action="store_true", help="10,000 documents")
     arguments = parser.parse_args()
@@ -253,7 +254,7 @@ def main() -> None:
         results["without_simhash"] = without
     if "peers" in wanted:
         names = arguments.peers
-        for kind in bench_peers.usable(bench_peers.MINHASH_PEERS):
+        for kind in peers.usable(peers.MINHASH_PEERS):
             if names is not None and kind.__name__ not in names:
                 continue
             for count in arguments.peer_documents or arguments.documents[:1]:
@@ -265,7 +266,7 @@ def main() -> None:
         count = arguments.fingerprints
         own = run("simhash", base | {"documents": count}, f"simindex, {count:,} fingerprints")
         results["simhash"] += [own | {"documents": count}] if own else []
-        for kind in bench_peers.usable(bench_peers.SIMHASH_PEERS):
+        for kind in peers.usable(peers.SIMHASH_PEERS):
             if arguments.peers is not None and kind.__name__ not in arguments.peers:
                 continue
             found = run(

@@ -1,0 +1,146 @@
+"""The public face: what its classes say of themselves, and what a checkout without a kernel says."""
+
+import doctest
+import inspect
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import typing
+from pathlib import Path
+from types import FunctionType
+
+import numpy as np
+import pytest
+
+import simindex
+from simindex import Config, Layout, Match, Matches, Sketcher
+
+CLASSES = {name: value for name in simindex.__all__ if isinstance(value := getattr(simindex, name), type)}
+ERRORS = {name for name, public in CLASSES.items() if issubclass(public, Exception)}
+classes = pytest.mark.parametrize("public", CLASSES.values(), ids=CLASSES)
+
+
+@classes
+def test_public_class_says_that_it_is_simindex(public):
+    assert public.__module__ == "simindex"
+    assert repr(public) == f"<class 'simindex.{public.__qualname__}'>"
+
+
+@classes
+def test_public_class_is_pickled_by_its_public_name(public):
+    pickled = pickle.dumps(public, protocol=0)
+    assert pickled.startswith(f"csimindex\n{public.__qualname__}\n".encode())
+    assert pickle.loads(pickled) is public
+
+
+@pytest.fixture(scope="module")
+def values(tmp_path_factory):
+    """A value of each public class that can be pickled, by the name of its class."""
+    text = "the quick brown fox jumps over the lazy dog"
+    config = Config()
+    sketcher = Sketcher(config)
+    with simindex.open(tmp_path_factory.mktemp("face") / "index") as index:
+        report = index.insert_many([("a", text, {"page": 7})])
+        found = [
+            report, index["a"], index.stats(), config, config.shingles, config.simhash,
+            simindex.CharShingles(9), Layout(), sketcher,
+            sketcher.sketch(text), sketcher.sketch_many([text, ""]),
+            Match("a", 0.5, 3), Matches([Match("a", 0.5, 3)], True, 9),
+        ]  # fmt: skip
+    found += [CLASSES[name]("what was expected and found") for name in ERRORS]
+    return {type(value).__name__: value for value in found}
+
+
+def content(value):
+    """What a value holds, for classes that do not compare by it."""
+    if isinstance(value, Exception):
+        return value.args, str(value), vars(value)
+    if isinstance(value, Matches):
+        return list(value), value.truncated, value.candidates
+    if isinstance(value, Sketcher):
+        return value.config, value.sketch("the quick brown fox")
+    return list(value) if isinstance(value, simindex.SketchBatch) else value
+
+
+@pytest.mark.parametrize("name", sorted(CLASSES.keys() - {"Index"}))
+def test_value_survives_pickling(values, name):
+    again = pickle.loads(pickle.dumps(values[name]))
+    assert type(again) is CLASSES[name]
+    assert content(again) == content(values[name])
+
+
+def test_an_open_index_is_not_pickled(tmp_path):
+    with simindex.open(tmp_path / "index") as index, pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(index)
+
+
+@classes
+def test_annotations_are_understood_from_outside(public):
+    hints = typing.get_type_hints(public)
+    assert not any(isinstance(hint, str) for hint in hints.values())
+    assert hints.keys() == inspect.get_annotations(public).keys()
+
+
+def test_annotations_name_the_types_that_they_mean():
+    assert typing.get_type_hints(simindex.Record)["sketch"] is simindex.Sketch
+    assert typing.get_type_hints(simindex.Sketch)["words"] == np.ndarray | None
+
+
+def test_examples_of_public_classes_are_collected_from_the_face():
+    found = {test.name for test in doctest.DocTestFinder().find(simindex) if test.examples}
+    written = {f"simindex.{name}" for name, public in CLASSES.items() if ">>> " in public.__doc__} | {
+        f"simindex.{name}.{member}"
+        for name, public in CLASSES.items()
+        for member, value in vars(public).items()
+        if isinstance(value, FunctionType | classmethod | staticmethod | property)
+        and ">>> " in (value.__doc__ or "")
+    }
+    assert {"simindex.Index", "simindex.Config", "simindex.Sketch.from_rows"} <= written <= found
+
+
+def test_source_of_public_calls_is_found():
+    assert inspect.getsource(simindex.open).startswith("def open(")
+    for name, member in vars(simindex.Index).items():
+        if inspect.isfunction(member):
+            assert f"def {name}(" in inspect.getsource(member)
+
+
+# ---- Python started in the source folder ----
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """The sources as a fresh checkout has them: no compiled kernel."""
+    package = Path(simindex.__file__).parent
+    skipped = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(package, tmp_path / "simindex", ignore=skipped)
+    (tmp_path / "simindex" / "_kernel").mkdir(exist_ok=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize("code", ["import simindex", "from simindex import Sketch", "import simindex.tuning"])
+def test_checkout_without_kernel_says_what_to_do(checkout, code):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=checkout, env=environment, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    said = done.stderr.strip().splitlines()[-1]
+    assert said.startswith(f"ImportError: {checkout / 'simindex'} holds the sources of simindex without")
+    assert "start Python in another folder" in said
+    assert "pip install -e ." in said
+
+
+def test_copy_with_its_kernel_is_imported(checkout):
+    import simindex._kernel
+
+    shutil.copy(simindex._kernel.__file__, checkout / "simindex")
+    done = subprocess.run(
+        [sys.executable, "-c", "import simindex; print(simindex.__file__)"],
+        cwd=checkout, env=os.environ | {"PYTHONSAFEPATH": ""}, capture_output=True, text=True, check=True,
+        timeout=60,
+    )  # fmt: skip
+    assert done.stdout.strip() == str(checkout / "simindex" / "__init__.py")

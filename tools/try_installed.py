@@ -1,0 +1,56 @@
+"""Try an installed simindex with nothing but itself: the README's programs and every example of the package.
+
+Usage: python tools/try_installed.py README, in an empty folder; called by tools/package in environments that
+have no test tools. Prints one line beginning with "passed"; exits 1 with the reason otherwise.
+"""
+
+import contextlib
+import doctest
+import importlib
+import io
+import pkgutil
+import platform
+import re
+import sys
+from pathlib import Path
+
+import simindex
+
+
+def run_readme(readme: Path) -> int:
+    """Run the Python programs of the README; their number."""
+    fences = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    programs: list[str] = fences.findall(readme.read_text(encoding="utf-8"))
+    printed = io.StringIO()
+    for program in programs:
+        with contextlib.redirect_stdout(printed):
+            exec(compile(program, str(readme), "exec"), {})
+    if not programs or not printed.getvalue().startswith("a 1.0 0\nb "):
+        sys.exit(f"{readme}: its {len(programs)} programs printed {printed.getvalue()!r}")
+    return len(programs)
+
+
+def run_examples() -> int:
+    """Run the examples in the docstrings of all modules; their number."""
+    modules = [module.name for module in pkgutil.walk_packages(simindex.__path__, "simindex.")]
+    count = 0
+    for name in ["simindex", *(name for name in modules if not name.endswith(".__main__"))]:
+        result = doctest.testmod(importlib.import_module(name))
+        if result.failed:
+            sys.exit(f"{name}: {result.failed} of {result.attempted} examples failed")
+        count += result.attempted
+    if not count:
+        sys.exit("the installed package has no examples")
+    return count
+
+
+def main() -> None:
+    place = Path(simindex.__file__).resolve()
+    if not place.is_relative_to(Path(sys.prefix).resolve()):
+        sys.exit(f"expected simindex in {sys.prefix}, found {place}")
+    programs, examples = run_readme(Path(sys.argv[1])), run_examples()
+    print(f"passed: {programs} programs of the README, {examples} examples ({platform.python_version()})")
+
+
+if __name__ == "__main__":
+    main()
