@@ -43,7 +43,7 @@ ORDER = (
 )
 
 MODULES = {
-    path: "cli" if path.parent.name == "cli" else path.stem
+    path: path.relative_to(PACKAGE).with_suffix("").parts[0]
     for path in sorted(PACKAGE.rglob("*.py"))
     if path != PACKAGE / "__init__.py"
 }
