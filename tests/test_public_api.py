@@ -39,6 +39,7 @@ ORDER = (
     "ingest",
     "stats",
     "index",
+    "inputs",
     "cli",
 )
 

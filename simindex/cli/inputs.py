@@ -18,9 +18,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from simindex.cli.failures import CommandError, optional_module
-from simindex.cli.rows import BadRowError, Fields, Row
+from simindex.cli.rows import Fields, Row
 from simindex.cli.streams import Stream, lines
+from simindex.inputs.errors import BadRowError, InputError, optional_module
 
 KINDS = ".jsonl, .csv (each also with .gz or .zst), .parquet, .txt, a folder, or - for JSON lines on stdin"
 
@@ -37,9 +37,10 @@ class Reader:
 
     Raises:
         FileNotFoundError: an input is missing.
-        CommandError: an input is of another kind.
+        InputError: an input is of another kind.
+        MissingPackageError: an input needs a package that is not installed.
 
-    Iterating yields `Row` and `BadRowError`, and raises `CommandError` where an input cannot be read on.
+    Iterating yields `Row` and `BadRowError`, and raises `InputError` where an input cannot be read on.
     """
 
     def __init__(
@@ -102,8 +103,8 @@ class Reader:
         name = name.removesuffix(".gz").removesuffix(".zst")
         if name.endswith((".jsonl", ".csv")):
             return self._read_jsonl if name.endswith(".jsonl") else self._read_csv
-        raise CommandError(
-            f"{path}: expected {KINDS}, found another kind of file; a folder takes files of any name"
+        raise InputError(
+            path, f"expected {KINDS}, found another kind of file; a folder takes files of any name"
         )
 
     def _open(self, path: str) -> Stream:
@@ -129,14 +130,13 @@ class Reader:
                     values = orjson.loads(line)
                 except orjson.JSONDecodeError as exc:
                     found = f"no JSON ({exc.msg}, column {exc.colno})"
-                    yield BadRowError(f"{name}:{number}: expected a JSON object, found {found}")
+                    yield BadRowError(f"{name}:{number}", f"expected a JSON object, found {found}")
                     continue
                 if isinstance(values, dict):
                     yield self._fields.row(name, number, values)
                 else:
-                    yield BadRowError(
-                        f"{name}:{number}: expected a JSON object, found {type(values).__name__}"
-                    )
+                    found = type(values).__name__
+                    yield BadRowError(f"{name}:{number}", f"expected a JSON object, found {found}")
         self._finish(path)
 
     def _read_csv(self, path: str) -> Iterator[Row | BadRowError]:
@@ -149,7 +149,7 @@ class Reader:
                 try:
                     cells = next(reader, None)
                 except csv.Error as exc:
-                    yield BadRowError(f"{path}:{reader.line_num}: {exc}")
+                    yield BadRowError(f"{path}:{reader.line_num}", str(exc))
                     continue
                 if cells is None:
                     break
@@ -157,8 +157,8 @@ class Reader:
                     header = [cells[0].removeprefix("\ufeff"), *cells[1:]] if cells else []
                     if self._fields.text not in header:
                         wanted = f"a column {self._fields.text!r}"
-                        raise CommandError(
-                            f"{path}:{reader.line_num}: expected {wanted}, found {header!s:.100}"
+                        raise InputError(
+                            f"{path}:{reader.line_num}", f"expected {wanted}, found {header!s:.100}"
                         )
                 elif cells:
                     yield self._csv_row(path, reader.line_num, header, cells)
@@ -167,11 +167,11 @@ class Reader:
     def _csv_row(self, path: str, number: int, header: list[str], cells: list[str]) -> Row | BadRowError:
         place = f"{path}:{number}"
         if len(cells) != len(header):
-            return BadRowError(f"{place}: expected {len(header)} columns, found {len(cells)}")
+            return BadRowError(place, f"expected {len(header)} columns, found {len(cells)}")
         try:
             "".join(cells).encode("utf-8")
         except UnicodeEncodeError:
-            return BadRowError(f"{place}: expected UTF-8, found other bytes")
+            return BadRowError(place, "expected UTF-8, found other bytes")
         values: dict[str, Any] = dict(zip(header, cells, strict=True))
         if not values.get(self._fields.id, True):
             del values[self._fields.id]  # an empty cell is how CSV says that there is none
@@ -184,9 +184,7 @@ class Reader:
             with parquet.ParquetFile(path) as file:
                 names = file.schema_arrow.names
                 if self._fields.text not in names:
-                    raise CommandError(
-                        f"{path}: expected a column {self._fields.text!r}, found {names!s:.100}"
-                    )
+                    raise InputError(path, f"expected a column {self._fields.text!r}, found {names!s:.100}")
                 wanted = [name for name in names if name in (self._fields.id, self._fields.text)]
                 size, num_rows = os.stat(path).st_size, file.metadata.num_rows
                 self._position = lambda: size * number // max(num_rows, 1)
@@ -195,11 +193,11 @@ class Reader:
                     for values in batch.to_pylist():
                         number += 1
                         yield self._fields.row(path, number, values)
-        except CommandError:
+        except InputError:
             raise
         except Exception as exc:  # pyarrow's errors derive from several builtins
             beyond = f" beyond row {number:,}" if number else ""
-            raise CommandError(f"{path}: cannot be read{beyond}: {exc}") from exc
+            raise InputError(path, f"cannot be read{beyond}: {exc}") from exc
         self._finish(path)
 
     def _read_text(self, path: str) -> Iterator[Row | BadRowError]:
@@ -214,7 +212,7 @@ class Reader:
             try:
                 row = Row(key, read_text(file), None)
             except OSError as exc:
-                yield BadRowError(f"{file}: {exc.strerror}")
+                yield BadRowError(file, _reason(exc))
                 continue
             yield row
             self._bytes_done += _size(file)
@@ -234,7 +232,7 @@ class Reader:
                 with os.scandir(path) as entries:
                     found = sorted(entries, key=lambda entry: entry.name, reverse=True)
             except OSError as exc:
-                yield BadRowError(f"{path}: {exc.strerror}"), within
+                yield BadRowError(path, _reason(exc)), within
                 continue
             for entry in found:
                 inner = f"{within}/{entry.name}" if within else entry.name
@@ -259,6 +257,10 @@ def read_text(path: str) -> str:
     """Return the text of a file, or of standard input for "-"; bytes that are not UTF-8 become U+FFFD."""
     content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     return content.decode("utf-8-sig", "replace")
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
 
 
 def _size(path: str) -> int:

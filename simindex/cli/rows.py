@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import typer
-
-from simindex.format import Key, encode_key
+from simindex.format import encode_key
+from simindex.inputs.errors import BadRowError
 
 _SHORT_KEY = 10_000  # characters that are surely within the limit on keys
 
@@ -22,10 +21,6 @@ class Row(NamedTuple):
     key: str | int
     document: str | list[str]
     metadata: dict[str, Any] | None
-
-
-class BadRowError(ValueError):
-    """A row that is no document; its message begins with its place. Yielded, so that reading can go on."""
 
 
 @dataclass(frozen=True)
@@ -70,34 +65,18 @@ class Fields:
             key = place
         elif isinstance(key, bool) or not isinstance(key, str | int):
             found = type(key).__name__
-            raise BadRowError(
-                f"{place}: {self.id}: expected a string or an integer of 64 bits, found {found}"
-            )
+            raise BadRowError(place, f"{self.id}: expected a string or an integer of 64 bits, found {found}")
         try:
             encode_key(key)
         except ValueError as exc:
-            raise BadRowError(f"{place}: {self.id}: {exc}") from None
+            raise BadRowError(place, f"{self.id}: {exc}") from None
         if self.text not in values:
-            raise BadRowError(f"{place}: expected a field {self.text!r}, found {sorted(values)!s:.100}")
+            raise BadRowError(place, f"expected a field {self.text!r}, found {sorted(values)!s:.100}")
         if isinstance(document, str):
             return key, document
         if not isinstance(document, list):
             found = "null" if document is None else type(document).__name__
-            raise BadRowError(f"{place}: {self.text}: expected a string or a list of strings, found {found}")
+            raise BadRowError(place, f"{self.text}: expected a string or a list of strings, found {found}")
         if any(isinstance(item, bool) or not isinstance(item, str | int) for item in document):
-            raise BadRowError(f"{place}: {self.text}: expected a list of strings and integers only")
+            raise BadRowError(place, f"{self.text}: expected a list of strings and integers only")
         return key, [str(item) for item in document]
-
-
-def parse_key(text: str, int_keys: bool) -> Key:
-    """Return the key that was written on the command line: a str, or with --int an integer.
-
-    Raises:
-        typer.BadParameter: `int_keys`, and it is no integer.
-    """
-    if not int_keys:
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"--int: expected an integer, found {text!r}") from None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from simindex.cli.failures import CommandError, optional_module
+from simindex.inputs.errors import InputError, optional_module
 
 _READ_BYTES = 1 << 20
 _MAX_ZSTD_WINDOW = 1 << 31  # what `zstd --long=31` writes
@@ -99,7 +99,7 @@ def lines(stream: Stream, name: str) -> Iterator[bytes]:
     """Yield the lines of a stream.
 
     Raises:
-        CommandError: the file cannot be read on; names the line after which that was.
+        InputError: the file cannot be read on; names the line after which that was.
     """
     number = 0
     try:
@@ -107,4 +107,4 @@ def lines(stream: Stream, name: str) -> Iterator[bytes]:
             yield line
     except Exception as exc:  # gzip, zlib and zstandard each raise errors of their own
         beyond = f" beyond line {number:,}" if number else ""
-        raise CommandError(f"{name}: cannot be read{beyond}: {exc}") from exc
+        raise InputError(name, f"cannot be read{beyond}: {exc}") from exc

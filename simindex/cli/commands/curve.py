@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from simindex.cli.failures import optional_module
 from simindex.cli.output import note, print_json, print_table
+from simindex.inputs.errors import optional_module
 from simindex.tuning import candidate_probability, rows_for
 
 _STEPS = 20

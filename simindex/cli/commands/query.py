@@ -17,8 +17,9 @@ from simindex import Index, Match, Matches
 from simindex.cli.creation import is_given
 from simindex.cli.failures import CommandError
 from simindex.cli.inputs import Reader, read_text
+from simindex.cli.options import parse_key
 from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
-from simindex.cli.rows import Fields, Row, parse_key
+from simindex.cli.rows import Fields, Row
 from simindex.format import Key
 from simindex.index import DEFAULT_MAX_CANDIDATES
 

@@ -12,8 +12,8 @@ import typer
 from simindex.cli.creation import open_for_change
 from simindex.cli.failures import INTERRUPTED, CommandError
 from simindex.cli.inputs import place_name
+from simindex.cli.options import parse_key
 from simindex.cli.output import Reports, counted, json_key, note, print_json
-from simindex.cli.rows import parse_key
 from simindex.cli.streams import Stream, lines
 from simindex.format import Key
 
