@@ -117,9 +117,8 @@ class Reader:
         self._bytes_done += 0 if path == "-" else os.stat(path).st_size
 
     def _read_jsonl(self, path: str) -> Iterator[Row | BadRowError]:
-        import orjson
-
         name = place_name(path)
+        orjson = optional_module("orjson", f"{name}: reading .jsonl")
         with self._open(path) as stream:
             for number, line in enumerate(lines(stream, name), 1):
                 if number == 1:
