@@ -22,9 +22,9 @@ import pytest
 import simindex
 from simindex import CharShingles, Config, SimHashConfig, WordShingles
 from simindex.cli import app, main
-from simindex.cli.inputs import Reader
 from simindex.cli.output import print_json, print_table, shown_key
-from simindex.cli.rows import Fields
+from simindex.inputs.rows import Fields
+from simindex.inputs.several import Reader
 
 FOX = "the quick brown fox jumps over the lazy dog near the river bank in the early morning"
 FOX_TOO = "the quick brown fox jumps over the lazy dog near the river bank in the early evening"

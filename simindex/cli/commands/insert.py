@@ -17,12 +17,12 @@ import typer
 
 from simindex.cli.creation import CreationOptions, open_for_insert
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
-from simindex.cli.inputs import Reader
 from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import Advance, insert_bar, shows_progress
-from simindex.cli.rows import Fields, Row
 from simindex.index import DEFAULT_BATCH_SIZE, Index
 from simindex.ingest import InsertReport
+from simindex.inputs.rows import Fields, Row
+from simindex.inputs.several import Reader
 
 
 class OnConflict(Enum):

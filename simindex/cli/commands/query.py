@@ -16,12 +16,12 @@ import simindex
 from simindex import Index, Match, Matches
 from simindex.cli.creation import is_given
 from simindex.cli.failures import CommandError
-from simindex.cli.inputs import Reader, read_text
 from simindex.cli.options import parse_key
 from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
-from simindex.cli.rows import Fields, Row
 from simindex.format import Key
 from simindex.index import DEFAULT_MAX_CANDIDATES
+from simindex.inputs.rows import Fields, Row
+from simindex.inputs.several import Reader, read_text
 
 _ROWS_A_TIME = 256
 _TRUNCATED = "matches may be missing, for the limit on candidates was hit; raise --max-candidates"

@@ -11,11 +11,11 @@ import typer
 
 from simindex.cli.creation import open_for_change
 from simindex.cli.failures import INTERRUPTED, CommandError
-from simindex.cli.inputs import place_name
 from simindex.cli.options import parse_key
 from simindex.cli.output import Reports, counted, json_key, note, print_json
-from simindex.cli.streams import Stream, lines
 from simindex.format import Key
+from simindex.inputs.several import place_name
+from simindex.inputs.streams import Stream, lines
 
 _KEYS_A_COMMIT = 10_000
 

@@ -18,9 +18,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from simindex.cli.rows import Fields, Row
-from simindex.cli.streams import Stream, lines
 from simindex.inputs.errors import BadRowError, InputError, optional_module
+from simindex.inputs.rows import Fields, Row
+from simindex.inputs.streams import Stream, lines
 
 KINDS = ".jsonl, .csv (each also with .gz or .zst), .parquet, .txt, a folder, or - for JSON lines on stdin"
 
