@@ -23,8 +23,7 @@ import simindex
 from simindex import CharShingles, Config, SimHashConfig, WordShingles
 from simindex.cli import app, main
 from simindex.cli.output import print_json, print_table, shown_key
-from simindex.inputs.rows import Fields
-from simindex.inputs.several import Reader
+from simindex.inputs import Inputs
 
 FOX = "the quick brown fox jumps over the lazy dog near the river bank in the early morning"
 FOX_TOO = "the quick brown fox jumps over the lazy dog near the river bank in the early evening"
@@ -342,7 +341,7 @@ def test_insert_reports_a_file_that_it_may_not_read(run, tmp_path):
 def test_reader_reports_files_and_folders_that_vanish(tmp_path, monkeypatch):
     make_folder(tmp_path)
     monkeypatch.chdir(tmp_path)
-    rows = iter(Reader(["tree"], Fields()))
+    rows = iter(Inputs(["tree"]))
     assert next(rows).key == "a.txt"
     for name in ("b/a.py", "b/z.py", "c.py", "link.py"):
         (tmp_path / "tree" / name).unlink()

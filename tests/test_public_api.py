@@ -48,7 +48,7 @@ MODULES = {
     for path in sorted(PACKAGE.rglob("*.py"))
     if path != PACKAGE / "__init__.py"
 }
-STDIN = {PACKAGE / "inputs" / "streams.py", PACKAGE / "inputs" / "several.py"}  # "-" is an input
+STDIN = PACKAGE / "inputs" / "streams.py"  # "-" is an input
 NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
 
 
@@ -172,7 +172,7 @@ def test_nothing_but_the_command_line_prints(path):
     attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert not calls & {"print", "input", "breakpoint"}
     assert not attributes & {"stdout", "stderr"}
-    assert ("stdin" in attributes) == (path in STDIN)
+    assert ("stdin" in attributes) == (path == STDIN)
     assert not {name.split(".")[0] for name in imported(path)} & {"logging", "warnings", "rich", "typer"}
 
 
@@ -194,3 +194,17 @@ def test_library_imports_the_four_packages_and_no_other():
                 {name.split(".")[0] for name in imported(path)} - sys.stdlib_module_names - {"simindex"}
             )
     assert installed == {"lmdb", "msgpack", "numpy", "xxhash"}
+
+
+def test_inputs_ask_for_three_more_packages_and_import_them_only_when_a_file_needs_them():
+    asked = set()
+    for path in (PACKAGE / "inputs").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "optional_module":
+                asked.add(ast.literal_eval(node.args[0]).split(".")[0])
+    assert asked == {"orjson", "pyarrow", "zstandard"}
+    code = "import simindex.inputs, sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not set(done.stdout.split()) & (asked | {"simindex.cli", "typer", "rich"})

@@ -6,11 +6,12 @@ no document is a `BadRowError`, a value that the reader hands on in its turn; it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from simindex.format import encode_key
-from simindex.inputs.errors import BadRowError
+from simindex.inputs.errors import BadRowError, InputError
 
 _SHORT_KEY = 10_000  # characters that are surely within the limit on keys
 
@@ -44,6 +45,11 @@ class Fields:
             name: of the input.
             number: of the row or line in it; the place is ``name:number``.
             values: field -> value.
+
+        >>> Fields().row("a.jsonl", 3, {"id": 7, "text": "a ship left"})
+        Row(key=7, document='a ship left', metadata=None)
+        >>> print(Fields().row("a.jsonl", 4, {"id": 8}))
+        a.jsonl:4: expected a field 'text', found ['id']
         """
         key: Any = values.get(self.id)
         document: Any = values.get(self.text)
@@ -57,6 +63,15 @@ class Fields:
         if self.metadata:
             metadata = {name: value for name, value in values.items() if name not in (self.id, self.text)}
         return Row(key, document, metadata or None)
+
+    def require_column(self, place: str, columns: Sequence[str]) -> None:
+        """Make sure that a table has a column of documents.
+
+        Raises:
+            InputError: it has none.
+        """
+        if self.text not in columns:
+            raise InputError(place, f"expected a column {self.text!r}, found {columns!s:.100}")
 
     def _checked(
         self, place: str, key: Any, document: Any, values: dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from simindex.cli.output import note, print_json, print_table
-from simindex.inputs.errors import optional_module
+from simindex.inputs import optional_module
 from simindex.tuning import candidate_probability, rows_for
 
 _STEPS = 20

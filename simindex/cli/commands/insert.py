@@ -21,8 +21,7 @@ from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import Advance, insert_bar, shows_progress
 from simindex.index import DEFAULT_BATCH_SIZE, Index
 from simindex.ingest import InsertReport
-from simindex.inputs.rows import Fields, Row
-from simindex.inputs.several import Reader
+from simindex.inputs import Fields, Inputs, Row
 
 
 class OnConflict(Enum):
@@ -43,7 +42,7 @@ class _Feed:
         skip_bad: pass over bad rows, and tell them.
     """
 
-    def __init__(self, reader: Reader, batch_size: int, skip_bad: bool, advance: Advance) -> None:
+    def __init__(self, reader: Inputs, batch_size: int, skip_bad: bool, advance: Advance) -> None:
         self.failure: Exception | None = None
         self.bad_rows = Reports("bad row")
         self.done = 0
@@ -183,7 +182,7 @@ def run(
         no_minhash=no_minhash,
     )
     fields = Fields(id_field, text_field, metadata)
-    reader = Reader(inputs, fields, globs=glob or (), leave_out=index)
+    reader = Inputs(inputs, fields, globs=glob or (), leave_out=index)
     began = time.monotonic()
     total_bytes = reader.total_bytes() if shows_progress() else None
     with open_for_insert(index, options) as target, insert_bar(total_bytes) as advance:

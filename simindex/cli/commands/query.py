@@ -20,8 +20,7 @@ from simindex.cli.options import parse_key
 from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
 from simindex.format import Key
 from simindex.index import DEFAULT_MAX_CANDIDATES
-from simindex.inputs.rows import Fields, Row
-from simindex.inputs.several import Reader, read_text
+from simindex.inputs import Fields, Inputs, Row, read_text
 
 _ROWS_A_TIME = 256
 _TRUNCATED = "matches may be missing, for the limit on candidates was hit; raise --max-candidates"
@@ -166,7 +165,7 @@ def run(
     if int_keys and key is None:
         raise typer.BadParameter("--int goes with --key")
     search = _Search(threshold, limit, recall, exact, nearest, simhash, max_distance)
-    reader = None if input_ is None else Reader([input_], Fields(id_field, text_field))
+    reader = None if input_ is None else Inputs([input_], Fields(id_field, text_field))
     with simindex.open(index, "r", max_candidates=max_candidates) as stored:
         search.require(stored)
         if reader is not None:
@@ -180,7 +179,7 @@ def run(
     _print_one(matches, as_json)
 
 
-def _results(stored: Index, search: _Search, reader: Reader) -> Iterator[list[tuple[Key, Matches]]]:
+def _results(stored: Index, search: _Search, reader: Inputs) -> Iterator[list[tuple[Key, Matches]]]:
     """Yield the matches of the rows, some rows at a time; a bad row ends them, after those before it."""
     rows = iter(reader)
     failure: Exception | None = None

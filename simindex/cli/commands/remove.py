@@ -14,8 +14,7 @@ from simindex.cli.failures import INTERRUPTED, CommandError
 from simindex.cli.options import parse_key
 from simindex.cli.output import Reports, counted, json_key, note, print_json
 from simindex.format import Key
-from simindex.inputs.several import place_name
-from simindex.inputs.streams import Stream, lines
+from simindex.inputs import InputError, Source
 
 _KEYS_A_COMMIT = 10_000
 
@@ -65,15 +64,15 @@ def run(
 def _keys_of(path: str, int_keys: bool) -> list[Key]:
     """Return the keys of a file, a line each; empty lines are passed over."""
     keys: list[Key] = []
-    name = place_name(path)
-    with Stream(path) as stream:
-        for number, line in enumerate(lines(stream, name), 1):
-            # Bytes that are not UTF-8 come out as they do in a file name, and so in a key made of one.
-            text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
-            if not text:
-                continue
-            try:
-                keys.append(int(text) if int_keys else text)
-            except ValueError:
-                raise CommandError(f"{name}:{number}: expected an integer, found {text!r:.80}") from None
+    source = Source(path)
+    for number, line in enumerate(source.lines(), 1):
+        # Bytes that are not UTF-8 come out as they do in a file name, and so in a key made of one.
+        text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+        if not text:
+            continue
+        try:
+            keys.append(int(text) if int_keys else text)
+        except ValueError:
+            place = f"{source.name}:{number}"
+            raise InputError(place, f"expected an integer, found {text!r:.80}") from None
     return keys
