@@ -10,18 +10,18 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum
-from itertools import islice
 from typing import Annotated
 
 import typer
 
+from simindex.cli.batches import Batches
 from simindex.cli.creation import CreationOptions, open_for_insert
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import Advance, insert_bar, shows_progress
 from simindex.index import DEFAULT_BATCH_SIZE, Index
 from simindex.ingest import InsertReport
-from simindex.inputs import Fields, Inputs, Row
+from simindex.inputs import BadRowError, Fields, Inputs, Row
 
 
 class OnConflict(Enum):
@@ -33,49 +33,37 @@ class OnConflict(Enum):
 
 
 class _Feed:
-    """Hands the rows of a reader to `Index.insert_many`, in whole batches.
-
-    What the reader raises, or a bad row, is kept as `failure` and ends the rows after the last whole batch
-    before it. Raised in the middle it would take along the batches that are being sketched ahead.
+    """Hands the rows of inputs to `Index.insert_many`, in whole batches: of one that a bad row ends, nothing.
 
     Args:
         skip_bad: pass over bad rows, and tell them.
     """
 
-    def __init__(self, reader: Inputs, batch_size: int, skip_bad: bool, advance: Advance) -> None:
-        self.failure: Exception | None = None
+    def __init__(self, inputs: Inputs, batch_size: int, skip_bad: bool, advance: Advance) -> None:
         self.bad_rows = Reports("bad row")
         self.done = 0
-        self._reader = reader
-        self._batch_size = batch_size
-        self._skip_bad = skip_bad
+        self._inputs = inputs
+        self._batches = Batches(inputs, batch_size, self._skip if skip_bad else None)
         self._advance = advance
         self._bytes_at: deque[tuple[int, int]] = deque()
 
+    @property
+    def failure(self) -> Exception | None:
+        """What ended the rows before their end."""
+        return self._batches.failure
+
     def rows(self) -> Iterator[Row]:
         """Yield the rows to insert."""
-        good_rows = self._good_rows()
         handed = 0
-        while True:
-            try:
-                batch = list(islice(good_rows, self._batch_size))
-            except Exception as exc:
-                self.failure = exc
-                return
-            if not batch:
+        for batch in self._batches:
+            if self.failure is not None:
                 return
             handed += len(batch)
-            self._bytes_at.append((handed, self._reader.bytes_read))
+            self._bytes_at.append((handed, self._inputs.bytes_read))
             yield from batch
 
-    def _good_rows(self) -> Iterator[Row]:
-        for row in self._reader:
-            if isinstance(row, Row):
-                yield row
-            elif self._skip_bad:
-                self.bad_rows.add(f"{row}; skipped")
-            else:
-                raise row
+    def _skip(self, row: BadRowError) -> None:
+        self.bad_rows.add(f"{row}; skipped")
 
     def progress(self, done: int) -> None:
         """Take note that the first `done` rows are stored."""
@@ -182,11 +170,11 @@ def run(
         no_minhash=no_minhash,
     )
     fields = Fields(id_field, text_field, metadata)
-    reader = Inputs(inputs, fields, globs=glob or (), leave_out=index)
+    rows = Inputs(inputs, fields, globs=glob or (), leave_out=index)
     began = time.monotonic()
-    total_bytes = reader.total_bytes() if shows_progress() else None
+    total_bytes = rows.total_bytes() if shows_progress() else None
     with open_for_insert(index, options) as target, insert_bar(total_bytes) as advance:
-        feed = _Feed(reader, batch_size, skip_bad_rows, advance)
+        feed = _Feed(rows, batch_size, skip_bad_rows, advance)
         report = _insert(target, feed, on_conflict.value, batch_size, workers)
     _summarise(report, feed.bad_rows.count, time.monotonic() - began, as_json)
 

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
 import simindex
 from simindex import Index, Match, Matches
+from simindex.cli.batches import Batches
 from simindex.cli.creation import is_given
 from simindex.cli.failures import CommandError
 from simindex.cli.options import parse_key
 from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
 from simindex.format import Key
 from simindex.index import DEFAULT_MAX_CANDIDATES
-from simindex.inputs import Fields, Inputs, Row, read_text
+from simindex.inputs import Fields, Inputs, read_text
 
 _ROWS_A_TIME = 256
 _TRUNCATED = "matches may be missing, for the limit on candidates was hit; raise --max-candidates"
@@ -165,11 +165,11 @@ def run(
     if int_keys and key is None:
         raise typer.BadParameter("--int goes with --key")
     search = _Search(threshold, limit, recall, exact, nearest, simhash, max_distance)
-    reader = None if input_ is None else Inputs([input_], Fields(id_field, text_field))
+    inputs = None if input_ is None else Inputs([input_], Fields(id_field, text_field))
     with simindex.open(index, "r", max_candidates=max_candidates) as stored:
         search.require(stored)
-        if reader is not None:
-            _print_many(_results(stored, search, reader), as_json)
+        if inputs is not None:
+            _print_many(_results(stored, search, inputs), as_json)
             return
         if key is not None:
             matches = search.of_stored(stored, parse_key(key, int_keys))
@@ -179,30 +179,14 @@ def run(
     _print_one(matches, as_json)
 
 
-def _results(stored: Index, search: _Search, reader: Inputs) -> Iterator[list[tuple[Key, Matches]]]:
+def _results(stored: Index, search: _Search, inputs: Inputs) -> Iterator[list[tuple[Key, Matches]]]:
     """Yield the matches of the rows, some rows at a time; a bad row ends them, after those before it."""
-    rows = iter(reader)
-    failure: Exception | None = None
-    while failure is None:
-        some: list[Row] = []
-        try:
-            for row in islice(rows, _ROWS_A_TIME):
-                if not isinstance(row, Row):
-                    raise row
-                some.append(row)
-        except Exception as exc:
-            failure = exc
-        if some:
-            yield list(
-                zip(
-                    (row.key for row in some),
-                    search.of_documents(stored, [row.document for row in some]),
-                    strict=True,
-                )
-            )
-        elif failure is None:
-            return
-    raise failure
+    batches = Batches(inputs, _ROWS_A_TIME)
+    for rows in batches:
+        found = search.of_documents(stored, [row.document for row in rows])
+        yield list(zip((row.key for row in rows), found, strict=True))
+    if batches.failure is not None:
+        raise batches.failure
 
 
 def _figures(match: Match) -> tuple[str, str, str]:
