@@ -14,13 +14,13 @@ from typing import Annotated
 
 import typer
 
+from simindex import Index, InsertReport
+from simindex.cli import creation, options
 from simindex.cli.batches import Batches
-from simindex.cli.creation import CreationOptions, open_for_insert
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import Advance, insert_bar, shows_progress
-from simindex.index import DEFAULT_BATCH_SIZE, Index
-from simindex.ingest import InsertReport
+from simindex.index import DEFAULT_BATCH_SIZE
 from simindex.inputs import BadRowError, Fields, Inputs, Row
 
 
@@ -85,69 +85,28 @@ class _Feed:
 
 
 def run(
-    index: Annotated[
-        str, typer.Argument(metavar="INDEX", help="The folder of the index; created if it is missing.")
-    ],
-    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders, or - for stdin.")],
-    id_field: Annotated[str, typer.Option(metavar="NAME", help="The field or column of a row's key.")] = "id",
-    text_field: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="The field or column of its text, or of a list of ready shingles."),
-    ] = "text",
-    metadata: Annotated[
-        bool, typer.Option("--metadata", help="Keep the other fields of a row as its metadata.")
-    ] = False,
-    glob: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Of folders, take the files of this name only, like '*.py'. May be repeated.",
-        ),
-    ] = None,
+    index: options.NewIndexFolder,
+    inputs: options.InputPaths,
+    id_field: options.IdField = "id",
+    text_field: options.TextField = "text",
+    metadata: options.KeepMetadata = False,
+    glob: options.Globs = None,
     on_conflict: Annotated[
         OnConflict, typer.Option(help="What to do with a key that is stored already.")
     ] = OnConflict.error,
-    skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Report and count bad rows instead of stopping at one.")
-    ] = False,
-    batch_size: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Documents a commit.")
-    ] = DEFAULT_BATCH_SIZE,
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Threads that make sketches; default: one a core.")
-    ] = None,
-    words: Annotated[
-        int | None, typer.Option(metavar="N", help="New index: shingles of N words (default 3).")
-    ] = None,
-    chars: Annotated[
-        int | None, typer.Option(metavar="N", help="New index: shingles of N characters.")
-    ] = None,
-    normalize: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STEPS",
-            help="New index: steps out of 'nfkc casefold whitespace', or none (default: the last two).",
-        ),
-    ] = None,
-    num_perm: Annotated[
-        int | None, typer.Option(metavar="N", help="New index: MinHash rows (default 128).")
-    ] = None,
-    max_distance: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="New index: bits up to which SimHash search is complete (default 3)."),
-    ] = None,
-    no_minhash: Annotated[bool, typer.Option("--no-minhash", help="New index: without MinHash.")] = False,
-    no_simhash: Annotated[bool, typer.Option("--no-simhash", help="New index: without SimHash.")] = False,
-    keep_shingles: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="New index: shingle hashes kept a document, for query --exact (default 0)."
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", help="New index: seed of the hash functions (default 1).")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON line.")] = False,
+    skip_bad_rows: options.SkipBadRows = False,
+    batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
+    workers: options.Workers = None,
+    words: creation.Words = None,
+    chars: creation.Chars = None,
+    normalize: creation.Normalize = None,
+    num_perm: creation.NumPerm = None,
+    max_distance: creation.MaxDistance = None,
+    no_minhash: creation.NoMinhash = False,
+    no_simhash: creation.NoSimhash = False,
+    keep_shingles: creation.KeepShingles = None,
+    seed: creation.Seed = None,
+    as_json: options.JsonSummary = False,
 ) -> None:
     """Build an index, or add to it, from files.
 
@@ -158,7 +117,7 @@ def run(
 
     The options for a new index are compared with what is stored when the index exists.
     """
-    options = CreationOptions(
+    settings = creation.CreationOptions(
         words=words,
         chars=chars,
         normalize=normalize,
@@ -169,11 +128,10 @@ def run(
         no_simhash=no_simhash,
         no_minhash=no_minhash,
     )
-    fields = Fields(id_field, text_field, metadata)
-    rows = Inputs(inputs, fields, globs=glob or (), leave_out=index)
+    rows = Inputs(inputs, Fields(id_field, text_field, metadata), globs=glob or (), leave_out=index)
     began = time.monotonic()
     total_bytes = rows.total_bytes() if shows_progress() else None
-    with open_for_insert(index, options) as target, insert_bar(total_bytes) as advance:
+    with creation.open_for_insert(index, settings) as target, insert_bar(total_bytes) as advance:
         feed = _Feed(rows, batch_size, skip_bad_rows, advance)
         report = _insert(target, feed, on_conflict.value, batch_size, workers)
     _summarise(report, feed.bad_rows.count, time.monotonic() - began, as_json)

@@ -13,10 +13,10 @@ import typer
 
 import simindex
 from simindex import Index, Match, Matches
+from simindex.cli import options
 from simindex.cli.batches import Batches
 from simindex.cli.creation import is_given
 from simindex.cli.failures import CommandError
-from simindex.cli.options import parse_key
 from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
 from simindex.format import Key
 from simindex.index import DEFAULT_MAX_CANDIDATES
@@ -103,7 +103,7 @@ class _Search:
 
 
 def run(
-    index: Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")],
+    index: options.IndexFolder,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The text to compare with.")] = None,
     file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Compare with the text of this file; - for stdin.")
@@ -116,40 +116,21 @@ def run(
     ] = None,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="Compare with this stored document.")] = None,
     int_keys: Annotated[bool, typer.Option("--int", help="--key is an integer.")] = False,
-    threshold: Annotated[
-        float | None,
-        typer.Option(metavar="S", help="Least similarity of a match, above 0 up to 1 (default 0.8)."),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many matches.")] = None,
-    recall: Annotated[
-        float | None,
-        typer.Option(metavar="P", help="Wanted odds of finding a document at the threshold (default 0.95)."),
-    ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Verify with kept shingles instead of estimating.")
-    ] = False,
-    nearest: Annotated[
-        int | None, typer.Option(metavar="K", min=1, help="The K most similar; no threshold.")
-    ] = None,
-    simhash: Annotated[
-        bool, typer.Option("--simhash", help="All within a Hamming distance of the fingerprint.")
-    ] = False,
-    max_distance: Annotated[
-        int | None,
-        typer.Option(
-            metavar="K", help="With --simhash: that distance; default: what the index was built for."
-        ),
-    ] = None,
-    max_candidates: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Stored documents that a query compares at most.")
-    ] = DEFAULT_MAX_CANDIDATES,
+    threshold: options.Threshold = None,
+    limit: options.Limit = None,
+    recall: options.Recall = None,
+    exact: options.Exact = False,
+    nearest: options.Nearest = None,
+    simhash: options.SimHash = False,
+    max_distance: options.WithinDistance = None,
+    max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     id_field: Annotated[
         str, typer.Option(metavar="NAME", help="With --input: the field of a row's key.")
     ] = "id",
     text_field: Annotated[
         str, typer.Option(metavar="NAME", help="With --input: the field of its text.")
     ] = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+    as_json: options.JsonLines = False,
 ) -> None:
     """Find the stored documents that are nearly the same.
 
@@ -172,7 +153,7 @@ def run(
             _print_many(_results(stored, search, inputs), as_json)
             return
         if key is not None:
-            matches = search.of_stored(stored, parse_key(key, int_keys))
+            matches = search.of_stored(stored, options.parse_key(key, int_keys))
         else:
             document = text if file is None else read_text(file)
             matches = search.of_documents(stored, [document])[0]

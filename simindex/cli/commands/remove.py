@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from simindex.cli import options
 from simindex.cli.creation import open_for_change
 from simindex.cli.failures import INTERRUPTED, CommandError
-from simindex.cli.options import parse_key
 from simindex.cli.output import Reports, counted, json_key, note, print_json
 from simindex.format import Key
 from simindex.inputs import InputError, Source
@@ -20,13 +20,13 @@ _KEYS_A_COMMIT = 10_000
 
 
 def run(
-    index: Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")],
+    index: options.IndexFolder,
     keys: Annotated[list[str] | None, typer.Argument(metavar="KEY...", help="Keys to remove.")] = None,
     input_: Annotated[
         str | None, typer.Option("--input", metavar="FILE", help="A file with one key a line; - for stdin.")
     ] = None,
     int_keys: Annotated[bool, typer.Option("--int", help="Keys are integers.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON line.")] = False,
+    as_json: options.JsonSummary = False,
 ) -> None:
     """Remove documents from an index.
 
@@ -34,7 +34,7 @@ def run(
     """
     if not keys and input_ is None:
         raise typer.BadParameter("expected KEY... or --input")
-    wanted = [parse_key(key, int_keys) for key in keys or ()]
+    wanted = [options.parse_key(key, int_keys) for key in keys or ()]
     if input_ is not None:
         wanted += _keys_of(input_, int_keys)
     wanted = list(dict.fromkeys(wanted))
