@@ -78,8 +78,12 @@ class _Search:
         """Return the matches of a stored document, without itself."""
         if key not in index:
             raise CommandError(f"{index.path}: key {key!r} is not in the index")
-        if not self.simhash and self.nearest is None:
-            return index.query_key(key, **self._by_similarity())
+        if self.simhash or self.nearest is not None:
+            return self._without_itself(index, key)
+        return index.query_key(key, **self._by_similarity())
+
+    def _without_itself(self, index: Index, key: Key) -> Matches:
+        """Return the matches of a stored document in the searches that have no call for stored keys."""
         found = self._run(index, [index[key].sketch], 1)[0]
         others = [match for match in found if match.key != key]
         return Matches(others[: self.limit if self.simhash else self.nearest], found.truncated)
