@@ -17,24 +17,24 @@ from simindex.inputs.source import Source
 
 def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
     """Yield the rows of a source of CSV."""
-    csv.field_size_limit(sys.maxsize)  # a document is longer than the module's 128 KiB; it is for the process
-    # Bytes that are not UTF-8 must pass the parser, or the first of them would end the file.
-    texts = (line.decode("utf-8", "surrogateescape") for line in source.lines())
-    reader = csv.reader(texts, strict=True)
-    header: list[str] | None = None
-    while True:
-        try:
-            cells = next(reader, None)
-        except csv.Error as exc:
-            yield BadRowError(f"{source.name}:{reader.line_num}", str(exc))
-            continue
-        if cells is None:
-            return
-        if header is None:
-            header = [cells[0].removeprefix("\ufeff"), *cells[1:]] if cells else []
-            fields.require_column(f"{source.name}:{reader.line_num}", header)
-        elif cells:
-            yield _row(source.name, reader.line_num, fields, header, cells)
+    csv.field_size_limit(sys.maxsize)  # documents are longer than its 128 KiB
+    with source.lines() as lines:
+        # Bytes that are not UTF-8 must pass the parser, or the first of them would end the file.
+        reader = csv.reader((line.decode("utf-8", "surrogateescape") for line in lines), strict=True)
+        header: list[str] | None = None
+        while True:
+            try:
+                cells = next(reader, None)
+            except csv.Error as exc:
+                yield BadRowError(f"{source.name}:{reader.line_num}", str(exc))
+                continue
+            if cells is None:
+                return
+            if header is None:
+                header = [cells[0].removeprefix("\ufeff"), *cells[1:]] if cells else []
+                fields.require_column(f"{source.name}:{reader.line_num}", header)
+            elif cells:
+                yield _row(source.name, reader.line_num, fields, header, cells)
 
 
 def _row(name: str, number: int, fields: Fields, header: list[str], cells: list[str]) -> Row | BadRowError:

@@ -18,17 +18,18 @@ def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
 
 
 def _rows(source: Source, fields: Fields, orjson: Any) -> Iterator[Row | BadRowError]:
-    for number, line in enumerate(source.lines(), 1):
-        content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
-        if content.isspace() or not content:
-            continue
-        try:
-            values = orjson.loads(content)
-        except orjson.JSONDecodeError as exc:
-            found = f"no JSON ({exc.msg}, column {exc.colno})"
-        else:
-            if isinstance(values, dict):
-                yield fields.row(source.name, number, values)
+    with source.lines() as lines:
+        for number, line in enumerate(lines, 1):
+            content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
+            if content.isspace() or not content:
                 continue
-            found = type(values).__name__
-        yield BadRowError(f"{source.name}:{number}", f"expected a JSON object, found {found}")
+            try:
+                values = orjson.loads(content)
+            except orjson.JSONDecodeError as exc:
+                found = f"no JSON ({exc.msg}, column {exc.colno})"
+            else:
+                if isinstance(values, dict):
+                    yield fields.row(source.name, number, values)
+                    continue
+                found = type(values).__name__
+            yield BadRowError(f"{source.name}:{number}", f"expected a JSON object, found {found}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from simindex.inputs.errors import InputError
 from simindex.inputs.streams import Stream
@@ -46,18 +47,22 @@ class Source:
         status = os.stat(self.path)
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 
-    def lines(self) -> Iterator[bytes]:
-        """Yield the lines of the file, decompressed, with their ends.
+    @contextmanager
+    def lines(self) -> Iterator[Iterator[bytes]]:
+        """Open the file for the length of the block; gives its lines, decompressed, with their ends.
 
         Raises:
             InputError: the file cannot be read on; names the line after which that was.
         """
-        number = 0
         with Stream(self.path) as stream:
             self.follow(stream.position)
-            try:
-                for number, line in enumerate(stream.file, 1):  # noqa: B007 - told below
-                    yield line
-            except Exception as exc:  # gzip, zlib and zstandard each raise errors of their own
-                beyond = f" beyond line {number:,}" if number else ""
-                raise InputError(self.name, f"cannot be read{beyond}: {exc}") from exc
+            yield self._lines_of(stream)
+
+    def _lines_of(self, stream: Stream) -> Iterator[bytes]:
+        number = 0
+        try:
+            for number, line in enumerate(stream.file, 1):  # noqa: B007 - told below
+                yield line
+        except Exception as exc:  # gzip, zlib and zstandard each raise errors of their own
+            beyond = f" beyond line {number:,}" if number else ""
+            raise InputError(self.name, f"cannot be read{beyond}: {exc}") from exc

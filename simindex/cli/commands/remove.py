@@ -65,14 +65,15 @@ def _keys_of(path: str, int_keys: bool) -> list[Key]:
     """Return the keys of a file, a line each; empty lines are passed over."""
     keys: list[Key] = []
     source = Source(path)
-    for number, line in enumerate(source.lines(), 1):
-        # Bytes that are not UTF-8 come out as they do in a file name, and so in a key made of one.
-        text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
-        if not text:
-            continue
-        try:
-            keys.append(int(text) if int_keys else text)
-        except ValueError:
-            place = f"{source.name}:{number}"
-            raise InputError(place, f"expected an integer, found {text!r:.80}") from None
+    with source.lines() as lines:
+        for number, line in enumerate(lines, 1):
+            # Bytes that are not UTF-8 come out as they do in a file name, and so in a key made of one.
+            text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+            if not text:
+                continue
+            try:
+                keys.append(int(text) if int_keys else text)
+            except ValueError:
+                place = f"{source.name}:{number}"
+                raise InputError(place, f"expected an integer, found {text!r:.80}") from None
     return keys
