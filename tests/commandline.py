@@ -1,0 +1,52 @@
+"""The command as a process of its own, and what it left in an index."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import simindex
+
+
+def process(*arguments, **options):
+    command = [sys.executable, "-m", "simindex.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, check=False, timeout=60, **options)
+
+
+def on_terminal(arguments, cwd, stream):
+    """Run a process with one of its streams on a pseudo-terminal; returns what it wrote there."""
+    ours, theirs = pty.openpty()
+    try:
+        command = [sys.executable, "-m", "simindex.cli", *arguments]
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: theirs}
+        environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"}
+        with subprocess.Popen(
+            command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, **streams
+        ) as child:
+            os.close(theirs)
+            written = b""
+            try:
+                while chunk := os.read(ours, 65_536):
+                    written += chunk
+            except OSError:  # how Linux tells that the other side is closed
+                pass
+        assert child.returncode == 0
+    finally:
+        os.close(ours)
+    return written.decode()
+
+
+def stored(path):
+    with simindex.open(path, "r") as index:
+        return list(index)
+
+
+def config_of(path):
+    with simindex.open(path, "r") as index:
+        return index.config
+
+
+def matches_of(result):
+    assert result.code == 0, result.err
+    return [json.loads(line) for line in result.out.splitlines()]
