@@ -53,8 +53,7 @@ class Fields:
         """
         key: Any = values.get(self.id)
         document: Any = values.get(self.text)
-        usual = type(document) is str and (type(key) is int or (type(key) is str and len(key) <= _SHORT_KEY))
-        if not usual:
+        if type(document) is not str or not _is_usual_key(key):
             try:
                 key, document = self._checked(f"{name}:{number}", key, document, values)
             except BadRowError as error:
@@ -95,3 +94,10 @@ class Fields:
         if any(isinstance(item, bool) or not isinstance(item, str | int) for item in document):
             raise BadRowError(place, f"{self.text}: expected a list of strings and integers only")
         return key, [str(item) for item in document]
+
+
+def _is_usual_key(key: object) -> bool:
+    """Return whether a key is surely one that an index takes, as nearly all are."""
+    if type(key) is str:
+        return len(key) <= _SHORT_KEY
+    return type(key) is int and key.bit_length() < 64
