@@ -1,12 +1,48 @@
-"""The command as a process of its own, and what it left in an index."""
+"""The command in this process (the fixture `run`) and in one of its own, and what it left in an index."""
 
+import io
 import json
 import os
 import pty
 import subprocess
 import sys
+from types import SimpleNamespace
+
+import pytest
+from samples import ROWS, json_lines
 
 import simindex
+from simindex.cli import app
+
+
+@pytest.fixture
+def run(capfd, monkeypatch, tmp_path):
+    """Run the app in this process and in an empty folder; returns its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, stdin=b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            app(list(map(str, arguments)), prog_name="simindex")
+        captured = capfd.readouterr()
+        return SimpleNamespace(code=exit_.value.code or 0, out=captured.out, err=captured.err)
+
+    return run
+
+
+@pytest.fixture
+def rows_file(tmp_path):
+    path = tmp_path / "articles.jsonl"
+    path.write_bytes(json_lines(ROWS))
+    return path.name
+
+
+@pytest.fixture
+def news(run, rows_file):
+    """An index of ROWS."""
+    assert run("insert", "news", rows_file).code == 0
+    return "news"
 
 
 def process(*arguments, **options):
