@@ -11,7 +11,7 @@
     └── ClosedError          (ValueError)  a handle used after close, or in a forked child
 
 Misuse of an argument raises the plain ``TypeError`` or ``ValueError``. A message says what was
-expected, what was found, where, and what to do.
+expected, what was found, where, and what to do. Reading files adds its own: `simindex.inputs.errors`.
 """
 
 from __future__ import annotations

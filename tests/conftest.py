@@ -1,5 +1,6 @@
-"""Settings shared by all tests: fixed Hypothesis seeds, no shared state on disk."""
+"""What all tests share: fixed Hypothesis seeds, no state on disk, and the fixtures of `commandline`."""
 
+from commandline import news, rows_file, run  # noqa: F401 - fixtures
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(

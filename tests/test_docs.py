@@ -122,7 +122,7 @@ def test_readme_names_commands_and_options_that_exist():
 
 def test_readme_states_the_limits_of_the_code():
     text = text_of(README)
-    assert f"{simindex.index.DEFAULT_MAX_CANDIDATES:,}" in text
+    assert f"{simindex.queries.search.DEFAULT_MAX_CANDIDATES:,}" in text
     assert MAX_KEY_BYTES == 64 * 1024
     assert "No call for all pairs, clusters, verification or backup yet" in text
     for call in ("pairs", "clusters", "check", "backup"):
@@ -220,7 +220,7 @@ def test_hashing_vector_equals_the_sketcher(vector):
     sketch = Sketcher(config).sketch(vector["text"])
     assert (None if sketch.words is None else sketch.words.tolist()) == vector["words"]
     assert sketch.fingerprint == vector["fingerprint"]
-    assert simindex.shingles.shingle_hashes(vector["text"], shingles, vector["seed"]).tolist() == [
+    assert simindex.sketching.shingles.shingle_hashes(vector["text"], shingles, vector["seed"]).tolist() == [
         value for value, _ in vector["hash"]
     ]
 
@@ -252,7 +252,7 @@ def test_hashing_tables_hold():
     for seed, *expected in rows:
         flat = [value for pair in textbook.row_coefficients(3, int(seed)) for value in pair]
         assert flat == [int(value, 16) for value in expected]
-        assert simindex.sketch.row_coefficients(3, int(seed)).T.ravel().tolist() == flat
+        assert simindex.sketching.family.row_coefficients(3, int(seed)).T.ravel().tolist() == flat
     keys = table_rows(HASHING, "key")
     assert len(keys) == 6
     for key, packed, expected in keys:
@@ -270,7 +270,7 @@ def test_hashing_weighted_example_holds():
 
 
 def test_hashing_counts_of_classes_are_those_of_the_alphabet():
-    alphabet = simindex.alphabet
+    alphabet = simindex.sketching.alphabet
     rows = {row[0]: row[2] for row in table_rows(HASHING, "class")}
     for name in ("word", "alone", "mark", "space"):
         ranges = alphabet.ranges(getattr(alphabet, name.upper()))
@@ -308,7 +308,7 @@ def stored(index) -> dict[tuple[str, bytes], bytes]:
 
 @pytest.fixture
 def fixed_clock(monkeypatch):
-    monkeypatch.setattr("simindex.writer.time.time_ns", lambda: EXAMPLE_SECONDS * 10**9)
+    monkeypatch.setattr("simindex.changes.writer.time.time_ns", lambda: EXAMPLE_SECONDS * 10**9)
 
 
 @pytest.mark.usefixtures("fixed_clock")
@@ -421,7 +421,7 @@ def test_format_numbers_of_the_page_are_those_of_the_code():
     assert f"A block is {simindex._kernel.TABLE_BLOCK} entries of a sorted table" in text
     assert f"or {simindex._kernel.SKETCH_BLOCK} rows of a sketch column" in text
     config = Config()
-    blocks = len(simindex.permutations.plan_for(config.simhash).widths)
+    blocks = len(simindex.sketching.permutations.plan_for(config.simhash).widths)
     tables = Geometry(config.bands, make_plan(blocks, 3).num_tables, Layout())
     most = next(
         n

@@ -1,9 +1,9 @@
 """The `simindex` command: the typer app, its commands, and `main`.
 
-One file a command (its function is `run`), beside `streams`, `rows` and `inputs` (bytes, rows, documents
-of files), `creation` (settings from options), `output` and `progress` (what is printed) and `failures`
-(errors to exit codes). Only this package prints. Results go to stdout, messages to stderr; exit 0 done,
-1 failed, 2 wrong usage, 130 interrupted.
+`commands` has one file a command (its function is `run`); beside it stand `options` (what several commands
+take), `creation` (settings from options), `batches` (rows up to a bad one), `output` and `progress` (what is
+printed) and `failures` (errors to exit codes). Files are read by `simindex.inputs`. Only this package
+prints. Results go to stdout, messages to stderr; exit 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 
 Invariant: importing stays light. rich, orjson and the optional readers are imported where they are used,
 so that a missing one costs only those who ask for it. Without the `cli` extra the import itself ends the
@@ -25,7 +25,7 @@ for _name in ("typer", "rich", "orjson"):
 
 import typer  # noqa: E402 - behind the check
 
-from simindex.cli import compact, curve, insert, query, remove, stats  # noqa: E402
+from simindex.cli.commands import compact, curve, insert, query, remove, stats  # noqa: E402
 from simindex.cli.failures import Commands  # noqa: E402
 
 app = typer.Typer(

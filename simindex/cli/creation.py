@@ -1,4 +1,4 @@
-"""Options -> Config, and how a command opens an index.
+"""The options of a new index, options -> Config, and how a command opens an index.
 
 Owns what an option left out means: the default when the index is created, the stored value when it is
 there. So an option given for an existing index is compared with what is stored, and only that one.
@@ -7,12 +7,39 @@ there. So an option given for an existing index is compared with what is stored,
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, replace
+from typing import Annotated
 
 import typer
 
 import simindex
-from simindex import Config, Index, SimHashConfig
-from simindex.config import CharShingles, Shingles, WordShingles
+from simindex import CharShingles, Config, Index, SimHashConfig, WordShingles
+from simindex.config import Shingles
+
+Words = Annotated[int | None, typer.Option(metavar="N", help="New index: shingles of N words (default 3).")]
+Chars = Annotated[int | None, typer.Option(metavar="N", help="New index: shingles of N characters.")]
+Normalize = Annotated[
+    str | None,
+    typer.Option(
+        metavar="STEPS",
+        help="New index: steps out of 'nfkc casefold whitespace', or none (default: the last two).",
+    ),
+]
+NumPerm = Annotated[int | None, typer.Option(metavar="N", help="New index: MinHash rows (default 128).")]
+MaxDistance = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="New index: bits up to which SimHash search is complete (default 3)."),
+]
+NoMinhash = Annotated[bool, typer.Option("--no-minhash", help="New index: without MinHash.")]
+NoSimhash = Annotated[bool, typer.Option("--no-simhash", help="New index: without SimHash.")]
+KeepShingles = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="New index: shingle hashes kept a document, for query --exact (default 0)."
+    ),
+]
+Seed = Annotated[
+    int | None, typer.Option(metavar="N", help="New index: seed of the hash functions (default 1).")
+]
 
 
 def is_given(value: object) -> bool:

@@ -7,7 +7,6 @@ and what an interrupt or a closed pipe means. Must not catch what can only be a 
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import Any
@@ -15,8 +14,8 @@ from typing import Any
 import typer
 import typer.core
 
+from simindex import ConfigMismatchError, KeyExistsError, SimIndexError
 from simindex.cli.output import note
-from simindex.errors import ConfigMismatchError, KeyExistsError, SimIndexError
 
 INTERRUPTED = 130
 
@@ -53,22 +52,6 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and not isinstance(error, SimIndexError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     return str(error) or type(error).__name__
-
-
-def optional_module(name: str, purpose: str) -> Any:
-    """Import a package that simindex does not require, or say how to get it.
-
-    Args:
-        name: of the module.
-        purpose: what needs it; the beginning of the message.
-    """
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as exc:
-        package = name.partition(".")[0]
-        if exc.name is None or exc.name.partition(".")[0] != package:
-            raise
-        raise CommandError(f"{purpose} needs {package}; install it with: pip install {package}") from exc
 
 
 class Commands(typer.core.TyperGroup):

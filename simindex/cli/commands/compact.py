@@ -6,16 +6,14 @@ The work is `Index.compact`; interrupted, it goes on at the next call.
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
-import typer
-
+from simindex.cli import options
 from simindex.cli.creation import open_for_change
 from simindex.cli.progress import bytes_bar
 
 
 def run(
-    index: Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")],
+    index: options.IndexFolder,
 ) -> None:
     """Merge all segments, drop what was removed, and give the space back."""
     with open_for_change(index) as stored:

@@ -9,25 +9,24 @@ from typing import Annotated
 
 import typer
 
+from simindex.cli import options
 from simindex.cli.creation import open_for_change
 from simindex.cli.failures import INTERRUPTED, CommandError
-from simindex.cli.inputs import place_name
 from simindex.cli.output import Reports, counted, json_key, note, print_json
-from simindex.cli.rows import parse_key
-from simindex.cli.streams import Stream, lines
 from simindex.format.keys import Key
+from simindex.inputs import InputError, Source
 
 _KEYS_A_COMMIT = 10_000
 
 
 def run(
-    index: Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")],
+    index: options.IndexFolder,
     keys: Annotated[list[str] | None, typer.Argument(metavar="KEY...", help="Keys to remove.")] = None,
     input_: Annotated[
         str | None, typer.Option("--input", metavar="FILE", help="A file with one key a line; - for stdin.")
     ] = None,
     int_keys: Annotated[bool, typer.Option("--int", help="Keys are integers.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON line.")] = False,
+    as_json: options.JsonSummary = False,
 ) -> None:
     """Remove documents from an index.
 
@@ -35,7 +34,7 @@ def run(
     """
     if not keys and input_ is None:
         raise typer.BadParameter("expected KEY... or --input")
-    wanted = [parse_key(key, int_keys) for key in keys or ()]
+    wanted = [options.parse_key(key, int_keys) for key in keys or ()]
     if input_ is not None:
         wanted += _keys_of(input_, int_keys)
     wanted = list(dict.fromkeys(wanted))
@@ -65,9 +64,9 @@ def run(
 def _keys_of(path: str, int_keys: bool) -> list[Key]:
     """Return the keys of a file, a line each; empty lines are passed over."""
     keys: list[Key] = []
-    name = place_name(path)
-    with Stream(path) as stream:
-        for number, line in enumerate(lines(stream, name), 1):
+    source = Source(path)
+    with source.lines() as lines:
+        for number, line in enumerate(lines, 1):
             # Bytes that are not UTF-8 come out as they do in a file name, and so in a key made of one.
             text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
             if not text:
@@ -75,5 +74,6 @@ def _keys_of(path: str, int_keys: bool) -> list[Key]:
             try:
                 keys.append(int(text) if int_keys else text)
             except ValueError:
-                raise CommandError(f"{name}:{number}: expected an integer, found {text!r:.80}") from None
+                place = f"{source.name}:{number}"
+                raise InputError(place, f"expected an integer, found {text!r:.80}") from None
     return keys

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
 import simindex
 from simindex import Index, Match, Matches
+from simindex.cli import options
+from simindex.cli.batches import Batches
 from simindex.cli.creation import is_given
 from simindex.cli.failures import CommandError
-from simindex.cli.inputs import Reader, read_text
 from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
-from simindex.cli.rows import Fields, Row, parse_key
 from simindex.format.keys import Key
+from simindex.inputs import Fields, Inputs, read_text
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
 _ROWS_A_TIME = 256
@@ -78,8 +78,12 @@ class _Search:
         """Return the matches of a stored document, without itself."""
         if key not in index:
             raise CommandError(f"{index.path}: key {key!r} is not in the index")
-        if not self.simhash and self.nearest is None:
-            return index.query_key(key, **self._by_similarity())
+        if self.simhash or self.nearest is not None:
+            return self._without_itself(index, key)
+        return index.query_key(key, **self._by_similarity())
+
+    def _without_itself(self, index: Index, key: Key) -> Matches:
+        """Return the matches of a stored document in the searches that have no call for stored keys."""
         found = self._run(index, [index[key].sketch], 1)[0]
         others = [match for match in found if match.key != key]
         return Matches(others[: self.limit if self.simhash else self.nearest], found.truncated)
@@ -103,7 +107,7 @@ class _Search:
 
 
 def run(
-    index: Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")],
+    index: options.IndexFolder,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The text to compare with.")] = None,
     file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Compare with the text of this file; - for stdin.")
@@ -116,40 +120,21 @@ def run(
     ] = None,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="Compare with this stored document.")] = None,
     int_keys: Annotated[bool, typer.Option("--int", help="--key is an integer.")] = False,
-    threshold: Annotated[
-        float | None,
-        typer.Option(metavar="S", help="Least similarity of a match, above 0 up to 1 (default 0.8)."),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many matches.")] = None,
-    recall: Annotated[
-        float | None,
-        typer.Option(metavar="P", help="Wanted odds of finding a document at the threshold (default 0.95)."),
-    ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Verify with kept shingles instead of estimating.")
-    ] = False,
-    nearest: Annotated[
-        int | None, typer.Option(metavar="K", min=1, help="The K most similar; no threshold.")
-    ] = None,
-    simhash: Annotated[
-        bool, typer.Option("--simhash", help="All within a Hamming distance of the fingerprint.")
-    ] = False,
-    max_distance: Annotated[
-        int | None,
-        typer.Option(
-            metavar="K", help="With --simhash: that distance; default: what the index was built for."
-        ),
-    ] = None,
-    max_candidates: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Stored documents that a query compares at most.")
-    ] = DEFAULT_MAX_CANDIDATES,
+    threshold: options.Threshold = None,
+    limit: options.Limit = None,
+    recall: options.Recall = None,
+    exact: options.Exact = False,
+    nearest: options.Nearest = None,
+    simhash: options.SimHash = False,
+    max_distance: options.WithinDistance = None,
+    max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     id_field: Annotated[
         str, typer.Option(metavar="NAME", help="With --input: the field of a row's key.")
     ] = "id",
     text_field: Annotated[
         str, typer.Option(metavar="NAME", help="With --input: the field of its text.")
     ] = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+    as_json: options.JsonLines = False,
 ) -> None:
     """Find the stored documents that are nearly the same.
 
@@ -165,44 +150,28 @@ def run(
     if int_keys and key is None:
         raise typer.BadParameter("--int goes with --key")
     search = _Search(threshold, limit, recall, exact, nearest, simhash, max_distance)
-    reader = None if input_ is None else Reader([input_], Fields(id_field, text_field))
+    inputs = None if input_ is None else Inputs([input_], Fields(id_field, text_field))
     with simindex.open(index, "r", max_candidates=max_candidates) as stored:
         search.require(stored)
-        if reader is not None:
-            _print_many(_results(stored, search, reader), as_json)
+        if inputs is not None:
+            _print_many(_results(stored, search, inputs), as_json)
             return
         if key is not None:
-            matches = search.of_stored(stored, parse_key(key, int_keys))
+            matches = search.of_stored(stored, options.parse_key(key, int_keys))
         else:
             document = text if file is None else read_text(file)
             matches = search.of_documents(stored, [document])[0]
     _print_one(matches, as_json)
 
 
-def _results(stored: Index, search: _Search, reader: Reader) -> Iterator[list[tuple[Key, Matches]]]:
+def _results(stored: Index, search: _Search, inputs: Inputs) -> Iterator[list[tuple[Key, Matches]]]:
     """Yield the matches of the rows, some rows at a time; a bad row ends them, after those before it."""
-    rows = iter(reader)
-    failure: Exception | None = None
-    while failure is None:
-        some: list[Row] = []
-        try:
-            for row in islice(rows, _ROWS_A_TIME):
-                if not isinstance(row, Row):
-                    raise row
-                some.append(row)
-        except Exception as exc:
-            failure = exc
-        if some:
-            yield list(
-                zip(
-                    (row.key for row in some),
-                    search.of_documents(stored, [row.document for row in some]),
-                    strict=True,
-                )
-            )
-        elif failure is None:
-            return
-    raise failure
+    batches = Batches(inputs, _ROWS_A_TIME)
+    for rows in batches:
+        found = search.of_documents(stored, [row.document for row in rows])
+        yield list(zip((row.key for row in rows), found, strict=True))
+    if batches.failure is not None:
+        raise batches.failure
 
 
 def _figures(match: Match) -> tuple[str, str, str]:

@@ -6,12 +6,12 @@ no document is a `BadRowError`, a value that the reader hands on in its turn; it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import typer
-
-from simindex.format.keys import Key, encode_key
+from simindex.format.keys import encode_key
+from simindex.inputs.errors import BadRowError, InputError
 
 _SHORT_KEY = 10_000  # characters that are surely within the limit on keys
 
@@ -22,10 +22,6 @@ class Row(NamedTuple):
     key: str | int
     document: str | list[str]
     metadata: dict[str, Any] | None
-
-
-class BadRowError(ValueError):
-    """A row that is no document; its message begins with its place. Yielded, so that reading can go on."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +45,15 @@ class Fields:
             name: of the input.
             number: of the row or line in it; the place is ``name:number``.
             values: field -> value.
+
+        >>> Fields().row("a.jsonl", 3, {"id": 7, "text": "a ship left"})
+        Row(key=7, document='a ship left', metadata=None)
+        >>> print(Fields().row("a.jsonl", 4, {"id": 8}))
+        a.jsonl:4: expected a field 'text', found ['id']
         """
         key: Any = values.get(self.id)
         document: Any = values.get(self.text)
-        usual = type(document) is str and (type(key) is int or (type(key) is str and len(key) <= _SHORT_KEY))
-        if not usual:
+        if type(document) is not str or not _is_usual_key(key):
             try:
                 key, document = self._checked(f"{name}:{number}", key, document, values)
             except BadRowError as error:
@@ -63,6 +63,15 @@ class Fields:
             metadata = {name: value for name, value in values.items() if name not in (self.id, self.text)}
         return Row(key, document, metadata or None)
 
+    def require_column(self, place: str, columns: Sequence[str]) -> None:
+        """Make sure that a table has a column of documents.
+
+        Raises:
+            InputError: it has none.
+        """
+        if self.text not in columns:
+            raise InputError(place, f"expected a column {self.text!r}, found {columns!s:.100}")
+
     def _checked(
         self, place: str, key: Any, document: Any, values: dict[str, Any]
     ) -> tuple[str | int, str | list[str]]:
@@ -70,34 +79,25 @@ class Fields:
             key = place
         elif isinstance(key, bool) or not isinstance(key, str | int):
             found = type(key).__name__
-            raise BadRowError(
-                f"{place}: {self.id}: expected a string or an integer of 64 bits, found {found}"
-            )
+            raise BadRowError(place, f"{self.id}: expected a string or an integer of 64 bits, found {found}")
         try:
             encode_key(key)
         except ValueError as exc:
-            raise BadRowError(f"{place}: {self.id}: {exc}") from None
+            raise BadRowError(place, f"{self.id}: {exc}") from None
         if self.text not in values:
-            raise BadRowError(f"{place}: expected a field {self.text!r}, found {sorted(values)!s:.100}")
+            raise BadRowError(place, f"expected a field {self.text!r}, found {sorted(values)!s:.100}")
         if isinstance(document, str):
             return key, document
         if not isinstance(document, list):
             found = "null" if document is None else type(document).__name__
-            raise BadRowError(f"{place}: {self.text}: expected a string or a list of strings, found {found}")
+            raise BadRowError(place, f"{self.text}: expected a string or a list of strings, found {found}")
         if any(isinstance(item, bool) or not isinstance(item, str | int) for item in document):
-            raise BadRowError(f"{place}: {self.text}: expected a list of strings and integers only")
+            raise BadRowError(place, f"{self.text}: expected a list of strings and integers only")
         return key, [str(item) for item in document]
 
 
-def parse_key(text: str, int_keys: bool) -> Key:
-    """Return the key that was written on the command line: a str, or with --int an integer.
-
-    Raises:
-        typer.BadParameter: `int_keys`, and it is no integer.
-    """
-    if not int_keys:
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"--int: expected an integer, found {text!r}") from None
+def _is_usual_key(key: object) -> bool:
+    """Return whether a key is surely one that an index takes, as nearly all are."""
+    if type(key) is str:
+        return len(key) <= _SHORT_KEY
+    return type(key) is int and key.bit_length() < 64

@@ -1,4 +1,4 @@
-"""Files -> bytes: plain, gzip and Zstandard, and where in the file the reading stands.
+"""Files and standard input -> bytes: plain, gzip and Zstandard, and where in the file the reading stands.
 
 Owns decompression. Must not know rows. Invariant: a file that ends too early is an error, never a shorter
 file.
@@ -9,14 +9,43 @@ from __future__ import annotations
 import gzip
 import io
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from simindex.cli.failures import CommandError, optional_module
+from simindex.inputs.errors import optional_module
+
+PACKINGS = (".gz", ".zst")
+"""Suffixes of compressed files."""
 
 _READ_BYTES = 1 << 20
 _MAX_ZSTD_WINDOW = 1 << 31  # what `zstd --long=31` writes
+
+
+def without_packing(path: str) -> str:
+    """Return a path without the suffix that says how the file is compressed.
+
+    >>> without_packing("a.jsonl.gz"), without_packing("a.jsonl")
+    ('a.jsonl', 'a.jsonl')
+    """
+    suffix = _packing(path)
+    return path[: len(path) - len(suffix)]
+
+
+def require_unpacker(path: str) -> Any:
+    """Return the package that decompresses a file; ``None`` if Python itself can.
+
+    Raises:
+        MissingPackageError: it is not installed.
+    """
+    return optional_module("zstandard", f"{path}: reading .zst") if _packing(path) == ".zst" else None
+
+
+def standard_input() -> BinaryIO:
+    """Return the bytes of standard input."""
+    return sys.stdin.buffer
+
+
+def _packing(path: str) -> str:
+    return next((suffix for suffix in PACKINGS if path.lower().endswith(suffix)), "")
 
 
 class _ZstdFile(io.RawIOBase):
@@ -27,7 +56,7 @@ class _ZstdFile(io.RawIOBase):
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
-        self._zstandard = optional_module("zstandard", f"{name}: reading .zst")
+        self._zstandard = require_unpacker(name)
         self._frame: Any = None
         self._rest = b""
         self._ready = memoryview(b"")
@@ -67,25 +96,29 @@ class Stream:
 
     def __init__(self, path: str) -> None:
         self._raw: Any = None
+        self._last_position = 0
         if path == "-":
-            self.file: BinaryIO = sys.stdin.buffer
+            self.file = standard_input()
             return
         self._raw = open(path, "rb", buffering=_READ_BYTES)  # noqa: SIM115 - closed by close()
-        suffix = Path(path).suffix.lower()
-        if suffix == ".gz":
+        packing = _packing(path)
+        if packing == ".gz":
             self.file = cast("BinaryIO", gzip.GzipFile(fileobj=self._raw))
-        elif suffix == ".zst":
+        elif packing == ".zst":
             self.file = cast("BinaryIO", io.BufferedReader(_ZstdFile(self._raw, path), _READ_BYTES))
         else:
             self.file = self._raw
 
     def position(self) -> int:
-        """Return how many bytes of the file have been read; 0 for standard input."""
-        return 0 if self._raw is None or self._raw.closed else int(self._raw.tell())
+        """Return how many bytes of the file have been read, also when it is closed; 0 for standard input."""
+        if self._raw is not None and not self._raw.closed:
+            self._last_position = int(self._raw.tell())
+        return self._last_position
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
         if self._raw is not None:
+            self.position()
             self._raw.close()
 
     def __enter__(self) -> Stream:
@@ -93,18 +126,3 @@ class Stream:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def lines(stream: Stream, name: str) -> Iterator[bytes]:
-    """Yield the lines of a stream.
-
-    Raises:
-        CommandError: the file cannot be read on; names the line after which that was.
-    """
-    number = 0
-    try:
-        for number, line in enumerate(stream.file, 1):  # noqa: B007 - told below
-            yield line
-    except Exception as exc:  # gzip, zlib and zstandard each raise errors of their own
-        beyond = f" beyond line {number:,}" if number else ""
-        raise CommandError(f"{name}: cannot be read{beyond}: {exc}") from exc

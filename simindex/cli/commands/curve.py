@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from simindex.cli.failures import optional_module
+from simindex.cli import options
 from simindex.cli.output import note, print_json, print_table
+from simindex.inputs import optional_module
 from simindex.tuning import candidate_probability, rows_for
 
 _STEPS = 20
@@ -36,7 +37,7 @@ def run(
     png: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw the curve to this file (needs matplotlib).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+    as_json: options.JsonLines = False,
 ) -> None:
     """Show how likely a document of each similarity is found.
 

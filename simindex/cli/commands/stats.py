@@ -6,19 +6,17 @@ Owns the layout; the figures are `Index.stats`.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
-
-import typer
 
 import simindex
 from simindex import SimHashConfig, Stats, WordShingles
+from simindex.cli import options
 from simindex.cli.output import counted, figure, print_json, print_table, printable
 from simindex.config import Shingles, config_to_dict
 
 
 def run(
-    index: Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    index: options.IndexFolder,
+    as_json: options.JsonObject = False,
 ) -> None:
     """Show what an index holds, costs and finds."""
     with simindex.open(index, "r") as stored:

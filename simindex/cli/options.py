@@ -1,0 +1,88 @@
+"""Options as types: what a command's function writes behind a parameter to have it on the command line.
+
+Owns their texts, so that an option reads alike wherever it stands, and what a key is that was typed. Those of
+a new index stand in `creation`, beside what they mean. Must not know the index, nor a single command.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from simindex.format.keys import Key
+
+# ---- the index, and what is printed ----
+
+IndexFolder = Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")]
+NewIndexFolder = Annotated[
+    str, typer.Argument(metavar="INDEX", help="The folder of the index; created if it is missing.")
+]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
+JsonObject = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+JsonSummary = Annotated[bool, typer.Option("--json", help="Print the summary as one JSON line.")]
+
+# ---- inputs ----
+
+InputPaths = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders, or - for stdin.")]
+IdField = Annotated[str, typer.Option(metavar="NAME", help="The field or column of a row's key.")]
+TextField = Annotated[
+    str, typer.Option(metavar="NAME", help="The field or column of its text, or of a list of ready shingles.")
+]
+KeepMetadata = Annotated[
+    bool, typer.Option("--metadata", help="Keep the other fields of a row as its metadata.")
+]
+Globs = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN", help="Of folders, take the files of this name only, like '*.py'. May be repeated."
+    ),
+]
+SkipBadRows = Annotated[
+    bool, typer.Option("--skip-bad-rows", help="Report and count bad rows instead of stopping at one.")
+]
+
+# ---- work ----
+
+BatchSize = Annotated[int, typer.Option(metavar="N", min=1, help="Documents a commit.")]
+Workers = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Threads that make sketches; default: one a core.")
+]
+
+# ---- searching ----
+
+Threshold = Annotated[
+    float | None,
+    typer.Option(metavar="S", help="Least similarity of a match, above 0 up to 1 (default 0.8)."),
+]
+Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many matches.")]
+Recall = Annotated[
+    float | None,
+    typer.Option(metavar="P", help="Wanted odds of finding a document at the threshold (default 0.95)."),
+]
+Exact = Annotated[bool, typer.Option("--exact", help="Verify with kept shingles instead of estimating.")]
+Nearest = Annotated[int | None, typer.Option(metavar="K", min=1, help="The K most similar; no threshold.")]
+SimHash = Annotated[bool, typer.Option("--simhash", help="All within a Hamming distance of the fingerprint.")]
+WithinDistance = Annotated[
+    int | None,
+    typer.Option(metavar="K", help="With --simhash: that distance; default: what the index was built for."),
+]
+MaxCandidates = Annotated[
+    int, typer.Option(metavar="N", min=1, help="Stored documents that a query compares at most.")
+]
+
+# ---- keys ----
+
+
+def parse_key(text: str, int_keys: bool) -> Key:
+    """Return the key that was written on the command line: a str, or with --int an integer.
+
+    Raises:
+        typer.BadParameter: `int_keys`, and it is no integer.
+    """
+    if not int_keys:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"--int: expected an integer, found {text!r}") from None

@@ -1,0 +1,80 @@
+"""The options of a new index, and the comparison with what is stored."""
+
+import pytest
+from commandline import config_of
+
+from simindex import CharShingles, Config, SimHashConfig, WordShingles
+
+
+@pytest.mark.parametrize(
+    ("options", "config"),
+    [
+        ([], Config()),
+        (["--words", 5], Config(shingles=WordShingles(5))),
+        (["--chars", 7], Config(shingles=CharShingles(7))),
+        (["--num-perm", 64, "--seed", 9], Config(num_perm=64, seed=9)),
+        (["--keep-shingles", 100], Config(keep_shingles=100)),
+        (["--max-distance", 2], Config(simhash=SimHashConfig(2))),
+        (["--no-simhash"], Config(simhash=None)),
+        (["--no-minhash"], Config(num_perm=0)),
+        (
+            ["--normalize", "nfkc,whitespace"],
+            Config(
+                shingles=WordShingles(3, ("nfkc", "whitespace")),
+                simhash=SimHashConfig(shingles=WordShingles(1, ("nfkc", "whitespace"))),
+            ),
+        ),
+        (
+            ["--chars", 4, "--normalize", "none"],
+            Config(shingles=CharShingles(4, ()), simhash=SimHashConfig(shingles=WordShingles(1, ()))),
+        ),
+    ],
+    ids=str,
+)
+def test_insert_creates_an_index_as_the_options_say(run, rows_file, options, config):
+    assert run("insert", "news", rows_file, *options).code == 0
+    assert config_of("news") == config
+    assert run("insert", "news", rows_file, *options, "--on-conflict", "skip").code == 0
+
+
+def test_insert_compares_only_the_options_that_were_given(run, rows_file):
+    assert run("insert", "news", rows_file, "--words", 4, "--num-perm", 64, "--no-simhash").code == 0
+    assert run("insert", "news", rows_file, "--num-perm", 64, "--on-conflict", "skip").code == 0
+    assert run("insert", "news", rows_file, "--on-conflict", "skip").code == 0
+    for options, difference in (
+        (["--words", 3], "shingles: stored "),
+        (["--num-perm", 128], "num_perm: stored 64, asked for 128)"),
+        (["--max-distance", 3], "simhash: stored None, asked for "),
+        (["--seed", 0], "seed: stored 1, asked for 0)"),
+        (["--keep-shingles", 9, "--num-perm", 64], "keep_shingles: stored 0, asked for 9)"),
+    ):
+        result = run("insert", "news", rows_file, *options)
+        assert result.code == 1
+        assert f"the index has another configuration ({difference}" in result.err
+
+
+def test_insert_reports_a_setting_out_of_range(run, rows_file, tmp_path):
+    result = run("insert", "news", rows_file, "--num-perm", 100)
+    assert (result.code, result.err) == (
+        1,
+        "simindex: num_perm: expected a multiple of 8 in 0..1024, found 100\n",
+    )
+    assert run("insert", "news", rows_file, "--normalize", "upper").code == 1
+    assert not (tmp_path / "news").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--words", 3, "--chars", 9],
+        ["--no-simhash", "--max-distance", 0],
+        ["--no-minhash", "--num-perm", 64],
+        ["--no-minhash", "--keep-shingles", 10],
+        ["--no-minhash", "--no-simhash"],
+    ],
+    ids=str,
+)
+def test_insert_refuses_options_that_exclude_each_other(run, rows_file, options):
+    result = run("insert", "news", rows_file, *options)
+    assert result.code == 2
+    assert "exclude each other" in result.err

@@ -1,0 +1,119 @@
+"""`simindex insert`: what it stores, what it says, and where it ends."""
+
+import base64
+import gzip
+import io
+import json
+import os
+import signal
+
+import pytest
+from commandline import stored
+from samples import FOX, ROWS, SHIP, json_lines
+
+import simindex
+
+
+def test_insert_stores_json_lines_and_sums_up_on_stderr(run, rows_file):
+    result = run("insert", "news", rows_file)
+    assert (result.code, result.out) == (0, "")
+    assert result.err.startswith("3 documents inserted, 0 replaced, 0 skipped, 0 bad rows; ")
+    assert result.err.rstrip().endswith("documents/s")
+    assert stored("news") == ["fox", "fox too", 7]
+
+
+def test_insert_json_prints_the_summary_as_one_line(run, rows_file):
+    result = run("insert", "news", rows_file, "--json")
+    summary = json.loads(result.out)
+    assert {name: summary[name] for name in ("inserted", "replaced", "skipped", "bad")} == {
+        "inserted": 3,
+        "replaced": 0,
+        "skipped": 0,
+        "bad": 0,
+    }
+    assert summary["seconds"] >= 0
+    assert summary["documents_per_second"] > 0
+    assert result.err == ""
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_insert_keeps_the_batches_before_a_bad_row(run, tmp_path, workers):
+    rows = [{"id": number, "text": f"{number} {SHIP}"} for number in range(25)]
+    (tmp_path / "a.jsonl").write_bytes(json_lines(rows) + b"{}\n" + json_lines(ROWS))
+    result = run("insert", "news", "a.jsonl", "--batch-size", 10, "--workers", workers)
+    assert result.code == 1
+    assert "simindex: a.jsonl:26: " in result.err
+    assert result.err.endswith("; the first 20 documents of the input are stored, none after them\n")
+    assert stored("news") == list(range(20))
+
+
+def test_insert_skip_bad_rows_reports_the_first_and_counts_all(run, tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS) + b"{}\n" * 23 + json_lines([{"id": 8, "text": FOX}]))
+    result = run("insert", "news", "a.jsonl", "--skip-bad-rows", "--batch-size", 2)
+    assert result.code == 0
+    assert result.err.count("; skipped\n") == 20
+    assert "simindex: a.jsonl:4: expected a field 'text', found []; skipped\n" in result.err
+    assert "simindex: ... and 3 more (23 bad rows in all)\n" in result.err
+    assert "4 documents inserted, 0 replaced, 0 skipped, 23 bad rows" in result.err
+    assert stored("news") == ["fox", "fox too", 7, 8]
+
+
+def test_insert_refuses_a_cut_gzip_file_and_keeps_the_batches_before(run, tmp_path):
+    rows = [{"id": number, "text": base64.b64encode(os.urandom(900)).decode()} for number in range(300)]
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(json_lines(rows))[:-20_000])
+    result = run("insert", "news", "a.jsonl.gz", "--batch-size", 10)
+    assert result.code == 1
+    assert "simindex: a.jsonl.gz: cannot be read beyond line " in result.err
+    assert 100 < len(stored("news")) < 300
+    assert len(stored("news")) % 10 == 0
+
+
+def test_insert_on_conflict_errs_skips_or_replaces(run, news, rows_file):
+    result = run("insert", news, rows_file)
+    assert result.code == 1
+    assert result.err.startswith("simindex: key 'fox' is in the index already, or twice in the input; ")
+    assert "--on-conflict skip" in result.err
+    result = run("insert", news, rows_file, "--on-conflict", "skip")
+    assert (result.code, "0 documents inserted, 0 replaced, 3 skipped" in result.err) == (0, True)
+    result = run("insert", news, rows_file, "--on-conflict", "replace")
+    assert (result.code, "0 documents inserted, 3 replaced, 0 skipped" in result.err) == (0, True)
+    assert run("insert", news, rows_file, "--on-conflict", "merge").code == 2
+
+
+def test_insert_interrupted_says_what_is_stored(run, monkeypatch):
+    class Interrupting(io.BytesIO):
+        def __next__(self):
+            line = super().__next__()
+            if json.loads(line)["id"] == 33:
+                signal.raise_signal(signal.SIGINT)
+            return line
+
+    rows = [{"id": number, "text": f"{number} {SHIP}"} for number in range(50)]
+    monkeypatch.setattr(io, "BytesIO", Interrupting)
+    result = run("insert", "news", "-", "--batch-size", 10, "--workers", 1, stdin=json_lines(rows))
+    assert result.code == 130
+    assert result.err == "simindex: interrupted; at least the first 30 documents of the input are stored\n"
+    assert stored("news") == list(range(30))
+
+
+def test_insert_reports_what_is_no_index(run, tmp_path, rows_file):
+    result = run("insert", rows_file, rows_file)
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert "expected a folder with an index, found a file" in result.err
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thing").write_text("x")
+    result = run("insert", "other", rows_file)
+    assert (result.code, result.err.count("\n")) == (1, 1)
+
+
+def test_insert_reports_another_writer(run, news, rows_file):
+    with simindex.open(news, "a"):
+        result = run("insert", news, rows_file)
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert result.err.startswith("simindex: ")
+
+
+def test_insert_without_input_is_wrong_usage(run):
+    assert run("insert", "news").code == 2
+    assert run("insert", "news", "-", "--batch-size", 0).code == 2
+    assert run("insert", "news", "-", "--workers", 0).code == 2

@@ -1,0 +1,227 @@
+"""`simindex insert`: every kind of input, through the command."""
+
+import csv
+import gzip
+import json
+import os
+import sys
+
+import pytest
+from commandline import stored
+from samples import FOX, ROWS, SHIP, has, json_lines, make_folder
+
+import simindex
+from simindex import Config
+
+
+def test_insert_reads_stdin(run):
+    assert run("insert", "news", "-", stdin=json_lines(ROWS)).code == 0
+    assert stored("news") == ["fox", "fox too", 7]
+
+
+def test_insert_reads_gzip_and_several_inputs_in_order(run, rows_file):
+    with gzip.open("more.jsonl.gz", "wb") as file:
+        file.write(json_lines([{"id": "first", "text": FOX}]))
+    assert run("insert", "news", "more.jsonl.gz", rows_file).code == 0
+    assert stored("news") == ["first", "fox", "fox too", 7]
+
+
+def test_insert_gives_a_row_without_id_its_place(run, tmp_path):
+    rows = [{"text": FOX}, {"id": None, "text": SHIP}]
+    (tmp_path / "a.jsonl").write_bytes(
+        b"\xef\xbb\xbf" + json_lines(rows[:1]) + b" \n\n" + json_lines(rows[1:])
+    )
+    assert run("insert", "news", "a.jsonl").code == 0
+    assert stored("news") == ["a.jsonl:1", "a.jsonl:4"]
+    assert run("insert", "piped", "-", stdin=json_lines(rows)).code == 0
+    assert stored("piped") == ["stdin:1", "stdin:2"]
+
+
+def test_insert_takes_other_fields_and_keeps_the_rest_as_metadata(run):
+    row = json_lines([{"n": 5, "body": FOX, "year": 1984, "tags": ["x"]}])
+    options = ("--id-field", "n", "--text-field", "body")
+    assert run("insert", "with", "-", *options, "--metadata", stdin=row).code == 0
+    assert run("insert", "without", "-", *options, stdin=row).code == 0
+    with simindex.open("with", "r") as index:
+        assert index[5].metadata == {"year": 1984, "tags": ["x"]}
+    with simindex.open("without", "r") as index:
+        assert index[5].metadata is None
+
+
+def test_insert_takes_lists_as_ready_shingles(run):
+    rows = [{"id": "u1", "movies": [1, 2, "3"]}, {"id": "u2", "movies": ["1", "2", "3"]}]
+    assert run("insert", "users", "-", "--text-field", "movies", stdin=json_lines(rows)).code == 0
+    with simindex.open("users", "r") as index:
+        assert [match.key for match in index.query({"1", "2", "3"}, 1.0)] == ["u1", "u2"]
+
+
+def test_insert_reads_csv(run, tmp_path):
+    with open(tmp_path / "a.csv", "w", newline="", encoding="utf-8-sig") as file:
+        rows = [["id", "text", "year"], ["x", f'{FOX},\n"quoted"', "1984"], ["", SHIP, "1999"]]
+        csv.writer(file).writerows(rows)
+    assert run("insert", "news", "a.csv", "--metadata").code == 0
+    assert stored("news") == ["x", "a.csv:4"]
+    with simindex.open("news", "r") as index:
+        assert index["x"].metadata == {"year": "1984"}
+        assert index["x"].sketch.jaccard(simindex.Sketcher(Config()).sketch(FOX + " quoted")) == 1.0
+
+
+def test_insert_keys_a_text_file_by_its_path_and_reads_wrong_bytes_as_u_fffd(run, tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "page.txt").write_bytes(b"caf\xe9 au lait")
+    assert run("insert", "news", "sub/page.txt").code == 0
+    with simindex.open("news", "r") as index:
+        sketch = simindex.Sketcher(Config()).sketch("caf\ufffd au lait")
+        assert index["sub/page.txt"].sketch.jaccard(sketch) == 1.0
+
+
+def test_insert_walks_a_folder_in_order_and_follows_no_linked_folder(run, tmp_path):
+    make_folder(tmp_path)
+    assert run("insert", "news", "tree").code == 0
+    assert stored("news") == ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "keys"),
+    [
+        (["*.txt"], ["a.txt"]),
+        (["a.*"], ["a.txt", "b/a.py"]),
+        (["b/*", "c*"], ["b/a.py", "b/z.py", "c.py"]),
+    ],
+)
+def test_insert_glob_chooses_files_by_name_or_path(run, tmp_path, patterns, keys):
+    make_folder(tmp_path)
+    assert run("insert", "news", "tree", *(f"--glob={pattern}" for pattern in patterns)).code == 0
+    assert stored("news") == keys
+
+
+def test_insert_leaves_the_index_itself_out_of_a_folder(run, tmp_path):
+    (tmp_path / "page").write_text(SHIP)
+    assert run("insert", "news", ".").code == 0
+    assert stored("news") == ["page"]
+
+
+def test_insert_keeps_file_names_that_are_not_utf_8(run, tmp_path):
+    name = os.fsdecode(b"\xff.txt")
+    (tmp_path / "tree").mkdir()
+    try:
+        (tmp_path / "tree" / name).write_text(SHIP)
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    assert run("insert", "news", "tree").code == 0
+    assert json.loads(run("query", "news", SHIP, "--json").out)["key"] == name
+    assert "\\udcff.txt" in run("query", "news", SHIP).out
+    assert run("remove", "news", "--input", "-", stdin=b"\xff.txt\n").code == 0
+
+
+@pytest.mark.parametrize(("name", "package"), [("a.jsonl.zst", "zstandard"), ("a.parquet", "pyarrow")])
+def test_insert_names_the_package_that_an_input_needs(run, tmp_path, monkeypatch, name, package):
+    (tmp_path / name).write_bytes(b"")
+    for module in (package, f"{package}.parquet"):
+        monkeypatch.setitem(sys.modules, module, None)
+    result = run("insert", "news", name)
+    message = f"simindex: {name}: reading .{name.split('.')[-1]} needs {package}; install it with: "
+    assert (result.code, result.err) == (1, f"{message}pip install {package}\n")
+    assert not (tmp_path / "news").exists()
+
+
+@pytest.mark.skipif(not has("zstandard"), reason="zstandard is not installed")
+def test_insert_reads_every_frame_of_zstd_and_refuses_a_cut_file(run, tmp_path):
+    import zstandard
+
+    packed = b"".join(zstandard.compress(json_lines([row])) for row in ROWS)
+    (tmp_path / "a.jsonl.zst").write_bytes(packed)
+    assert run("insert", "news", "a.jsonl.zst").code == 0
+    assert len(stored("news")) == 3
+    (tmp_path / "cut.jsonl.zst").write_bytes(packed[:-9])
+    result = run("insert", "cut", "cut.jsonl.zst", "--batch-size", 1)
+    assert result.code == 1
+    assert "cut.jsonl.zst: cannot be read beyond line 2: " in result.err
+    assert len(stored("cut")) == 2
+
+
+@pytest.mark.skipif(not has("pyarrow"), reason="pyarrow is not installed")
+def test_insert_reads_parquet(run):
+    import pyarrow
+    import pyarrow.parquet
+
+    rows = [{"id": 1, "text": FOX, "year": 1984}, {"id": None, "text": None}, {"id": None, "text": SHIP}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), "a.parquet")
+    result = run("insert", "news", "a.parquet", "--metadata", "--skip-bad-rows")
+    assert result.code == 0
+    assert "a.parquet:2: text: expected a string" in result.err
+    assert stored("news") == [1, "a.parquet:3"]
+    with simindex.open("news", "r") as index:
+        assert index[1].metadata == {"year": 1984}
+    result = run("insert", "news", "a.parquet", "--text-field", "body")
+    assert (result.code, "expected a column 'body'" in result.err) == (1, True)
+
+
+BAD_ROWS = [
+    (b"{oops\n", "expected a JSON object, found no JSON"),
+    (b"[1]\n", "expected a JSON object, found list"),
+    (b'{"id": "x", "text": "\xff"}\n', "expected a JSON object, found no JSON"),
+    (b'{"id": "x"}\n', "expected a field 'text', found ['id']"),
+    (b'{"id": "x", "text": null}\n', "text: expected a string or a list of strings, found null"),
+    (b'{"id": "x", "text": {"a": 1}}\n', "text: expected a string or a list of strings, found dict"),
+    (b'{"id": "x", "text": ["a", true]}\n', "text: expected a list of strings and integers only"),
+    (b'{"id": true, "text": "a"}\n', "id: expected a string or an integer of 64 bits, found bool"),
+    (b'{"id": 1.5, "text": "a"}\n', "id: expected a string or an integer of 64 bits, found float"),
+    (b'{"id": ["x"], "text": "a"}\n', "id: expected a string or an integer of 64 bits, found list"),
+    (b'{"id": 36893488147419103232, "text": "a"}\n', "id: expected a"),
+    (b'{"id": "' + b"x" * 70_000 + b'", "text": "a"}\n', "id: key: expected at most"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), BAD_ROWS, ids=[reason for _, reason in BAD_ROWS])
+def test_insert_names_the_place_of_a_bad_row(run, tmp_path, line, reason):
+    (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS) + line)
+    result = run("insert", "news", "a.jsonl")
+    assert result.code == 1
+    assert result.err.startswith(f"simindex: a.jsonl:4: {reason}")
+    assert result.err.endswith("; nothing of the input is stored\n")
+
+
+def test_insert_names_the_place_of_a_bad_csv_row(run, tmp_path):
+    lines = ["id,text", "a,b,c", 'x,"y"z', "x", "ok,fine"]
+    (tmp_path / "a.csv").write_bytes("\n".join(lines).encode() + b"\nq,\xff\n")
+    result = run("insert", "news", "a.csv", "--skip-bad-rows")
+    assert result.code == 0
+    reports = result.err.splitlines()
+    assert reports[0] == "simindex: a.csv:2: expected 2 columns, found 3; skipped"
+    assert reports[1].startswith("simindex: a.csv:3: ")
+    assert reports[2] == "simindex: a.csv:4: expected 2 columns, found 1; skipped"
+    assert reports[3] == "simindex: a.csv:6: expected UTF-8, found other bytes; skipped"
+    assert stored("news") == ["ok"]
+    result = run("insert", "news", "a.csv", "--text-field", "body")
+    assert (result.code, "a.csv:1: expected a column 'body'" in result.err) == (1, True)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_insert_reports_a_file_that_it_may_not_read(run, tmp_path):
+    make_folder(tmp_path)
+    (tmp_path / "tree" / "a.txt").chmod(0)
+    (tmp_path / "tree" / "b").chmod(0)
+    result = run("insert", "news", "tree", "--skip-bad-rows")
+    assert result.code == 0
+    assert "simindex: tree/a.txt: Permission denied; skipped" in result.err
+    assert "simindex: tree/b: Permission denied; skipped" in result.err
+    (tmp_path / "tree" / "b").chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.jsonl", "missing.jsonl: no such file or folder"),
+        (
+            "a.doc",
+            "a.doc: expected .jsonl, .csv (each also with .gz or .zst), .parquet, .txt, a folder, or -",
+        ),
+    ],
+)
+def test_insert_looks_at_the_inputs_before_it_creates_an_index(run, tmp_path, rows_file, name, message):
+    (tmp_path / "a.doc").write_text(FOX)
+    result = run("insert", "news", rows_file, name)
+    assert result.code == 1
+    assert result.err.startswith(f"simindex: {message}")
+    assert not (tmp_path / "news").exists()

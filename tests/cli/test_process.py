@@ -1,0 +1,68 @@
+"""The command as a process: its arguments, its extra, its imports, pipes and encodings."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from commandline import process
+from samples import FOX, json_lines
+
+import simindex
+from simindex.cli import main
+
+
+def test_main_runs_the_arguments_of_the_process(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["anything", "--version"])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    assert exit_.value.code == 0
+    assert capsys.readouterr().out == f"simindex {simindex.__version__}\n"
+
+
+def test_main_knows_its_commands_only(run):
+    result = run("--help")
+    assert result.code == 0
+    for command in ("insert", "query", "remove", "stats", "curve"):
+        assert f"\n  {command} " in result.out
+    assert run("frobnicate").code == 2
+
+
+def test_cli_without_its_extra_says_what_to_install():
+    for name in ("typer", "rich", "orjson"):
+        code = f"import sys; sys.modules[{name!r}] = None; import simindex.cli"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        message = f"simindex: the command line needs {name}; install it with: pip install 'simindex[cli]'"
+        assert done.stderr == message + "\n"
+
+
+def test_cli_import_leaves_rich_and_the_readers_alone():
+    lazy = {"rich", "orjson", "zstandard", "pyarrow", "matplotlib"}
+    code = f"import sys, simindex.cli; print(*{lazy!r} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
+def test_process_ends_quietly_when_its_reader_has_gone(tmp_path):
+    rows = [{"id": number, "text": FOX} for number in range(5_000)]
+    (tmp_path / "many.jsonl").write_bytes(json_lines(rows))
+    assert process("insert", "many", "many.jsonl", cwd=tmp_path).returncode == 0
+    for options in ([], ["--json"]):
+        command = [sys.executable, "-m", "simindex.cli", "query", "many", FOX, *options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as child:
+            child.stdout.read(10)
+            child.stdout.close()
+            assert child.stderr.read() == b""
+        assert child.returncode == 0
+
+
+def test_process_shows_what_its_encoding_lacks(tmp_path):
+    row = json_lines([{"id": "Ж", "text": FOX}])
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    assert process("insert", "news", "-", input=row, cwd=tmp_path).returncode == 0
+    done = process("query", "news", FOX, cwd=tmp_path, env=environment)
+    assert (done.returncode, b"\\u0416" in done.stdout) == (0, True)
+    done = process("query", "news", FOX, "--json", cwd=tmp_path, env=environment)
+    assert json.loads(done.stdout)["key"] == "Ж"

@@ -1,0 +1,189 @@
+"""`simindex query`: every search and source, and the form of the results."""
+
+import json
+
+import pytest
+from commandline import matches_of
+from samples import FOX, FOX_TOO, ROWS, SHIP, json_lines
+
+import simindex
+
+
+def test_query_prints_a_plain_table_where_stdout_is_no_terminal(run, news):
+    result = run("query", news, FOX, "--threshold", 0.5)
+    assert (result.code, result.err) == (0, "")
+    lines = [line.rsplit(maxsplit=2) for line in result.out.splitlines()]
+    assert lines[0] == ["key", "similarity", "distance"]
+    assert lines[1] == ["fox", "1.000", "0"]
+    assert lines[2][0] == "fox too"
+
+
+def test_query_table_is_never_cut_off(run):
+    key = "k" * 500 + " [bold]\x1b[2J\n"
+    assert run("insert", "news", "-", stdin=json_lines([{"id": key, "text": FOX}])).code == 0
+    result = run("query", "news", FOX)
+    assert "k" * 500 + " [bold]\\x1b[2J\\n" in result.out
+    assert len(result.out.splitlines()) == 2
+
+
+def test_query_json_prints_a_line_for_each_match(run, news):
+    found = matches_of(run("query", news, FOX, "--threshold", 0.5, "--json"))
+    assert found[0] == {"key": "fox", "similarity": 1.0, "distance": 0, "truncated": False}
+    assert [match["key"] for match in found] == ["fox", "fox too"]
+    assert 0.5 < found[1]["similarity"] < 1
+
+
+def test_query_reads_a_file_or_stdin(run, news, tmp_path):
+    (tmp_path / "page.txt").write_text(FOX)
+    from_file = matches_of(run("query", news, "--file", "page.txt", "--json"))
+    assert from_file == matches_of(run("query", news, "--file", "-", "--json", stdin=FOX.encode()))
+    assert from_file == matches_of(run("query", news, FOX, "--json"))
+
+
+def test_query_key_leaves_the_document_itself_out(run, news):
+    for options in (["--threshold", 0.5], ["--nearest", 1], ["--nearest", 2]):
+        keys = [match["key"] for match in matches_of(run("query", news, "--key", "fox", "--json", *options))]
+        assert keys[:1] == ["fox too"]
+        assert "fox" not in keys
+    assert matches_of(run("query", news, "--key", "7", "--int", "--json")) == []
+    result = run("query", news, "--key", "7")
+    assert (result.code, result.err) == (1, "simindex: news: key '7' is not in the index\n")
+    assert run("query", news, "--key", "seven", "--int").code == 2
+
+
+def test_query_input_prints_a_set_for_each_row(run, news, rows_file):
+    found = matches_of(run("query", news, "--input", rows_file, "--json"))
+    assert [line["query"] for line in found] == ["fox", "fox too", 7]
+    assert found[2] == {
+        "query": 7,
+        "matches": [{"key": 7, "similarity": 1.0, "distance": 0}],
+        "truncated": False,
+    }
+    result = run("query", news, "--input", rows_file, "--threshold", 1)
+    assert [line.split() for line in result.out.splitlines()] == [
+        ["query", "key", "similarity", "distance"],
+        ["fox", "fox", "1.000", "0"],
+        ["fox", "too", "fox", "too", "1.000", "0"],
+        ["7", "7", "1.000", "0"],
+    ]
+
+
+def test_query_input_tells_rows_without_a_match_and_takes_other_fields(run, news):
+    rows = json_lines([{"n": 1, "body": "nothing like it"}, {"n": 2, "body": SHIP}])
+    result = run("query", news, "--input", "-", "--id-field", "n", "--text-field", "body", stdin=rows)
+    assert (result.code, result.err) == (0, "simindex: no match for 1 of 2 rows\n")
+
+
+def test_query_input_ends_at_a_bad_row_after_the_rows_before_it(run, news):
+    result = run("query", news, "--input", "-", "--json", stdin=json_lines(ROWS) + b"{}\n")
+    assert result.code == 1
+    assert len(result.out.splitlines()) == 3
+    assert result.err == "simindex: stdin:4: expected a field 'text', found []\n"
+
+
+def test_query_without_a_match_says_so(run, news):
+    result = run("query", news, "nothing like it")
+    assert (result.code, result.out, result.err) == (0, "", "simindex: no match\n")
+    result = run("query", news, "nothing like it", "--json")
+    assert (result.code, result.out, result.err) == (0, "", "simindex: no match\n")
+
+
+def test_query_limit_nearest_and_recall(run, news):
+    assert len(matches_of(run("query", news, FOX, "--threshold", 0.4, "--limit", 1, "--json"))) == 1
+    options = ["--nearest", 2, "--recall", 0.9, "--json"]
+    assert [match["key"] for match in matches_of(run("query", news, FOX, *options))] == ["fox", "fox too"]
+    options = ["--threshold", 0.5, "--recall", 0.999, "--json"]
+    assert len(matches_of(run("query", news, FOX, *options))) == 2
+    assert run("query", news, FOX, "--recall", 2).code == 1
+
+
+def test_query_exact_gives_the_true_similarity(run, news, rows_file):
+    assert run("insert", "kept", rows_file, "--keep-shingles", 1000).code == 0
+    found = matches_of(run("query", "kept", FOX, "--exact", "--threshold", 0.5, "--json"))
+    shingles = [
+        set(zip(words, words[1:], words[2:], strict=False)) for words in (FOX.split(), FOX_TOO.split())
+    ]
+    exact = len(shingles[0] & shingles[1]) / len(shingles[0] | shingles[1])
+    assert found[1]["similarity"] == pytest.approx(exact)
+    result = run("query", news, FOX, "--exact")
+    assert (result.code, result.err) == (
+        1,
+        "simindex: news: --exact needs an index built with --keep-shingles\n",
+    )
+
+
+def test_query_simhash_finds_by_distance(run, news, rows_file):
+    found = matches_of(run("query", news, FOX, "--simhash", "--max-distance", 0, "--json"))
+    assert [(match["key"], match["distance"]) for match in found] == [("fox", 0)]
+    assert (
+        matches_of(run("query", news, "--key", "fox", "--simhash", "--limit", 1, "--max-distance", 0)) == []
+    )
+    result = run("query", news, FOX, "--simhash", "--max-distance", 4)
+    assert (result.code, "max_distance: expected 0..3" in result.err) == (1, True)
+    assert run("insert", "minhash", rows_file, "--no-simhash").code == 0
+    result = run("query", "minhash", FOX, "--simhash")
+    assert (result.code, "--simhash needs an index" in result.err) == (1, True)
+    assert matches_of(run("query", "minhash", FOX, "--json"))[0]["distance"] is None
+    assert run("insert", "simhash", rows_file, "--no-minhash").code == 0
+    assert matches_of(run("query", "simhash", FOX, "--simhash", "--json"))[0]["similarity"] is None
+    assert run("query", "simhash", FOX, "--simhash", "--max-distance", 0).out.split()[3:] == ["fox", "-", "0"]
+    result = run("query", "simhash", FOX)
+    assert (result.code, "it can be queried with --simhash only" in result.err) == (1, True)
+
+
+def test_query_tells_that_it_was_truncated(run, news, rows_file):
+    options = ["--threshold", 0.3, "--max-candidates", 1]
+    result = run("query", news, FOX, *options, "--json")
+    assert json.loads(result.out.splitlines()[0])["truncated"] is True
+    assert "simindex: truncated: " in result.err
+    result = run("query", news, "--input", rows_file, *options, "--json")
+    with simindex.open(news, "r", max_candidates=1) as index:
+        expected = [matches.truncated for matches in index.query_many([FOX, FOX_TOO, SHIP], 0.3)]
+    assert [json.loads(line)["truncated"] for line in result.out.splitlines()] == expected
+    assert f"simindex: truncated, {sum(expected)} of 3 rows: " in result.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["text", "--file", "page.txt"],
+        ["--file", "page.txt", "--key", "a"],
+        ["--input", "a.jsonl", "text"],
+        ["text", "--int"],
+        ["text", "--nearest", 3, "--threshold", 0.5],
+        ["text", "--nearest", 3, "--limit", 5],
+        ["text", "--nearest", 3, "--exact"],
+        ["text", "--simhash", "--nearest", 3],
+        ["text", "--simhash", "--threshold", 0.5],
+        ["text", "--simhash", "--recall", 0],
+        ["text", "--simhash", "--exact"],
+        ["text", "--max-distance", 2],
+        ["text", "--limit", 0],
+        ["text", "--nearest", 0],
+        ["text", "--threshold", "high"],
+        ["text", "--no-such-option"],
+    ],
+    ids=str,
+)
+def test_query_refuses_wrong_combinations(run, news, arguments):
+    result = run("query", news, *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert "Usage: simindex query" in result.err
+
+
+def test_query_reports_a_missing_index_file_or_value(run, news, tmp_path):
+    result = run("query", "nowhere", FOX)
+    assert (result.code, result.err) == (1, "simindex: nowhere: no simindex index\n")
+    assert not (tmp_path / "nowhere").exists()
+    result = run("query", news, "--file", "page.txt")
+    assert (result.code, result.err) == (1, "simindex: page.txt: No such file or directory\n")
+    result = run("query", news, FOX, "--threshold", 1.5)
+    assert (result.code, result.err) == (1, "simindex: threshold: expected a number in (0, 1], found 1.5\n")
+
+
+def test_query_json_gives_bytes_keys_in_base64(run):
+    with simindex.open("bytes") as index:
+        index.insert(b"\x00\xff", FOX)
+    assert matches_of(run("query", "bytes", FOX, "--json"))[0]["key"] == {"bytes": "AP8="}
+    assert "b'\\x00\\xff'" in run("query", "bytes", FOX).out

@@ -1,0 +1,51 @@
+"""`simindex remove`: keys from arguments and files, and those that are missing."""
+
+import json
+
+from commandline import stored
+
+
+def test_remove_takes_keys_away(run, news):
+    result = run("remove", news, "fox", "fox too", "fox")
+    assert (result.code, result.err) == (0, "2 documents removed, 0 keys missing\n")
+    assert stored(news) == [7]
+
+
+def test_remove_int_takes_integers(run, news):
+    assert run("remove", news, "7").code == 1
+    assert run("remove", news, "7", "--int").code == 0
+    assert stored(news) == ["fox", "fox too"]
+    assert run("remove", news, "seven", "--int").code == 2
+
+
+def test_remove_reads_keys_from_a_file_or_stdin(run, news, tmp_path):
+    (tmp_path / "keys").write_bytes(b"fox\r\n\nfox too\n")
+    assert run("remove", news, "--input", "keys").code == 0
+    assert run("remove", news, "--int", "--input", "-", stdin=b"7\n").code == 0
+    assert stored(news) == []
+    result = run("remove", news, "--int", "--input", "keys")
+    assert (result.code, result.err) == (1, "simindex: keys:1: expected an integer, found 'fox'\n")
+
+
+def test_remove_reports_missing_keys_and_removes_the_others(run, news):
+    result = run("remove", news, "wolf", "fox")
+    assert result.code == 1
+    assert result.err.splitlines() == [
+        "simindex: news: key 'wolf' is not in the index",
+        "1 document removed, 1 key missing",
+    ]
+    assert stored(news) == ["fox too", 7]
+    result = run("remove", news, *range(25), "--int", "--json")
+    assert (result.code, json.loads(result.out)["removed"], len(json.loads(result.out)["missing"])) == (
+        1,
+        1,
+        24,
+    )
+    assert "simindex: ... and 4 more (24 missing keys in all)" in result.err
+
+
+def test_remove_reports_a_missing_index_and_wrong_usage(run, tmp_path, news):
+    result = run("remove", "nowhere", "a")
+    assert (result.code, result.err) == (1, "simindex: nowhere: no simindex index\n")
+    assert not (tmp_path / "nowhere").exists()
+    assert run("remove", news).code == 2

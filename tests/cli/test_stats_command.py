@@ -1,0 +1,40 @@
+"""`simindex stats`: tables and JSON."""
+
+import json
+
+import pytest
+
+
+def test_stats_shows_what_the_index_holds_and_gives(run, news):
+    result = run("stats", news)
+    assert (result.code, result.err) == (0, "")
+    for part in ("documents", "segments", "bytes in use/document", "permutation tables", "3 words"):
+        assert part in result.out
+    recalls = [line.split()[0] for line in result.out.splitlines() if line.startswith("0.")]
+    assert recalls == ["0.5", "0.6", "0.7", "0.8", "0.9"]
+
+
+def test_stats_json_is_one_object(run, news):
+    stats = json.loads(run("stats", news, "--json").out)
+    assert stats["documents"] == 3
+    assert stats["config"]["shingles"] == {
+        "kind": "words",
+        "size": 3,
+        "normalize": ["casefold", "whitespace"],
+    }
+    assert set(stats["recall"]) == {"0.5", "0.6", "0.7", "0.8", "0.9"}
+    assert stats["table_bytes"]["bands"] > 0
+
+
+@pytest.mark.parametrize("option", ["--no-minhash", "--no-simhash"])
+def test_stats_shows_an_index_of_one_method(run, rows_file, option):
+    assert run("insert", "news", rows_file, option).code == 0
+    result = run("stats", "news")
+    assert result.code == 0
+    assert ("threshold" in result.out) == (option == "--no-simhash")
+    assert ("SimHash search" in result.out) == (option == "--no-minhash")
+
+
+def test_stats_reports_a_missing_index(run):
+    result = run("stats", "nowhere", "--json")
+    assert (result.code, result.out, result.err) == (1, "", "simindex: nowhere: no simindex index\n")

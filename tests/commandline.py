@@ -1,0 +1,88 @@
+"""The command in this process (the fixture `run`) and in one of its own, and what it left in an index."""
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from samples import ROWS, json_lines
+
+import simindex
+from simindex.cli import app
+
+
+@pytest.fixture
+def run(capfd, monkeypatch, tmp_path):
+    """Run the app in this process and in an empty folder; returns its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, stdin=b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            app(list(map(str, arguments)), prog_name="simindex")
+        captured = capfd.readouterr()
+        return SimpleNamespace(code=exit_.value.code or 0, out=captured.out, err=captured.err)
+
+    return run
+
+
+@pytest.fixture
+def rows_file(tmp_path):
+    path = tmp_path / "articles.jsonl"
+    path.write_bytes(json_lines(ROWS))
+    return path.name
+
+
+@pytest.fixture
+def news(run, rows_file):
+    """An index of ROWS."""
+    assert run("insert", "news", rows_file).code == 0
+    return "news"
+
+
+def process(*arguments, **options):
+    command = [sys.executable, "-m", "simindex.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, check=False, timeout=60, **options)
+
+
+def on_terminal(arguments, cwd, stream):
+    """Run a process with one of its streams on a pseudo-terminal; returns what it wrote there."""
+    ours, theirs = pty.openpty()
+    try:
+        command = [sys.executable, "-m", "simindex.cli", *arguments]
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: theirs}
+        environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"}
+        with subprocess.Popen(
+            command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, **streams
+        ) as child:
+            os.close(theirs)
+            written = b""
+            try:
+                while chunk := os.read(ours, 65_536):
+                    written += chunk
+            except OSError:  # how Linux tells that the other side is closed
+                pass
+        assert child.returncode == 0
+    finally:
+        os.close(ours)
+    return written.decode()
+
+
+def stored(path):
+    with simindex.open(path, "r") as index:
+        return list(index)
+
+
+def config_of(path):
+    with simindex.open(path, "r") as index:
+        return index.config
+
+
+def matches_of(result):
+    assert result.code == 0, result.err
+    return [json.loads(line) for line in result.out.splitlines()]

@@ -1,0 +1,48 @@
+"""Folders: which files, in which order, and those that cannot be read."""
+
+import os
+
+import pytest
+from samples import make_folder
+
+from simindex.inputs import Inputs, Source, folder
+
+
+def test_folder_reports_files_and_folders_that_vanish(tmp_path, monkeypatch):
+    make_folder(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    rows = iter(Inputs(["tree"]))
+    assert next(rows).key == "a.txt"
+    for name in ("b/a.py", "b/z.py", "c.py", "link.py"):
+        (tmp_path / "tree" / name).unlink()
+    (tmp_path / "tree" / "b").rmdir()
+    assert [str(row) for row in rows if isinstance(row, ValueError)] == [
+        "tree/b: No such file or directory",
+        "tree/c.py: No such file or directory",
+        "tree/link.py: No such file or directory",
+    ]
+
+
+def test_folder_gives_its_files_in_order_and_leaves_one_out(tmp_path):
+    make_folder(tmp_path)
+    root = tmp_path / "tree"
+    source = Source(str(root))
+    keys = [row.key for row in folder.read(source, folder.Selection())]
+    assert keys == ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]
+    assert source.bytes_read == folder.Selection().total_bytes(str(root))
+    without = folder.Selection(leave_out=os.path.realpath(root / "b"))
+    assert [key for _, key in without.files(str(root))] == ["a.txt", "b.d/e.py", "c.py", "link.py"]
+
+
+@pytest.mark.parametrize(
+    ("globs", "keys"),
+    [
+        (("*.txt",), ["a.txt"]),
+        (("*.TXT",), []),
+        (("?.py", "b.d/*"), ["b/a.py", "b/z.py", "b.d/e.py", "c.py"]),
+        (("b/*",), ["b/a.py", "b/z.py"]),
+    ],
+)
+def test_selection_takes_files_by_name_or_path(tmp_path, globs, keys):
+    make_folder(tmp_path)
+    assert [key for _, key in folder.Selection(globs).files(str(tmp_path / "tree"))] == keys

@@ -1,0 +1,48 @@
+"""Parquet: only the wanted columns, row by row."""
+
+import pytest
+
+from simindex.inputs import BadRowError, Fields, InputError, Row, Source, parquet
+
+pyarrow = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.parquet")
+
+
+def write(path, rows):
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    return Source(str(path))
+
+
+def test_parquet_gives_its_rows_and_tells_how_far_it_is(tmp_path):
+    path = tmp_path / "a.parquet"
+    source = write(path, [{"id": number, "text": f"text {number}"} for number in range(2_500)])
+    rows = parquet.read(source, Fields())
+    assert next(rows) == Row(0, "text 0", None)
+    assert source.bytes_read == path.stat().st_size // 2_500
+    assert list(rows) == [Row(number, f"text {number}", None) for number in range(1, 2_500)]
+    assert source.bytes_read == path.stat().st_size
+
+
+def test_parquet_keeps_the_other_columns_when_asked(tmp_path):
+    source = write(tmp_path / "a.parquet", [{"id": None, "text": ["a", "b"], "year": 1984}])
+    assert list(parquet.read(source, Fields(metadata=True))) == [
+        Row(f"{source.path}:1", ["a", "b"], {"year": 1984})
+    ]
+    assert list(parquet.read(source, Fields())) == [Row(f"{source.path}:1", ["a", "b"], None)]
+
+
+def test_parquet_gives_a_bad_row_its_place_and_reads_on(tmp_path):
+    source = write(tmp_path / "a.parquet", [{"id": 1, "text": None}, {"id": 2, "text": "x"}])
+    bad, good = parquet.read(source, Fields())
+    assert isinstance(bad, BadRowError)
+    assert bad.place == f"{source.path}:1"
+    assert good == Row(2, "x", None)
+
+
+def test_parquet_that_cannot_be_read_is_an_error_with_its_place(tmp_path):
+    source = write(tmp_path / "a.parquet", [{"id": 1, "text": "x"}])
+    with pytest.raises(InputError, match=r"a\.parquet: expected a column 'body', found "):
+        list(parquet.read(source, Fields(text="body")))
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(InputError, match=r"a\.parquet: cannot be read: "):
+        list(parquet.read(source, Fields()))

@@ -1,0 +1,27 @@
+"""Texts and files that tests of inputs and commands share."""
+
+import importlib.util
+import json
+
+FOX = "the quick brown fox jumps over the lazy dog near the river bank in the early morning"
+FOX_TOO = "the quick brown fox jumps over the lazy dog near the river bank in the early evening"
+SHIP = "a ship left the harbour at dawn with forty sailors and a cargo of salt for the islands"
+ROWS = [{"id": "fox", "text": FOX}, {"id": "fox too", "text": FOX_TOO}, {"id": 7, "text": SHIP}]
+
+
+def json_lines(rows):
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def make_folder(root):
+    for name in ("b/z.py", "b/a.py", "a.txt", "c.py", "b.d/e.py"):
+        path = root / "tree" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{name} {SHIP}")
+    (root / "tree" / "loop").symlink_to(root / "tree", target_is_directory=True)
+    (root / "tree" / "link.py").symlink_to(root / "tree" / "c.py")
+    (root / "tree" / "broken").symlink_to(root / "nowhere")
+
+
+def has(package):
+    return importlib.util.find_spec(package) is not None

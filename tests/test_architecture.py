@@ -1,0 +1,199 @@
+"""The house: who may import whom, who may know LMDB, who may print. The drawing in docs/architecture.md is
+the list that these tests go by."""
+
+import ast
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import simindex
+
+PACKAGE = Path(simindex.__file__).parent
+DOCS = Path(__file__).parents[1] / "docs"
+_NAMES, _WHAT = 14, 38  # columns of the drawing
+
+
+def drawn_rooms():
+    """(rooms that stand, each with those below it; rooms that are to come), as the drawing has them."""
+    drawing = (DOCS / "architecture.md").read_text().split("## The rooms")[1].split("```")[1]
+    lines = [line[_NAMES:_WHAT].split() for line in drawing.splitlines()]
+    rooms = [name for names in lines for name in names]
+    standing = [name for name in rooms if not name.endswith("*")]
+    below = {name: set(standing[place + 1 :]) for place, name in enumerate(standing)}
+    return below, {name.rstrip("*") for name in rooms} - set(standing)
+
+
+BELOW, TO_COME = drawn_rooms()
+
+FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
+NAMES = [str(path.relative_to(PACKAGE)) for path in FILES]
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path):
+    """The modules that a file imports, in full: simindex.config, lmdb, os.path."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def is_own(name):
+    return name.split(".")[0] == "simindex"
+
+
+def roots(path):
+    """The packages that a file imports."""
+    return {name.split(".")[0] for name in imported(path)}
+
+
+def test_every_room_is_drawn_and_stands_as_it_is_drawn():
+    assert {room_of(path) for path in FILES} == BELOW.keys() - {"_kernel"}
+    assert TO_COME
+    assert not any((PACKAGE / name).exists() for name in TO_COME)
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_imports_go_down(path):
+    room = room_of(path)
+    rooms = {name.split(".")[1] for name in imported(path) if is_own(name) and "." in name}
+    if room == "cli":
+        # The uppermost room may use what the library's face offers, too.
+        rooms -= set(simindex.__all__) - BELOW.keys()
+    assert rooms <= BELOW[room] | ({room} if path.parent != PACKAGE else set())
+
+
+def test_no_file_imports_itself_by_a_detour():
+    """Inside a room, too: the files of the package can be read in an order."""
+    modules = {
+        ".".join(["simindex", *path.relative_to(PACKAGE).with_suffix("").parts]): path for path in FILES
+    }
+    graph = {}
+    for module, path in modules.items():
+        names = {name for name in imported(path) if is_own(name)}
+        graph[module] = {
+            name if name in modules else name.rpartition(".")[0]
+            for name in names
+            if name in modules or name.rpartition(".")[0] in modules
+        } - {module}
+    assert len(list(TopologicalSorter(graph).static_order())) >= len(FILES)
+
+
+TEXTBOOK = [path for path in FILES if room_of(path) == "textbook"]
+
+
+@pytest.mark.parametrize("path", TEXTBOOK, ids=[path.stem for path in TEXTBOOK])
+def test_textbook_imports_nothing_installed(path):
+    assert roots(path) <= sys.stdlib_module_names | {"simindex"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_only_storage_knows_lmdb(path):
+    assert "lmdb" not in roots(path) or room_of(path) == "storage"
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_only_format_knows_bytes(path):
+    """How numbers lie in bytes, and how values are packed and sealed."""
+    if room_of(path) in ("format", "storage"):
+        return  # storage reads LMDB's own pages, not ours
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    assert not attributes & {"to_bytes", "from_bytes"} or room_of(path) == "textbook"
+    assert not roots(path) & {"struct", "msgpack"}
+    if room_of(path) != "sketching":  # the order of rows in a band word is the hashing contract's
+        assert not strings & {"<u4", "<u8", ">u4", ">u8", "big", "little"} or room_of(path) == "textbook"
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_only_the_command_line_prints(path):
+    if room_of(path) == "cli":
+        return
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    calls = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not calls & {"print", "input", "breakpoint"}
+    assert not attributes & {"stdout", "stderr"}
+    assert "stdin" not in attributes or room_of(path) == "inputs"
+    assert not roots(path) & {"logging", "rich", "typer"}
+
+
+def test_library_loads_nothing_of_the_command_line():
+    code = "import simindex, sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = set(done.stdout.split())
+    assert {"simindex.storage.store", "lmdb", "msgpack", "numpy", "xxhash"} <= loaded
+    assert not loaded & {"simindex.cli", "simindex.inputs", "typer", "click", "rich", "orjson"}
+
+
+def test_library_imports_the_four_packages_and_no_other():
+    installed = set()
+    for path in FILES:
+        if room_of(path) not in ("cli", "inputs"):
+            installed |= roots(path) - sys.stdlib_module_names - {"simindex"}
+    assert installed == {"lmdb", "msgpack", "numpy", "xxhash"}
+
+
+# What the house holds itself to, in lines of code: docstrings, comments and blanks not counted.
+_LONGEST_FILE, _LONGEST_FUNCTION, _LONGEST_C_FILE = 450, 60, 600
+
+
+def code_lines(tree, source):
+    """The numbers of the lines that hold code."""
+    lines = {n for n, line in enumerate(source, 1) if line.strip() and not line.strip().startswith("#")}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines -= set(range(node.lineno, node.end_lineno + 1))
+    return lines
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_files_and_functions_can_be_read_at_a_sitting(path):
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    lines = code_lines(tree, text.splitlines())
+    assert len(lines) < _LONGEST_FILE
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            own = lines & set(range(node.lineno, node.end_lineno + 1))
+            assert len(own) <= _LONGEST_FUNCTION, node.name
+
+
+SOURCES = Path(__file__).parents[1] / "simindex" / "_kernel"
+
+
+@pytest.mark.parametrize("path", sorted(SOURCES.glob("*.[ch]")), ids=lambda path: path.name)
+def test_c_files_can_be_read_at_a_sitting(path):
+    lines, in_comment = 0, False
+    for line in path.read_text(encoding="utf-8").splitlines():
+        line = line.strip()
+        if not in_comment:
+            lines += bool(line) and not line.startswith(("/*", "//"))
+            in_comment = line.startswith("/*")
+        if "*/" in line:
+            in_comment = False
+    assert lines < _LONGEST_C_FILE
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=lambda path: path.name)
+def test_folders_have_few_files(folder):
+    assert len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) <= 10 or (
+        folder.name == "commands"  # one a command, whatever their number
+    )
