@@ -65,11 +65,6 @@ def number_of(key: bytes | memoryview) -> int:
     return int.from_bytes(key, "big")
 
 
-def table_key(number: int) -> bytes:
-    """Return a document number as a key of a sorted table, in the kernel's byte order."""
-    return number.to_bytes(8, "little")
-
-
 WHOLE_SEGMENT = 0xFFFF
 """Table number in the database key of a segment that is one value."""
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex.errors import CorruptIndexError
-from simindex.format.keys import encode_key, key_hashes, number_key, number_of, table_key
+from simindex.format.chunks import table_key
+from simindex.format.keys import encode_key, key_hashes, number_key, number_of
 from simindex.format.layout import COPY_TABLE, KEY_TABLE, SegmentEntry
 from simindex.format.records import (
     REMOVED_SKETCH,

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simindex import _kernel, rows
+from simindex import _kernel
+from simindex.format import rows
 
 
 class Stored(NamedTuple):
@@ -55,22 +56,28 @@ class MadeUp:
         self._filter_bits, self._filter_chunk_bits = filter_bits, min(filter_chunk_bits, filter_bits or 63)
         self.bases = [sum(s.span for s in segments[:at]) for at in range(len(segments))]
         table = np.zeros((len(segments), num_tables), rows.TABLE_ROW)
-        segment_rows = np.zeros(len(segments), rows.SEGMENT_ROW)
+        segment_rows = b""
         for at, segment in enumerate(segments):
             for number, entries in enumerate(segment.tables):
                 self._lay_table(table[at, number : number + 1], at, number, sorted(entries), num_tables)
-            row = segment_rows[at : at + 1]
-            row["base"], row["span"] = self.bases[at], segment.span
-            row["tables"] = self._address(table[at])
-            row["sketch_chunks"] = self._lay_sketches(at, num_tables, segment.sketches)
-            row["num_sketches"] = len(segment.sketches)
+            segment_rows += rows.segment_row(
+                base=self.bases[at],
+                span=segment.span,
+                tables=self._address(table[at]),
+                sketch_chunks=self._lay_sketches(at, num_tables, segment.sketches),
+                num_sketches=len(segment.sketches),
+            )
         self.tables = table
-        header = np.zeros(1, rows.DIRECTORY)
-        header["segments"] = self._address(segment_rows)
-        header["num_segments"], header["num_tables"], header["bands"] = len(segments), num_tables, bands
-        header["entries_per_chunk"], header["sketches_per_chunk"] = entries_per_chunk, sketches_per_chunk
-        header["filter_chunk_bits"] = self._filter_chunk_bits
-        self.header = header
+        header = rows.directory(
+            segments=self._address(np.frombuffer(segment_rows, np.uint64)),
+            num_segments=len(segments),
+            num_tables=num_tables,
+            entries_per_chunk=entries_per_chunk,
+            sketches_per_chunk=sketches_per_chunk,
+            bands=bands,
+            filter_chunk_bits=self._filter_chunk_bits,
+        )
+        self.header = np.frombuffer(header, np.uint64)
 
     def _address(self, array: np.ndarray) -> int:
         self._kept.append(array)

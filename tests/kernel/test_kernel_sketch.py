@@ -7,8 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import any_texts, normalize_steps, uint64s
 
-from simindex import _kernel, rows, textbook
+from simindex import _kernel, textbook
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
+from simindex.format import rows
 from simindex.sketching.family import row_coefficients
 from simindex.sketching.shingles import ready_hashes, shingle_hashes, shingles_of
 from simindex.sketching.sketcher import Sketcher
@@ -169,8 +170,8 @@ def test_kernel_refuses_short_buffers(arguments):
     [
         ("chunk_row", rows.CHUNK_ROW.itemsize),
         ("table_row", rows.TABLE_ROW.itemsize),
-        ("segment_row", rows.SEGMENT_ROW.itemsize),
-        ("directory", rows.DIRECTORY.itemsize),
+        ("segment_row", rows.SEGMENT_ROW.size),
+        ("directory", rows.DIRECTORY.size),
         ("merge_source", rows.MERGE_SOURCE.itemsize),
         ("match", rows.MATCH.size),
     ],
