@@ -36,7 +36,7 @@ MAX_SPAN = 2**32 - 1
 """Relative numbers have 32 bits."""
 
 MAX_SOURCES = 4096
-"""So many segments the kernel merges at once."""
+"""So many segments are merged at once, at most."""
 
 _FREE_SHARE = 16
 
