@@ -39,3 +39,31 @@ make_environment() {
     rm -rf build/lib* build/bdist*
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check ".[$extra]"
 }
+
+# run_sanitized FOLDER ARGUMENTS...   pytest with the kernel under the sanitizers, in an environment of its own
+run_sanitized() {
+    local environment=$1 reports result=0 libraries flags
+    shift
+    environment=$(mkdir -p "$environment" && cd "$environment" && pwd)
+    reports=$environment/reports
+    rm -rf "$reports" "$environment/build"
+    mkdir -p "$reports"
+    # A build folder of its own, or objects built without the sanitizers would be taken from build/.
+    printf '[build]\nbuild_base = %s\n' "$environment/build" >"$environment/build.cfg"
+    flags="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
+    CC=gcc CFLAGS=$flags LDFLAGS=$flags DIST_EXTRA_CONFIG=$environment/build.cfg make_environment "$environment" test
+    # Python is not built with the sanitizers, so their libraries come first by LD_PRELOAD, and libstdc++ for the
+    # exceptions that they watch. Python leaks on purpose at its end; its own allocator would hide overruns.
+    libraries=$(for name in libasan.so libubsan.so libstdc++.so.6; do gcc -print-file-name=$name; done | paste -sd:)
+    LD_PRELOAD=$libraries PYTHONMALLOC=malloc \
+        ASAN_OPTIONS="detect_leaks=0:malloc_context_size=1:quarantine_size_mb=64:log_path=$reports/address" \
+        UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports/undefined" \
+        "$environment/bin/python" -m pytest -q "$@" || result=$?
+    # A child process that a test expects to die may die of a report unseen: its file tells.
+    if [ -n "$(ls -A "$reports")" ]; then
+        cat "$reports"/* >&2
+        echo "the sanitizers reported $(ls -A "$reports" | wc -l) processes" >&2
+        return 1
+    fi
+    return "$result"
+}

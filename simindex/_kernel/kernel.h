@@ -4,13 +4,13 @@
  * work areas too, and has checked its length; an address in a directory is believed. Nothing here allocates
  * but query.c, whose lists grow as it searches: it frees all of them but the matches, which are the caller's.
  *
- * What each file is compared with, bit for bit:
+ * What each file is compared with, bit for bit, by tests/kernel/test_kernel_FILE.py:
  *
- *   sketch.c   its plain-Python twins in textbook.py, xxh64 with the xxhash package (tests/kernel/test_sketch.py)
- *   sort.c     NumPy's stable sort (tests/kernel/test_sort.py)
- *   tables.c   plain Python over all entries (tests/kernel/test_tables.py)
- *   merge.c    a sort of the live entries (tests/kernel/test_merge.py)
- *   query.c    a comparison with every stored sketch (tests/kernel/test_query.py)
+ *   sketch.c   its plain-Python twins in textbook.py; xxh64 with the xxhash package
+ *   sort.c     NumPy's stable sort
+ *   tables.c   plain Python over all entries
+ *   merge.c    a sort of the live entries
+ *   query.c    a comparison with every stored sketch
  *
  * Stored arrays lie anywhere in a memory map, so they are read with memcpy (`load64`, `load32`).
  */

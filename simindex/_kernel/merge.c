@@ -1,7 +1,7 @@
 /* Merging of sorted tables and of sketch columns, a step at a time.
  *
  * Nothing unverified is copied: a broken block must not get a fresh seal. Tested against a sort of the live
- * entries (tests/kernel/test_merge.py).
+ * entries (tests/kernel/test_kernel_merge.py).
  */
 #include "kernel.h"
 

@@ -2,7 +2,7 @@
  *
  * Owns which candidates are compared, how many and in what order, and the lists that grow on the way. Damage
  * is an outcome of its own, never an empty result. Tested against a comparison with every stored sketch
- * (tests/kernel/test_query.py).
+ * (tests/kernel/test_kernel_query.py).
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* text -> normalised text -> shingles -> hashes -> MinHash rows and SimHash fingerprint, and its permutations.
  *
  * The hashing contract of docs/hashing.md, but for NFKC, which Python does before. Each step is defined in
- * plain Python in textbook.py and held equal to it by tests/kernel/test_sketch.py.
+ * plain Python in textbook.py and held equal to it by tests/kernel/test_kernel_sketch.py.
  */
 #include "kernel.h"
 

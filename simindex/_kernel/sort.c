@@ -1,7 +1,7 @@
 /* Sorting of 64-bit keys, by themselves or with their positions; stable.
  *
  * Every distribution costs O(n): short runs go by insertion, others by least-significant-digit radix sort,
- * of which the digits that all keys share are skipped. Tested against NumPy (tests/kernel/test_sort.py).
+ * of which the digits that all keys share are skipped. Tested against NumPy (tests/kernel/test_kernel_sort.py).
  */
 #include "kernel.h"
 

@@ -3,7 +3,7 @@
  * A table is a sorted list of (key, number) cut into chunks; a directory names the chunks of every
  * live segment by address. Keys are hashes, so a search starts at the place that a uniform
  * distribution predicts and gallops from there; it stays O(log n) for any distribution. Tested against plain
- * Python over all entries (tests/kernel/test_tables.py).
+ * Python over all entries (tests/kernel/test_kernel_tables.py).
  */
 #include "kernel.h"
 

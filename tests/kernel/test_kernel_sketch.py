@@ -1,7 +1,6 @@
-"""Every kernel function against its plain-Python twin in textbook.py, bit for bit."""
+"""The making of sketches against its plain-Python twins in textbook.py, bit for bit."""
 
 import numpy as np
-import pytest
 import xxhash
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -9,7 +8,6 @@ from strategies import any_texts, normalize_steps, uint64s
 
 from simindex import _kernel, textbook
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
-from simindex.format import rows
 from simindex.sketching.family import row_coefficients
 from simindex.sketching.shingles import ready_hashes, shingle_hashes, shingles_of
 from simindex.sketching.sketcher import Sketcher
@@ -113,7 +111,7 @@ def test_simhash_equals_its_twin(hashes):
     sketcher = Sketcher(config)
     words, fingerprints, present = np.zeros((1, 0), "u8"), np.zeros(1, "u8"), np.zeros(1, "u1")
     _kernel.sketch_hashes(
-        sketcher._whole.plan,
+        sketcher._passes[0][0],
         sketcher._coefficients,
         np.array(hashes, "u8"),
         words,
@@ -157,24 +155,3 @@ def test_shingle_hashes_are_xxh64_of_utf8():
     hashes = shingle_hashes("Grüße aus Köln heute", WordShingles(3), 7)
     expected = ["grüsse aus köln", "aus köln heute"]
     assert hashes.tolist() == [xxhash.xxh64_intdigest(s.encode(), 7) for s in expected]
-
-
-@pytest.mark.parametrize("arguments", [(), (1, 2), (b"", b"", b"", b"", [], b"", b"", b"")])
-def test_kernel_refuses_short_buffers(arguments):
-    with pytest.raises((TypeError, ValueError)):
-        _kernel.sketch_texts(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("name", "num_bytes"),
-    [
-        ("chunk_row", rows.CHUNK_ROW.itemsize),
-        ("table_row", rows.TABLE_ROW.itemsize),
-        ("segment_row", rows.SEGMENT_ROW.size),
-        ("directory", rows.DIRECTORY.size),
-        ("merge_source", rows.MERGE_SOURCE.itemsize),
-        ("match", rows.MATCH.size),
-    ],
-)
-def test_rows_are_as_long_as_the_structs_of_the_kernel(name, num_bytes):
-    assert _kernel.STRUCT_BYTES[name] == num_bytes

@@ -1,0 +1,84 @@
+"""What the kernel takes from Python: numbers of arguments, lengths of buffers, layouts of structs."""
+
+import numpy as np
+import pytest
+
+from simindex import _kernel
+from simindex.config import Config
+from simindex.format import rows
+from simindex.sketching import alphabet
+from simindex.sketching.sketcher import Sketcher
+
+FUNCTIONS = [name for name in dir(_kernel) if callable(getattr(_kernel, name)) and name.islower()]
+
+
+@pytest.mark.parametrize("arguments", [(), (1, 2), (b"", b"", b"", b"", [], b"", b"", b"")])
+def test_kernel_refuses_short_buffers(arguments):
+    with pytest.raises((TypeError, ValueError)):
+        _kernel.sketch_texts(*arguments)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_refuses_a_number_of_arguments_that_is_not_its_own(name):
+    for arguments in ((), (b"",) * 13):
+        with pytest.raises(TypeError):
+            getattr(_kernel, name)(*arguments)
+
+
+def sketch_arguments(documents):
+    sketcher = Sketcher(Config(num_perm=16))
+    plan = sketcher._passes[0][0]
+    tables = alphabet.class_table(), alphabet.fold_table()
+    room = np.zeros((len(documents), 2), "u8"), np.zeros(len(documents), "u8"), np.zeros(len(documents), "u1")
+    return [plan, sketcher._coefficients, *tables, documents, *room]
+
+
+NAMES = ["plan", "coefficients", "classes", "folds", None, "words", "fingerprints", "present"]
+
+
+@pytest.mark.parametrize("place", [n for n, name in enumerate(NAMES) if name])
+def test_a_buffer_that_is_a_byte_short_is_named(place):
+    arguments = sketch_arguments(["one", "two"])
+    _kernel.sketch_texts(*arguments)
+    whole = 16 if place == 3 else len(bytes(arguments[place]))
+    arguments[place] = bytearray(whole - 1)
+    with pytest.raises(
+        ValueError, match=f"{NAMES[place]}: expected at least {whole} bytes, found {whole - 1}"
+    ):
+        _kernel.sketch_texts(*arguments)
+
+
+def test_a_buffer_that_cannot_be_written_is_refused():
+    arguments = sketch_arguments(["one"])
+    arguments[5] = bytes(16)
+    with pytest.raises(BufferError):
+        _kernel.sketch_texts(*arguments)
+
+
+def test_a_document_that_is_no_str_is_refused():
+    with pytest.raises(TypeError):
+        _kernel.sketch_texts(*sketch_arguments(["one", b"two"]))
+
+
+def test_buffers_are_let_go_after_a_failure():
+    """A bytearray that is still held cannot grow."""
+    held = bytearray(160)
+    for bad in (bytearray(1), 7):
+        with pytest.raises((TypeError, ValueError)):
+            _kernel.permute(held, held, bytes(160), bad)
+        held.append(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "num_bytes"),
+    [
+        ("chunk_row", rows.CHUNK_ROW.itemsize),
+        ("table_row", rows.TABLE_ROW.itemsize),
+        ("segment_row", rows.SEGMENT_ROW.size),
+        ("directory", rows.DIRECTORY.size),
+        ("merge_source", rows.MERGE_SOURCE.itemsize),
+        ("match", rows.MATCH.size),
+    ],
+)
+def test_rows_are_as_long_as_the_structs_of_the_kernel(name, num_bytes):
+    assert _kernel.STRUCT_BYTES[name] == num_bytes
