@@ -87,7 +87,7 @@ def insert(index, batch):
 @pytest.mark.parametrize("at", [1, 2, 5, 17, 40, 83, 120, 166, 190])
 def test_interrupted_merge_costs_nothing(tmp_path, monkeypatch, at):
     interrupting = Interrupting(at)
-    monkeypatch.setattr("simindex.merging._kernel", interrupting)
+    monkeypatch.setattr("simindex.segments.merge._kernel", interrupting)
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
         for batch in range(BATCHES):
             try:
@@ -106,7 +106,7 @@ def test_interrupted_compaction_costs_nothing(tmp_path, monkeypatch, at):
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
         for batch in range(BATCHES):
             insert(index, batch)
-        monkeypatch.setattr("simindex.merging._kernel", Interrupting(at))
+        monkeypatch.setattr("simindex.segments.merge._kernel", Interrupting(at))
         with pytest.raises(KeyboardInterrupt):
             index.compact()
         check(index, range(BATCHES))

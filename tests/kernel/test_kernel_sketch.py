@@ -111,7 +111,7 @@ def test_simhash_equals_its_twin(hashes):
     sketcher = Sketcher(config)
     words, fingerprints, present = np.zeros((1, 0), "u8"), np.zeros(1, "u8"), np.zeros(1, "u1")
     _kernel.sketch_hashes(
-        sketcher._passes[0][0],
+        sketcher._whole.plan,
         sketcher._coefficients,
         np.array(hashes, "u8"),
         words,

@@ -377,7 +377,7 @@ def test_match_has_the_figures_that_both_sides_have(tmp_path):
 
 
 def test_guide_examples_run():
-    guide = Path(__file__).parents[1] / "docs" / "minhash-or-simhash.md"
+    guide = Path(__file__).parents[2] / "docs" / "minhash-or-simhash.md"
     found = doctest.testfile(str(guide), module_relative=False, encoding="utf-8")
     assert found.attempted > 5
     assert not found.failed
