@@ -32,6 +32,7 @@ from simindex.queries.search import (
     OfStored,
     Query,
     nearest,
+    sketched,
 )
 from simindex.queries.stats import Stats, make_stats
 from simindex.sketching.shingles import Document
@@ -262,6 +263,36 @@ class Index:
         if not self._config.num_perm:
             raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
 
+    def _band_query(
+        self, call: str, threshold: float, limit: int | None, recall: float, exact: bool
+    ) -> BandQuery:
+        self._require_minhash(call)
+        _require_limit("limit", limit)
+        return BandQuery(threshold, recall, limit, exact, self._max_candidates)
+
+    def _fingerprint_query(self, max_distance: int | None, limit: int | None) -> FingerprintQuery:
+        simhash = self._config.simhash
+        if simhash is None:
+            raise ValueError("query_simhash needs SimHash, and this index was built with simhash=None")
+        distance = simhash.max_distance if max_distance is None else max_distance
+        built_for = ", which this index was built for"
+        require_int("max_distance", distance, 0, simhash.max_distance, remark=built_for)
+        _require_limit("limit", limit)
+        return FingerprintQuery(distance, limit, self._max_candidates)
+
+    def _ask_once(self, call: str, query: Query, document: Document) -> Matches:
+        batch = sketched(call, query, self._sketcher, [document])
+        with self._store.reading() as txn:
+            view = self._session.view(txn)
+            return query.matches(view, query.find(view, batch))[0]
+
+    def _ask(
+        self, call: str, query: Query, documents: Iterable[Document], workers: int | None
+    ) -> list[Matches]:
+        asked = Asked.by(call, query, documents, self._sketcher, workers)
+        with self._store.reading() as txn:
+            return asked.matches(self._session.view(txn))
+
     def query(
         self,
         document: Document,
@@ -289,7 +320,8 @@ class Index:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
                 index without MinHash.
         """
-        return self.query_many([document], threshold, limit, recall=recall, exact=exact)[0]
+        query = self._band_query("query", threshold, limit, recall, exact)
+        return self._ask_once("query", query, document)
 
     def query_many(
         self,
@@ -307,10 +339,8 @@ class Index:
             workers: threads that sketch and search when there are a thousand documents or more; ``None``:
                 the cores that this process may run on.
         """
-        self._require_minhash("query")
-        _require_limit("limit", limit)
-        query = BandQuery(threshold, recall, limit, exact, self._max_candidates)
-        return self._search("query", query, documents, workers)
+        query = self._band_query("query", threshold, limit, recall, exact)
+        return self._ask("query", query, documents, workers)
 
     def query_key(
         self,
@@ -322,9 +352,7 @@ class Index:
         exact: bool = False,
     ) -> Matches:
         """Return the matches of a stored document, without itself. Raises KeyError when it is not stored."""
-        self._require_minhash("query_key")
-        _require_limit("limit", limit)
-        query = BandQuery(threshold, recall, limit, exact, self._max_candidates)
+        query = self._band_query("query_key", threshold, limit, recall, exact)
         with self._store.reading() as txn:
             return OfStored(key, query).matches(self._session.view(txn))
 
@@ -358,7 +386,7 @@ class Index:
         Raises:
             ValueError: a distance out of range, or an index without SimHash.
         """
-        return self.query_simhash_many([document], max_distance, limit=limit)[0]
+        return self._ask_once("query_simhash", self._fingerprint_query(max_distance, limit), document)
 
     def query_simhash_many(
         self,
@@ -373,22 +401,8 @@ class Index:
         Args:
             workers: as in `query_many`.
         """
-        simhash = self._config.simhash
-        if simhash is None:
-            raise ValueError("query_simhash needs SimHash, and this index was built with simhash=None")
-        distance = simhash.max_distance if max_distance is None else max_distance
-        built_for = ", which this index was built for"
-        require_int("max_distance", distance, 0, simhash.max_distance, remark=built_for)
-        _require_limit("limit", limit)
-        query = FingerprintQuery(distance, limit, self._max_candidates)
-        return self._search("query_simhash", query, documents, workers)
-
-    def _search(
-        self, call: str, query: Query, documents: Iterable[Document], workers: int | None
-    ) -> list[Matches]:
-        asked = Asked.by(call, query, documents, self._sketcher, workers)
-        with self._store.reading() as txn:
-            return asked.matches(self._session.view(txn))
+        query = self._fingerprint_query(max_distance, limit)
+        return self._ask("query_simhash", query, documents, workers)
 
     def insert_if_new(
         self, key: Key, document: Document, threshold: float = DEFAULT_THRESHOLD, metadata: object = None

@@ -220,7 +220,7 @@ class Asked(NamedTuple):
         threads = num_workers(workers) if is_large or workers is not None else 1
         # Other documents may be iterables of the caller's, whose code must not run inside a transaction.
         if threads == 1 or not is_large or not set(map(type, wanted)) <= {str, Sketch}:
-            return cls(call, query, sketcher, _sketched(call, query, sketcher, wanted), [], 1)
+            return cls(call, query, sketcher, sketched(call, query, sketcher, wanted), [], 1)
         parts = [wanted[first : first + _QUERY_PART] for first in range(0, len(wanted), _QUERY_PART)]
         return cls(call, query, sketcher, None, parts, threads)
 
@@ -234,17 +234,15 @@ class Asked(NamedTuple):
         return results
 
     def _find(self, view: View, part: list[Document]) -> Found:
-        return self.query.find(view, _sketched(self.call, self.query, self.sketcher, part))
+        return self.query.find(view, sketched(self.call, self.query, self.sketcher, part))
 
 
-def _sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Document]) -> SketchBatch:
+def sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Document]) -> SketchBatch:
     """Return sketches to search by. One brought in without the half that is compared would find nothing."""
     batch = sketcher.sketch_many(documents)
     for place, document in enumerate(documents):
-        if (
-            isinstance(document, Sketch)
-            and document.origin is None
-            and not batch.present[place] & query.compares
+        if isinstance(document, Sketch) and not (
+            document.origin is not None or batch.present[place] & query.compares
         ):
             what = "MinHash rows" if query.compares == HAS_SIGNATURE else "a fingerprint"
             raise ValueError(f"{call}: expected {what}, found a sketch that was brought in without")

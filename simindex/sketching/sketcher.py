@@ -61,6 +61,9 @@ class _Pass:
         return np.array([*cutting, self.makes_fingerprint, self.seed, self.num_perm], dtype=np.uint64)
 
 
+_ONLY_TEXTS = {str}
+
+
 class Sketcher:
     """Makes sketches of documents under one configuration.
 
@@ -131,7 +134,7 @@ class Sketcher:
         batch = SketchBatch(len(items), config.num_perm, config.keep_shingles > 0, self.origin)
         texts: Sequence[int] = range(len(items))
         kinds = set(map(type, items))
-        if kinds == {str}:
+        if kinds == _ONLY_TEXTS:
             self._sketch_texts(items, batch)
         elif kinds == {Sketch} and len(items) > 1 and self._bring_in_all(items, batch):
             return batch

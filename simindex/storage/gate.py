@@ -23,7 +23,8 @@ class Gate:
     """Counts visitors; anybody may keep them out. Safe to share between threads."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._inside: dict[int, weakref.ref[object]] = {}
         self._stopped_by: int | None = None
 
@@ -34,14 +35,14 @@ class Gate:
             visitor: who lives until `leave`. Ctrl-C can come between any two steps, so somebody may be gone
                 without having left: only visitors that are alive count.
         """
-        with self._changed:
+        with self._lock:
             while self._stopped_by is not None:
                 self._changed.wait()
             self._inside[id(visitor)] = weakref.ref(visitor)
 
     def leave(self, visitor: object) -> None:
         """Go out again; without effect for somebody who is not inside."""
-        with self._changed:
+        with self._lock:
             self._inside.pop(id(visitor), None)
             if self._stopped_by is not None and not self._inside:
                 self._changed.notify_all()
@@ -69,7 +70,7 @@ class Gate:
     def stop(self, timeout: float | None = None) -> bool:
         """Keep everybody out once nobody is inside; False after a timeout."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        with self._changed:
+        with self._lock:
             while self._stopped_by is not None:
                 if not self._wait(deadline):
                     return False
@@ -101,5 +102,5 @@ class Gate:
 
     def go_on(self) -> None:
         """Let everybody in again."""
-        with self._changed:
+        with self._lock:
             self._go_on()

@@ -63,11 +63,12 @@ class Reading:
         self._txn: lmdb.Transaction | None = None
 
     def __enter__(self) -> ReadTransaction:
-        self._environment = environment = self._store.environment()
+        store = self._store
+        self._environment = environment = store.environment()
         try:
             environment.gate.enter(self)
-            self._txn = self._store.begin_read(environment, self)
-            return ReadTransaction(environment, self._txn)
+            self._txn = txn = store.begin_read(environment, self)
+            return ReadTransaction(environment, txn)
         except BaseException:
             self._leave()
             raise
@@ -82,8 +83,8 @@ class Reading:
     def _leave(self) -> None:
         try:
             txn, self._txn = self._txn, None
-            if txn is not None:
-                self._store.end_read(txn)
+            if txn is not None and not self._store.is_pinned:
+                txn.abort()
         finally:
             if self._environment is not None:
                 self._environment.gate.leave(self)
@@ -99,6 +100,7 @@ class Store:
         path: the folder.
         data: the data file in it.
         writable: whether it may commit.
+        is_pinned: whether its read transactions are all of one snapshot, until `refresh`.
         is_new: True until `initialise`: the environment is there, but holds nothing yet.
     """
 
@@ -120,7 +122,7 @@ class Store:
         self.is_new = False
         self._limit = min(max_bytes or MAX_MAP_BYTES, MAX_MAP_BYTES)
         self._map_bytes = min(map_bytes, self._limit)
-        self._pinned = pinned
+        self.is_pinned = pinned
         self._pin: Pin | None = None
         self._last_page = -1
         """The file is as long as its pages up to this one."""
@@ -281,13 +283,14 @@ class Store:
             self._pin.drop()
 
     def begin_read(self, environment: Environment, visitor: object) -> lmdb.Transaction:
-        """Return a read transaction of LMDB for a visitor who is inside; see `end_read`."""
+        """Return a read transaction of LMDB for a visitor who is inside, who ends it if it is not pinned."""
         for attempt in range(6):
             try:
-                txn = self._snapshot(environment)
-                if not self._moved_away(environment, txn):
+                txn = self._pinned(environment) if self.is_pinned else environment.env.begin(buffers=True)
+                if txn.id() == environment.checked_id or not self._moved_away(environment, txn):
                     return txn
-                self.end_read(txn)
+                if not self.is_pinned:
+                    txn.abort()
                 self._outside(environment, visitor, self._reopen)
             except lmdb.MapResizedError:
                 # Another process grew the file beyond this one's map.
@@ -299,15 +302,8 @@ class Store:
                 raise translated(exc, self.path) from exc
         raise SimIndexError(f"{self.path}: no read transaction after six attempts; too many readers")
 
-    def end_read(self, txn: lmdb.Transaction) -> None:
-        """End a read transaction, unless it is this handle's pinned one."""
-        if self._pin is None or txn is not self._pin.txn:
-            txn.abort()
-
-    def _snapshot(self, environment: Environment) -> lmdb.Transaction:
-        """Return LMDB's snapshot of the newest state, or of the pinned one."""
-        if not self._pinned:
-            return environment.env.begin(buffers=True)
+    def _pinned(self, environment: Environment) -> lmdb.Transaction:
+        """Return the transaction that is kept between calls."""
         if self._pin is None or self._pin.txn is None:
             self._pin = Pin(environment)
         assert self._pin.txn is not None
@@ -322,7 +318,7 @@ class Store:
 
     def _moved_away(self, environment: Environment, txn: lmdb.Transaction) -> bool:
         """Whether another file was put in this one's place. Looked at once a commit."""
-        if txn.id() == environment.checked_id or not environment.databases:
+        if not environment.databases:
             return False
         if txn.get(MOVED_KEY, db=environment.databases["meta"]) is not None:
             # The mark counts for nothing as long as the file is in its place.
