@@ -7,6 +7,7 @@
     ├── CorruptIndexError                  stored bytes fail their seal
     ├── IndexLockedError                   another writer has the index open
     ├── IndexFullError       (OSError)     the disk or the allowed size is used up
+    ├── DiskError            (OSError)     the disk failed
     ├── ReadOnlyError        (TypeError)   a change through a handle opened with "r"
     └── ClosedError          (ValueError)  a handle used after close, or in a forked child
 
@@ -16,9 +17,24 @@ expected, what was found, where, and what to do. Reading files adds its own: `si
 
 from __future__ import annotations
 
+import errno
+from typing import Self
+
 
 class SimIndexError(Exception):
-    """Base of all simindex errors."""
+    """Base of all simindex errors.
+
+    Attributes:
+        path: folder of the index that it is about; ``None`` where there is none.
+    """
+
+    path: str | None = None
+
+    def located(self, path: str) -> Self:
+        """Return the error itself, with the path that it is about if it had none."""
+        if self.path is None:
+            self.path = path
+        return self
 
 
 class KeyExistsError(SimIndexError, KeyError):
@@ -69,7 +85,7 @@ class CorruptIndexError(SimIndexError):
         self,
         message: str,
         *,
-        path: object = None,
+        path: str | None = None,
         segment: int | None = None,
         table: str | None = None,
         chunk: int | None = None,
@@ -90,7 +106,27 @@ class IndexLockedError(SimIndexError):
 
 
 class IndexFullError(SimIndexError, OSError):
-    """The disk or the allowed size of the index is used up. What was committed is intact."""
+    """The disk or the allowed size of the index is used up. What was committed is intact.
+
+    Attributes:
+        errno: ENOSPC, whatever the system called it.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.errno = errno.ENOSPC
+
+
+class DiskError(SimIndexError, OSError):
+    """The disk failed to read or to write. What was committed is intact as far as the disk is.
+
+    Attributes:
+        errno: EIO.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.errno = errno.EIO
 
 
 class ReadOnlyError(SimIndexError, TypeError):

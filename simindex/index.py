@@ -19,6 +19,7 @@ from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_do
 from simindex.changes.session import Session
 from simindex.checks import require_int
 from simindex.config import Config
+from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
 from simindex.queries.matches import Matches
@@ -94,8 +95,10 @@ class Index:
             self._config = scheme.config
             self._sketcher = Sketcher(scheme.config)
             self._session = Session(self._store, scheme)
-        except BaseException:
+        except BaseException as exc:
             self._store.close()
+            if isinstance(exc, SimIndexError):
+                exc.located(self._store.path)
             raise
 
     # ---- life ----

@@ -205,7 +205,7 @@ def test_call_that_was_broken_off_does_not_stay_inside(tmp_path, monkeypatch):
             patch.setattr(Gate, "_wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 environment.stop()
-            with pytest.raises(KeyboardInterrupt), environment.alone():
+            with pytest.raises(KeyboardInterrupt), environment.alone() as _alone:
                 pass
         check(index, [0])
 

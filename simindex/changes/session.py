@@ -64,7 +64,7 @@ class Session:
         """Return the writer. Raises ReadOnlyError when the handle only reads."""
         self.store.require_open()
         if self._writer is None:
-            raise read_only(self.store.path)
+            raise read_only(self.store.path).located(self.store.path)
         return self._writer
 
     @contextmanager
@@ -72,7 +72,11 @@ class Session:
         """Hold the lock. A forked child may have inherited it locked by a thread that it has not."""
         self.store.require_open()
         with self._lock:
-            yield
+            try:
+                yield
+            except SimIndexError as exc:
+                exc.located(self.store.path)
+                raise
 
     @contextmanager
     def changing(self) -> Iterator[tuple[Writer, Pending]]:
@@ -125,6 +129,9 @@ class Session:
     def close(self) -> None:
         """Roll back an open transaction, and close the store."""
         with self._lock:
-            self._pending = None
-            self._writer = None
-            self.store.close()
+            # The store first: interrupted anywhere, the handle is open, or says that it is closed.
+            try:
+                self.store.close()
+            finally:
+                self._pending = None
+                self._writer = None

@@ -8,7 +8,6 @@ replayed after the map has grown.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 from simindex.changes.copies import fold_copies, removal_marks
 from simindex.changes.documents import NewDocuments
@@ -59,15 +58,17 @@ class Writer:
                 lambda txn: [txn.delete_prefix("segments", segment_prefix(o)) for o in sorted(orphans)]
             )
 
-    def _removed_sketches(self) -> Iterator[int]:
-        """Yield the numbers whose sketches are gone.
+    def _removed_sketches(self) -> list[int]:
+        """Return the numbers whose sketches are gone.
 
         Flags are looked at unsealed: a wrong count rewrites a segment too early or too late.
         """
         with self._store.reading() as txn:
-            for key, value in txn.items("removed"):
-                if flags_unverified(value) & REMOVED_SKETCH:
-                    yield number_of(key)
+            return [
+                number_of(key)
+                for key, value in txn.items("removed")
+                if flags_unverified(value) & REMOVED_SKETCH
+            ]
 
     # ---- gathering ----
 

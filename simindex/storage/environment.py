@@ -5,13 +5,13 @@ Owns pinned snapshots and where LMDB's map lies. Must not open or commit anythin
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import time
+import weakref
 from typing import cast
 
 import lmdb
 
-from simindex.storage.gate import Gate
+from simindex.storage.gate import Gate, Visitor
 from simindex.storage.pages import PageMap
 
 
@@ -24,11 +24,14 @@ class Environment:
         identity: (device, inode) of its data file.
         writable: whether it may be written to.
         gate: counts who is inside a transaction.
-        handles: how many stores share it.
+        handles: the stores that share it; one that became garbage has left.
         databases: LMDB's handles by name; none where the file holds nothing yet.
         pins: snapshots that outlive a call.
         map_generation: raised when the map moves; addresses from before are void.
         checked_id: newest transaction id that was seen not to be moved away from.
+        looked_at: when its place in the file system was looked at, by the monotonic clock.
+        is_broken: whether LMDB refuses to go on with it after an error.
+        failure: why it is dead for good; empty while it is not.
     """
 
     def __init__(self, env: lmdb.Environment, folder: str, identity: tuple[int, int], writable: bool) -> None:
@@ -37,22 +40,34 @@ class Environment:
         self.identity = identity
         self.writable = writable
         self.gate = Gate()
-        self.handles = 1
+        self.handles: weakref.WeakSet[object] = weakref.WeakSet()
         self.databases: dict[str, lmdb._Database] = {}
         self.pins: set[Pin] = set()
         self.map_generation = 0
         self.checked_id = -1
+        self.looked_at = time.monotonic()
+        self.is_broken = False
+        self.failure = ""
         self._pages: tuple[int, PageMap | None] = -1, None
 
-    @contextlib.contextmanager
-    def inside(self) -> Iterator[lmdb.Environment]:
-        """Keep the environment open and its map in place for the block."""
-        with self.gate.inside():
-            yield self.env
+    def inside(self) -> Visit:
+        """Keep the environment open and its map in place for a ``with`` block; bind what it gives."""
+        return Visit(self)
 
-    def stop(self, timeout: float | None = None) -> bool:
-        """Keep everybody out once nobody is inside, and end pinned snapshots; False after a timeout."""
-        if not self.gate.stop(timeout):
+    def change(
+        self, env: lmdb.Environment, identity: tuple[int, int], databases: dict[str, lmdb._Database]
+    ) -> None:
+        """Go on with another file. Everybody is kept out."""
+        self.env = env
+        self.identity = identity
+        self.databases = databases
+        self.checked_id = -1
+        self.is_broken = False
+        self.failure = ""
+
+    def stop(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
+        """Keep everybody out once nobody is inside, and end pinned snapshots; see `Gate.stop`."""
+        if not self.gate.stop(timeout, holder):
             return False
         try:
             for pin in list(self.pins):
@@ -62,16 +77,9 @@ class Environment:
             raise
         return True
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep every transaction of this process out for the block; addresses are void behind it."""
-        try:
-            self.stop()
-            yield
-        finally:
-            if self.gate.is_stopped_here:
-                self.map_generation += 1
-                self.gate.go_on()
+    def alone(self) -> Alone:
+        """Keep every transaction of this process out for a ``with`` block; bind what it gives."""
+        return Alone(self)
 
     def pages_of(self, txn: lmdb.Transaction) -> tuple[PageMap | None, int]:
         """Return the map, as far as a short value shows where it lies, and the number of its pages."""
@@ -87,8 +95,51 @@ class Environment:
 
     def move_map(self, size: int) -> None:
         """Set the map size (0: what the file says)."""
-        with self.alone():
+        with self.alone() as _alone:
             self.env.set_mapsize(size)
+
+
+class Visit(Visitor):
+    """Somebody who is inside for a ``with`` block, with LMDB's environment at hand as `env`."""
+
+    __slots__ = ("_gate", "env")
+
+    def __init__(self, environment: Environment) -> None:
+        self._gate = environment.gate
+        self.env = environment.env
+
+    def __enter__(self) -> Visit:
+        try:
+            self._gate.enter(self)
+            return self
+        except BaseException:
+            self._gate.leave(self)
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._gate.leave(self)
+
+
+class Alone(Visitor):
+    """Somebody who keeps everybody out for a ``with`` block. Addresses from before it are void."""
+
+    __slots__ = ("_environment",)
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def __enter__(self) -> Alone:
+        try:
+            self._environment.stop(holder=self)
+            # Before the map is touched: whoever comes in later must not go by addresses from before.
+            self._environment.map_generation += 1
+            return self
+        except BaseException:
+            self._environment.gate.go_on()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._environment.gate.go_on()
 
 
 class Pin:

@@ -62,23 +62,43 @@ def sync_folder(path: Path) -> None:
 class WriterLock:
     """The lock file of the one writer, held until `release`. Ends with the process in any case."""
 
+    _file: int | None = None
+
     def __init__(self, path: str) -> None:
         """Take the lock.
 
         Raises:
             IndexLockedError: somebody has it.
         """
-        self._file: int | None = None
-        lock = os.open(Path(path) / WRITER_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._path = path
+        self._file = os.open(Path(path) / WRITER_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
-            os.close(lock)
+            self.abandon()
             raise IndexLockedError(
                 f"{path}: expected to be the only writer, but another handle has the index open for "
                 'writing; close it, or open with mode "r"'
             ) from exc
-        self._file = lock
+
+    def require_held(self) -> None:
+        """Make sure that the file at the path is still the one that is locked, before anything is written.
+
+        Raises:
+            IndexLockedError: it was replaced or removed, so that another writer may be at work.
+        """
+        assert self._file is not None
+        held = os.fstat(self._file)
+        try:
+            is_held = identity_of(os.path.join(self._path, WRITER_LOCK_FILE)) == (held.st_dev, held.st_ino)
+        except OSError:
+            is_held = False
+        if not is_held:
+            raise IndexLockedError(
+                f"{self._path}: {WRITER_LOCK_FILE} was replaced or removed while it was held, so another "
+                "writer may be at work; nothing of this change is stored. Close the handle and open the "
+                "index again"
+            ).located(self._path)
 
     def release(self) -> None:
         """Let the next writer have it."""
@@ -87,8 +107,13 @@ class WriterLock:
             fcntl.flock(self._file, fcntl.LOCK_UN)
             self.abandon()
 
+    def __del__(self) -> None:
+        """Ctrl-C may come before anybody holds the lock that was just taken."""
+        with contextlib.suppress(OSError):
+            self.release()
+
     def abandon(self) -> None:
         """In a forked child: close the file and leave the lock to the parent."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)

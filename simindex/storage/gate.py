@@ -6,17 +6,25 @@ the map where it is; growing, closing, changing files and fork wait until nobody
 
 from __future__ import annotations
 
-import contextlib
+import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from types import FrameType
+
+from simindex.errors import SimIndexError
 
 _LOOK_AGAIN_SECONDS = 0.5
 
 
-class _Visitor:
-    """Somebody inside."""
+class Visitor:
+    """Somebody inside.
+
+    Whoever enters keeps it in a local variable for as long as it is inside: a visitor in no running
+    function's variables was lost to a Ctrl-C, and a traceback may keep it alive for ever.
+    """
+
+    __slots__ = ("__weakref__",)
 
 
 class Gate:
@@ -25,22 +33,25 @@ class Gate:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._inside: dict[int, weakref.ref[object]] = {}
+        self._inside: dict[int, tuple[weakref.ref[Visitor], int]] = {}
+        """By id: the visitor, and the thread that it came with."""
         self._stopped_by: int | None = None
+        self._holder: weakref.ref[Visitor] | None = None
 
-    def enter(self, visitor: object) -> None:
+    def enter(self, visitor: Visitor) -> None:
         """Come inside; waits while everybody is kept out.
 
         Args:
             visitor: who lives until `leave`. Ctrl-C can come between any two steps, so somebody may be gone
-                without having left: only visitors that are alive count.
+                without having left: only visitors that are alive, and that somebody still runs with, count.
         """
         with self._lock:
             while self._stopped_by is not None:
-                self._changed.wait()
-            self._inside[id(visitor)] = weakref.ref(visitor)
+                if not self._changed.wait(_LOOK_AGAIN_SECONDS):
+                    self._go_on_if_lost()
+            self._inside[id(visitor)] = weakref.ref(visitor), threading.get_ident()
 
-    def leave(self, visitor: object) -> None:
+    def leave(self, visitor: Visitor) -> None:
         """Go out again; without effect for somebody who is not inside."""
         with self._lock:
             self._inside.pop(id(visitor), None)
@@ -50,41 +61,62 @@ class Gate:
     @property
     def is_empty(self) -> bool:
         """Whether nobody is inside."""
-        return all(visitor() is None for visitor in list(self._inside.values()))
+        return all(visitor() is None for visitor, _ in list(self._inside.values()))
 
     @property
-    def is_stopped_here(self) -> bool:
-        """Whether this thread keeps everybody out."""
-        return self._stopped_by == threading.get_ident()
+    def is_stopped(self) -> bool:
+        """Whether somebody keeps everybody out, or waits for it."""
+        return self._stopped_by is not None
 
-    @contextlib.contextmanager
-    def inside(self) -> Iterator[None]:
-        """Be inside for the block."""
-        visitor = _Visitor()
-        try:
-            self.enter(visitor)
-            yield
-        finally:
-            self.leave(visitor)
+    def stop(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
+        """Keep everybody out once nobody is inside; False after a timeout.
 
-    def stop(self, timeout: float | None = None) -> bool:
-        """Keep everybody out once nobody is inside; False after a timeout."""
+        Args:
+            holder: who lives in a local variable until `go_on`, so that a Ctrl-C that comes before it does
+                not keep everybody out for ever.
+
+        Raises:
+            SimIndexError: without a timeout, where this very thread is inside: it would wait for itself.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
             while self._stopped_by is not None:
                 if not self._wait(deadline):
                     return False
+                self._go_on_if_lost()
             try:
+                self._holder = None if holder is None else weakref.ref(holder)
                 self._stopped_by = threading.get_ident()
                 while not self.is_empty:
                     if not self._wait(deadline):
                         self._go_on()
                         return False
+                    self._forget_lost(may_wait=timeout is not None)
                 self._inside.clear()
             except BaseException:
                 self._go_on()
                 raise
         return True
+
+    def _forget_lost(self, *, may_wait: bool) -> None:
+        """Forget visitors whom nobody runs with any more. The lock is held."""
+        running = _visitors_of(sys._current_frames())
+        for key, (visitor, thread) in list(self._inside.items()):
+            alive = visitor()
+            if alive is None or id(alive) not in running:
+                del self._inside[key]
+            elif thread == threading.get_ident() and not may_wait:
+                raise SimIndexError(
+                    "expected a call of its own, found one from inside another call of the same thread, "
+                    "such as a signal handler's; close or compact when that one is done"
+                )
+
+    def _go_on_if_lost(self) -> None:
+        """Let everybody in again where nobody runs any more who would. The lock is held."""
+        if self._stopped_by is not None and self._holder is not None:
+            holder = self._holder()
+            if holder is None or id(holder) not in _visitors_of(sys._current_frames()):
+                self._go_on()
 
     def _wait(self, deadline: float | None) -> bool:
         """Wait for a change, or a little; False behind the deadline. The lock is held."""
@@ -104,3 +136,14 @@ class Gate:
         """Let everybody in again."""
         with self._lock:
             self._go_on()
+
+
+def _visitors_of(frames: dict[int, FrameType]) -> set[int]:
+    """Return the ids of the visitors in the local variables of running functions."""
+    found = set()
+    for innermost in frames.values():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            found |= {id(value) for value in list(frame.f_locals.values()) if isinstance(value, Visitor)}
+            frame = frame.f_back
+    return found

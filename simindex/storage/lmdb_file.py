@@ -14,8 +14,9 @@ from typing import Any, cast
 import lmdb
 import lmdb.verify
 
-from simindex.errors import CorruptIndexError, FormatError, IndexFullError
+from simindex.errors import CorruptIndexError, FormatError, SimIndexError
 from simindex.storage.folder import DATA_FILE
+from simindex.storage.pages import PageMap
 from simindex.storage.translation import MAX_READERS, translated
 
 DATABASES = ("meta", "documents", "segments", "removed", "groups")
@@ -40,9 +41,8 @@ def open_lmdb(path: str, map_bytes: int, *, create: bool) -> tuple[lmdb.Environm
         The environment, and whether it may be written to.
     """
     data = Path(path) / DATA_FILE
-    size = max(map_bytes, MIN_MAP_BYTES)
-    if data.exists():
-        size = max(size, data.stat().st_size)
+    least = max(MIN_MAP_BYTES, data.stat().st_size if data.exists() else 0)
+    size = max(map_bytes, least)
     readonly = not create and not os.access(data, os.W_OK)
     while True:
         try:
@@ -63,9 +63,9 @@ def open_lmdb(path: str, map_bytes: int, *, create: bool) -> tuple[lmdb.Environm
             )
             break
         except (lmdb.MemoryError, MemoryError) as exc:
-            if size <= 1 << 26:
-                raise IndexFullError(f"{path}: no address space for a map of {size} bytes") from exc
-            size //= 2
+            if size <= least:
+                raise SimIndexError(f"{path}: no address space for a map of {size} bytes") from exc
+            size = max(size // 2, least)
         except lmdb.Error as exc:
             raise translated(exc, path) from exc
     try:
@@ -93,11 +93,36 @@ def _require_whole_file(env: lmdb.Environment, path: str) -> None:
         problems = lmdb.verify.verify(path)  # type: ignore[no-untyped-call]  # it has no annotations
     except lmdb.verify.VerifyError as exc:
         problems = [str(exc)]
+    if not problems:
+        needed = _bytes_in_use(env)
+        problems = [f"values lie behind its end, up to {needed} bytes"] if needed > found else []
     if problems:
         raise CorruptIndexError(
             f"{path}: expected a data file of {needed} bytes, found {found} ({problems[0]}); "
             "it was cut short, restore a backup"
         )
+
+
+def _bytes_in_use(env: lmdb.Environment) -> int:
+    """Return where the last page of the large values ends; no value is touched.
+
+    `lmdb.verify` looks at the first page of a large value only, and a file may end behind that.
+    """
+    num_pages, page_bytes = env.info()["last_pgno"] + 1, env.stat()["psize"]
+    last = 0
+    databases = databases_of(env, env.path())
+    with env.begin(buffers=True) as txn:
+        with txn.cursor(db=databases["meta"]) as cursor:
+            pages = PageMap.around(cursor.value(), page_bytes, num_pages) if cursor.first() else None
+        if pages is None:
+            return num_pages * page_bytes
+        for database in databases.values():
+            with txn.cursor(db=database) as cursor:
+                for key in cursor.iternext(keys=True, values=False):
+                    place = pages.find(key, num_pages)
+                    if place is not None:
+                        last = max(last, place[0] + place[1] - pages.base)
+    return -(-last // page_bytes) * page_bytes
 
 
 def file_lengths(env: lmdb.Environment, path: str) -> tuple[int, int]:

@@ -1,14 +1,16 @@
 """The environments of this process: one a file, however many handles, and what fork() does to them.
 
-Owns the dictionary of open environments. Must not open or close a file. A second environment of one file
-would break LMDB's locks, and a forked child must not touch the one that it has inherited: it forgets every
-environment without closing it, unless it opens the same file; then the inherited one is closed first.
+Owns the dictionary of open environments, and when one is closed. Must not open a file. A second environment
+of one file would break LMDB's locks, and a forked child must not touch the one that it has inherited: it
+forgets every environment without closing it, unless it opens the same file; then the inherited one is closed
+first.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable
 
 from simindex.storage.environment import Environment
@@ -22,7 +24,7 @@ class Registry:
     Attributes:
         lock: held for every change of the dictionaries.
         environments: (device, inode) of a data file -> its environment.
-        on_fork: what the child calls for each open handle, to let go of it.
+        on_fork: what the child calls for each open handle, to let go of it; it keeps no handle alive.
         inherited: in a forked child: the parent's environments, kept from the garbage collector, and
             whether they were quiet, so that closing one takes nothing from the parent.
     """
@@ -30,11 +32,34 @@ class Registry:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.environments: dict[tuple[int, int], Environment] = {}
-        self.on_fork: set[Callable[[], None]] = set()
+        self.on_fork: set[weakref.WeakMethod[Callable[[], None]]] = set()
         self.inherited: dict[tuple[int, int], tuple[Environment, bool]] = {}
         self._has_hooks = False
         self._is_held = False
         self._paused: list[Environment] = []  # between the hooks of one fork
+
+    def close_unused(self, leaving: object = None) -> None:
+        """Close the environments that no handle has any more. The lock is not held.
+
+        Args:
+            leaving: a handle that has them no more.
+        """
+        with self.lock:
+            for identity, environment in list(self.environments.items()):
+                if leaving is not None:
+                    environment.handles.discard(leaving)
+                if not environment.handles:
+                    # Calls of other threads end first: their addresses lie in the map.
+                    with environment.alone() as _alone:
+                        self.environments.pop(identity, None)
+                        environment.env.close()
+
+    def inherited_from(self, folder: str) -> Environment | None:
+        """Return the parent's environment of a folder, whatever file lies there now; see `inherited`."""
+        for environment, _ in self.inherited.values():
+            if environment.folder == folder:
+                return environment
+        return None
 
     def install_hooks(self) -> None:
         """Follow every fork() from now on."""
@@ -69,8 +94,10 @@ class Registry:
             self.inherited[identity] = environment, environment in self._paused
         self._paused.clear()
         self.environments.clear()
-        for let_go in list(self.on_fork):
-            let_go()
+        for reference in list(self.on_fork):
+            let_go = reference()
+            if let_go is not None:
+                let_go()
         self.on_fork.clear()
 
 

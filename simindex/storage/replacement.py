@@ -34,9 +34,9 @@ def replace_by_copy(store: Store) -> None:
         IndexFullError: no space for the copy; the index is as it was.
     """
     folder, copy = Path(store.path), Path(store.path) / COMPACT_FOLDER
-    shutil.rmtree(copy, ignore_errors=True)
-    copy.mkdir()
     try:
+        shutil.rmtree(copy, ignore_errors=True)
+        copy.mkdir()
         _copy(store, copy / DATA_FILE)
         _mark_copied(copy)
         for number in _BOTH_META_PAGES:
@@ -53,8 +53,8 @@ def replace_by_copy(store: Store) -> None:
 
 def _copy(store: Store, target: Path) -> None:
     # LMDB's own `copy` writes past the page cache: the next queries would read from disk.
-    with store.environment().inside() as env, open(target, "wb") as data:
-        env.copyfd(data.fileno(), compact=True)
+    with store.environment().inside() as visit, open(target, "wb") as data:
+        visit.env.copyfd(data.fileno(), compact=True)
         os.fsync(data.fileno())
     shutil.copymode(store.data, target)
 

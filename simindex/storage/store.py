@@ -16,6 +16,8 @@ import contextlib
 import errno
 import os
 import time
+import warnings
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +29,7 @@ from simindex.checks import require_int
 from simindex.errors import ClosedError, IndexFullError, IndexLockedError, SimIndexError
 from simindex.storage.environment import Environment, Pin
 from simindex.storage.folder import DATA_FILE, WriterLock, identity_of, require_place, sync_folder
+from simindex.storage.gate import Visitor
 from simindex.storage.lmdb_file import (
     DATABASES,
     DEFAULT_MAP_BYTES,
@@ -47,28 +50,29 @@ MOVED_KEY = b"moved"
 
 _READER_CHECK_SECONDS = 60.0
 
+_LOOK_AGAIN_SECONDS = 1.0
+"""A reader looks that often whether its file is still in its place."""
+
 
 class Reading:
-    """A read transaction for the length of a ``with`` block.
+    """A read transaction for the length of a ``with`` block. Bind what it gives: see `Visitor`."""
 
-    It is the visitor that the environment's gate counts: from the first step of `__enter__` to the last of
-    `__exit__` the map stays where it is.
-    """
-
-    __slots__ = ("__weakref__", "_environment", "_store", "_txn")
+    __slots__ = ("_environment", "_store", "_txn", "_visitor")
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._environment: Environment | None = None
+        self._visitor: ReadTransaction | None = None
         self._txn: lmdb.Transaction | None = None
 
     def __enter__(self) -> ReadTransaction:
         store = self._store
         self._environment = environment = store.environment()
+        self._visitor = visitor = ReadTransaction(environment)
         try:
-            environment.gate.enter(self)
-            self._txn = txn = store.begin_read(environment, self)
-            return ReadTransaction(environment, txn)
+            environment.gate.enter(visitor)
+            self._txn = txn = store.begin_read(environment, visitor)
+            visitor.begin(txn)
+            return visitor
         except BaseException:
             self._leave()
             raise
@@ -77,8 +81,11 @@ class Reading:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._leave()
-        if isinstance(error, lmdb.Error):
-            raise translated(error, self._store.path) from error
+        if error is not None:
+            if isinstance(error, lmdb.Error):
+                raise translated(error, self._store.path) from error
+            if isinstance(error, SimIndexError):
+                error.located(self._store.path)
 
     def _leave(self) -> None:
         try:
@@ -86,8 +93,8 @@ class Reading:
             if txn is not None and not self._store.is_pinned:
                 txn.abort()
         finally:
-            if self._environment is not None:
-                self._environment.gate.leave(self)
+            if self._visitor is not None:
+                self._environment.gate.leave(self._visitor)
 
 
 class Store:
@@ -132,17 +139,20 @@ class Store:
         """Why the handle is dead, where it was not closed."""
         self._checked_readers = time.monotonic()
         registry.install_hooks()
+        registry.close_unused()
         require_place(Path(self.path), mode)
         try:
+            registry.on_fork.add(weakref.WeakMethod(self._abandon))
             if self.writable:
                 self._lock = WriterLock(self.path)
             self._environment = self._open_environment()
             self._keep_limit()
             self._open_databases(mode)
-        except BaseException:
+        except BaseException as exc:
             self.close()
+            if isinstance(exc, SimIndexError):
+                exc.located(self.path)
             raise
-        registry.on_fork.add(self._abandon)
 
     # ---- opening ----
 
@@ -157,7 +167,7 @@ class Store:
                 identity = identity_of(self.data)
                 shared = registry.environments.get(identity)
                 if shared is not None and (shared.writable or not self.writable):
-                    shared.handles += 1
+                    shared.handles.add(self)
                     return shared
                 if shared is not None:
                     raise IndexLockedError(
@@ -165,8 +175,13 @@ class Store:
                     )
                 self._close_inherited(identity)
             env, writable = open_lmdb(self.path, self._map_bytes, create=self.writable)
-            opened = Environment(env, self._folder(), identity_of(self.data), writable)
-            registry.environments[opened.identity] = opened
+            try:
+                opened = Environment(env, self._folder(), identity_of(self.data), writable)
+                opened.handles.add(self)
+                registry.environments[opened.identity] = opened
+            except BaseException:
+                env.close()
+                raise
             return opened
 
     def _folder(self) -> str:
@@ -179,21 +194,24 @@ class Store:
         """
         with registry.lock:
             for environment in registry.environments.values():
-                if environment.folder != self._folder() or not environment.databases:
+                if environment.folder != self._folder() or not environment.databases or environment.failure:
                     continue
-                with environment.inside() as env, env.begin() as txn:
+                with environment.inside() as visit, visit.env.begin() as txn:
                     if not self._moved_away(environment, txn):
                         continue
-                environment.handles += 1
+                environment.handles.add(self)
                 return environment
         return None
 
     def _close_inherited(self, identity: tuple[int, int]) -> None:
         """In a forked child: close the parent's environment of a file, for a process may open one only."""
+        # By the folder, too: a process of its own may have put another file there since the parent opened it.
         environment, quiet = registry.inherited.get(identity, (None, False))
+        environment = environment or registry.inherited_from(self._folder())
         if environment is None:
             return
-        if not quiet:
+        identity = environment.identity
+        if not registry.inherited.get(identity, (None, quiet))[1]:
             raise SimIndexError(
                 f"{self.path}: the parent process was in the middle of a call on it when it forked; "
                 "open it in a process that is started anew"
@@ -204,8 +222,8 @@ class Store:
     def _open_databases(self, mode: str) -> None:
         environment = self.environment()
         if not environment.databases:
-            with environment.inside() as env:
-                environment.databases = databases_of(env, self.path)
+            with environment.inside() as visit:
+                environment.databases = databases_of(visit.env, self.path)
         self.is_new = not environment.databases
         if self.is_new and mode in ("r", "r+"):
             raise FileNotFoundError(errno.ENOENT, "an index that was never completed", self.path)
@@ -213,8 +231,8 @@ class Store:
     def initialise(self, header_key: bytes, header: bytes, manifest_key: bytes, manifest: bytes) -> None:
         """Create the databases with their first values, in one commit."""
         try:
-            with self.environment().inside() as env, env.begin(write=True) as txn:
-                databases = {name: env.open_db(name.encode(), txn=txn) for name in DATABASES}
+            with self.environment().inside() as visit, visit.env.begin(write=True) as txn:
+                databases = {name: visit.env.open_db(name.encode(), txn=txn) for name in DATABASES}
                 txn.put(header_key, header, db=databases["meta"])
                 txn.put(manifest_key, manifest, db=databases["meta"])
             self.environment().databases = databases
@@ -228,9 +246,16 @@ class Store:
 
     def environment(self) -> Environment:
         """Return the environment. Raises ClosedError when the handle is closed or was forked."""
-        if self._environment is None:
-            raise ClosedError(f"{self.path}: {self._reason or 'the index is closed'}; open it again")
-        return self._environment
+        environment = self._environment
+        if environment is None:
+            raise ClosedError(f"{self.path}: {self._reason or 'the index is closed'}; open it again").located(
+                self.path
+            )
+        if environment.failure and not environment.gate.is_stopped:
+            raise ClosedError(
+                f"{self.path}: {environment.failure}; close this handle and open the index again"
+            ).located(self.path)
+        return environment
 
     def require_open(self) -> None:
         """Raise ClosedError when the handle is closed or was forked."""
@@ -250,25 +275,22 @@ class Store:
 
     def close(self) -> None:
         """Close the handle; the last one of a file closes its environment."""
-        environment, self._environment = self._environment, None
-        registry.on_fork.discard(self._abandon)
+        self._environment = None
+        registry.on_fork.discard(weakref.WeakMethod(self._abandon))
         try:
-            if environment is not None:
-                self._let_go(environment)
+            if self._pin is not None:
+                self._pin.drop()
+            registry.close_unused(leaving=self)
         finally:
             if self._lock is not None:
                 self._lock.release()
 
-    def _let_go(self, environment: Environment) -> None:
-        with registry.lock:
-            environment.handles -= 1
-            if not environment.handles:
-                # Calls of other threads end first: their addresses lie in the map.
-                with environment.alone():
-                    registry.environments.pop(environment.identity, None)
-                    environment.env.close()
-            elif self._pin is not None:
-                self._pin.drop()
+    def __del__(self) -> None:
+        """Let the next writer in. What needs a lock is left to the next handle: `Registry.close_unused`."""
+        if getattr(self, "_environment", None) is not None and self._lock is not None:
+            self._lock.release()
+            message = f"{self.path}: an index was open for writing and nobody closed it"
+            warnings.warn(message, ResourceWarning, stacklevel=2)
 
     # ---- reading ----
 
@@ -282,12 +304,16 @@ class Store:
         if self._pin is not None:
             self._pin.drop()
 
-    def begin_read(self, environment: Environment, visitor: object) -> lmdb.Transaction:
+    def begin_read(self, environment: Environment, visitor: Visitor) -> lmdb.Transaction:
         """Return a read transaction of LMDB for a visitor who is inside, who ends it if it is not pinned."""
         for attempt in range(6):
+            self.environment()  # it may have been lost while everybody was kept out
             try:
                 txn = self._pinned(environment) if self.is_pinned else environment.env.begin(buffers=True)
-                if txn.id() == environment.checked_id or not self._moved_away(environment, txn):
+                is_known = txn.id() == environment.checked_id
+                if is_known and time.monotonic() - environment.looked_at < _LOOK_AGAIN_SECONDS:
+                    return txn
+                if not self._moved_away(environment, txn):
                     return txn
                 if not self.is_pinned:
                     txn.abort()
@@ -295,6 +321,9 @@ class Store:
             except lmdb.MapResizedError:
                 # Another process grew the file beyond this one's map.
                 self._outside(environment, visitor, lambda: environment.move_map(0))
+            except lmdb.PanicError:
+                environment.is_broken = True
+                self._outside(environment, visitor, self._reopen)
             except lmdb.ReadersFullError as exc:
                 if not environment.env.reader_check() and attempt > 2:
                     raise translated(exc, self.path) from exc
@@ -309,7 +338,7 @@ class Store:
         assert self._pin.txn is not None
         return self._pin.txn
 
-    def _outside(self, environment: Environment, visitor: object, action: Callable[[], None]) -> None:
+    def _outside(self, environment: Environment, visitor: Visitor, action: Callable[[], None]) -> None:
         environment.gate.leave(visitor)
         try:
             action()
@@ -317,33 +346,59 @@ class Store:
             environment.gate.enter(visitor)
 
     def _moved_away(self, environment: Environment, txn: lmdb.Transaction) -> bool:
-        """Whether another file was put in this one's place. Looked at once a commit."""
-        if not environment.databases:
+        """Whether a compaction has put another file in this one's place.
+
+        It leaves its mark in the old file just before that, and the mark counts for nothing as long as the
+        file is in its place.
+
+        Raises:
+            ClosedError: somebody else has replaced or removed the file.
+        """
+        if not environment.databases or self._is_in_place(environment):
+            if environment.databases and txn.get(MOVED_KEY, db=environment.databases["meta"]) is None:
+                environment.checked_id = txn.id()
             return False
-        if txn.get(MOVED_KEY, db=environment.databases["meta"]) is not None:
-            # The mark counts for nothing as long as the file is in its place.
-            try:
-                return identity_of(self.data) != environment.identity
-            except FileNotFoundError:
-                return False
-        environment.checked_id = txn.id()
+        # The mark may have come behind this snapshot.
+        with environment.env.begin() as newest:
+            if newest.get(MOVED_KEY, db=environment.databases["meta"]) is not None and os.path.exists(
+                self.data
+            ):
+                return True
+        self._lose(environment)
         return False
+
+    def _is_in_place(self, environment: Environment) -> bool:
+        environment.looked_at = time.monotonic()
+        try:
+            return identity_of(self.data) == environment.identity
+        except OSError:
+            return False
+
+    def _lose(self, environment: Environment) -> None:
+        """Let go of a file that is not the one that everybody else sees. Raises ClosedError."""
+        environment.failure = environment.failure or f"{DATA_FILE} was replaced or removed while it was open"
+        self.environment()
 
     def _reopen(self) -> None:
         """Change over to the file that now lies at the path."""
         environment = self.environment()
-        with registry.lock, environment.alone():
+        with registry.lock, environment.alone() as _alone:
             identity = identity_of(self.data)
-            if identity == environment.identity:
+            if identity == environment.identity and not environment.is_broken:
                 return  # another thread was first
+            # Closed, whatever comes between here and the end: a handle works or says that it does not.
+            environment.failure = "its data file could not be opened again"
             registry.environments.pop(environment.identity, None)
             environment.env.close()
-            environment.env, _ = open_lmdb(self.path, self._map_bytes, create=self.writable)
-            self._last_page = -1
-            environment.identity = identity
-            environment.databases = databases_of(environment.env, self.path)
-            environment.checked_id = -1
-            registry.environments[environment.identity] = environment
+            env, _ = open_lmdb(self.path, self._map_bytes, create=self.writable)
+            try:
+                self._last_page = -1
+                environment.change(env, identity, databases_of(env, self.path))
+                registry.environments[identity] = environment
+            except BaseException:
+                environment.failure = "its data file could not be opened again"
+                env.close()
+                raise
 
     def change_over(self) -> None:
         """Change over to the file that this handle has put at the path."""
@@ -370,13 +425,23 @@ class Store:
             # Slots of killed readers pin pages until somebody looks.
             self._checked_readers = now
             environment.env.reader_check()
+        if self._lock is not None:
+            self._lock.require_held()
+        if not self._is_in_place(environment):
+            self._lose(environment)
         while True:
             try:
-                with environment.inside() as env:
-                    with env.begin(write=True) as txn:
+                with environment.inside() as visit:
+                    with visit.env.begin(write=True) as txn:
                         result = change(WriteTransaction(txn, environment.databases))
-                    self._lengthen_file(env)
+                    self._lengthen_file(visit.env)
                     return result
+            except lmdb.PanicError as exc:
+                if environment.is_broken:
+                    raise translated(exc, self.path) from exc
+                # An earlier commit met an error; what it left is decided by the file.
+                environment.is_broken = True
+                self._reopen()
             except lmdb.MapFullError:
                 self._grow()
             except lmdb.MapResizedError:

@@ -13,10 +13,13 @@ import lmdb
 
 from simindex.errors import CorruptIndexError
 from simindex.storage.environment import Environment
+from simindex.storage.gate import Visitor
 
 
-class ReadTransaction:
+class ReadTransaction(Visitor):
     """One consistent state of the databases; valid inside the ``with`` block of `Store.reading` only.
+
+    It is who the gate counts, from before it begins until it has ended.
 
     Attributes:
         id: of the state: equal ids, equal content.
@@ -25,11 +28,14 @@ class ReadTransaction:
 
     __slots__ = ("_environment", "_txn", "id", "map_generation")
 
-    def __init__(self, environment: Environment, txn: lmdb.Transaction) -> None:
+    def __init__(self, environment: Environment) -> None:
         self._environment = environment
+
+    def begin(self, txn: lmdb.Transaction) -> None:
+        """Take LMDB's transaction."""
         self._txn = txn
         self.id: int = txn.id()
-        self.map_generation = environment.map_generation
+        self.map_generation = self._environment.map_generation
 
     def get(self, database: str, key: bytes) -> memoryview | None:
         """Return a value, or ``None``."""

@@ -6,27 +6,50 @@ Owns the wording and what a user can do about it. Must not decide what happens n
 from __future__ import annotations
 
 import errno
+import os
 
 import lmdb
 
-from simindex.errors import CorruptIndexError, FormatError, IndexFullError, ReadOnlyError, SimIndexError
+from simindex.errors import (
+    CorruptIndexError,
+    DiskError,
+    FormatError,
+    IndexFullError,
+    ReadOnlyError,
+    SimIndexError,
+)
 from simindex.storage.folder import DATA_FILE
 
 MAX_READERS = 1024
 """Reader slots of an environment."""
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_HARDLY_FREE_BYTES = 1 << 20
 
 
 def translated(error: lmdb.Error | OSError, path: str) -> SimIndexError:
-    """Return the simindex error for an error of LMDB or of a file."""
+    """Return the simindex error for an error of LMDB or of a file; one of simindex as it is."""
+    if isinstance(error, SimIndexError):
+        return error.located(path)
+    return _of(error, path).located(path)
+
+
+def _of(error: lmdb.Error | OSError, path: str) -> SimIndexError:
     text = str(error)
     code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)
-    if isinstance(error, lmdb.DiskError) or code in _FULL or "SHORT_WRITE" in text:
+    # LMDB says EIO for a short write, too, and a short write is what a disk does that has just become full.
+    if code in _FULL or (code == errno.EIO and _has_no_space(path)):
         return IndexFullError(
             f"{path}: the disk did not take the commit ({text}); nothing of it is stored, what was committed "
             "before is intact. Free some space and try again"
         )
+    if code == errno.EIO or isinstance(error, lmdb.DiskError | lmdb.PanicError):
+        return DiskError(
+            f"{path}: the disk failed ({text}); nothing of this commit is stored, what was committed before "
+            "is intact as far as the disk is. Look at the system's log before trying again"
+        )
+    if code in (errno.EMFILE, errno.ENFILE):
+        return SimIndexError(f"{path}: no file descriptor is left ({text}); close files or raise the limit")
     if isinstance(error, lmdb.InvalidError | lmdb.VersionMismatchError) or "Bad file descriptor" in text:
         return FormatError(f"{path}: {DATA_FILE} is not an LMDB file that simindex can read ({text})")
     if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError):
@@ -41,3 +64,12 @@ def translated(error: lmdb.Error | OSError, path: str) -> SimIndexError:
 def read_only(path: str) -> ReadOnlyError:
     """Return the error of a change through a handle that only reads."""
     return ReadOnlyError(f'{path}: opened with mode "r"; open it with mode "a" to change it')
+
+
+def _has_no_space(path: str) -> bool:
+    """Whether the file system has hardly a byte left for this user."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < _HARDLY_FREE_BYTES
