@@ -1,0 +1,39 @@
+"""A copy in the data file's place: readers change over, and nothing else is seen of it."""
+
+import subprocess
+import sys
+
+import simindex
+
+
+def test_compact_is_followed_by_reading_processes(tmp_path):
+    """Readers that were there before, that come while it happens, and the writer go on, whatever the parity
+    of LMDB's transaction numbers is."""
+    path = tmp_path / "i"
+    code = (
+        "import sys, simindex\n"
+        "reader = simindex.open(sys.argv[1], 'r')\n"
+        "for line in sys.stdin:\n"
+        "    with simindex.open(sys.argv[1], 'r') as late:\n"
+        "        print(len(reader), len(late), reader.query('one page of some words')[0].key, flush=True)\n"
+    )
+    with simindex.open(path) as index:
+        index.insert("page", "one page of some words")
+        child = subprocess.Popen(
+            [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdin is not None
+        assert child.stdout is not None
+        with child.stdin as asks, child.stdout as answers:
+            for number in range(12):
+                for more in range(number % 4 + 1):
+                    index.insert(f"{number}-{more}", f"text number {number} {more} of the test")
+                if number % 3 != 1:
+                    index.compact()
+                asks.write("?\n")
+                asks.flush()
+                assert answers.readline() == f"{len(index)} {len(index)} page\n"
+        assert child.wait() == 0
+    with simindex.open(path) as index:
+        assert len(index) == 1 + sum(number % 4 + 1 for number in range(12))
+        index.insert("after", "still takes inserts")

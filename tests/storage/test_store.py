@@ -1,0 +1,133 @@
+"""Store: the map grows by itself, up to its limit; a commit is whole or nothing."""
+
+import pytest
+from batches import BATCH, SMALL, TINY_LAYOUT, assert_holds, batch, document
+from processes import ANSWER, ask, end, start
+
+import simindex
+from simindex import IndexFullError
+from simindex.storage import folder
+
+
+@pytest.mark.parametrize("layout", [None, TINY_LAYOUT])
+def test_map_grows_under_readers_of_this_and_another_process(tmp_path, layout):
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL, map_bytes=1 << 20, layout=layout) as index:
+        index.insert("first", ["first"])
+        other = start(ANSWER, path, 1 << 20)
+        assert ask(other, "first") == "1 first"
+        with simindex.open(path, "r", map_bytes=1 << 20) as reader:
+            assert len(reader) == 1
+            for number in range(8):
+                index.insert_many(
+                    [(key, text, b"x" * 4_000) for key, text in batch(number, size=100)], batch_size=50
+                )
+                assert reader.query(document(number, 7), 0.9)[0].key == f"{number}-7"
+                assert ask(other, "first") == f"{1 + 100 * (number + 1)} first"
+            assert reader.stats().file_bytes > 3 << 20
+            with simindex.open(path, "r") as later:
+                assert len(later) == 801
+        end(other)
+
+
+GROW = """
+import sys, simindex
+with simindex.open(sys.argv[1], "a", map_bytes=1 << 20) as index:
+    for line in sys.stdin:
+        index.insert_many([(f"{line.strip()}-{n}", [f"{n}"], b"x" * 4000) for n in range(300)])
+        print(len(index))
+"""
+
+
+def test_reader_follows_a_map_that_another_process_grew(tmp_path):
+    """Every first call of a handle may meet the larger file: a query, stats, and opening a second handle."""
+    path = tmp_path / "i"
+    simindex.open(path, "x", SMALL, map_bytes=1 << 20).close()
+    writer = start(GROW, path)
+    readers = [simindex.open(path, "r", map_bytes=1 << 20)]
+    calls = [
+        lambda: readers[0].query(["7"], 0.9)[0].key,
+        lambda: readers[0].stats().documents,
+        lambda: readers.append(simindex.open(path, "r", map_bytes=1 << 20)),
+        lambda: next(iter(readers[1])),
+        lambda: readers[1].refresh(),
+    ]
+    for number, call in enumerate(calls):
+        assert ask(writer, number) == str(300 * (number + 1))
+        call()
+        assert len(readers[0]) == 300 * (number + 1)
+    end(writer)
+    with simindex.open(path, "a", map_bytes=1 << 20) as index:
+        index.insert("last", ["last"])
+        assert readers[0].query(["last"])[0].key == "last"
+    for reader in readers:
+        reader.close()
+
+
+@pytest.mark.parametrize("map_bytes", [1 << 20, 1 << 36])
+def test_full_index_refuses_the_commit_and_stays_intact(tmp_path, map_bytes):
+    path = tmp_path / "i"
+    kept = {}
+    with simindex.open(path, "x", SMALL, map_bytes=map_bytes, max_bytes=4 << 20, layout=TINY_LAYOUT) as index:
+
+        def fill():
+            for number in range(200):
+                index.insert_many([(key, text, b"x" * 2_000) for key, text in batch(number)])
+                kept.update(batch(number))
+
+        expected = f"{4 << 20} bytes.*nothing of this commit.*larger max_bytes"
+        with pytest.raises(IndexFullError, match=expected):
+            fill()
+        assert len(kept) > 500
+        assert_holds(index, kept)
+        with pytest.raises(IndexFullError):
+            index.insert("large", ["large"], b"x" * 3_000_000)
+        assert_holds(index, kept)
+        assert index.stats().file_bytes <= 4 << 20
+    with simindex.open(path, max_bytes=8 << 20) as index:
+        assert_holds(index, kept)
+        index.insert_many([(key, text, b"x" * 2_000) for key, text in batch("more")])
+        assert_holds(index, kept | dict(batch("more")))
+
+
+def test_full_index_is_full_under_a_reader_with_a_larger_map_too(tmp_path):
+    path = tmp_path / "i"
+    simindex.open(path, "x", SMALL).close()
+    with simindex.open(path, "r") as reader, simindex.open(path, max_bytes=2 << 20) as index:
+        with pytest.raises(IndexFullError):
+            index.insert("large", ["large"], b"x" * 3_000_000)
+        index.insert("small", ["small"])
+        assert list(reader) == ["small"]
+
+
+def test_limit_stays_when_a_reader_is_first_to_open_a_compacted_file(tmp_path, monkeypatch):
+    with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=4 << 20) as index:
+        index.insert_many(batch("a"))
+        with simindex.open(tmp_path / "i", "r") as reader:
+            sync = folder.sync_folder
+
+            def sync_and_read(path):
+                sync(path)
+                assert len(reader) == BATCH
+
+            monkeypatch.setattr("simindex.storage.replacement.sync_folder", sync_and_read)
+            index.compact()
+        assert index._store.environment().env.info()["map_size"] <= 4 << 20
+
+
+def test_transaction_that_does_not_fit_is_rolled_back_whole(tmp_path):
+    with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=2 << 20) as index:
+        index.insert("first", ["first"])
+
+        def fill():
+            with index.transaction():
+                for number in range(300):
+                    index.insert(number, [str(number)], b"x" * 10_000)
+                index.remove("first")
+
+        with pytest.raises(IndexFullError):
+            fill()
+        assert list(index) == ["first"]
+        index.insert("second", ["second"])
+        assert index.query(["first"])[0].key == "first"
+        assert index.query(["second"])[0].key == "second"
