@@ -1,9 +1,14 @@
 """A copy in the data file's place: readers change over, and nothing else is seen of it."""
 
+import errno
 import subprocess
 import sys
 
+import pytest
+from merging import BATCHES, LAYOUT, SMALL, check, insert
+
 import simindex
+from simindex import IndexFullError
 
 
 def test_compact_is_followed_by_reading_processes(tmp_path):
@@ -37,3 +42,22 @@ def test_compact_is_followed_by_reading_processes(tmp_path):
     with simindex.open(path) as index:
         assert len(index) == 1 + sum(number % 4 + 1 for number in range(12))
         index.insert("after", "still takes inserts")
+
+
+def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
+        for batch in range(BATCHES):
+            insert(index, batch)
+        with monkeypatch.context() as patch:
+            patch.setattr("simindex.storage.replacement.os.fsync", full)
+            with pytest.raises(IndexFullError, match="No space left"):
+                index.compact()
+        assert {path.name for path in (tmp_path / "i").iterdir()} == {"data.mdb", "lock.mdb", "writer.lock"}
+        check(index, range(BATCHES))
+        mode = (tmp_path / "i" / "data.mdb").stat().st_mode
+        index.compact()
+        check(index, range(BATCHES))
+        assert (tmp_path / "i" / "data.mdb").stat().st_mode == mode

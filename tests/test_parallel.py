@@ -1,0 +1,29 @@
+"""Threads for work that releases the global lock: how many, and results in order."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from simindex.parallel import in_order
+
+
+def test_threads_end_before_what_they_work_on_goes_away(monkeypatch):
+    running = []
+    shutdown = ThreadPoolExecutor.shutdown
+
+    def work(part):
+        running.append(part)
+        time.sleep(0.02)
+        running.remove(part)
+
+    def interrupted(*_, **__):
+        monkeypatch.setattr(ThreadPoolExecutor, "shutdown", shutdown)
+        raise KeyboardInterrupt
+
+    parts = in_order(work, range(50), 3, 3)
+    next(parts)
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        parts.close()
+    assert running == []
