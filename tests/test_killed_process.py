@@ -36,6 +36,8 @@ def stored_segments(path):
 
 
 # ---- kill -9 ----
+
+
 def insert_until_killed(path, name, config, layout, map_bytes, acknowledge):
     """Insert batches for ever; each also removes a third of the batch before the last one."""
     with simindex.open(path, "a", config, layout=layout, map_bytes=map_bytes) as index:

@@ -1,6 +1,12 @@
 """Ingest: what a caller hands in is checked, and comes out in order."""
 
+import math
+from datetime import UTC, datetime
+
+import msgpack
+import pytest
 from batches import SMALL, batch
+from two_documents import CAR, FOX
 
 import simindex
 
@@ -12,3 +18,107 @@ def test_sketches_are_made_by_several_workers_in_the_order_of_the_items(tmp_path
         index.insert_many(iter(items), batch_size=40, workers=3, progress=done.append)
         assert done == [*range(40, 500, 40), 500]
         assert list(index) == [key for key, _ in items]
+
+
+deep = []
+for _ in range(2_000):
+    deep = [deep]
+circle = []
+circle.append(circle)
+
+BAD_METADATA = [
+    object(),
+    {1, 2},
+    2**70,
+    -(2**64),
+    deep,
+    circle,
+    {(1, 2): 3},
+    [1j],
+    datetime.now(UTC),
+    {"a": {"b": object()}},
+]
+
+
+@pytest.mark.parametrize("metadata", BAD_METADATA, ids=range(len(BAD_METADATA)))
+def test_metadata_that_msgpack_cannot_hold_is_refused_with_its_key(index, metadata):
+    message = "key 'bad key': metadata: expected a value that msgpack can hold"
+    for call in (
+        lambda: index.insert("bad key", FOX, metadata),
+        lambda: index.replace("bad key", FOX, metadata),
+        lambda: index.insert_many([("good", CAR), ("bad key", FOX, metadata)]),
+        lambda: index.insert_if_new("bad key", "entirely different words again", metadata=metadata),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        0,
+        2**64 - 1,
+        -(2**63),
+        1.5,
+        math.inf,
+        "ü\ud800",
+        b"\x00\xff",
+        [],
+        {},
+        {"a": [1, {"b": None}]},
+        {1: 2, b"k": 3},
+        False,
+        msgpack.ExtType(5, b"x"),
+        msgpack.Timestamp(1, 2),
+    ],
+    ids=range(15),
+)
+def test_metadata_comes_back_as_it_was(tmp_path, metadata):
+    with simindex.open(tmp_path / "i") as index:
+        index.insert("a", FOX, metadata)
+        index.insert_many([("b", CAR, metadata)])
+        assert index["a"].metadata == index["b"].metadata == metadata
+
+
+def test_bad_document_of_a_generator_is_named_by_its_key(index):
+    with pytest.raises(TypeError, match=r"key 'bad key': .*expected str or bytes, found"):
+        index.insert_many([("good", CAR), ("bad key", (shingle for shingle in ["a", 5]))])
+    with pytest.raises(ValueError, match="key 'bad key': invalid literal"):
+        index.insert("bad key", (str(int(shingle)) for shingle in ["1", "x"]))
+    with pytest.raises(ValueError, match=r"key 'bad key': .*codec can't decode"):
+        index.insert("bad key", (shingle.decode() for shingle in [b"1", b"\xff"]))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_one_bad_document_leaves_the_batches_before_its_own(index, workers):
+    """Batches of ten, the bad one in the fifth: forty stay, none of its own, whatever the workers."""
+    items = [(number, f"{number} is a number of its own") for number in range(100)]
+    items[45] = (45, None)
+    with pytest.raises(TypeError, match=r"key 45: document: expected a str.*found NoneType"):
+        index.insert_many(items, batch_size=10, workers=workers)
+    assert list(index) == ["fox", "car", *range(40)]
+    assert index.remove_many(range(100)) == 40
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_failing_iterator_leaves_the_batches_before_its_own(index, workers):
+    def items():
+        for number in range(45):
+            yield number, f"{number} is a number of its own"
+        raise OSError("the disk with the items is gone")
+
+    with pytest.raises(OSError, match="disk with the items"):
+        index.insert_many(items(), batch_size=10, workers=workers)
+    assert list(index) == ["fox", "car", *range(40)]
+    assert index.remove_many(range(100)) == 40
+
+
+@pytest.mark.parametrize(
+    "item", [None, 5, "ab", (), ("key",), ("key", FOX, None, None), {"key": FOX}, b"ab"], ids=range(8)
+)
+def test_item_of_another_form_is_refused(index, item):
+    with pytest.raises(
+        TypeError, match=r"item: expected \(key, document\) or \(key, document, metadata\), found"
+    ):
+        index.insert_many([("good", CAR), item])

@@ -2,10 +2,13 @@
 
 import threading
 
+import pytest
 from batches import SMALL
 from processes import run_in_threads
+from two_documents import CAR, FOX
 
 import simindex
+from simindex import ClosedError, KeyExistsError, SimIndexError
 
 
 def test_threads_of_one_index_wait_for_a_transaction_and_do_not_see_it(tmp_path):
@@ -32,3 +35,62 @@ def test_threads_of_one_index_wait_for_a_transaction_and_do_not_see_it(tmp_path)
             assert len(index) == 1
         waiting.join(20)
         assert list(index) == ["a", "b"]
+
+
+def test_transaction_inside_a_transaction_is_refused(index):
+    def nest():
+        with index.transaction():
+            index.insert("new", FOX)
+            with index.transaction():
+                pass
+
+    with pytest.raises(SimIndexError, match="transactions do not nest"):
+        nest()
+
+
+def test_error_inside_a_transaction_rolls_all_of_it_back(index):
+    def fail(change):
+        with index.transaction():
+            index.insert("new", FOX)
+            index.remove("fox")
+            index.replace("car", FOX)
+            change()
+
+    for change, error in (
+        (lambda: index.insert("car", CAR), KeyExistsError),
+        (lambda: index.insert_many([("a", CAR), ("b", None)], batch_size=1), TypeError),
+        (lambda: index.remove("absent"), KeyError),
+        (lambda: index.query(FOX, 7), ValueError),
+        (lambda: 1 / 0, ZeroDivisionError),
+    ):
+        with pytest.raises(error):
+            fail(change)
+        assert list(index) == ["fox", "car"]
+
+
+def test_error_that_a_transaction_catches_undoes_only_its_own_call(index):
+    with index.transaction():
+        index.insert("new", "entirely different words again")
+        with pytest.raises(KeyExistsError):
+            index.insert_many([("newer", CAR), ("fox", CAR)])
+        with pytest.raises(TypeError):
+            index.insert("newer", CAR, object())
+        assert "newer" not in index
+    assert list(index) == ["fox", "car", "new"]
+    index.remove("new")
+
+
+def test_close_inside_a_transaction_rolls_it_back(tmp_path):
+    index = simindex.open(tmp_path / "i")
+    index.insert("fox", FOX)
+
+    def change():
+        with index.transaction():
+            index.insert("car", CAR)
+            index.close()
+            index.insert("bus", CAR)
+
+    with pytest.raises(ClosedError):
+        change()
+    with simindex.open(tmp_path / "i") as index:
+        assert list(index) == ["fox"]

@@ -2,11 +2,12 @@
 
 import shutil
 
+import lmdb
 import pytest
 from batches import SMALL, TINY_LAYOUT, after_one_more, assert_holds, batch, removed_by
 
 import simindex
-from simindex import CorruptIndexError
+from simindex import CorruptIndexError, FormatError
 from simindex.storage.lmdb_file import file_lengths
 from simindex.storage.store import Store
 
@@ -48,3 +49,59 @@ def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(tmp_p
         (copy / "data.mdb").write_bytes((copy / "data.mdb").read_bytes()[: needed // 2])
         with pytest.raises(CorruptIndexError, match="cut short"):
             simindex.open(copy)
+
+
+@pytest.mark.parametrize(
+    "names", [[], [b"meta"], [b"meta", b"documents", b"segments", b"removed", b"groups"], [b"users"]]
+)
+def test_foreign_lmdb_environment_is_refused_and_left_alone(tmp_path, names):
+    path = tmp_path / "foreign"
+    with lmdb.open(str(path), max_dbs=8, lib_version=0) as env:
+        databases = [env.open_db(name) for name in names] or [None]
+        with env.begin(write=True) as txn:
+            for database in databases:
+                txn.put(b"config", b"precious", db=database)
+    before = (path / "data.mdb").read_bytes()
+    for mode in "ra":
+        with pytest.raises(FormatError, match=r"(an LMDB environment, but )?not a(n| simindex) index"):
+            simindex.open(path, mode)
+    with pytest.raises(FileExistsError):
+        simindex.open(path, "x")
+    assert (path / "data.mdb").read_bytes() == before
+    with lmdb.open(str(path), max_dbs=8, lib_version=0) as env:
+        database = env.open_db(names[0], create=False) if names else None
+        with env.begin() as txn:
+            assert txn.get(b"config", db=database) == b"precious"
+
+
+@pytest.mark.parametrize(
+    "data", [b"garbage " * 2_000, b"\x00" * 16_384, b"short", b"\xff" * 8_192], ids=range(4)
+)
+def test_data_file_that_is_no_lmdb_file_is_refused_and_left_alone(tmp_path, data):
+    path = tmp_path / "i"
+    path.mkdir()
+    (path / "data.mdb").write_bytes(data)
+    for mode in "ra":
+        with pytest.raises(FormatError, match=r"data.mdb is not an LMDB file that simindex can read"):
+            simindex.open(path, mode)
+    assert (path / "data.mdb").read_bytes() == data
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.3, 0.5, 0.9, 0.999])
+def test_truncated_data_file_is_refused_and_left_alone(tmp_path, share):
+    """Never an empty result, and never a read behind the end of the file, which would kill the process."""
+    path = tmp_path / "i"
+    with simindex.open(path) as index:
+        index.insert_many((number, f"{number} is a number of its own") for number in range(2_000))
+    data = (path / "data.mdb").read_bytes()
+    cut = data[: int(len(data) * share)]
+    (path / "data.mdb").write_bytes(cut)
+    for mode in "ra":
+        with pytest.raises(
+            (CorruptIndexError, FormatError), match=r"cut short, restore a backup|not an LMDB file"
+        ):
+            simindex.open(path, mode)
+    assert (path / "data.mdb").read_bytes() == cut
+    (path / "data.mdb").write_bytes(data)
+    with simindex.open(path) as index:
+        assert len(index) == 2_000

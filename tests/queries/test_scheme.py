@@ -1,0 +1,74 @@
+"""What the settings of an index come to, and which stored ones are refused."""
+
+import lmdb
+import pytest
+from two_documents import FOX
+
+import simindex
+from simindex import CharShingles, Config, ConfigMismatchError, FormatError, WordShingles
+from simindex.format.manifest import CONFIG_KEY
+from simindex.format.seals import pack, seal, unpack, unseal
+
+
+def rewrite_header(path, change):
+    """Store the header that `change` makes of the fields of the stored one, sealed."""
+    with lmdb.open(str(path), max_dbs=16, lib_version=0) as env:
+        meta = env.open_db(b"meta", create=False)
+        with env.begin(write=True) as txn:
+            key = CONFIG_KEY
+            fields = unpack(unseal(key, txn.get(key, db=meta), "header"))
+            txn.put(key, seal(key, pack(change(fields))), db=meta)
+
+
+def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "i"
+    with simindex.open(path) as index:
+        index.insert("fox", FOX)
+    rewrite_header(path, lambda fields: [fields[0], 7, *fields[2:], "a field of the future"])
+    before = (path / "data.mdb").read_bytes()
+    message = "expected format version 1, found 7; open it with the simindex version that wrote it"
+    for mode in "ra":
+        with pytest.raises(FormatError, match=message):
+            simindex.open(path, mode)
+    assert (path / "data.mdb").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c | {"hashing": 2}, "hashing contract: expected version 1, found 2"),
+        (lambda c: c | {"shingles": c["shingles"] | {"kind": "sentences"}}, "expected known fields"),
+        (lambda c: c | {"num_perm": 100}, "expected known fields"),
+        (lambda c: c | {"simhash": c["simhash"] | {"colour": 1}}, "expected known fields"),
+        (lambda c: {name: value for name, value in c.items() if name != "seed"}, "expected known fields"),
+    ],
+)
+def test_settings_that_this_version_does_not_know_are_refused(tmp_path, change, message):
+    path = tmp_path / "i"
+    simindex.open(path).close()
+    rewrite_header(path, lambda fields: [*fields[:4], change(fields[4])])
+    for mode in "ra":
+        with pytest.raises(FormatError, match=message):
+            simindex.open(path, mode)
+
+
+@pytest.mark.parametrize("mode", ["r", "a"])
+def test_other_settings_are_refused_naming_each_field_with_both_values(tmp_path, mode):
+    stored = Config(num_perm=64, shingles=CharShingles(5))
+    with simindex.open(tmp_path / "i", config=stored) as index:
+        index.insert("fox", FOX)
+    with pytest.raises(ConfigMismatchError) as caught:
+        simindex.open(tmp_path / "i", mode, Config(num_perm=128, shingles=WordShingles(2), seed=1))
+    message = str(caught.value)
+    assert "num_perm: stored 64, asked for 128" in message
+    assert f"shingles: stored {CharShingles(5)!r}, asked for {WordShingles(2)!r}" in message
+    assert "seed" not in message
+    assert "config=None" in message
+    assert caught.value.fields == {
+        "num_perm": (64, 128),
+        "shingles": (CharShingles(5), WordShingles(2)),
+    }
+    assert isinstance(caught.value, ValueError)
+    for config in (None, stored, Config(num_perm=64, shingles=CharShingles(5, "casefold whitespace"))):
+        with simindex.open(tmp_path / "i", mode, config) as index:
+            assert index.config == stored

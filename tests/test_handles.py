@@ -1,0 +1,99 @@
+"""A handle that is closed, or that only reads, is refused by every method that it cannot serve."""
+
+from datetime import UTC, datetime
+
+import pytest
+from two_documents import FOX
+
+import simindex
+from simindex import ClosedError, Config, ReadOnlyError
+
+CLOSED_CALLS = {
+    "insert": lambda index: index.insert("a", FOX),
+    "insert_many": lambda index: index.insert_many([("a", FOX)]),
+    "insert_many of nothing": lambda index: index.insert_many([]),
+    "replace": lambda index: index.replace("a", FOX),
+    "remove": lambda index: index.remove("fox"),
+    "remove_many": lambda index: index.remove_many(["fox"]),
+    "expire": lambda index: index.expire(datetime(2000, 1, 1, tzinfo=UTC)),
+    "compact": lambda index: index.compact(),
+    "query": lambda index: index.query(FOX),
+    "query_many": lambda index: index.query_many([FOX]),
+    "query_many of nothing": lambda index: index.query_many([]),
+    "query_key": lambda index: index.query_key("fox"),
+    "nearest": lambda index: index.nearest(FOX),
+    "query_simhash": lambda index: index.query_simhash(FOX),
+    "query_simhash_many": lambda index: index.query_simhash_many([FOX]),
+    "insert_if_new": lambda index: index.insert_if_new("a", FOX),
+    "transaction": lambda index: index.transaction().__enter__(),
+    "in": lambda index: "fox" in index,
+    "len": len,
+    "iter": lambda index: list(index),
+    "item": lambda index: index["fox"],
+    "stats": lambda index: index.stats(),
+    "refresh": lambda index: index.refresh(),
+    "with": lambda index: index.__enter__(),
+}
+
+
+def test_closed_calls_are_all_public_methods():
+    methods = {name for name in dir(simindex.Index) if not name.startswith("_")} - {"close", "path", "config"}
+    assert methods == {name for name in CLOSED_CALLS if hasattr(simindex.Index, name)}
+
+
+@pytest.mark.parametrize("mode", ["r", "a"])
+@pytest.mark.parametrize("call", CLOSED_CALLS)
+def test_closed_handle_is_refused_by_every_method(tmp_path, mode, call):
+    with simindex.open(tmp_path / "i") as index:
+        index.insert("fox", FOX)
+    index = simindex.open(tmp_path / "i", mode)
+    index.close()
+    index.close()
+    with pytest.raises(ClosedError, match="the index is closed; open it again"):
+        CLOSED_CALLS[call](index)
+    assert repr(index) == f"Index({str(tmp_path / 'i')!r})"
+    assert index.path == str(tmp_path / "i")
+    assert index.config == Config()
+
+
+def test_iterator_of_a_handle_closed_meanwhile_is_refused(tmp_path):
+    index = simindex.open(tmp_path / "i")
+    index.insert_many((number, str(number)) for number in range(3_000))
+    keys = iter(index)
+    assert next(keys) == 0
+    index.close()
+    with pytest.raises(ClosedError):
+        list(keys)
+
+
+CHANGES = [
+    "insert",
+    "insert_many",
+    "insert_many of nothing",
+    "replace",
+    "remove",
+    "remove_many",
+    "expire",
+    "compact",
+    "transaction",
+]
+
+
+@pytest.mark.usefixtures("index")
+@pytest.mark.parametrize("call", CHANGES)
+def test_change_through_a_reader_is_refused(tmp_path, call):
+    with simindex.open(tmp_path / "i", "r") as reader:
+        with pytest.raises(
+            ReadOnlyError, match='opened with mode "r"; open it with mode "a" to change it'
+        ) as caught:
+            CLOSED_CALLS[call](reader)
+        assert isinstance(caught.value, TypeError)
+        assert list(reader) == ["fox", "car"]
+
+
+@pytest.mark.usefixtures("index")
+def test_insert_if_new_through_a_reader_is_refused_whether_it_is_new_or_not(tmp_path):
+    with simindex.open(tmp_path / "i", "r") as reader:
+        for text in (FOX, "entirely different words again"):
+            with pytest.raises(ReadOnlyError):
+                reader.insert_if_new("new", text)
