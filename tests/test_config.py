@@ -49,3 +49,11 @@ from simindex import CharShingles, Config, SimHashConfig, WordShingles
 def test_setting_outside_its_range_is_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "bad", [{"max_distance": 9}, {"max_distance": -1}, {"blocks": 3}, {"blocks": 10}, {"blocks": 0}]
+)
+def test_simhash_config_out_of_range_is_refused(bad):
+    with pytest.raises(ValueError, match=f"{next(iter(bad))}: expected .* found {next(iter(bad.values()))}"):
+        SimHashConfig(**bad)

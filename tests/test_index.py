@@ -4,8 +4,10 @@ import subprocess
 import sys
 
 import pytest
+from fingerprints import CONFIGS, MINHASH_ONLY, SIMHASH_ONLY
 
 import simindex
+from simindex import Sketch
 
 FOX = "The quick brown fox jumps over the lazy dog near the old river bank"
 SLY = "The quick brown fox jumps over the lazy cat near the old river bank"
@@ -100,3 +102,58 @@ def test_mode_r_plus_changes_an_index_that_is_there_and_makes_none(tmp_path):
     with simindex.open(tmp_path / "i", "r+") as index:
         index.insert("b", "five six seven eight")
         assert list(index) == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_each_combination_of_methods_answers_or_says_what_it_has_not(tmp_path, name):
+    config = CONFIGS[name]
+    with simindex.open(tmp_path / "i", "x", config) as index:
+        index.insert("fox", FOX)
+        index.insert("cat", SLY)
+        by_minhash = {
+            "query": lambda: index.query(FOX, 0.5),
+            "query_many": lambda: index.query_many([FOX], 0.5)[0],
+            "query_key": lambda: index.query_key("cat", 0.5),
+            "nearest": lambda: index.nearest(FOX, 1),
+            "insert_if_new": lambda: index.insert_if_new("new", FOX, 0.5),
+        }
+        by_simhash = {
+            "query_simhash": lambda: index.query_simhash(FOX),
+            "query_simhash_many": lambda: index.query_simhash_many([FOX])[0],
+        }
+        for call, ask in by_minhash.items():
+            if config.num_perm:
+                assert "fox" in {match.key for match in ask()}
+                assert all(match.similarity is not None for match in ask())
+            else:
+                needs = (
+                    f"{call.removesuffix('_many')} needs MinHash, and this index was built with num_perm=0"
+                )
+                with pytest.raises(ValueError, match=f"^{needs}$"):
+                    ask()
+        for ask in by_simhash.values():
+            if config.simhash:
+                assert "fox" in {match.key for match in ask()}
+                assert all(match.distance is not None for match in ask())
+            else:
+                needs = "query_simhash needs SimHash, and this index was built with simhash=None"
+                with pytest.raises(ValueError, match=f"^{needs}$"):
+                    ask()
+        assert len(index) == 2
+
+
+def test_bare_fingerprint_is_refused_where_there_is_no_simhash(tmp_path):
+    bare = Sketch.from_fingerprint(7)
+    with simindex.open(tmp_path / "i", "x", MINHASH_ONLY) as index:
+        for ask in (lambda: index.insert("bare", bare), lambda: index.query(bare)):
+            with pytest.raises(ValueError, match="sketch: expected MinHash rows, which this configuration"):
+                ask()
+        assert len(index) == 0
+
+
+def test_bare_rows_are_refused_where_there_is_no_minhash(tmp_path):
+    rows = Sketch.from_rows(range(64))
+    with simindex.open(tmp_path / "i", "x", SIMHASH_ONLY) as index:
+        for ask in (lambda: index.insert("rows", rows), lambda: index.query_simhash(rows)):
+            with pytest.raises(ValueError, match="sketch: expected a fingerprint, which this configuration"):
+                ask()

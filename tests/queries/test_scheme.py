@@ -2,12 +2,23 @@
 
 import lmdb
 import pytest
+from fingerprints import assert_matches, simhash_only
 from two_documents import FOX
 
 import simindex
-from simindex import CharShingles, Config, ConfigMismatchError, FormatError, WordShingles
+from simindex import (
+    CharShingles,
+    Config,
+    ConfigMismatchError,
+    FormatError,
+    SimHashConfig,
+    Sketch,
+    WordShingles,
+)
 from simindex.format.manifest import CONFIG_KEY
 from simindex.format.seals import pack, seal, unpack, unseal
+from simindex.sketching import permutations
+from simindex.sketching.permutations import plan_for
 
 
 def rewrite_header(path, change):
@@ -72,3 +83,16 @@ def test_other_settings_are_refused_naming_each_field_with_both_values(tmp_path,
     for config in (None, stored, Config(num_perm=64, shingles=CharShingles(5, "casefold whitespace"))):
         with simindex.open(tmp_path / "i", mode, config) as index:
             assert index.config == stored
+
+
+def test_blocks_of_an_index_are_those_it_was_built_with(tmp_path, monkeypatch):
+    with simindex.open(tmp_path / "i", "x", simhash_only(3)) as index:
+        assert index.stats().permutation_tables == 4
+        index.insert("a", Sketch.from_fingerprint(7))
+    # Another release may choose otherwise.
+    monkeypatch.setattr(permutations, "choose_blocks", lambda *_: 6)
+    assert plan_for(SimHashConfig(3)).num_tables == 20
+    with simindex.open(tmp_path / "i") as index:
+        assert index.stats().permutation_tables == 4
+        index.insert("b", Sketch.from_fingerprint(6))
+        assert_matches(index.query_simhash(Sketch.from_fingerprint(7)), {"a": 0, "b": 1})

@@ -1,9 +1,8 @@
-"""SimHash through the index: complete within k bits, equal to brute force over all fingerprints.
+"""Searching through the index: complete within k bits, equal to brute force over all fingerprints.
 
 The worked examples of seed 004 are in tests/textbook; here they pass through `query_simhash`.
 """
 
-import doctest
 import math
 import subprocess
 import sys
@@ -14,56 +13,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fingerprints import (
+    BOTH,
+    CONFIGS,
+    FOX,
+    SEED,
+    SIMHASH_ONLY,
+    assert_matches,
+    brute_force,
+    flipped,
+    open_with,
+    simhash_only,
+    sketches,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import permutation_plans, uint64s
 
 import simindex
-from simindex import Config, Layout, SimHashConfig, Sketch, Sketcher, textbook
-from simindex.sketching import permutations
-from simindex.sketching.permutations import plan_for
+from simindex import Layout, Sketch, Sketcher, textbook
 
-SEED = 20070508
 MASK = 2**64 - 1
-
-FOX = "the quick brown fox jumps over the lazy dog near the old river bank"
-CAT = "the quick brown fox jumps over the lazy cat near the old river bank"
-
-
-def simhash_only(max_distance, blocks=None):
-    return Config(num_perm=0, simhash=SimHashConfig(max_distance, blocks))
-
-
-def sketches(fingerprints):
-    return [Sketch.from_fingerprint(fingerprint) for fingerprint in fingerprints]
-
-
-def open_with(path, fingerprints, config, batch_size=50_000, **options):
-    """An index whose keys are the places of the fingerprints."""
-    index = simindex.open(path, "x", config, **options)
-    items = enumerate(map(Sketch.from_fingerprint, fingerprints.tolist()))
-    index.insert_many(items, batch_size=batch_size)
-    return index
-
-
-def brute_force(fingerprints, query, max_distance):
-    """place -> distance, of every fingerprint within that many bits."""
-    distances = np.bitwise_count(fingerprints ^ np.uint64(query))
-    near = np.flatnonzero(distances <= max_distance)
-    return dict(zip(near.tolist(), distances[near].tolist(), strict=True))
-
-
-def assert_matches(matches, expected):
-    """Just the expected documents with their distances, each once, nearest first."""
-    assert {match.key: match.distance for match in matches} == expected
-    assert len(matches) == len(expected)
-    assert [match.distance for match in matches] == sorted(expected.values())
-    assert not matches.truncated
-    assert matches.candidates >= 0
-
-
-def flipped(fingerprint, bits):
-    return int(fingerprint) ^ sum(1 << int(bit) for bit in bits)
 
 
 def with_neighbours(rng, count, max_distance, num_queries=40):
@@ -182,69 +152,6 @@ def test_query_simhash_searches_any_number_of_tables(tmp_path, max_distance, blo
     assert (done.returncode, done.stdout.strip()) == (0, str(list(range(max_distance + 1)))), done.stderr
 
 
-# ---- the tables ----
-
-
-@pytest.mark.parametrize(
-    ("blocks", "tables", "prefix_bits", "expected_candidates"),
-    [(4, 4, {16: 4}, 4 * 2.0**-16), (5, 10, {25: 4, 26: 6}, None), (6, 20, {31: 4, 32: 12, 33: 4}, None)],
-)
-def test_stats_say_what_the_tables_cost(tmp_path, blocks, tables, prefix_bits, expected_candidates):
-    fingerprints = np.arange(1, 1001, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    with open_with(tmp_path / "i", fingerprints, simhash_only(3, blocks)) as index:
-        stats = index.stats()
-    assert stats.permutation_tables == tables
-    assert Counter(stats.prefix_bits) == prefix_bits
-    assert stats.permutation_bytes_per_document == 12 * tables
-    assert stats.table_bytes["permutations"] == 12 * tables * 1000
-    expected = 1000 * sum(number * 2.0**-bits for bits, number in prefix_bits.items())
-    assert stats.expected_candidates == pytest.approx(expected)
-    if expected_candidates is not None:
-        assert stats.expected_candidates == pytest.approx(1000 * expected_candidates)
-
-
-def test_stats_expect_the_candidates_that_uniform_fingerprints_have(tmp_path):
-    """A mean over 2,000 queries; each looks at Poisson 64 entries a table of 2^16 prefixes.
-
-    Six standard errors of the mean: a false alarm in 500 million runs, were the seed not fixed.
-    """
-    rng = np.random.default_rng(SEED)
-    fingerprints = rng.integers(0, 2**64, 100_000, dtype=np.uint64)
-    queries = rng.integers(0, 2**64, 2_000, dtype=np.uint64).tolist()
-    with open_with(tmp_path / "i", fingerprints, simhash_only(3, 4)) as index:
-        expected = index.stats().expected_candidates
-        seen = [matches.candidates for matches in index.query_simhash_many(sketches(queries))]
-    assert expected == pytest.approx(4 * 100_000 / 2**16)
-    assert abs(np.mean(seen) - expected) < 6 * math.sqrt(expected / len(queries))
-
-
-def test_blocks_of_an_index_are_those_it_was_built_with(tmp_path, monkeypatch):
-    with simindex.open(tmp_path / "i", "x", simhash_only(3)) as index:
-        assert index.stats().permutation_tables == 4
-        index.insert("a", Sketch.from_fingerprint(7))
-    # Another release may choose otherwise.
-    monkeypatch.setattr(permutations, "choose_blocks", lambda *_: 6)
-    assert plan_for(SimHashConfig(3)).num_tables == 20
-    with simindex.open(tmp_path / "i") as index:
-        assert index.stats().permutation_tables == 4
-        index.insert("b", Sketch.from_fingerprint(6))
-        assert_matches(index.query_simhash(Sketch.from_fingerprint(7)), {"a": 0, "b": 1})
-
-
-@pytest.mark.parametrize(
-    "bad", [{"max_distance": 9}, {"max_distance": -1}, {"blocks": 3}, {"blocks": 10}, {"blocks": 0}]
-)
-def test_simhash_config_out_of_range_is_refused(bad):
-    with pytest.raises(ValueError, match=f"{next(iter(bad))}: expected .* found {next(iter(bad.values()))}"):
-        SimHashConfig(**bad)
-
-
-# ---- kinds of documents ----
-
-BOTH = Config(num_perm=64)
-MINHASH_ONLY = Config(num_perm=64, simhash=None)
-SIMHASH_ONLY = Config(num_perm=0)
-CONFIGS = {"both": BOTH, "minhash": MINHASH_ONLY, "simhash": SIMHASH_ONLY}
 LISTED = ["fox", "dog", "fox", "bank", "fox"]
 
 
@@ -287,100 +194,6 @@ def test_query_simhash_finds_every_kind_of_document_by_every_kind(tmp_path, name
         index.insert("empty", "")
         assert index.query_simhash("") == []
         assert index["empty"].sketch.fingerprint is None
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_each_combination_of_methods_answers_or_says_what_it_has_not(tmp_path, name):
-    config = CONFIGS[name]
-    with simindex.open(tmp_path / "i", "x", config) as index:
-        index.insert("fox", FOX)
-        index.insert("cat", CAT)
-        by_minhash = {
-            "query": lambda: index.query(FOX, 0.5),
-            "query_many": lambda: index.query_many([FOX], 0.5)[0],
-            "query_key": lambda: index.query_key("cat", 0.5),
-            "nearest": lambda: index.nearest(FOX, 1),
-            "insert_if_new": lambda: index.insert_if_new("new", FOX, 0.5),
-        }
-        by_simhash = {
-            "query_simhash": lambda: index.query_simhash(FOX),
-            "query_simhash_many": lambda: index.query_simhash_many([FOX])[0],
-        }
-        for call, ask in by_minhash.items():
-            if config.num_perm:
-                assert "fox" in {match.key for match in ask()}
-                assert all(match.similarity is not None for match in ask())
-            else:
-                needs = (
-                    f"{call.removesuffix('_many')} needs MinHash, and this index was built with num_perm=0"
-                )
-                with pytest.raises(ValueError, match=f"^{needs}$"):
-                    ask()
-        for ask in by_simhash.values():
-            if config.simhash:
-                assert "fox" in {match.key for match in ask()}
-                assert all(match.distance is not None for match in ask())
-            else:
-                needs = "query_simhash needs SimHash, and this index was built with simhash=None"
-                with pytest.raises(ValueError, match=f"^{needs}$"):
-                    ask()
-        assert len(index) == 2
-
-
-def test_bare_fingerprint_is_refused_where_there_is_no_simhash(tmp_path):
-    bare = Sketch.from_fingerprint(7)
-    with simindex.open(tmp_path / "i", "x", MINHASH_ONLY) as index:
-        for ask in (lambda: index.insert("bare", bare), lambda: index.query(bare)):
-            with pytest.raises(ValueError, match="sketch: expected MinHash rows, which this configuration"):
-                ask()
-        assert len(index) == 0
-
-
-def test_bare_rows_are_refused_where_there_is_no_minhash(tmp_path):
-    rows = Sketch.from_rows(range(64))
-    with simindex.open(tmp_path / "i", "x", SIMHASH_ONLY) as index:
-        for ask in (lambda: index.insert("rows", rows), lambda: index.query_simhash(rows)):
-            with pytest.raises(ValueError, match="sketch: expected a fingerprint, which this configuration"):
-                ask()
-
-
-def test_match_has_the_figures_that_both_sides_have(tmp_path):
-    both = Sketcher(BOTH).sketch(FOX)
-    fingerprint, rows = both.fingerprint, both.rows
-    with simindex.open(tmp_path / "i", "x", BOTH) as index:
-        index.insert("text", FOX)
-        index.insert("bare", Sketch.from_fingerprint(fingerprint))
-        index.insert("rows", Sketch.from_rows(rows))
-        index.insert("brought", Sketch.from_rows(rows, fingerprint))
-
-        def figures(matches):
-            return {key: (similarity, distance) for key, similarity, distance in matches}
-
-        assert figures(index.query_simhash(FOX)) == {"text": (1.0, 0), "bare": (None, 0), "brought": (1.0, 0)}
-        assert figures(index.query_simhash(Sketch.from_fingerprint(fingerprint))) == {
-            "text": (None, 0),
-            "bare": (None, 0),
-            "brought": (None, 0),
-        }
-        assert figures(index.query(FOX)) == {"text": (1.0, 0), "rows": (1.0, None), "brought": (1.0, 0)}
-        assert figures(index.query(Sketch.from_rows(rows))) == {
-            "text": (1.0, None),
-            "rows": (1.0, None),
-            "brought": (1.0, None),
-        }
-    with simindex.open(tmp_path / "m", "x", MINHASH_ONLY) as index:
-        index.insert("text", FOX)
-        assert figures(index.query(FOX)) == {"text": (1.0, None)}
-    with simindex.open(tmp_path / "s", "x", SIMHASH_ONLY) as index:
-        index.insert("text", FOX)
-        assert figures(index.query_simhash(FOX)) == {"text": (None, 0)}
-
-
-def test_guide_examples_run():
-    guide = Path(__file__).parents[2] / "docs" / "minhash-or-simhash.md"
-    found = doctest.testfile(str(guide), module_relative=False, encoding="utf-8")
-    assert found.attempted > 5
-    assert not found.failed
 
 
 # ---- arguments ----

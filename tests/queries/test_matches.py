@@ -1,0 +1,38 @@
+"""Matches: what a query answers."""
+
+from fingerprints import BOTH, FOX, MINHASH_ONLY, SIMHASH_ONLY
+
+import simindex
+from simindex import Sketch, Sketcher
+
+
+def test_match_has_the_figures_that_both_sides_have(tmp_path):
+    both = Sketcher(BOTH).sketch(FOX)
+    fingerprint, rows = both.fingerprint, both.rows
+    with simindex.open(tmp_path / "i", "x", BOTH) as index:
+        index.insert("text", FOX)
+        index.insert("bare", Sketch.from_fingerprint(fingerprint))
+        index.insert("rows", Sketch.from_rows(rows))
+        index.insert("brought", Sketch.from_rows(rows, fingerprint))
+
+        def figures(matches):
+            return {key: (similarity, distance) for key, similarity, distance in matches}
+
+        assert figures(index.query_simhash(FOX)) == {"text": (1.0, 0), "bare": (None, 0), "brought": (1.0, 0)}
+        assert figures(index.query_simhash(Sketch.from_fingerprint(fingerprint))) == {
+            "text": (None, 0),
+            "bare": (None, 0),
+            "brought": (None, 0),
+        }
+        assert figures(index.query(FOX)) == {"text": (1.0, 0), "rows": (1.0, None), "brought": (1.0, 0)}
+        assert figures(index.query(Sketch.from_rows(rows))) == {
+            "text": (1.0, None),
+            "rows": (1.0, None),
+            "brought": (1.0, None),
+        }
+    with simindex.open(tmp_path / "m", "x", MINHASH_ONLY) as index:
+        index.insert("text", FOX)
+        assert figures(index.query(FOX)) == {"text": (1.0, None)}
+    with simindex.open(tmp_path / "s", "x", SIMHASH_ONLY) as index:
+        index.insert("text", FOX)
+        assert figures(index.query_simhash(FOX)) == {"text": (None, 0)}
