@@ -4,9 +4,15 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from typing import IO, Any
+
+Process = subprocess.Popen[str]
+Tell = Callable[[object], object]
+"""Tells the parent a line of text."""
 
 
-def start(code, *arguments, **options):
+def start(code: str, *arguments: object, **options: Any) -> Process:
     """A Python process that runs `code`, with pipes to its stdin and from its stdout."""
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", code, *map(str, arguments)],
@@ -18,20 +24,29 @@ def start(code, *arguments, **options):
     )
 
 
-def ask(process, line=""):
-    process.stdin.write(f"{line}\n")
-    process.stdin.flush()
-    return process.stdout.readline().strip()
+def pipes_of(process: Process) -> tuple[IO[str], IO[str]]:
+    """Its stdin and its stdout."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return process.stdin, process.stdout
 
 
-def end(process):
-    process.stdin.close()
-    assert process.stdout.read() == ""
-    process.stdout.close()
+def ask(process: Process, line: object = "") -> str:
+    asks, answers = pipes_of(process)
+    asks.write(f"{line}\n")
+    asks.flush()
+    return answers.readline().strip()
+
+
+def end(process: Process) -> None:
+    asks, answers = pipes_of(process)
+    asks.close()
+    assert answers.read() == ""
+    answers.close()
     assert process.wait(20) == 0
 
 
-def forked(work):
+def forked(work: Callable[[Tell], object]) -> tuple[int, int]:
     """Run `work(acknowledge)` in a forked child; returns its pid and the pipe of what it acknowledges."""
     read, write = os.pipe()
     pid = os.fork()
@@ -47,7 +62,7 @@ def forked(work):
         os._exit(1)
 
 
-def everything_from(pipe):
+def everything_from(pipe: int) -> list[str]:
     """The lines written to a pipe whose writers have ended."""
     with os.fdopen(pipe) as lines:
         return lines.read().split("\n")[:-1]
@@ -62,11 +77,11 @@ for line in sys.stdin:
 """
 
 
-def run_in_threads(*works):
+def run_in_threads(*works: Callable[[], object]) -> None:
     """Run every work in a thread of its own; the first error of any is raised here."""
     errors = []
 
-    def run(work):
+    def run(work: Callable[[], object]) -> None:
         try:
             work()
         except BaseException as error:

@@ -1,7 +1,13 @@
 """Arguments that are wrong get a clear error, and nothing is lost: the index answers and takes inserts."""
 
+# mypy: disable-error-code="arg-type,call-arg,list-item"
+# (wrong arguments are handed in on purpose)
+
 import math
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +18,7 @@ from simindex import (
     CharShingles,
     Config,
     ConfigMismatchError,
+    Index,
     Layout,
     SimHashConfig,
     Sketch,
@@ -42,7 +49,9 @@ BAD_KEYS = [
 
 
 @pytest.mark.parametrize(("key", "error", "message"), BAD_KEYS, ids=range(len(BAD_KEYS)))
-def test_bad_key_is_refused_by_every_method(index, key, error, message):
+def test_bad_key_is_refused_by_every_method(
+    index: Index, key: Any, error: type[Exception], message: str
+) -> None:
     for call in (
         lambda: index.insert(key, FOX),
         lambda: index.replace(key, FOX),
@@ -79,7 +88,7 @@ def test_bad_key_is_refused_by_every_method(index, key, error, message):
     ],
     ids=range(14),
 )
-def test_any_key_within_the_limits_is_kept_as_it_is(tmp_path, key):
+def test_any_key_within_the_limits_is_kept_as_it_is(tmp_path: Path, key: Any) -> None:
     with simindex.open(tmp_path / "i") as index:
         index.insert(key, FOX)
     with simindex.open(tmp_path / "i") as index:
@@ -92,8 +101,8 @@ def test_any_key_within_the_limits_is_kept_as_it_is(tmp_path, key):
         assert index.insert_many([(key, FOX), ("other", CAR)]) == (2, 0, 0)
 
 
-def test_kinds_of_keys_are_distinct(tmp_path):
-    keys = ["1", 1, b"1", "1 ", -1, "-1"]
+def test_kinds_of_keys_are_distinct(tmp_path: Path) -> None:
+    keys: list[str | bytes | int] = ["1", 1, b"1", "1 ", -1, "-1"]
     with simindex.open(tmp_path / "i") as index:
         for place, key in enumerate(keys):
             index.insert(key, FOX, place)
@@ -130,7 +139,10 @@ BAD_DOCUMENTS = [
 
 
 @pytest.mark.parametrize(("document", "error", "message"), BAD_DOCUMENTS, ids=range(len(BAD_DOCUMENTS)))
-def test_bad_document_is_refused_by_every_method(index, document, error, message):
+def test_bad_document_is_refused_by_every_method(
+    index: Index, document: Any, error: type[Exception], message: str
+) -> None:
+    call: Callable[[], object]
     for call in (
         lambda: index.query(document),
         lambda: index.query_many([FOX, document]),
@@ -151,7 +163,7 @@ def test_bad_document_is_refused_by_every_method(index, document, error, message
 
 
 @pytest.mark.parametrize("key", ["absent", b"fox", 0])
-def test_absent_key_is_a_key_error(index, key):
+def test_absent_key_is_a_key_error(index: Index, key: Any) -> None:
     for call in (lambda: index[key], lambda: index.remove(key), lambda: index.query_key(key)):
         with pytest.raises(KeyError, match=re.escape(repr(key))):
             call()
@@ -176,7 +188,7 @@ def test_absent_key_is_a_key_error(index, key):
     ],
     ids=str,
 )
-def test_threshold_outside_its_range_is_refused(index, threshold, error):
+def test_threshold_outside_its_range_is_refused(index: Index, threshold: Any, error: type[Exception]) -> None:
     for call in (
         lambda: index.query(FOX, threshold),
         lambda: index.query_many([FOX], threshold),
@@ -197,7 +209,7 @@ def test_threshold_outside_its_range_is_refused(index, threshold, error):
     ("limit", "error"),
     [(0, ValueError), (-1, ValueError), (1.5, TypeError), ("x", TypeError), (True, TypeError)],
 )
-def test_limit_outside_its_range_is_refused(index, limit, error):
+def test_limit_outside_its_range_is_refused(index: Index, limit: Any, error: type[Exception]) -> None:
     for call in (
         lambda: index.query(FOX, limit=limit),
         lambda: index.query_many([FOX], limit=limit),
@@ -213,12 +225,12 @@ def test_limit_outside_its_range_is_refused(index, limit, error):
     ("distance", "error"),
     [(-1, ValueError), (4, ValueError), (1.0, TypeError), ("x", TypeError), (True, TypeError)],
 )
-def test_distance_outside_its_range_is_refused(index, distance, error):
+def test_distance_outside_its_range_is_refused(index: Index, distance: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"max_distance: expected .*found"):
         index.query_simhash(FOX, distance)
 
 
-CALLS_WITH_OPTIONS = {
+CALLS_WITH_OPTIONS: dict[str, list[tuple[Any, type[Exception]]]] = {
     "batch_size": [
         (0, ValueError),
         (-1, ValueError),
@@ -238,13 +250,13 @@ CALLS_WITH_OPTIONS = {
     [(option, value, error) for option, values in CALLS_WITH_OPTIONS.items() for value, error in values],
 )
 def test_option_of_insert_many_outside_its_range_is_refused_before_anything_is_stored(
-    index, option, value, error
-):
+    index: Index, option: str, value: Any, error: type[Exception]
+) -> None:
     with pytest.raises(error, match=f"{option}: expected .*found"):
         index.insert_many([("new", CAR)], **{option: value})
 
 
-def test_misspelt_option_is_refused(index, tmp_path):
+def test_misspelt_option_is_refused(index: Index, tmp_path: Path) -> None:
     for call in (
         lambda: index.query(FOX, treshold=0.5),
         lambda: index.query_many([FOX], treshold=0.5),
@@ -263,12 +275,12 @@ def test_misspelt_option_is_refused(index, tmp_path):
 
 @pytest.mark.parametrize("call", ["insert_many", "query_many", "remove_many"])
 @pytest.mark.parametrize("argument", [5, None])
-def test_argument_that_is_no_iterable_is_refused(index, call, argument):
+def test_argument_that_is_no_iterable_is_refused(index: Index, call: str, argument: object) -> None:
     with pytest.raises(TypeError, match="iterable"):
         getattr(index, call)(argument)
 
 
-def test_question_that_the_settings_cannot_answer_is_refused(tmp_path, index):
+def test_question_that_the_settings_cannot_answer_is_refused(tmp_path: Path, index: Index) -> None:
     with pytest.raises(ValueError, match=r"this index keeps none; build it with Config\(keep_shingles="):
         index.query(FOX, exact=True)
     with simindex.open(tmp_path / "m", config=Config(simhash=None)) as no_simhash:
@@ -341,7 +353,9 @@ def test_question_that_the_settings_cannot_answer_is_refused(tmp_path, index):
         (lambda: tuning.pick_bands(0.5, 0), ValueError, "num_perm: expected 1 or more, found 0"),
     ],
 )
-def test_setting_outside_its_range_is_refused(make, error, message):
+def test_setting_outside_its_range_is_refused(
+    make: Callable[[], object], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         make()
 
@@ -365,8 +379,8 @@ def test_setting_outside_its_range_is_refused(make, error, message):
     ],
 )
 def test_option_of_open_outside_its_range_is_refused_and_nothing_is_created(
-    tmp_path, options, error, message
-):
+    tmp_path: Path, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         simindex.open(tmp_path / "new", **options)
     assert not (tmp_path / "new").exists()
@@ -379,6 +393,6 @@ def test_option_of_open_outside_its_range_is_refused_and_nothing_is_created(
 
 
 @pytest.mark.parametrize("path", [None, 5, ["a"]])
-def test_path_of_another_type_is_refused(path):
+def test_path_of_another_type_is_refused(path: Any) -> None:
     with pytest.raises(TypeError, match=r"expected str, bytes or os.PathLike|argument should be a str"):
         simindex.open(path)

@@ -1,5 +1,10 @@
 """Config: ranges, the stored form, and what differs."""
 
+# mypy: disable-error-code="arg-type"
+# (wrong types are handed in on purpose)
+
+from collections.abc import Callable
+
 import pytest
 
 from simindex import CharShingles, Config, SimHashConfig, WordShingles
@@ -46,7 +51,9 @@ from simindex import CharShingles, Config, SimHashConfig, WordShingles
         ),
     ],
 )
-def test_setting_outside_its_range_is_refused(make, error, message):
+def test_setting_outside_its_range_is_refused(
+    make: Callable[[], object], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         make()
 
@@ -54,6 +61,6 @@ def test_setting_outside_its_range_is_refused(make, error, message):
 @pytest.mark.parametrize(
     "bad", [{"max_distance": 9}, {"max_distance": -1}, {"blocks": 3}, {"blocks": 10}, {"blocks": 0}]
 )
-def test_simhash_config_out_of_range_is_refused(bad):
+def test_simhash_config_out_of_range_is_refused(bad: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(bad))}: expected .* found {next(iter(bad.values()))}"):
         SimHashConfig(**bad)

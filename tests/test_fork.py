@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from batches import (
@@ -13,19 +14,19 @@ from batches import (
     TINY_LAYOUT,
     batch,
 )
-from processes import everything_from, forked, run_in_threads
+from processes import Tell, everything_from, forked, run_in_threads
 
 import simindex
 from simindex import ClosedError, IndexLockedError
 
 
-def test_fork_gives_the_child_a_closed_handle_and_leaves_the_parent_alone(tmp_path):
+def test_fork_gives_the_child_a_closed_handle_and_leaves_the_parent_alone(tmp_path: Path) -> None:
     path = tmp_path / "i"
     with simindex.open(path, "x", SMALL) as index, simindex.open(path, "r") as reader:
         index.insert("a", ["a"])
         assert len(reader) == 1
 
-        def work(tell):
+        def work(tell: Tell) -> None:
             for call in (
                 lambda: index.query(["a"]),
                 lambda: index.insert("b", ["b"]),
@@ -87,7 +88,7 @@ with simindex.open(sys.argv[1], "a") as index:
 
 
 @pytest.mark.parametrize("child", ["ends", "closes", "opens"])
-def test_fork_does_no_harm_to_the_parent_when_the_child(tmp_path, child):
+def test_fork_does_no_harm_to_the_parent_when_the_child(tmp_path: Path, child: str) -> None:
     """A child that ends in the usual way, closes its dead handles, or opens the index for itself."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", FORK, str(tmp_path / "i"), child],
@@ -96,27 +97,27 @@ def test_fork_does_no_harm_to_the_parent_when_the_child(tmp_path, child):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_fork_with_other_threads_in_the_middle_of_a_call_does_no_harm(tmp_path):
+def test_fork_with_other_threads_in_the_middle_of_a_call_does_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "i"
     with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
         index.insert_many(batch("a", size=100))
         ended = threading.Event()
 
-        def query():
+        def query() -> None:
             while not ended.is_set():
                 assert all(index.query_many([text for _, text in batch("a", size=100)], 0.9))
 
-        def insert():
+        def insert() -> None:
             number = 0
             while not ended.is_set():
                 index.insert_many(batch("b", number), workers=1)
                 number += 1
 
-        def fork():
+        def fork() -> None:
             try:
                 for _ in range(10):
 
-                    def work(tell):
+                    def work(tell: Tell) -> None:
                         with simindex.open(path, "r") as own:
                             assert all(own.query_many([text for _, text in batch("a", size=100)], 0.9))
                         tell("found")
@@ -131,12 +132,12 @@ def test_fork_with_other_threads_in_the_middle_of_a_call_does_no_harm(tmp_path):
         assert len(index) % BATCH == 100 % BATCH
 
 
-def test_fork_during_another_threads_transaction_gives_the_child_a_closed_handle(tmp_path):
+def test_fork_during_another_threads_transaction_gives_the_child_a_closed_handle(tmp_path: Path) -> None:
     """The child inherits a lock that nobody will ever release; it must not wait for it."""
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
         begun, end_now = threading.Event(), threading.Event()
 
-        def hold():
+        def hold() -> None:
             with index.transaction():
                 index.insert("a", ["a"])
                 begun.set()
@@ -146,7 +147,7 @@ def test_fork_during_another_threads_transaction_gives_the_child_a_closed_handle
         holder.start()
         begun.wait(20)
 
-        def work(tell):
+        def work(tell: Tell) -> None:
             signal.alarm(5)
             for call in (
                 lambda: index.insert("b", ["b"]),

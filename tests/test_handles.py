@@ -1,14 +1,16 @@
 """A handle that is closed, or that only reads, is refused by every method that it cannot serve."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from two_documents import FOX
 
 import simindex
-from simindex import ClosedError, Config, ReadOnlyError
+from simindex import ClosedError, Config, Index, ReadOnlyError
 
-CLOSED_CALLS = {
+CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "insert": lambda index: index.insert("a", FOX),
     "insert_many": lambda index: index.insert_many([("a", FOX)]),
     "insert_many of nothing": lambda index: index.insert_many([]),
@@ -36,14 +38,14 @@ CLOSED_CALLS = {
 }
 
 
-def test_closed_calls_are_all_public_methods():
+def test_closed_calls_are_all_public_methods() -> None:
     methods = {name for name in dir(simindex.Index) if not name.startswith("_")} - {"close", "path", "config"}
     assert methods == {name for name in CLOSED_CALLS if hasattr(simindex.Index, name)}
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
 @pytest.mark.parametrize("call", CLOSED_CALLS)
-def test_closed_handle_is_refused_by_every_method(tmp_path, mode, call):
+def test_closed_handle_is_refused_by_every_method(tmp_path: Path, mode: str, call: str) -> None:
     with simindex.open(tmp_path / "i") as index:
         index.insert("fox", FOX)
     index = simindex.open(tmp_path / "i", mode)
@@ -56,7 +58,7 @@ def test_closed_handle_is_refused_by_every_method(tmp_path, mode, call):
     assert index.config == Config()
 
 
-def test_iterator_of_a_handle_closed_meanwhile_is_refused(tmp_path):
+def test_iterator_of_a_handle_closed_meanwhile_is_refused(tmp_path: Path) -> None:
     index = simindex.open(tmp_path / "i")
     index.insert_many((number, str(number)) for number in range(3_000))
     keys = iter(index)
@@ -81,7 +83,7 @@ CHANGES = [
 
 @pytest.mark.usefixtures("index")
 @pytest.mark.parametrize("call", CHANGES)
-def test_change_through_a_reader_is_refused(tmp_path, call):
+def test_change_through_a_reader_is_refused(tmp_path: Path, call: str) -> None:
     with simindex.open(tmp_path / "i", "r") as reader:
         with pytest.raises(
             ReadOnlyError, match='opened with mode "r"; open it with mode "a" to change it'
@@ -92,7 +94,7 @@ def test_change_through_a_reader_is_refused(tmp_path, call):
 
 
 @pytest.mark.usefixtures("index")
-def test_insert_if_new_through_a_reader_is_refused_whether_it_is_new_or_not(tmp_path):
+def test_insert_if_new_through_a_reader_is_refused_whether_it_is_new_or_not(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "r") as reader:
         for text in (FOX, "entirely different words again"):
             with pytest.raises(ReadOnlyError):

@@ -3,6 +3,9 @@
 Merges go on over many commits, so what such a call leaves behind is met by the calls after it.
 """
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from merging import BATCHES, LAYOUT, SMALL, check, insert, keys_of
 
@@ -15,15 +18,15 @@ from simindex.storage.store import Store
 class Interrupting:
     """The kernel with a Ctrl-C in the n-th of its merging calls."""
 
-    def __init__(self, at):
+    def __init__(self, at: int) -> None:
         self.left = at
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> object:
         function = getattr(_kernel, name)
         if name not in ("merge", "copy_sketches"):
             return function
 
-        def interrupted(*arguments):
+        def interrupted(*arguments: object) -> object:
             self.left -= 1
             if not self.left:
                 raise KeyboardInterrupt
@@ -32,11 +35,13 @@ class Interrupting:
         return interrupted
 
 
-def broken_off(call, at, error, *, is_done):
+def broken_off(
+    call: Callable[..., object], at: int, error: BaseException, *, is_done: bool
+) -> tuple[Callable[..., None], list[None]]:
     """(`call` with an error in its n-th run, before it or when all of it is done; a list, one item a run)."""
-    runs = []
+    runs: list[None] = []
 
-    def broken(*arguments):
+    def broken(*arguments: object) -> None:
         if is_done:
             call(*arguments)
         runs.append(None)
@@ -49,7 +54,7 @@ def broken_off(call, at, error, *, is_done):
 
 
 @pytest.mark.parametrize("at", [1, 2, 5, 17, 40, 83, 120, 166, 190])
-def test_interrupted_merge_costs_nothing(tmp_path, monkeypatch, at):
+def test_interrupted_merge_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     interrupting = Interrupting(at)
     monkeypatch.setattr("simindex.segments.merge._kernel", interrupting)
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
@@ -66,7 +71,9 @@ def test_interrupted_merge_costs_nothing(tmp_path, monkeypatch, at):
 
 
 @pytest.mark.parametrize("at", [1, 2, 9, 20, 33])
-def test_interrupted_compaction_costs_nothing(tmp_path, monkeypatch, at):
+def test_interrupted_compaction_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
         for batch in range(BATCHES):
             insert(index, batch)
@@ -80,7 +87,9 @@ def test_interrupted_compaction_costs_nothing(tmp_path, monkeypatch, at):
 
 
 @pytest.mark.parametrize("at", range(1, BATCHES + 1))
-def test_failed_commit_leaves_no_chunks_behind(tmp_path, monkeypatch, at):
+def test_failed_commit_leaves_no_chunks_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
     """The merges under way begin anew; what they had stored is removed by the next commit."""
     failing, _ = broken_off(Store.commit, at, IndexFullError("no space"), is_done=False)
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
@@ -94,7 +103,9 @@ def test_failed_commit_leaves_no_chunks_behind(tmp_path, monkeypatch, at):
 
 
 @pytest.mark.parametrize("at", range(1, BATCHES + 1))
-def test_ctrl_c_at_the_end_of_a_commit_keeps_the_commit(tmp_path, monkeypatch, at):
+def test_ctrl_c_at_the_end_of_a_commit_keeps_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
     """It is raised when the commit is durable already: the handle must know what is stored."""
     interrupted, commits = broken_off(Store.commit, at, KeyboardInterrupt(), is_done=True)
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
@@ -113,7 +124,9 @@ def test_ctrl_c_at_the_end_of_a_commit_keeps_the_commit(tmp_path, monkeypatch, a
 
 
 @pytest.mark.parametrize("at", range(1, BATCHES + 1))
-def test_ctrl_c_between_preparation_and_commit_costs_nothing(tmp_path, monkeypatch, at):
+def test_ctrl_c_between_preparation_and_commit_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
     """Steps of merges were taken whose chunks are not stored."""
     interrupted, commits = broken_off(Writer.commit, at, KeyboardInterrupt(), is_done=False)
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
@@ -129,11 +142,13 @@ def test_ctrl_c_between_preparation_and_commit_costs_nothing(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("at", range(1, BATCHES))
-def test_ctrl_c_behind_a_commit_costs_nothing(tmp_path, monkeypatch, at):
+def test_ctrl_c_behind_a_commit_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
     """The commit has succeeded, the writer was about to take note of it; then a preparation is broken off."""
 
-    class Interrupting(list):
-        def clear(self):
+    class Interrupting(list[int]):
+        def clear(self) -> None:
             super().clear()
             raise KeyboardInterrupt
 

@@ -5,32 +5,34 @@ import random
 import select
 import signal
 import time
+from pathlib import Path
 
 import lmdb
 import pytest
 from batches import (
     SMALL,
     TINY_LAYOUT,
+    Held,
     after_batches,
     assert_holds,
     batch,
     label,
     removed_by,
 )
-from processes import everything_from, forked
+from processes import Tell, everything_from, forked
 
 import simindex
-from simindex import IndexLockedError, Layout
+from simindex import Config, IndexLockedError, Layout
 from simindex.format.keys import segment_of
 from simindex.format.manifest import decode_manifest
 
 
-def stored_segments(path):
+def stored_segments(path: Path) -> tuple[set[int], set[int]]:
     """(ids that the manifest names, ids that chunks lie under), read from the closed index."""
     with lmdb.open(str(path), max_dbs=16, readonly=True, lock=False, lib_version=0) as env:
         databases = {name: env.open_db(name, create=False) for name in (b"meta", b"segments")}
         with env.begin() as txn:
-            manifest = decode_manifest(txn.get(b"manifest", db=databases[b"meta"]))
+            manifest = decode_manifest(txn.get(b"manifest", db=databases[b"meta"]) or b"")
             stored = {segment_of(key) for key, _ in txn.cursor(db=databases[b"segments"])}
     return {shape.id for shape in manifest.segments}, stored
 
@@ -38,7 +40,9 @@ def stored_segments(path):
 # ---- kill -9 ----
 
 
-def insert_until_killed(path, name, config, layout, map_bytes, acknowledge):
+def insert_until_killed(
+    path: Path, name: object, config: Config, layout: Layout | None, map_bytes: int, acknowledge: Tell
+) -> None:
     """Insert batches for ever; each also removes a third of the batch before the last one."""
     with simindex.open(path, "a", config, layout=layout, map_bytes=map_bytes) as index:
         number = 0
@@ -54,15 +58,20 @@ def insert_until_killed(path, name, config, layout, map_bytes, acknowledge):
     ("layout", "map_bytes"),
     [(None, 1 << 30), (None, 1 << 20), (TINY_LAYOUT, 1 << 20), (Layout(2, 16, 512), 1 << 30)],
 )
-def test_kill_in_the_middle_of_inserting_loses_nothing_and_leaves_nothing_half(tmp_path, layout, map_bytes):
+def test_kill_in_the_middle_of_inserting_loses_nothing_and_leaves_nothing_half(
+    tmp_path: Path, layout: Layout | None, map_bytes: int
+) -> None:
     """13 kills for each of four layouts (52): the small ones have merges of many chunks under way."""
     chance = random.Random(f"kill {layout} {map_bytes}")
     path = tmp_path / "i"
-    before, acknowledged = {}, 0
+    before: Held = {}
+    acknowledged = 0
     for name in range(13):
-        pid, pipe = forked(
-            lambda tell, name=name: insert_until_killed(path, name, SMALL, layout, map_bytes, tell)
-        )
+
+        def work(tell: Tell, name: int = name) -> None:
+            insert_until_killed(path, name, SMALL, layout, map_bytes, tell)
+
+        pid, pipe = forked(work)
         try:
             select.select([pipe], [], [], 20)  # the first batch
             time.sleep(chance.uniform(0, 0.1))
@@ -91,12 +100,12 @@ def test_kill_in_the_middle_of_inserting_loses_nothing_and_leaves_nothing_half(t
     assert acknowledged >= 13
 
 
-def test_kill_at_any_time_of_opening_leaves_an_index_that_opens(tmp_path):
+def test_kill_at_any_time_of_opening_leaves_an_index_that_opens(tmp_path: Path) -> None:
     chance = random.Random("kill while opening")
     for name in range(12):
         path = tmp_path / str(name)
 
-        def work(tell, path=path):
+        def work(tell: Tell, path: Path = path) -> None:
             with simindex.open(path, "a", SMALL) as index:
                 tell("open")
                 index.insert("a", ["a"])
@@ -114,12 +123,12 @@ def test_kill_at_any_time_of_opening_leaves_an_index_that_opens(tmp_path):
             assert index.query(["a"])[0].key == "a"
 
 
-def test_killed_transaction_leaves_nothing(tmp_path):
+def test_killed_transaction_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "i"
     with simindex.open(path, "x", SMALL) as index:
         index.insert_many(batch("kept"))
 
-    def work(tell):
+    def work(tell: Tell) -> None:
         index = simindex.open(path)
         with index.transaction():
             index.insert_many(batch("lost", size=500), batch_size=100)

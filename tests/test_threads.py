@@ -2,10 +2,12 @@
 
 import contextlib
 import threading
+from pathlib import Path
 
 from batches import (
     SMALL,
     TINY_LAYOUT,
+    Held,
     assert_holds,
     batch,
     document,
@@ -16,18 +18,19 @@ from processes import run_in_threads
 import simindex
 from simindex import (
     ClosedError,
+    Index,
     Layout,
 )
 
 
-def test_threads_insert_and_query_on_one_index(tmp_path):
+def test_threads_insert_and_query_on_one_index(tmp_path: Path) -> None:
     """Growing, merging, transactions and queries of eight threads on one handle, and a reader beside it."""
     path = tmp_path / "i"
     index = simindex.open(path, "x", SMALL, map_bytes=1 << 20, layout=Layout(2, 16, 512))
     reader = simindex.open(path, "r")
     writing = threading.Semaphore(4)
 
-    def insert(name):
+    def insert(name: int) -> None:
         with writing:
             for number in range(12):
                 index.insert_many([(key, text, b"x" * 500) for key, text in batch(name, number, size=10)])
@@ -40,7 +43,7 @@ def test_threads_insert_and_query_on_one_index(tmp_path):
                     label(name, number, 5)
                 ]
 
-    def query(handle):
+    def query(handle: Index) -> None:
         while not writing.acquire(blocking=False):
             # Each transaction and each batch is seen whole: 10 documents, then one more and one less.
             assert len(handle) % 10 == 0
@@ -53,7 +56,7 @@ def test_threads_insert_and_query_on_one_index(tmp_path):
         *[lambda handle=handle: query(handle) for handle in (index, index, reader, reader)],
     )
     assert len(index) == len(reader) == 480
-    expected = {}
+    expected: Held = {}
     for name in range(4):
         for number in range(12):
             expected.update(batch(name, number, size=10))
@@ -67,13 +70,13 @@ def test_threads_insert_and_query_on_one_index(tmp_path):
     reader.close()
 
 
-def test_close_waits_for_the_queries_of_other_threads(tmp_path):
+def test_close_waits_for_the_queries_of_other_threads(tmp_path: Path) -> None:
     for round_ in range(20):
         index = simindex.open(tmp_path / str(round_), "x", SMALL, layout=TINY_LAYOUT)
         index.insert_many(batch(round_, size=200))
         started = threading.Barrier(4)
 
-        def query(index=index, started=started, round_=round_):
+        def query(index: Index = index, started: threading.Barrier = started, round_: int = round_) -> None:
             documents = [document(round_, place) for place in range(200)]
             started.wait(20)
             with contextlib.suppress(ClosedError):
@@ -81,7 +84,7 @@ def test_close_waits_for_the_queries_of_other_threads(tmp_path):
                     pass
                 raise AssertionError("a stored document was not found")
 
-        def close(index=index, started=started):
+        def close(index: Index = index, started: threading.Barrier = started) -> None:
             started.wait(20)
             index.close()
 

@@ -1,29 +1,33 @@
 """Ingest: what a caller hands in is checked, and comes out in order."""
 
 import math
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-import msgpack
+import msgpack  # type: ignore[import-untyped] # it carries no type information
 import pytest
 from batches import SMALL, batch
 from two_documents import CAR, FOX
 
 import simindex
+from simindex import Index
 
 
-def test_sketches_are_made_by_several_workers_in_the_order_of_the_items(tmp_path):
+def test_sketches_are_made_by_several_workers_in_the_order_of_the_items(tmp_path: Path) -> None:
     items = batch("a", size=500)
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
-        done = []
+        done: list[int] = []
         index.insert_many(iter(items), batch_size=40, workers=3, progress=done.append)
         assert done == [*range(40, 500, 40), 500]
         assert list(index) == [key for key, _ in items]
 
 
-deep = []
+deep: list[Any] = []
 for _ in range(2_000):
     deep = [deep]
-circle = []
+circle: list[Any] = []
 circle.append(circle)
 
 BAD_METADATA = [
@@ -41,7 +45,7 @@ BAD_METADATA = [
 
 
 @pytest.mark.parametrize("metadata", BAD_METADATA, ids=range(len(BAD_METADATA)))
-def test_metadata_that_msgpack_cannot_hold_is_refused_with_its_key(index, metadata):
+def test_metadata_that_msgpack_cannot_hold_is_refused_with_its_key(index: Index, metadata: object) -> None:
     message = "key 'bad key': metadata: expected a value that msgpack can hold"
     for call in (
         lambda: index.insert("bad key", FOX, metadata),
@@ -74,14 +78,14 @@ def test_metadata_that_msgpack_cannot_hold_is_refused_with_its_key(index, metada
     ],
     ids=range(15),
 )
-def test_metadata_comes_back_as_it_was(tmp_path, metadata):
+def test_metadata_comes_back_as_it_was(tmp_path: Path, metadata: object) -> None:
     with simindex.open(tmp_path / "i") as index:
         index.insert("a", FOX, metadata)
         index.insert_many([("b", CAR, metadata)])
         assert index["a"].metadata == index["b"].metadata == metadata
 
 
-def test_bad_document_of_a_generator_is_named_by_its_key(index):
+def test_bad_document_of_a_generator_is_named_by_its_key(index: Index) -> None:
     with pytest.raises(TypeError, match=r"key 'bad key': .*expected str or bytes, found"):
         index.insert_many([("good", CAR), ("bad key", (shingle for shingle in ["a", 5]))])
     with pytest.raises(ValueError, match="key 'bad key': invalid literal"):
@@ -91,9 +95,9 @@ def test_bad_document_of_a_generator_is_named_by_its_key(index):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_one_bad_document_leaves_the_batches_before_its_own(index, workers):
+def test_one_bad_document_leaves_the_batches_before_its_own(index: Index, workers: int) -> None:
     """Batches of ten, the bad one in the fifth: forty stay, none of its own, whatever the workers."""
-    items = [(number, f"{number} is a number of its own") for number in range(100)]
+    items: list[tuple[int, Any]] = [(number, f"{number} is a number of its own") for number in range(100)]
     items[45] = (45, None)
     with pytest.raises(TypeError, match=r"key 45: document: expected a str.*found NoneType"):
         index.insert_many(items, batch_size=10, workers=workers)
@@ -102,8 +106,8 @@ def test_one_bad_document_leaves_the_batches_before_its_own(index, workers):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_failing_iterator_leaves_the_batches_before_its_own(index, workers):
-    def items():
+def test_failing_iterator_leaves_the_batches_before_its_own(index: Index, workers: int) -> None:
+    def items() -> Iterator[tuple[int, str]]:
         for number in range(45):
             yield number, f"{number} is a number of its own"
         raise OSError("the disk with the items is gone")
@@ -117,7 +121,7 @@ def test_failing_iterator_leaves_the_batches_before_its_own(index, workers):
 @pytest.mark.parametrize(
     "item", [None, 5, "ab", (), ("key",), ("key", FOX, None, None), {"key": FOX}, b"ab"], ids=range(8)
 )
-def test_item_of_another_form_is_refused(index, item):
+def test_item_of_another_form_is_refused(index: Index, item: Any) -> None:
     with pytest.raises(
         TypeError, match=r"item: expected \(key, document\) or \(key, document, metadata\), found"
     ):

@@ -1,5 +1,7 @@
 """The merges of a writer: how far a commit advances them, and what they leave to do."""
 
+from pathlib import Path
+
 import pytest
 from merging import SMALL, insert
 
@@ -8,7 +10,9 @@ from simindex import IndexFullError, Layout
 from simindex.storage.store import Store
 
 
-def test_dead_documents_are_counted_by_commits_that_succeed(tmp_path, monkeypatch):
+def test_dead_documents_are_counted_by_commits_that_succeed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A segment that is more than half dead is rewritten, also when the first attempt fails."""
     with simindex.open(tmp_path / "i", "x", SMALL, layout=Layout(64, 8, 400)) as index:
         insert(index, 0)

@@ -1,6 +1,8 @@
 """Session: whose turn it is, and who sees an open transaction."""
 
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from batches import SMALL
@@ -8,19 +10,19 @@ from processes import run_in_threads
 from two_documents import CAR, FOX
 
 import simindex
-from simindex import ClosedError, KeyExistsError, SimIndexError
+from simindex import ClosedError, Index, KeyExistsError, SimIndexError
 
 
-def test_threads_of_one_index_wait_for_a_transaction_and_do_not_see_it(tmp_path):
+def test_threads_of_one_index_wait_for_a_transaction_and_do_not_see_it(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
         begun, ended = threading.Event(), []
 
-        def insert():
+        def insert() -> None:
             begun.wait(20)
             index.insert("b", ["b"])
             ended.append("b")
 
-        def query():
+        def query() -> None:
             begun.wait(20)
             assert len(index) == 0
             assert index.query(["a"]) == []
@@ -37,8 +39,8 @@ def test_threads_of_one_index_wait_for_a_transaction_and_do_not_see_it(tmp_path)
         assert list(index) == ["a", "b"]
 
 
-def test_transaction_inside_a_transaction_is_refused(index):
-    def nest():
+def test_transaction_inside_a_transaction_is_refused(index: Index) -> None:
+    def nest() -> None:
         with index.transaction():
             index.insert("new", FOX)
             with index.transaction():
@@ -48,8 +50,8 @@ def test_transaction_inside_a_transaction_is_refused(index):
         nest()
 
 
-def test_error_inside_a_transaction_rolls_all_of_it_back(index):
-    def fail(change):
+def test_error_inside_a_transaction_rolls_all_of_it_back(index: Index) -> None:
+    def fail(change: Callable[[], object]) -> None:
         with index.transaction():
             index.insert("new", FOX)
             index.remove("fox")
@@ -68,7 +70,7 @@ def test_error_inside_a_transaction_rolls_all_of_it_back(index):
         assert list(index) == ["fox", "car"]
 
 
-def test_error_that_a_transaction_catches_undoes_only_its_own_call(index):
+def test_error_that_a_transaction_catches_undoes_only_its_own_call(index: Index) -> None:
     with index.transaction():
         index.insert("new", "entirely different words again")
         with pytest.raises(KeyExistsError):
@@ -80,11 +82,11 @@ def test_error_that_a_transaction_catches_undoes_only_its_own_call(index):
     index.remove("new")
 
 
-def test_close_inside_a_transaction_rolls_it_back(tmp_path):
+def test_close_inside_a_transaction_rolls_it_back(tmp_path: Path) -> None:
     index = simindex.open(tmp_path / "i")
     index.insert("fox", FOX)
 
-    def change():
+    def change() -> None:
         with index.transaction():
             index.insert("car", CAR)
             index.close()

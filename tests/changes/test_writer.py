@@ -3,10 +3,10 @@
 import pytest
 from two_documents import CAR, FOX
 
-from simindex import KeyExistsError
+from simindex import Index, KeyExistsError
 
 
-def test_stored_key_is_refused_and_named(index):
+def test_stored_key_is_refused_and_named(index: Index) -> None:
     for call in (
         lambda: index.insert("fox", CAR),
         lambda: index.insert_many([("new", CAR), ("fox", CAR)]),

@@ -1,21 +1,26 @@
 """Matches: what a query answers."""
 
+from pathlib import Path
+from typing import Any
+
 from fingerprints import BOTH, FOX, MINHASH_ONLY, SIMHASH_ONLY
 
 import simindex
-from simindex import Sketch, Sketcher
+from simindex import Matches, Sketch, Sketcher
 
 
-def test_match_has_the_figures_that_both_sides_have(tmp_path):
+def test_match_has_the_figures_that_both_sides_have(tmp_path: Path) -> None:
     both = Sketcher(BOTH).sketch(FOX)
     fingerprint, rows = both.fingerprint, both.rows
+    assert fingerprint is not None
+    assert rows is not None
     with simindex.open(tmp_path / "i", "x", BOTH) as index:
         index.insert("text", FOX)
         index.insert("bare", Sketch.from_fingerprint(fingerprint))
         index.insert("rows", Sketch.from_rows(rows))
         index.insert("brought", Sketch.from_rows(rows, fingerprint))
 
-        def figures(matches):
+        def figures(matches: Matches) -> dict[Any, tuple[float | None, int | None]]:
             return {key: (similarity, distance) for key, similarity, distance in matches}
 
         assert figures(index.query_simhash(FOX)) == {"text": (1.0, 0), "bare": (None, 0), "brought": (1.0, 0)}

@@ -1,5 +1,9 @@
 """What the settings of an index come to, and which stored ones are refused."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import lmdb
 import pytest
 from fingerprints import assert_matches, simhash_only
@@ -21,17 +25,17 @@ from simindex.sketching import permutations
 from simindex.sketching.permutations import plan_for
 
 
-def rewrite_header(path, change):
+def rewrite_header(path: Path, change: Callable[[Any], Any]) -> None:
     """Store the header that `change` makes of the fields of the stored one, sealed."""
     with lmdb.open(str(path), max_dbs=16, lib_version=0) as env:
         meta = env.open_db(b"meta", create=False)
         with env.begin(write=True) as txn:
             key = CONFIG_KEY
-            fields = unpack(unseal(key, txn.get(key, db=meta), "header"))
+            fields = unpack(unseal(key, txn.get(key, db=meta) or b"", "header"))
             txn.put(key, seal(key, pack(change(fields))), db=meta)
 
 
-def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path):
+def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "i"
     with simindex.open(path) as index:
         index.insert("fox", FOX)
@@ -54,7 +58,9 @@ def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path):
         (lambda c: {name: value for name, value in c.items() if name != "seed"}, "expected known fields"),
     ],
 )
-def test_settings_that_this_version_does_not_know_are_refused(tmp_path, change, message):
+def test_settings_that_this_version_does_not_know_are_refused(
+    tmp_path: Path, change: Callable[[Any], Any], message: str
+) -> None:
     path = tmp_path / "i"
     simindex.open(path).close()
     rewrite_header(path, lambda fields: [*fields[:4], change(fields[4])])
@@ -64,7 +70,7 @@ def test_settings_that_this_version_does_not_know_are_refused(tmp_path, change, 
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_other_settings_are_refused_naming_each_field_with_both_values(tmp_path, mode):
+def test_other_settings_are_refused_naming_each_field_with_both_values(tmp_path: Path, mode: str) -> None:
     stored = Config(num_perm=64, shingles=CharShingles(5))
     with simindex.open(tmp_path / "i", config=stored) as index:
         index.insert("fox", FOX)
@@ -80,18 +86,23 @@ def test_other_settings_are_refused_naming_each_field_with_both_values(tmp_path,
         "shingles": (CharShingles(5), WordShingles(2)),
     }
     assert isinstance(caught.value, ValueError)
-    for config in (None, stored, Config(num_perm=64, shingles=CharShingles(5, "casefold whitespace"))):
+    one_string: Any = "casefold whitespace"
+    for config in (None, stored, Config(num_perm=64, shingles=CharShingles(5, one_string))):
         with simindex.open(tmp_path / "i", mode, config) as index:
             assert index.config == stored
 
 
-def test_blocks_of_an_index_are_those_it_was_built_with(tmp_path, monkeypatch):
+def test_blocks_of_an_index_are_those_it_was_built_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with simindex.open(tmp_path / "i", "x", simhash_only(3)) as index:
         assert index.stats().permutation_tables == 4
         index.insert("a", Sketch.from_fingerprint(7))
     # Another release may choose otherwise.
     monkeypatch.setattr(permutations, "choose_blocks", lambda *_: 6)
-    assert plan_for(SimHashConfig(3)).num_tables == 20
+    plan = plan_for(SimHashConfig(3))
+    assert plan is not None
+    assert plan.num_tables == 20
     with simindex.open(tmp_path / "i") as index:
         assert index.stats().permutation_tables == 4
         index.insert("b", Sketch.from_fingerprint(6))

@@ -8,8 +8,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterable
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,12 +33,17 @@ from hypothesis import strategies as st
 from strategies import permutation_plans, uint64s
 
 import simindex
-from simindex import Layout, Sketch, Sketcher, textbook
+from simindex import Config, Index, Layout, Sketch, Sketcher, textbook
 
 MASK = 2**64 - 1
 
+Crowd = tuple[int, int, list[int]]
+Cluster = tuple[Path, np.ndarray]
 
-def with_neighbours(rng, count, max_distance, num_queries=40):
+
+def with_neighbours(
+    rng: np.random.Generator, count: int, max_distance: int, num_queries: int = 40
+) -> tuple[np.ndarray, list[int]]:
     """(fingerprints, queries): uniform ones, with two neighbours of each query at every distance 0..k+2."""
     uniform = rng.integers(0, 2**64, count, dtype=np.uint64)
     queries = uniform[:num_queries]
@@ -51,7 +58,7 @@ def with_neighbours(rng, count, max_distance, num_queries=40):
     return fingerprints, queries.tolist()
 
 
-def assert_complete(path, count, max_distance, blocks):
+def assert_complete(path: Path, count: int, max_distance: int, blocks: int) -> None:
     rng = np.random.default_rng(SEED + 100 * max_distance + blocks)
     fingerprints, queries = with_neighbours(rng, count, max_distance)
     strangers = rng.integers(0, 2**64, 10, dtype=np.uint64).tolist()
@@ -72,18 +79,20 @@ def assert_complete(path, count, max_distance, blocks):
     ("max_distance", "blocks"),
     [(1, 2), (1, 4), (2, 4), (2, 5), (4, 5), (4, 6), (5, 6), (5, 7), (6, 7), (6, 8)],
 )
-def test_query_simhash_equals_brute_force_over_100_000(tmp_path, max_distance, blocks):
+def test_query_simhash_equals_brute_force_over_100_000(
+    tmp_path: Path, max_distance: int, blocks: int
+) -> None:
     assert_complete(tmp_path / "i", 100_000, max_distance, blocks)
 
 
 @pytest.mark.parametrize("blocks", [4, 5])
-def test_query_simhash_equals_brute_force_over_a_million(tmp_path, blocks):
+def test_query_simhash_equals_brute_force_over_a_million(tmp_path: Path, blocks: int) -> None:
     """Takes 10 to 20 seconds a number of blocks; nearly all of it goes into the inserts."""
     assert_complete(tmp_path / "i", 1_000_000, 3, blocks)
 
 
 @st.composite
-def crowds(draw):
+def crowds(draw: st.DrawFn) -> Crowd:
     """(k, m, fingerprints): any ones, most of them near one of the others, some equal."""
     max_distance, blocks = draw(permutation_plans)
     fingerprints = draw(st.lists(uint64s, min_size=1, max_size=5))
@@ -92,9 +101,10 @@ def crowds(draw):
     return max_distance, blocks, fingerprints + draw(st.lists(near, max_size=30))
 
 
-def assert_equals_brute_force(index, stored, queries):
+def assert_equals_brute_force(index: Index, stored: dict[int, int], queries: list[int]) -> None:
     """`stored` is key -> fingerprint; every query at every allowed distance."""
     keys, values = list(stored), np.array(list(stored.values()), dtype=np.uint64)
+    assert index.config.simhash is not None
     for distance in range(index.config.simhash.max_distance + 1):
         found = index.query_simhash_many(sketches(queries), distance)
         for query, matches in zip(queries, found, strict=True):
@@ -104,7 +114,7 @@ def assert_equals_brute_force(index, stored, queries):
 
 @settings(max_examples=100)
 @given(crowds(), st.data())
-def test_query_simhash_equals_brute_force_after_any_history(crowd, data):
+def test_query_simhash_equals_brute_force_after_any_history(crowd: Crowd, data: st.DataObject) -> None:
     """Inserts in commits of every size, merges, removals, replacements, compaction and reopening."""
     max_distance, blocks, fingerprints = crowd
     queries = sorted({*fingerprints, data.draw(uint64s)})[:12]
@@ -132,7 +142,7 @@ def test_query_simhash_equals_brute_force_after_any_history(crowd, data):
 
 
 @pytest.mark.parametrize(("max_distance", "blocks"), [(8, 12), (6, 12), (8, 14)])
-def test_query_simhash_searches_any_number_of_tables(tmp_path, max_distance, blocks):
+def test_query_simhash_searches_any_number_of_tables(tmp_path: Path, max_distance: int, blocks: int) -> None:
     """In a process of its own, since an overrun of the kernel would end it: 495, 924 and 3,003 tables."""
     code = (
         "import sys\n"
@@ -155,11 +165,11 @@ def test_query_simhash_searches_any_number_of_tables(tmp_path, max_distance, blo
 LISTED = ["fox", "dog", "fox", "bank", "fox"]
 
 
-def hashes(shingles):
+def hashes(shingles: Iterable[str]) -> list[int]:
     return [textbook.shingle_hash(shingle, BOTH.seed) for shingle in shingles]
 
 
-def test_fingerprint_of_a_text_is_that_of_its_words_by_count(tmp_path):
+def test_fingerprint_of_a_text_is_that_of_its_words_by_count(tmp_path: Path) -> None:
     expected = textbook.simhash(hashes(FOX.split()))
     assert FOX.split().count("the") == 3
     for config in (BOTH, SIMHASH_ONLY):
@@ -170,18 +180,19 @@ def test_fingerprint_of_a_text_is_that_of_its_words_by_count(tmp_path):
         assert_matches(index.query_simhash(Sketch.from_fingerprint(expected)), {"fox": 0})
 
 
-def kinds_of_documents(config):
+def kinds_of_documents(config: Config) -> dict[str, Any]:
     """kind -> a document whose fingerprint, where it has one, is that of the words of FOX by count."""
     words = FOX.split()
     sketch = Sketcher(config).sketch(FOX)
     kinds = {"text": FOX, "list": words, "mapping": Counter(words), "sketch": sketch}
     if config.simhash:
+        assert sketch.fingerprint is not None
         kinds["fingerprint"] = Sketch.from_fingerprint(sketch.fingerprint)
     return kinds
 
 
 @pytest.mark.parametrize("name", ["both", "simhash"])
-def test_query_simhash_finds_every_kind_of_document_by_every_kind(tmp_path, name):
+def test_query_simhash_finds_every_kind_of_document_by_every_kind(tmp_path: Path, name: str) -> None:
     config = CONFIGS[name]
     kinds = kinds_of_documents(config)
     with simindex.open(tmp_path / "i", "x", config) as index:
@@ -199,7 +210,7 @@ def test_query_simhash_finds_every_kind_of_document_by_every_kind(tmp_path, name
 # ---- arguments ----
 
 
-def test_query_simhash_limit_gives_the_nearest_first(tmp_path):
+def test_query_simhash_limit_gives_the_nearest_first(tmp_path: Path) -> None:
     near = np.array([0, 1, 3, 7, 7, 7, 15], dtype=np.uint64)
     with open_with(tmp_path / "i", near, simhash_only(3)) as index:
         query = Sketch.from_fingerprint(0)
@@ -209,20 +220,22 @@ def test_query_simhash_limit_gives_the_nearest_first(tmp_path):
             limited = index.query_simhash(query, limit=limit)
             assert list(limited) == list(everything)[:limit]
             assert not limited.truncated, "a limit that the caller set is no loss"
-        for limit, error in ((0, ValueError), (-1, ValueError), (True, TypeError), (1.0, TypeError)):
+        wrong: Any
+        for wrong, error in ((0, ValueError), (-1, ValueError), (True, TypeError), (1.0, TypeError)):
             with pytest.raises(error, match="limit: expected"):
-                index.query_simhash(query, limit=limit)
+                index.query_simhash(query, limit=wrong)
 
 
-def test_query_simhash_max_distance_out_of_range_is_refused(tmp_path):
+def test_query_simhash_max_distance_out_of_range_is_refused(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x", simhash_only(3)) as index:
         for distance in (-1, 4, 64):
             message = f"max_distance: expected 0..3, which this index was built for, found {distance}"
             with pytest.raises(ValueError, match=message):
                 index.query_simhash(FOX, distance)
-        for distance in (True, "3", 2.0):
+        wrong: Any
+        for wrong in (True, "3", 2.0):
             with pytest.raises(TypeError, match="max_distance: expected an int, found"):
-                index.query_simhash(FOX, distance)
+                index.query_simhash(FOX, wrong)
 
 
 # ---- the worked example of seed 004 ----
@@ -230,33 +243,33 @@ def test_query_simhash_max_distance_out_of_range_is_refused(tmp_path):
 EIGHT = {1: 37586, 2: 50086, 3: 2648, 4: 934, 5: 40957, 6: 2650, 7: 64475, 8: 40955}
 
 
-def spread(fingerprint):
+def spread(fingerprint: int) -> int:
     """Sixteen bits as 64: the seed's blocks A, B, C, D of four bits, one in each block of sixteen."""
     return sum((fingerprint >> 4 * place & 15) << 16 * place for place in range(4))
 
 
 @pytest.mark.parametrize("widen", [int, spread])
-def test_query_simhash_finds_the_near_pairs_of_seed_004(tmp_path, widen):
+def test_query_simhash_finds_the_near_pairs_of_seed_004(tmp_path: Path, widen: Callable[[int], int]) -> None:
     with simindex.open(tmp_path / "i", "x", simhash_only(2, 4)) as index:
         index.insert_many((number, Sketch.from_fingerprint(widen(f))) for number, f in EIGHT.items())
         pairs = {
             (number, match.key, match.distance)
             for number, f in EIGHT.items()
             for match in index.query_simhash(Sketch.from_fingerprint(widen(f)))
-            if number < match.key
+            if isinstance(match.key, int) and number < match.key
         }
     assert pairs == {(2, 4, 2), (3, 6, 1), (5, 8, 2)}
 
 
 @pytest.mark.parametrize("widen", [int, spread])
-def test_query_simhash_gives_the_distances_of_seed_004(tmp_path, widen):
+def test_query_simhash_gives_the_distances_of_seed_004(tmp_path: Path, widen: Callable[[int], int]) -> None:
     with simindex.open(tmp_path / "i", "x", simhash_only(8)) as index:
         index.insert_many((number, Sketch.from_fingerprint(widen(f))) for number, f in EIGHT.items())
         found = {
             (number, match.key): match.distance
             for number, f in EIGHT.items()
             for match in index.query_simhash(Sketch.from_fingerprint(widen(f)))
-            if number < match.key
+            if isinstance(match.key, int) and number < match.key
         }
     assert found == {
         (a, b): textbook.hamming(EIGHT[a], EIGHT[b])
@@ -270,7 +283,7 @@ def test_query_simhash_gives_the_distances_of_seed_004(tmp_path, widen):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """(path, fingerprints): 100,000 that share 48 bits and hence three blocks of four."""
     rng = np.random.default_rng(SEED)
     fingerprints = np.uint64(0xC0FFEE123456 << 16) | rng.integers(0, 2**16, 100_000, dtype=np.uint64)
@@ -279,7 +292,7 @@ def cluster(tmp_path_factory):
     return path, fingerprints
 
 
-def test_query_simhash_of_clustered_fingerprints_equals_brute_force(cluster):
+def test_query_simhash_of_clustered_fingerprints_equals_brute_force(cluster: Cluster) -> None:
     path, fingerprints = cluster
     rng = np.random.default_rng(SEED + 1)
     stored = [int(fingerprints[place]) for place in (0, 50_000, 99_999)]
@@ -292,7 +305,7 @@ def test_query_simhash_of_clustered_fingerprints_equals_brute_force(cluster):
             )
 
 
-def test_query_simhash_of_clustered_fingerprints_reports_its_candidates(cluster):
+def test_query_simhash_of_clustered_fingerprints_reports_its_candidates(cluster: Cluster) -> None:
     path, fingerprints = cluster
     distinct = len(set(fingerprints.tolist()))
     with simindex.open(path, "r") as index:
@@ -300,21 +313,24 @@ def test_query_simhash_of_clustered_fingerprints_reports_its_candidates(cluster)
         # Equal sketches are entered once; those of one commit at least.
         assert distinct <= entries <= 100_000
         matches = index.query_simhash(Sketch.from_fingerprint(int(fingerprints[0])))
+        assert matches.candidates is not None
         # Three of the four tables have nothing but entries of this prefix.
         assert 3 * entries < matches.candidates < 3 * entries + 100
         assert matches.candidates > 100 * index.stats().expected_candidates
         far = index.query_simhash(Sketch.from_fingerprint(~int(fingerprints[0]) & MASK))
+        assert far.candidates is not None
         assert far.candidates < 100
 
 
 @pytest.mark.parametrize("max_candidates", [1, 10, 100])
-def test_query_simhash_beyond_its_candidates_is_truncated(cluster, max_candidates):
+def test_query_simhash_beyond_its_candidates_is_truncated(cluster: Cluster, max_candidates: int) -> None:
     path, fingerprints = cluster
     query = int(fingerprints[0])
     expected = brute_force(fingerprints, query, 3)
     with simindex.open(path, "r", max_candidates=max_candidates) as index:
         matches = index.query_simhash(Sketch.from_fingerprint(query))
         assert matches.truncated
+        assert matches.candidates is not None
         assert matches.candidates > 0
         assert len(matches) < len(expected)
         assert {match.key: match.distance for match in matches}.items() <= expected.items()

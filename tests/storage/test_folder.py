@@ -4,6 +4,8 @@ import multiprocessing
 import re
 import subprocess
 import sys
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,7 @@ import simindex
 from simindex import Config, ConfigMismatchError, FormatError, IndexLockedError
 
 
-def test_path_that_is_a_file_is_refused_and_left_alone(tmp_path):
+def test_path_that_is_a_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("precious")
     for mode in "rax":
@@ -22,7 +24,7 @@ def test_path_that_is_a_file_is_refused_and_left_alone(tmp_path):
     assert path.read_text() == "precious"
 
 
-def test_folder_with_other_files_is_refused_and_left_alone(tmp_path):
+def test_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("precious")
     with pytest.raises(FormatError, match="found other files; choose another path"):
         simindex.open(tmp_path)
@@ -33,7 +35,7 @@ def test_folder_with_other_files_is_refused_and_left_alone(tmp_path):
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("notes.txt", "precious")]
 
 
-def test_missing_index_is_not_found_by_a_reader(tmp_path):
+def test_missing_index_is_not_found_by_a_reader(tmp_path: Path) -> None:
     for path in (tmp_path / "missing", tmp_path):
         with pytest.raises(FileNotFoundError, match="no simindex index"):
             simindex.open(path, "r")
@@ -41,14 +43,14 @@ def test_missing_index_is_not_found_by_a_reader(tmp_path):
 
 
 @pytest.mark.usefixtures("index")
-def test_existing_index_is_not_created_again(tmp_path):
+def test_existing_index_is_not_created_again(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match='mode "x"'):
         simindex.open(tmp_path / "i", "x")
     with simindex.open(tmp_path / "nested" / "new", "x") as new:
         assert len(new) == 0
 
 
-def try_to_open(path, results):
+def try_to_open(path: Path, results: SimpleQueue[tuple[str, object]]) -> None:
     for mode in "ar":
         try:
             with simindex.open(path, mode) as index:
@@ -58,7 +60,7 @@ def try_to_open(path, results):
 
 
 @pytest.mark.usefixtures("index")
-def test_second_writer_is_refused_in_this_process_and_in_another(tmp_path):
+def test_second_writer_is_refused_in_this_process_and_in_another(tmp_path: Path) -> None:
     message = 'expected to be the only writer.*close it, or open with mode "r"'
     for mode in "a":
         with pytest.raises(IndexLockedError, match=message):
@@ -79,7 +81,7 @@ def test_second_writer_is_refused_in_this_process_and_in_another(tmp_path):
     assert results.get() == ("r", 2)
 
 
-def test_writer_lock_is_free_after_close_and_after_a_failed_open(tmp_path):
+def test_writer_lock_is_free_after_close_and_after_a_failed_open(tmp_path: Path) -> None:
     path = tmp_path / "i"
     for _ in range(3):
         with simindex.open(path, config=Config()):

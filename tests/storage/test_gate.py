@@ -1,5 +1,7 @@
 """Gate: who is inside, and how everybody is kept out for a while."""
 
+from pathlib import Path
+
 import pytest
 from merging import SMALL, check, insert
 
@@ -7,7 +9,9 @@ import simindex
 from simindex.storage.gate import Gate
 
 
-def test_call_that_was_broken_off_does_not_stay_inside(tmp_path, monkeypatch):
+def test_call_that_was_broken_off_does_not_stay_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Or closing, growing and forking would wait for it for ever."""
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
         insert(index, 0)

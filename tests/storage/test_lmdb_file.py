@@ -1,10 +1,12 @@
 """Opening a data file, and telling whether all of it is there."""
 
 import shutil
+from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
-from batches import SMALL, TINY_LAYOUT, after_one_more, assert_holds, batch, removed_by
+from batches import SMALL, TINY_LAYOUT, Held, after_one_more, assert_holds, batch, removed_by
 
 import simindex
 from simindex import CorruptIndexError, FormatError
@@ -12,16 +14,19 @@ from simindex.storage.lmdb_file import file_lengths
 from simindex.storage.store import Store
 
 
-def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(tmp_path, monkeypatch):
+def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A page taken and given back in one commit is not written: the file is shorter than its page count.
 
     The writer lengthens it at once; a kill in between leaves such a file, which must not pass for one that
     was cut short.
     """
     path = tmp_path / "i"
-    documents, copies = {}, []
+    documents: Held = {}
+    copies: list[tuple[Path, Held, int]] = []
 
-    def data_bytes(folder):
+    def data_bytes(folder: Path) -> int:
         return (folder / "data.mdb").stat().st_size
 
     with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
@@ -54,10 +59,10 @@ def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(tmp_p
 @pytest.mark.parametrize(
     "names", [[], [b"meta"], [b"meta", b"documents", b"segments", b"removed", b"groups"], [b"users"]]
 )
-def test_foreign_lmdb_environment_is_refused_and_left_alone(tmp_path, names):
+def test_foreign_lmdb_environment_is_refused_and_left_alone(tmp_path: Path, names: list[bytes]) -> None:
     path = tmp_path / "foreign"
     with lmdb.open(str(path), max_dbs=8, lib_version=0) as env:
-        databases = [env.open_db(name) for name in names] or [None]
+        databases: list[Any] = [env.open_db(name) for name in names] or [None]
         with env.begin(write=True) as txn:
             for database in databases:
                 txn.put(b"config", b"precious", db=database)
@@ -69,15 +74,15 @@ def test_foreign_lmdb_environment_is_refused_and_left_alone(tmp_path, names):
         simindex.open(path, "x")
     assert (path / "data.mdb").read_bytes() == before
     with lmdb.open(str(path), max_dbs=8, lib_version=0) as env:
-        database = env.open_db(names[0], create=False) if names else None
+        databases = [env.open_db(names[0], create=False) if names else None]
         with env.begin() as txn:
-            assert txn.get(b"config", db=database) == b"precious"
+            assert txn.get(b"config", db=databases[0]) == b"precious"
 
 
 @pytest.mark.parametrize(
     "data", [b"garbage " * 2_000, b"\x00" * 16_384, b"short", b"\xff" * 8_192], ids=range(4)
 )
-def test_data_file_that_is_no_lmdb_file_is_refused_and_left_alone(tmp_path, data):
+def test_data_file_that_is_no_lmdb_file_is_refused_and_left_alone(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "i"
     path.mkdir()
     (path / "data.mdb").write_bytes(data)
@@ -88,7 +93,7 @@ def test_data_file_that_is_no_lmdb_file_is_refused_and_left_alone(tmp_path, data
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.3, 0.5, 0.9, 0.999])
-def test_truncated_data_file_is_refused_and_left_alone(tmp_path, share):
+def test_truncated_data_file_is_refused_and_left_alone(tmp_path: Path, share: float) -> None:
     """Never an empty result, and never a read behind the end of the file, which would kill the process."""
     path = tmp_path / "i"
     with simindex.open(path) as index:

@@ -3,6 +3,7 @@
 import errno
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from merging import BATCHES, LAYOUT, SMALL, check, insert
@@ -11,7 +12,7 @@ import simindex
 from simindex import IndexFullError
 
 
-def test_compact_is_followed_by_reading_processes(tmp_path):
+def test_compact_is_followed_by_reading_processes(tmp_path: Path) -> None:
     """Readers that were there before, that come while it happens, and the writer go on, whatever the parity
     of LMDB's transaction numbers is."""
     path = tmp_path / "i"
@@ -44,8 +45,10 @@ def test_compact_is_followed_by_reading_processes(tmp_path):
         index.insert("after", "still takes inserts")
 
 
-def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(tmp_path, monkeypatch):
-    def full(_):
+def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:

@@ -1,16 +1,19 @@
 """Store: the map grows by itself, up to its limit; a commit is whole or nothing."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
-from batches import BATCH, SMALL, TINY_LAYOUT, assert_holds, batch, document
+from batches import BATCH, SMALL, TINY_LAYOUT, Held, assert_holds, batch, document
 from processes import ANSWER, ask, end, start
 
 import simindex
-from simindex import IndexFullError
+from simindex import IndexFullError, Layout
 from simindex.storage import folder
 
 
 @pytest.mark.parametrize("layout", [None, TINY_LAYOUT])
-def test_map_grows_under_readers_of_this_and_another_process(tmp_path, layout):
+def test_map_grows_under_readers_of_this_and_another_process(tmp_path: Path, layout: Layout | None) -> None:
     path = tmp_path / "i"
     with simindex.open(path, "x", SMALL, map_bytes=1 << 20, layout=layout) as index:
         index.insert("first", ["first"])
@@ -39,13 +42,13 @@ with simindex.open(sys.argv[1], "a", map_bytes=1 << 20) as index:
 """
 
 
-def test_reader_follows_a_map_that_another_process_grew(tmp_path):
+def test_reader_follows_a_map_that_another_process_grew(tmp_path: Path) -> None:
     """Every first call of a handle may meet the larger file: a query, stats, and opening a second handle."""
     path = tmp_path / "i"
     simindex.open(path, "x", SMALL, map_bytes=1 << 20).close()
     writer = start(GROW, path)
     readers = [simindex.open(path, "r", map_bytes=1 << 20)]
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: readers[0].query(["7"], 0.9)[0].key,
         lambda: readers[0].stats().documents,
         lambda: readers.append(simindex.open(path, "r", map_bytes=1 << 20)),
@@ -65,12 +68,12 @@ def test_reader_follows_a_map_that_another_process_grew(tmp_path):
 
 
 @pytest.mark.parametrize("map_bytes", [1 << 20, 1 << 36])
-def test_full_index_refuses_the_commit_and_stays_intact(tmp_path, map_bytes):
+def test_full_index_refuses_the_commit_and_stays_intact(tmp_path: Path, map_bytes: int) -> None:
     path = tmp_path / "i"
-    kept = {}
+    kept: Held = {}
     with simindex.open(path, "x", SMALL, map_bytes=map_bytes, max_bytes=4 << 20, layout=TINY_LAYOUT) as index:
 
-        def fill():
+        def fill() -> None:
             for number in range(200):
                 index.insert_many([(key, text, b"x" * 2_000) for key, text in batch(number)])
                 kept.update(batch(number))
@@ -90,7 +93,7 @@ def test_full_index_refuses_the_commit_and_stays_intact(tmp_path, map_bytes):
         assert_holds(index, kept | dict(batch("more")))
 
 
-def test_full_index_is_full_under_a_reader_with_a_larger_map_too(tmp_path):
+def test_full_index_is_full_under_a_reader_with_a_larger_map_too(tmp_path: Path) -> None:
     path = tmp_path / "i"
     simindex.open(path, "x", SMALL).close()
     with simindex.open(path, "r") as reader, simindex.open(path, max_bytes=2 << 20) as index:
@@ -100,13 +103,15 @@ def test_full_index_is_full_under_a_reader_with_a_larger_map_too(tmp_path):
         assert list(reader) == ["small"]
 
 
-def test_limit_stays_when_a_reader_is_first_to_open_a_compacted_file(tmp_path, monkeypatch):
+def test_limit_stays_when_a_reader_is_first_to_open_a_compacted_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=4 << 20) as index:
         index.insert_many(batch("a"))
         with simindex.open(tmp_path / "i", "r") as reader:
             sync = folder.sync_folder
 
-            def sync_and_read(path):
+            def sync_and_read(path: Path) -> None:
                 sync(path)
                 assert len(reader) == BATCH
 
@@ -115,11 +120,11 @@ def test_limit_stays_when_a_reader_is_first_to_open_a_compacted_file(tmp_path, m
         assert index._store.environment().env.info()["map_size"] <= 4 << 20
 
 
-def test_transaction_that_does_not_fit_is_rolled_back_whole(tmp_path):
+def test_transaction_that_does_not_fit_is_rolled_back_whole(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=2 << 20) as index:
         index.insert("first", ["first"])
 
-        def fill():
+        def fill() -> None:
             with index.transaction():
                 for number in range(300):
                     index.insert(number, [str(number)], b"x" * 10_000)
