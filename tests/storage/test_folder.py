@@ -1,6 +1,7 @@
 """The folder of an index: what may lie in it, and the lock that only one writer gets."""
 
 import multiprocessing
+import os
 import re
 import subprocess
 import sys
@@ -8,9 +9,19 @@ from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
 import pytest
+from processes import Tell, everything_from, forked
 
 import simindex
 from simindex import Config, ConfigMismatchError, FormatError, IndexLockedError
+from simindex.storage.folder import (
+    COMPACT_FOLDER,
+    DATA_FILE,
+    LMDB_LOCK_FILE,
+    WRITER_LOCK_FILE,
+    WriterLock,
+    identity_of,
+    require_place,
+)
 
 
 def test_path_that_is_a_file_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -92,3 +103,90 @@ def test_writer_lock_is_free_after_close_and_after_a_failed_open(tmp_path: Path)
     subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=60)
     with simindex.open(path) as index:
         assert list(index) == ["a"]
+
+
+ANY_MODE = ["r", "r+", "a", "x"]
+
+
+@pytest.mark.parametrize("mode", ANY_MODE)
+def test_place_with_a_data_file_is_one_for_every_mode_but_x(tmp_path: Path, mode: str) -> None:
+    (tmp_path / DATA_FILE).touch()
+    if mode == "x":
+        with pytest.raises(FileExistsError, match='mode "x" creates a new index'):
+            require_place(tmp_path, mode)
+    else:
+        require_place(tmp_path, mode)
+
+
+@pytest.mark.parametrize(
+    "names", [[], [WRITER_LOCK_FILE], [WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER]]
+)
+def test_place_with_nothing_but_traces_takes_a_new_index(tmp_path: Path, names: list[str]) -> None:
+    """What a writer leaves that was killed before it made the data file."""
+    for name in names:
+        (tmp_path / name).touch()
+    require_place(tmp_path, "a")
+    for mode in ("r", "r+"):
+        with pytest.raises(FileNotFoundError, match="no simindex index"):
+            require_place(tmp_path, mode)
+    if len(names) < 2:
+        require_place(tmp_path, "x")
+
+
+@pytest.mark.parametrize("mode", ["a", "x"])
+def test_place_that_is_missing_is_made_by_the_modes_that_create(tmp_path: Path, mode: str) -> None:
+    require_place(tmp_path / "deep" / "down", mode)
+    assert (tmp_path / "deep" / "down").is_dir()
+
+
+def test_identity_is_that_of_the_file_whatever_its_name(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "b").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    (tmp_path / "other name").hardlink_to(tmp_path / "a")
+    assert identity_of(str(tmp_path / "a")) == identity_of(str(tmp_path / "link"))
+    assert identity_of(str(tmp_path / "a")) == identity_of(str(tmp_path / "other name"))
+    assert identity_of(str(tmp_path / "a")) != identity_of(str(tmp_path / "b"))
+
+
+def test_writer_lock_is_for_one_until_it_is_released(tmp_path: Path) -> None:
+    lock = WriterLock(str(tmp_path))
+    with pytest.raises(IndexLockedError, match="expected to be the only writer"):
+        WriterLock(str(tmp_path))
+    lock.release()
+    lock.release()  # without effect
+    WriterLock(str(tmp_path)).release()
+
+
+def test_writer_lock_that_a_forked_child_abandons_stays_with_the_parent(tmp_path: Path) -> None:
+    lock = WriterLock(str(tmp_path))
+
+    def work(tell: Tell) -> None:
+        lock.abandon()
+        tell("abandoned")
+
+    pid, pipe = forked(work)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert everything_from(pipe) == ["abandoned"]
+    with pytest.raises(IndexLockedError):
+        WriterLock(str(tmp_path))
+    lock.release()
+
+
+def test_writer_lock_is_free_after_its_release_even_while_a_forked_child_lives(tmp_path: Path) -> None:
+    """The child holds the same open file: closing the parent's would not unlock it."""
+    lock = WriterLock(str(tmp_path))
+    read, write = os.pipe()
+
+    def work(_: Tell) -> None:
+        os.read(read, 1)
+
+    pid, pipe = forked(work)
+    try:
+        lock.release()
+        WriterLock(str(tmp_path)).release()
+    finally:
+        os.write(write, b".")
+        os.waitpid(pid, 0)
+    for end in (read, write, pipe):
+        os.close(end)

@@ -1,9 +1,11 @@
 """Gate: who is inside, and how everybody is kept out for a while."""
 
+import threading
 from pathlib import Path
 
 import pytest
 from merging import SMALL, check, insert
+from processes import run_in_threads
 
 import simindex
 from simindex.storage.gate import Gate
@@ -28,3 +30,123 @@ def test_call_that_was_broken_off_does_not_stay_inside(
             with pytest.raises(KeyboardInterrupt), environment.alone():
                 pass
         check(index, [0])
+
+
+class Visitor:
+    pass
+
+
+def test_visitors_are_inside_from_enter_to_leave() -> None:
+    gate, one, other = Gate(), Visitor(), Visitor()
+    assert gate.is_empty
+    gate.enter(one)
+    gate.enter(other)
+    gate.leave(one)
+    assert not gate.is_empty
+    gate.leave(one)  # without effect: not inside
+    assert not gate.is_empty
+    gate.leave(other)
+    assert gate.is_empty
+
+
+def test_block_inside_ends_with_an_error_too() -> None:
+    gate = Gate()
+
+    def fail() -> None:
+        with gate.inside():
+            assert not gate.is_empty
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert gate.is_empty
+
+
+def test_stop_gives_up_after_its_timeout_and_lets_others_in_again() -> None:
+    gate, visitor = Gate(), Visitor()
+    gate.enter(visitor)
+    assert not gate.stop(0.01)
+    assert not gate.is_stopped_here
+    with gate.inside():
+        pass
+    gate.leave(visitor)
+    assert gate.stop(0.01)
+    assert gate.is_stopped_here
+    gate.go_on()
+    assert not gate.is_stopped_here
+
+
+def test_stop_gives_up_after_its_timeout_while_another_thread_keeps_everybody_out() -> None:
+    gate, stopped, over = Gate(), threading.Event(), threading.Event()
+
+    def stop() -> None:
+        assert gate.stop()
+        stopped.set()
+        over.wait(20)
+        gate.go_on()
+
+    def wait() -> None:
+        stopped.wait(20)
+        try:
+            assert not gate.is_stopped_here  # another thread does
+            assert not gate.stop(0.01)
+        finally:
+            over.set()
+        assert gate.stop(20)
+        gate.go_on()
+
+    run_in_threads(stop, wait)
+
+
+def test_stop_waits_for_who_is_inside_and_keeps_the_next_one_out() -> None:
+    gate, inside, seen = Gate(), threading.Event(), list[str]()
+    leaving = threading.Event()
+
+    def visit() -> None:
+        with gate.inside():
+            inside.set()
+            leaving.wait(20)
+            seen.append("left")
+
+    def stop() -> None:
+        inside.wait(20)
+        threading.Timer(0.02, leaving.set).start()
+        assert gate.stop()
+        seen.append("stopped")
+        late.start()
+        late.join(0.02)
+        assert late.is_alive()
+        seen.append("goes on")
+        gate.go_on()
+
+    def come_late() -> None:
+        with gate.inside():
+            seen.append("entered")
+
+    late = threading.Thread(target=come_late)
+    run_in_threads(visit, stop)
+    late.join(20)
+    assert seen == ["left", "stopped", "goes on", "entered"]
+
+
+def test_visitor_that_is_gone_without_leaving_does_not_count() -> None:
+    gate, visitor = Gate(), Visitor()
+    gate.enter(visitor)
+    assert not gate.is_empty
+    del visitor
+    assert gate.is_empty
+    assert gate.stop(0)
+    gate.go_on()
+
+
+def test_number_of_a_dead_visitor_that_is_given_again_is_the_new_ones() -> None:
+    """CPython gives the address, and with it the id, of a dead object to the next one."""
+    gate = Gate()
+    for _ in range(100):
+        gate.enter(Visitor())
+        visitor = Visitor()
+        gate.enter(visitor)
+        assert not gate.is_empty
+        gate.leave(visitor)
+        assert gate.is_empty
+        del visitor

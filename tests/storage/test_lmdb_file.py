@@ -6,11 +6,12 @@ from typing import Any
 
 import lmdb
 import pytest
+from bare_store import bare_store, put
 from batches import SMALL, TINY_LAYOUT, Held, after_one_more, assert_holds, batch, removed_by
 
 import simindex
-from simindex import CorruptIndexError, FormatError
-from simindex.storage.lmdb_file import file_lengths
+from simindex import CorruptIndexError, FormatError, IndexFullError
+from simindex.storage.lmdb_file import DATABASES, databases_of, file_lengths, open_lmdb
 from simindex.storage.store import Store
 
 
@@ -110,3 +111,60 @@ def test_truncated_data_file_is_refused_and_left_alone(tmp_path: Path, share: fl
     (path / "data.mdb").write_bytes(data)
     with simindex.open(path) as index:
         assert len(index) == 2_000
+
+
+def test_open_lmdb_takes_a_smaller_map_where_the_system_grants_no_larger_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, really_open = [], lmdb.open
+
+    def stingy(path: str, map_size: int, **options: Any) -> lmdb.Environment:
+        asked.append(map_size)
+        if map_size > 1 << 28:
+            raise lmdb.MemoryError("Cannot allocate memory")
+        return really_open(path, map_size, **options)
+
+    monkeypatch.setattr(lmdb, "open", stingy)
+    env, writable = open_lmdb(str(tmp_path), 1 << 30, create=True)
+    assert (asked, writable) == ([1 << 30, 1 << 29, 1 << 28], True)
+    assert env.info()["map_size"] == 1 << 28
+    env.close()
+
+
+def test_open_lmdb_without_any_address_space_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object, **__: object) -> None:
+        raise lmdb.MemoryError("Cannot allocate memory")
+
+    monkeypatch.setattr(lmdb, "open", none_left)
+    with pytest.raises(IndexFullError, match="no address space for a map of"):
+        open_lmdb(str(tmp_path), 1 << 36, create=True)
+
+
+def test_open_lmdb_maps_all_of_a_file_that_is_larger_than_asked_for(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    put(store, "segments", large=bytes(3 << 20))
+    store.close()
+    env, _ = open_lmdb(store.path, 1 << 20, create=False)
+    assert env.info()["map_size"] >= 3 << 20
+    assert databases_of(env, store.path).keys() == set(DATABASES)
+    needed, found = file_lengths(env, store.path)
+    assert 3 << 20 < needed <= found == (tmp_path / "i" / "data.mdb").stat().st_size
+    env.close()
+
+
+def test_databases_of_an_empty_environment_are_none(tmp_path: Path) -> None:
+    env, _ = open_lmdb(str(tmp_path), 1 << 20, create=True)
+    assert databases_of(env, str(tmp_path)) == {}
+    env.close()
+
+
+def test_databases_of_another_kind_are_refused(tmp_path: Path) -> None:
+    """The names are right, but one database keeps many values a key."""
+    env, _ = open_lmdb(str(tmp_path), 1 << 20, create=True)
+    for name in DATABASES:
+        env.open_db(name.encode(), dupsort=name == "groups")
+    with pytest.raises(FormatError, match="database 'groups' has unknown flags"):
+        databases_of(env, str(tmp_path))
+    env.close()
