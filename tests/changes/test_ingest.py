@@ -1,7 +1,8 @@
 """Ingest: what a caller hands in is checked, and comes out in order."""
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ from batches import SMALL, batch
 from two_documents import CAR, FOX
 
 import simindex
-from simindex import Index
+from simindex import Index, Sketcher
+from simindex.changes.ingest import prepare_documents, prepared_batches
+from simindex.format.keys import encode_key, key_hashes
+from simindex.format.seals import unpack
 
 
 def test_sketches_are_made_by_several_workers_in_the_order_of_the_items(tmp_path: Path) -> None:
@@ -126,3 +130,46 @@ def test_item_of_another_form_is_refused(index: Index, item: Any) -> None:
         TypeError, match=r"item: expected \(key, document\) or \(key, document, metadata\), found"
     ):
         index.insert_many([("good", CAR), item])
+
+
+# ---- by itself ----
+
+SKETCHER = Sketcher(SMALL)
+
+
+def test_prepared_documents_are_what_was_handed_in() -> None:
+    items: list[Any] = [("a", FOX), ["b", CAR, {"n": 1}], (7, FOX.split(), None), (b"c", (w for w in ["x"]))]
+    documents = prepare_documents(items, SKETCHER)
+    assert documents.keys == ["a", "b", 7, b"c"]
+    assert documents.encoded_keys == [encode_key(key) for key in documents.keys]
+    assert documents.key_hashes.tolist() == key_hashes(documents.encoded_keys).tolist()
+    assert [unpack(data) for data in documents.packed_metadata] == [None, {"n": 1}, None, None]
+    expected = SKETCHER.sketch_many([FOX, CAR, FOX.split(), ["x"]])
+    assert list(documents.sketches) == list(expected)
+
+
+def test_bad_document_is_named_though_it_is_a_generator_that_was_read_before() -> None:
+    with pytest.raises(TypeError, match="^key 'bad': "):
+        prepare_documents([("good", (w for w in ["x"])), ("bad", (w for w in [5]))], SKETCHER)
+
+
+@pytest.mark.parametrize("workers", [1, 2, None])
+@pytest.mark.parametrize(("count", "sizes"), [(0, []), (1, [1]), (9, [9]), (10, [10]), (25, [10, 10, 5])])
+def test_batches_have_their_size_but_the_last(workers: int | None, count: int, sizes: list[int]) -> None:
+    items = ((n, [str(n)]) for n in range(count))
+    batches = list(prepared_batches(items, SKETCHER, 10, workers))
+    assert [len(batch.keys) for batch in batches] == sizes
+    assert [key for batch in batches for key in batch.keys] == list(range(count))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_batches_are_read_no_further_ahead_than_said(workers: int) -> None:
+    """Whatever the number of items: memory is bounded."""
+    taken = itertools.count()
+    items = ((next(taken), ["a"]) for _ in range(1_000))
+    batches = prepared_batches(items, SKETCHER, 10, workers)
+    next(batches)
+    read = next(taken)
+    assert read <= 10 * (1 if workers == 1 else workers + 5)
+    assert isinstance(batches, Generator)
+    batches.close()
