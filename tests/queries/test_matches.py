@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fingerprints import BOTH, FOX, MINHASH_ONLY, SIMHASH_ONLY
 
 import simindex
-from simindex import Matches, Sketch, Sketcher
+from simindex import Match, Matches, Sketch, Sketcher
 
 
 def test_match_has_the_figures_that_both_sides_have(tmp_path: Path) -> None:
@@ -41,3 +42,19 @@ def test_match_has_the_figures_that_both_sides_have(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "s", "x", SIMHASH_ONLY) as index:
         index.insert("text", FOX)
         assert figures(index.query_simhash(FOX)) == {"text": (None, 0)}
+
+
+def test_matches_are_a_list_with_what_may_be_missing() -> None:
+    match = Match("a", 0.5, 3)
+    matches = Matches([match], truncated=True, candidates=7)
+    assert matches == [match]
+    assert (matches.truncated, matches.candidates) == (True, 7)
+    assert match == ("a", 0.5, 3)
+    assert (Matches(), Matches().truncated, Matches().candidates) == ([], False, None)
+
+
+def test_matches_take_any_iterable_and_no_other_attribute() -> None:
+    matches = Matches(Match(key, None, None) for key in "ab")
+    assert [match.key for match in matches] == ["a", "b"]
+    with pytest.raises(AttributeError):
+        matches.truncatd = True  # type: ignore[attr-defined] # that is what is refused

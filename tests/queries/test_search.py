@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from fingerprints import (
     BOTH,
+    CAT,
     CONFIGS,
     FOX,
     SEED,
@@ -33,7 +34,9 @@ from hypothesis import strategies as st
 from strategies import permutation_plans, uint64s
 
 import simindex
-from simindex import Config, Index, Layout, Sketch, Sketcher, textbook
+from simindex import Config, Index, Layout, Match, Sketch, Sketcher, textbook
+from simindex.queries.search import Asked, BandQuery, FingerprintQuery, OfStored, Query, nearest
+from simindex.sketching.sketch import HAS_SIGNATURE, SketchBatch
 
 MASK = 2**64 - 1
 
@@ -336,3 +339,127 @@ def test_query_simhash_beyond_its_candidates_is_truncated(cluster: Cluster, max_
         assert {match.key: match.distance for match in matches}.items() <= expected.items()
         far = Sketch.from_fingerprint(~query & MASK)
         assert_matches(index.query_simhash(far), {})
+
+
+# ---- queries as values ----
+
+SETTINGS = Config(num_perm=64)
+SKETCHER = Sketcher(SETTINGS)
+
+
+@pytest.fixture
+def foxes(tmp_path: Path) -> Iterator[Index]:
+    """A text, two copies of it, one that is like it, and one that is not."""
+    with simindex.open(tmp_path / "i", "x", SETTINGS) as index:
+        for key in ("fox", "copy", "copy too"):
+            index.insert(key, FOX)
+        index.insert("cat", CAT)
+        index.insert("other", "nothing that anybody would call alike")
+        yield index
+
+
+def keys_of(matches: Iterable[Match]) -> list[object]:
+    return [match.key for match in matches]
+
+
+@pytest.mark.parametrize("query", [BandQuery(0.5, 0.95), FingerprintQuery(3)])
+@pytest.mark.parametrize("key", ["fox", "copy", "copy too"])
+def test_query_of_a_stored_document_leaves_itself_out_and_not_its_copies(
+    foxes: Index, query: Query, key: str
+) -> None:
+    with foxes._store.reading() as txn:
+        view = foxes._session.view(txn)
+        matches = OfStored(key, query).matches(view)
+        everything = query.matches(view, query.find(view, SKETCHER.sketch_many([FOX])))[0]
+        assert key in keys_of(everything)
+        assert keys_of(matches) == [other for other in keys_of(everything) if other != key]
+        assert {"fox", "copy", "copy too"} - {key} <= set(keys_of(matches))
+        for limit in (1, 2):
+            limited = OfStored(key, query._replace(limit=limit)).matches(view)
+            assert limited == matches[:limit]
+        with pytest.raises(KeyError, match="'absent'"):
+            OfStored("absent", query).matches(view)
+
+
+def test_query_leaves_out_the_number_that_it_is_told_and_no_other(foxes: Index) -> None:
+    query = BandQuery(0.99, 0.95)
+    with foxes._store.reading() as txn:
+        view = foxes._session.view(txn)
+        found = query.find(view, SKETCHER.sketch_many([FOX, CAT]))
+        assert [keys_of(matches) for matches in query.matches(view, found)] == [
+            ["fox", "copy", "copy too"],
+            ["cat"],
+        ]
+        assert keys_of(query.matches(view, found, without=1)[0]) == ["fox", "copy too"]
+        assert keys_of(query.matches(view, found, without=4)[0]) == ["fox", "copy", "copy too"]
+
+
+def test_documents_are_sketched_before_the_transaction_unless_they_are_plain_and_many() -> None:
+    """An iterable's code must not run inside a transaction; threads sketch what can run no code."""
+    many = [FOX] * 1_024
+    query = BandQuery(0.5, 0.95)
+    asked = Asked.by("query", query, iter(many), SKETCHER, 2)
+    assert asked.batch is None
+    assert [len(part) for part in asked.parts] == [512, 512]
+    assert asked.threads == 2
+    for documents, workers in (
+        ([*many[1:], ["a", "list"]], 2),
+        ([*many[1:], (word for word in ["a", "generator"])], 2),
+        (many[1:], 2),
+        (many, 1),
+        ([], None),
+    ):
+        count = len(documents)
+        asked = Asked.by("query", query, documents, SKETCHER, workers)
+        assert asked.batch is not None
+        assert (len(asked.batch), asked.parts, asked.threads) == (count, [], 1)
+
+
+def test_sketch_without_what_is_compared_is_refused_before_the_transaction() -> None:
+    rows, bits = Sketch.from_rows(range(64)), Sketch.from_fingerprint(7)
+    with pytest.raises(ValueError, match="call: expected a fingerprint, found a sketch"):
+        Asked.by("call", FingerprintQuery(3), [bits, rows], SKETCHER, None)
+    with pytest.raises(ValueError, match="call: expected MinHash rows, found a sketch"):
+        Asked.by("call", BandQuery(0.5, 0.9), [rows, bits], SKETCHER, None)
+    # One that was made here of nothing finds nothing.
+    assert Asked.by("call", BandQuery(0.5, 0.9), [SKETCHER.sketch("")], SKETCHER, None).batch is not None
+
+
+def test_parts_that_threads_search_answer_as_one_batch_does(foxes: Index) -> None:
+    documents = [FOX, CAT, "nothing that anybody would call alike", ""] * 300
+    query = BandQuery(0.5, 0.95)
+    with foxes._store.reading() as txn:
+        view = foxes._session.view(txn)
+        alone = Asked.by("query", query, documents, SKETCHER, 1).matches(view)
+        assert Asked.by("query", query, documents, SKETCHER, 3).matches(view) == alone
+        assert len(alone) == 1_200
+        assert [keys_of(matches) for matches in alone[2:4]] == [["other"], []]
+
+
+def test_nearest_gives_the_most_similar_of_all_that_share_a_row(foxes: Index) -> None:
+    with foxes._store.reading() as txn:
+        view = foxes._session.view(txn)
+        for k in (1, 3, 4, 5, 100):
+            matches = nearest(view, SKETCHER.sketch_many([FOX]), k, 0.95, 1_000)
+            assert len(matches) <= k
+            assert keys_of(matches)[:4] == ["fox", "copy", "copy too", "cat"][:k]
+            assert [m.similarity for m in matches] == sorted(
+                (m.similarity or 0.0 for m in matches), reverse=True
+            )
+        assert nearest(view, SKETCHER.sketch_many([""]), 3, 0.95, 1_000) == []
+
+
+def test_exact_query_compares_kept_shingles_and_not_estimates(tmp_path: Path) -> None:
+    config = Config(num_perm=64, keep_shingles=1_000)
+    words = [f"word {n}" for n in range(40)]
+    with simindex.open(tmp_path / "i", "x", config) as index:
+        for common in (40, 36, 32, 20):
+            index.insert(common, words[:common])
+        matches = index.query(words, 0.8, exact=True)
+        assert [(m.key, m.similarity) for m in matches] == [(40, 1.0), (36, 0.9), (32, 0.8)]
+        assert index.query(words, 0.8, 2, exact=True) == matches[:2]
+        bare = SketchBatch(1, 64, True, None)
+        bare.present[0] = HAS_SIGNATURE
+        refused = pytest.raises(ValueError, match="sketch without kept shingles")
+        with index._store.reading() as txn, refused:
+            BandQuery(0.8, 0.95, exact=True).find(index._session.view(txn), bare)

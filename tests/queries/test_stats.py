@@ -13,6 +13,13 @@ from fingerprints import (
     sketches,
 )
 
+from simindex import Config, Layout
+from simindex.format.layout import SegmentEntry
+from simindex.format.manifest import Manifest
+from simindex.queries.scheme import Scheme
+from simindex.queries.stats import RECALL_THRESHOLDS, make_stats
+from simindex.tuning.curve import expected_recall, rows_for
+
 
 @pytest.mark.parametrize(
     ("blocks", "tables", "prefix_bits", "expected_candidates"),
@@ -47,3 +54,31 @@ def test_stats_expect_the_candidates_that_uniform_fingerprints_have(tmp_path: Pa
         seen = [matches.candidates or 0 for matches in index.query_simhash_many(sketches(queries))]
     assert expected == pytest.approx(4 * 100_000 / 2**16)
     assert abs(np.mean(seen) - expected) < 6 * math.sqrt(expected / len(queries))
+
+
+def test_stats_add_up_what_the_manifest_says_of_each_segment() -> None:
+    scheme = Scheme.of(Config(num_perm=64), Layout(), 4)
+    segments = (SegmentEntry(1, 0, 30, 20, 3, 15, 16, 17), SegmentEntry(2, 30, 9, 8, 1, 5, 6, 7))
+    manifest = Manifest(39, 3, 25, 4, segments)
+    figures = {"file_bytes": 9_000, "used_bytes": 5_000, "documents": 1_234}
+    stats = make_stats("/data/news", scheme, manifest, figures)
+    assert (stats.path, stats.documents, stats.copies, stats.segments) == ("/data/news", 25, 4, 2)
+    assert stats.entries == {
+        "keys": 28, "copies": 4, "bands": 20 * 8, "permutations": 22 * 4, "sketches": 24,
+    }  # fmt: skip
+    assert stats.table_bytes == {
+        "keys": 28 * 12, "copies": 4 * 12, "bands": 160 * 12, "permutations": 88 * 12,
+        "sketches": 24 * (64 + 8 + 4), "documents": 1_234,
+    }  # fmt: skip
+    assert (stats.file_bytes, stats.used_bytes, stats.bytes_per_document) == (9_000, 5_000, 200.0)
+    assert stats.config == scheme.config
+    assert stats.rows.keys() == stats.recall.keys() == set(RECALL_THRESHOLDS)
+    assert stats.rows == {threshold: rows_for(threshold, 8) for threshold in RECALL_THRESHOLDS}
+    assert stats.recall == {threshold: expected_recall(threshold, 8) for threshold in RECALL_THRESHOLDS}
+
+
+def test_stats_of_an_empty_index_without_minhash_have_no_rows_and_no_bytes_per_document() -> None:
+    scheme = Scheme.of(Config(num_perm=0), Layout(), 4)
+    stats = make_stats("i", scheme, Manifest(), {"file_bytes": 1, "used_bytes": 1, "documents": 0})
+    assert (stats.rows, stats.recall, stats.bytes_per_document) == ({}, {}, None)
+    assert set(stats.entries.values()) == {0}
