@@ -4,10 +4,17 @@
 # (wrong types are handed in on purpose)
 
 from collections.abc import Callable
+from dataclasses import FrozenInstanceError, fields
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import normalize_steps
 
-from simindex import CharShingles, Config, SimHashConfig, WordShingles
+from simindex import CharShingles, Config, ConfigMismatchError, FormatError, SimHashConfig, WordShingles
+from simindex.config import config_from_dict, config_to_dict, require_equal
+from simindex.format.seals import pack, unpack
 
 
 @pytest.mark.parametrize(
@@ -64,3 +71,79 @@ def test_setting_outside_its_range_is_refused(
 def test_simhash_config_out_of_range_is_refused(bad: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(bad))}: expected .* found {next(iter(bad.values()))}"):
         SimHashConfig(**bad)
+
+
+# ---- the stored form ----
+
+shingles = st.builds(
+    lambda kind, size, steps: kind(size, steps),
+    st.sampled_from([WordShingles, CharShingles]),
+    st.integers(1, 1024),
+    normalize_steps,
+)
+simhash_configs = st.integers(0, 8).flatmap(
+    lambda k: st.builds(
+        SimHashConfig, st.just(k), st.none() | st.integers(k + 1, k + 6), shingles, st.integers(1, 2**48)
+    )
+)
+configs = st.builds(
+    Config,
+    shingles=shingles,
+    num_perm=st.integers(1, 128).map(lambda bands: 8 * bands),
+    simhash=st.none() | simhash_configs,
+    keep_shingles=st.integers(0, 10**6),
+    seed=st.integers(0, 2**64 - 1),
+) | st.builds(Config, num_perm=st.just(0), simhash=simhash_configs)
+
+
+@given(configs)
+def test_config_comes_back_from_its_stored_form(config: Config) -> None:
+    stored = config_to_dict(config)
+    assert config_from_dict(unpack(pack(stored))) == config
+    assert stored.keys() == {field.name for field in fields(Config)} | {"hashing"}
+    assert config.bands * 8 == config.num_perm
+
+
+@given(configs, configs)
+def test_configs_that_differ_are_a_mismatch_that_names_just_those_fields(one: Config, other: Config) -> None:
+    require_equal(one, one)
+    differing = {f.name for f in fields(Config) if getattr(one, f.name) != getattr(other, f.name)}
+    if not differing:
+        require_equal(one, other)
+        return
+    with pytest.raises(ConfigMismatchError) as caught:
+        require_equal(one, other)
+    assert caught.value.fields == {name: (getattr(one, name), getattr(other, name)) for name in differing}
+
+
+@pytest.mark.parametrize(
+    "steps", ["casefold whitespace", "whitespace,casefold", ["whitespace", "casefold", "casefold"]]
+)
+def test_steps_are_kept_in_the_order_of_application(steps: Any) -> None:
+    assert WordShingles(3, steps).normalize == ("casefold", "whitespace")
+    assert CharShingles(3, steps).normalize == ("casefold", "whitespace")
+
+
+@pytest.mark.parametrize("steps", [None, (), "", []])
+def test_no_steps_leave_the_text_as_it_is(steps: Any) -> None:
+    assert WordShingles(3, steps).normalize == CharShingles(3, steps).normalize == ()
+
+
+def test_config_is_frozen_and_hashable() -> None:
+    assert len({Config(), Config(), Config(seed=2)}) == 2
+    with pytest.raises(FrozenInstanceError):
+        Config().seed = 2  # type: ignore[misc] # that is what is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hashing": None}, "hashing contract: expected version 1, found None"),
+        ({"colour": "red"}, r"stored configuration: unknown fields \['colour'\]"),
+        ({"seed": -1}, "stored configuration: expected known fields"),
+        ({"shingles": {"kind": "words"}}, "stored configuration: expected known fields"),
+    ],
+)
+def test_stored_form_of_another_version_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        config_from_dict(config_to_dict(Config()) | change)
