@@ -33,7 +33,7 @@ normalize_steps = st.lists(st.sampled_from(["nfkc", "casefold", "whitespace"]), 
 uint64s = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 3), st.integers(2**64 - 3, 2**64 - 1))
 
 SHARED_TABLES = 256
-"""More permutation tables than that are searched in a process of their own; see test_search_by_fingerprint.
+"""More permutation tables than that are searched in a process of their own; see test_search.
 """
 
 # (k, m): the greatest distance, and the number of blocks.

@@ -1,5 +1,6 @@
 """The documents tell the truth: examples run, vectors and bytes are what they say, links lead somewhere."""
 
+import doctest
 import inspect
 import json
 import os
@@ -429,3 +430,10 @@ def test_format_numbers_of_the_page_are_those_of_the_code():
         if tables.segment_bytes(SegmentEntry(0, 0, n, n, 0, n, n, n)) > Layout().chunk_bytes
     )
     assert f"that is up to {most - 1:,} documents" in text
+
+
+def test_guide_examples_run():
+    guide = Path(__file__).parents[1] / "docs" / "minhash-or-simhash.md"
+    found = doctest.testfile(str(guide), module_relative=False, encoding="utf-8")
+    assert found.attempted > 5
+    assert not found.failed

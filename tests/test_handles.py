@@ -1,527 +1,101 @@
-"""A handle works, or says that it does not.
+"""A handle that is closed, or that only reads, is refused by every method that it cannot serve."""
 
-After Ctrl-C at any place, errors of the disk, a fork, and files that somebody else has replaced or removed.
-"""
-
-import dis
-import errno
-import gc
-import itertools
-import multiprocessing
-import os
-import shutil
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
 
-import lmdb
 import pytest
+from two_documents import FOX
 
 import simindex
-from simindex import (
-    ClosedError,
-    Config,
-    CorruptIndexError,
-    DiskError,
-    Index,
-    IndexFullError,
-    IndexLockedError,
-    KeyExistsError,
-    Layout,
-    SimIndexError,
-)
-from simindex.storage import gate, lmdb_file, store, translation
-from simindex.storage.registry import registry
-
-SMALL = Config(num_perm=16)
-WORDS = [f"w{n}" for n in range(40)]
-
-
-def document(number: int) -> list[str]:
-    return [f"{number} {word}" for word in WORDS[:8]]
-
-
-@pytest.fixture
-def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(gate, "_LOOK_AGAIN_SECONDS", 0.02)
-    folder = tmp_path / "i"
-    with simindex.open(folder, "x", SMALL) as index:
-        index.insert_many([(n, document(n)) for n in range(20)])
-    return folder
-
-
-def failure_of(index: Index) -> str:
-    environment = index._store._environment
-    return "" if environment is None else environment.failure
-
-
-def check_whole(folder: Path, keys: range = range(20)) -> None:
-    """Everything is there, for readers and for a writer."""
-    for mode in ("r", "r+"):
-        with simindex.open(folder, mode) as index:
-            assert list(index) == list(keys)
-            assert [match.key for match in index.query(document(3), 0.9)] == [3]
-
-
-# ---- Ctrl-C at any place ----
-
-
-# Where the interpreter looks for signals: behind calls, at jumps back, and where a function begins.
-_SIGNALS = {dis.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD")}
-
-
-def _is_garbage(frame: FrameType | None) -> bool:
-    """Whether the garbage collector runs it: what is raised there goes nowhere."""
-    while frame is not None:
-        if frame.f_code.co_name == "__del__":
-            return True
-        frame = frame.f_back
-    return False
-
-
-_NOBODY_COULD_CLOSE = pytest.mark.filterwarnings("ignore::ResourceWarning")
-
-
-class Interruption:
-    """Ctrl-C at the n-th place of some files, on this thread, where the interpreter would let one through."""
-
-    def __init__(self, at: int, files: tuple[str, ...]) -> None:
-        self.left = at
-        self._files = files
-        self._known: dict[CodeType, bool] = {}
-        self._before: dict[FrameType, int] = {}
-
-    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
-        code = frame.f_code
-        if code not in self._known:
-            self._known[code] = code.co_filename.endswith(self._files)
-        if not self._known[code] or _is_garbage(frame):
-            return None
-        frame.f_trace_opcodes = True
-        is_place = event == "call"
-        if event == "opcode":
-            is_place = self._before.get(frame) in _SIGNALS
-            self._before[frame] = code.co_code[frame.f_lasti]
-        elif event == "return":
-            self._before.pop(frame, None)
-        self.left -= is_place
-        if is_place and self.left == 0:
-            sys.settrace(None)
-            self._before.clear()
-            raise KeyboardInterrupt
-        return self
-
-    def during(self, call: Callable[[], object]) -> bool:
-        """Run a call; returns whether it was interrupted."""
-        sys.settrace(self)
-        try:
-            call()
-        except KeyboardInterrupt:
-            return True
-        finally:
-            sys.settrace(None)
-        return False
-
-
-STORAGE = ("storage/store.py", "storage/gate.py", "storage/folder.py", "storage/environment.py")
-
-
-def steps(stride: int) -> Iterator[int]:
-    """1, then every so many steps, with every place of a function met in the end by another remainder."""
-    return itertools.count(1, stride)
-
-
-@_NOBODY_COULD_CLOSE
-def test_opening_that_is_interrupted_anywhere_leaves_nothing_behind(path: Path) -> None:
-    for at in steps(3):
-        if not Interruption(at, STORAGE).during(lambda: simindex.open(path).close()):
-            break
-        with simindex.open(path) as index:  # no lock is held, and nobody is inside
-            assert len(index) == 20
-    assert at > 100
-    check_whole(path)
-    assert str(path) not in {environment.folder for environment in registry.environments.values()}
-
-
-@_NOBODY_COULD_CLOSE
-def test_closing_that_is_interrupted_anywhere_can_be_done_again(path: Path) -> None:
-    for at in steps(1):
-        index = simindex.open(path)
-        interrupted = Interruption(at, STORAGE).during(index.close)
-        index.close()
-        with pytest.raises(ClosedError):
-            index.insert("x", "one two three four")
-        simindex.open(path).close()
-        if not interrupted:
-            break
-    assert at > 10
-
-
-@_NOBODY_COULD_CLOSE
-@pytest.mark.parametrize("call", ["query", "insert"])
-def test_call_that_is_interrupted_anywhere_leaves_a_working_handle(path: Path, call: str) -> None:
-    with simindex.open(path) as index:
-        for at in steps(1):
-            key = f"key {at}"
-            work = {
-                "query": lambda: index.query(document(3)),
-                "insert": lambda key=key: index.insert(key, document(1000)),
-            }[call]
-            if not Interruption(at, STORAGE).during(work):
-                break
-            assert len(index) == 20 + sum(f"key {n}" in index for n in range(at + 1))
-            assert [match.key for match in index.query(document(3), 0.9)] == [3]
-        assert at > 10
-        index.compact()  # waits until nobody is inside
-
-
-def check_works_or_says_so(index: Index) -> bool:
-    """Whether the handle works; where not, it says what to do."""
-    if not failure_of(index):
-        assert len(index) == 20
-        return True
-    with pytest.raises(ClosedError, match="close this handle and open the index again"):
-        len(index)
-    return False
-
-
-@_NOBODY_COULD_CLOSE
-def test_change_over_that_is_interrupted_anywhere_leaves_a_handle_that_works_or_says_so(path: Path) -> None:
-    works = []
-    for at in steps(1):
-        with simindex.open(path) as index:
-            index._store.environment().is_broken = True  # so that it opens its file anew
-            interrupted = Interruption(at, (*STORAGE, "lmdb_file.py")).during(index._store.change_over)
-            works.append(check_works_or_says_so(index))
-        if not interrupted:
-            break
-    assert works.count(True) > 10
-    assert works.count(False) > 10
-    check_whole(path)
-
-
-@_NOBODY_COULD_CLOSE
-def test_compaction_that_is_interrupted_anywhere_leaves_a_handle_that_works_or_says_so(path: Path) -> None:
-    for at in steps(11):
-        with simindex.open(path) as index:
-            index.insert("x", "one two three four")
-            index.remove("x")
-            interrupted = Interruption(at, (*STORAGE, "storage/replacement.py")).during(index.compact)
-            check_works_or_says_so(index)
-        if not interrupted:
-            break
-    assert at > 100
-    check_whole(path)
-
-
-@_NOBODY_COULD_CLOSE
-def test_visitor_that_only_a_traceback_keeps_is_not_waited_for(path: Path) -> None:
-    kept: list[BaseException] = []
-    with simindex.open(path) as index:
-        for at in steps(1):
-            sys.settrace(Interruption(at, STORAGE))
-            try:
-                index.query(document(3))
-            except KeyboardInterrupt as error:
-                kept.append(error)  # as a debugger or sys.last_exc does
-            else:
-                break
-            finally:
-                sys.settrace(None)
-        assert len(kept) > 20
-        entrance = index._store.environment().gate
-        assert entrance.stop(timeout=30)
-        entrance.go_on()
-
-
-def test_close_from_inside_a_call_of_the_same_thread_is_refused_and_does_not_hang(path: Path) -> None:
-    """As a signal handler may do it."""
-    index = simindex.open(path)
-    with index._store.reading() as txn:
-        with pytest.raises(SimIndexError, match="inside another call"):
-            index.close()
-        assert txn.get("meta", b"manifest")
-    index.close()
-    simindex.open(path).close()
-
-
-# ---- errors of the disk ----
-
-
-class Broken:
-    """LMDB's environment after an error in the middle of a commit."""
-
-    def __init__(self, env: Any) -> None:
-        self._env = env
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._env, name)
-
-    def begin(self, **_: object) -> Any:
-        raise lmdb.PanicError("mdb_txn_begin", -30795)
-
-
-@pytest.mark.parametrize("first", ["query", "insert"])
-def test_handle_goes_on_after_a_panic_of_lmdb(path: Path, first: str) -> None:
-    with simindex.open(path) as index, simindex.open(path, "r") as reader:
-        environment: Any = index._store.environment()
-        environment.env = Broken(environment.env)
-        if first == "insert":
-            index.insert(20, document(20))
-        assert [match.key for match in index.query(document(3), 0.9)] == [3]
-        assert len(reader) == len(index) == 20 + (first == "insert")
-
-
-def test_handles_are_closed_where_the_file_cannot_be_opened_again(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise translation.translated(OSError(errno.EMFILE, "Too many open files"), str(path))
-
-    with simindex.open(path) as index, simindex.open(path, "r") as reader:
-        with monkeypatch.context() as patch:
-            patch.setattr(store, "open_lmdb", refuse)
-            with pytest.raises(SimIndexError, match="no file descriptor is left"):
-                index.compact()
-        for handle in (index, reader):
-            with pytest.raises(ClosedError, match="close this handle and open the index again"):
-                handle.query(document(3))
-    check_whole(path)
-
-
-@pytest.mark.parametrize("failing", ["fsync", "mkdir"])
-def test_error_of_a_compaction_is_told_once(
-    path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with simindex.open(path) as index:
-        with monkeypatch.context() as patch:
-            if failing == "mkdir":
-                patch.setattr("simindex.storage.replacement.Path.mkdir", full)
-            else:
-                patch.setattr("simindex.storage.replacement.os.fsync", full)
-            with pytest.raises(IndexFullError) as raised:
-                index.compact()
-        assert str(raised.value).count(str(path)) == 1
-        assert raised.value.errno == errno.ENOSPC
-        index.compact()
-    check_whole(path)
-
-
-def test_disk_that_fails_is_not_a_full_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failure = lmdb.Error("mdb_txn_commit", errno.EIO)
-    failure.code = errno.EIO  # type: ignore[attr-defined] # as py-lmdb sets it
-    told = translation.translated(failure, str(path))
-    assert isinstance(told, DiskError)
-    assert (told.errno, told.path) == (errno.EIO, str(path))
-    assert "Free some space" not in str(told)
-    # LMDB says the same of a short write, which is how a disk becomes full.
-    monkeypatch.setattr(translation, "_has_no_space", lambda _: True)
-    assert isinstance(translation.translated(failure, str(path)), IndexFullError)
-
-
-def test_error_of_simindex_is_not_translated_again(path: Path) -> None:
-    error = IndexFullError("full")
-    assert translation.translated(error, str(path)) is error
-
-
-def test_small_address_space_is_enough_for_a_small_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[int] = []
-    opener = lmdb.open
-
-    def narrow(path: str, *, map_size: int, **options: Any) -> lmdb.Environment:
-        opened.append(map_size)
-        if map_size > 4 << 20:
-            raise lmdb.MemoryError("mmap", errno.ENOMEM)
-        return opener(path, map_size=map_size, **options)
-
-    monkeypatch.setattr(lmdb_file.lmdb, "open", narrow)
-    with simindex.open(path, "r") as index:
-        assert len(index) == 20
-    assert opened[-1] <= 4 << 20
-
-
-# ---- a file cut short ----
-
-CUTS = """
-import os, shutil, sys
-import simindex
-source, target, num_cuts = sys.argv[1], sys.argv[2], int(sys.argv[3])
-whole = os.path.getsize(source + "/data.mdb")
-for pages in range(1, num_cuts + 1):
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target)
-    os.truncate(target + "/data.mdb", whole - 4096 * pages + (pages % 3 == 0) * 100)
-    try:
-        with simindex.open(target, "r") as index:
-            keys = list(index)
-            index.query_many([index[key].sketch for key in keys], 0.5)
-            print(pages, "whole" if len(keys) == int(sys.argv[4]) else "wrong")
-    except simindex.CorruptIndexError as error:
-        print(pages, "cut short" if "cut short" in str(error) else "damaged")
-"""
-
-
-def test_file_that_lost_its_last_pages_is_refused_wherever_it_ends(tmp_path: Path) -> None:
-    """Also inside the last large value, of which LMDB's own verifier looks at the first page only."""
-    layout = Layout(8, 1 << 20, 1 << 15)
-    with simindex.open(tmp_path / "i", "x", Config(num_perm=64, simhash=None), layout=layout) as index:
-        index.insert_many([(n, document(n)) for n in range(4000)], batch_size=4000)
-    # Free pages at the end may be missing: a file that ends in pages in use is what the cuts are about.
+from simindex import ClosedError, Config, Index, ReadOnlyError
+
+CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
+    "insert": lambda index: index.insert("a", FOX),
+    "insert_many": lambda index: index.insert_many([("a", FOX)]),
+    "insert_many of nothing": lambda index: index.insert_many([]),
+    "replace": lambda index: index.replace("a", FOX),
+    "remove": lambda index: index.remove("fox"),
+    "remove_many": lambda index: index.remove_many(["fox"]),
+    "expire": lambda index: index.expire(datetime(2000, 1, 1, tzinfo=UTC)),
+    "compact": lambda index: index.compact(),
+    "query": lambda index: index.query(FOX),
+    "query_many": lambda index: index.query_many([FOX]),
+    "query_many of nothing": lambda index: index.query_many([]),
+    "query_key": lambda index: index.query_key("fox"),
+    "nearest": lambda index: index.nearest(FOX),
+    "query_simhash": lambda index: index.query_simhash(FOX),
+    "query_simhash_many": lambda index: index.query_simhash_many([FOX]),
+    "insert_if_new": lambda index: index.insert_if_new("a", FOX),
+    "transaction": lambda index: index.transaction().__enter__(),
+    "in": lambda index: "fox" in index,
+    "len": len,
+    "iter": lambda index: list(index),
+    "item": lambda index: index["fox"],
+    "stats": lambda index: index.stats(),
+    "refresh": lambda index: index.refresh(),
+    "with": lambda index: index.__enter__(),
+}
+
+
+def test_closed_calls_are_all_public_methods() -> None:
+    methods = {name for name in dir(simindex.Index) if not name.startswith("_")} - {"close", "path", "config"}
+    assert methods == {name for name in CLOSED_CALLS if hasattr(simindex.Index, name)}
+
+
+@pytest.mark.parametrize("mode", ["r", "a"])
+@pytest.mark.parametrize("call", CLOSED_CALLS)
+def test_closed_handle_is_refused_by_every_method(tmp_path: Path, mode: str, call: str) -> None:
     with simindex.open(tmp_path / "i") as index:
-        index.compact()
-    done = subprocess.run(
-        [sys.executable, "-c", CUTS, str(tmp_path / "i"), str(tmp_path / "cut"), "30", "4000"],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, f"killed by signal {-done.returncode} after {done.stdout[-200:]}"
-    told = [line.partition(" ")[2] for line in done.stdout.splitlines()]
-    assert len(told) == 30
-    assert "wrong" not in told
-    assert told.count("cut short") > 25
+        index.insert("fox", FOX)
+    index = simindex.open(tmp_path / "i", mode)
+    index.close()
+    index.close()
+    with pytest.raises(ClosedError, match="the index is closed; open it again"):
+        CLOSED_CALLS[call](index)
+    assert repr(index) == f"Index({str(tmp_path / 'i')!r})"
+    assert index.path == str(tmp_path / "i")
+    assert index.config == Config()
 
 
-# ---- fork ----
+def test_iterator_of_a_handle_closed_meanwhile_is_refused(tmp_path: Path) -> None:
+    index = simindex.open(tmp_path / "i")
+    index.insert_many((number, str(number)) for number in range(3_000))
+    keys = iter(index)
+    assert next(keys) == 0
+    index.close()
+    with pytest.raises(ClosedError):
+        list(keys)
 
 
-def read_in_child(path: str, results: Any) -> None:
-    try:
-        with simindex.open(path, "r") as index:
-            results.put(len(index))
-    except BaseException as error:
-        results.put(repr(error))
+CHANGES = [
+    "insert",
+    "insert_many",
+    "insert_many of nothing",
+    "replace",
+    "remove",
+    "remove_many",
+    "expire",
+    "compact",
+    "transaction",
+]
 
 
-def test_child_opens_an_index_that_was_compacted_behind_its_parents_back(path: Path) -> None:
-    compact = "import simindex, sys\nwith simindex.open(sys.argv[1], 'r+') as index: index.compact()"
-    with simindex.open(path, "r") as index:
-        assert len(index) == 20
-        subprocess.run([sys.executable, "-c", compact, str(path)], check=True, timeout=60)
-        forking = multiprocessing.get_context("fork")
-        results = forking.Queue()
-        child = forking.Process(target=read_in_child, args=(str(path), results))
-        child.start()
-        assert results.get(timeout=30) == 20
-        child.join(30)
-        assert len(index) == 20
+@pytest.mark.usefixtures("index")
+@pytest.mark.parametrize("call", CHANGES)
+def test_change_through_a_reader_is_refused(tmp_path: Path, call: str) -> None:
+    with simindex.open(tmp_path / "i", "r") as reader:
+        with pytest.raises(
+            ReadOnlyError, match='opened with mode "r"; open it with mode "a" to change it'
+        ) as caught:
+            CLOSED_CALLS[call](reader)
+        assert isinstance(caught.value, TypeError)
+        assert list(reader) == ["fox", "car"]
 
 
-# ---- files that somebody else replaced or removed ----
-
-
-def test_removed_writer_lock_is_noticed_before_anything_is_stored(path: Path) -> None:
-    with simindex.open(path) as first:
-        (path / "writer.lock").unlink()
-        with simindex.open(path) as second:
-            second.insert(20, document(20))
-            with pytest.raises(IndexLockedError, match=r"writer\.lock was replaced or removed") as raised:
-                first.insert(21, document(21))
-            assert raised.value.path == str(path)
-            second.insert(22, document(22))
-            assert list(second)[-2:] == [20, 22]
-
-
-@pytest.mark.parametrize("replaced", [False, True])
-def test_data_file_that_is_gone_is_noticed_before_a_commit_is_acknowledged(
-    path: Path, tmp_path: Path, replaced: bool
-) -> None:
-    with simindex.open(path) as index:
-        if replaced:
-            shutil.copy(path / "data.mdb", tmp_path / "copy")
-            os.replace(tmp_path / "copy", path / "data.mdb")
-        else:
-            (path / "data.mdb").unlink()
-        for _ in range(2):
-            with pytest.raises(ClosedError, match=r"data\.mdb was replaced or removed"):
-                index.insert(20, document(20))
-        with pytest.raises(ClosedError):
-            index.query(document(3))
-    if replaced:
-        check_whole(path)
-
-
-def test_reader_notices_a_replaced_file(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_LOOK_AGAIN_SECONDS", 0.0)
-    with simindex.open(path, "r") as reader:
-        assert len(reader) == 20
-        shutil.copy(path / "data.mdb", tmp_path / "copy")
-        os.replace(tmp_path / "copy", path / "data.mdb")
-        with pytest.raises(ClosedError, match="replaced or removed") as raised:
-            len(reader)
-        assert raised.value.path == str(path)
-    with simindex.open(path, "r") as reader:
-        assert len(reader) == 20
-
-
-def test_reader_follows_a_compaction_at_every_look(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A compaction replaces the file, too, and leaves word of it."""
-    monkeypatch.setattr(store, "_LOOK_AGAIN_SECONDS", 0.0)
-    stopped = threading.Event()
-    errors: list[BaseException] = []
-
-    def read(reader: Index) -> None:
-        while not stopped.is_set():
-            try:
-                assert len(reader) == 20
-            except BaseException as error:
-                errors.append(error)
-                return
-
-    with simindex.open(path) as index, simindex.open(path, "r") as reader:
-        thread = threading.Thread(target=read, args=(reader,))
-        thread.start()
-        for _ in range(20):
-            index.compact()
-        stopped.set()
-        thread.join()
-    assert errors == []
-
-
-# ---- handles that nobody closed ----
-
-
-def test_writing_handle_that_nobody_closed_warns_and_lets_the_next_writer_in(path: Path) -> None:
-    index = simindex.open(path)
-    kept = [index]
-    del index
-    with pytest.warns(ResourceWarning, match="open for writing and nobody closed it"):
-        kept.clear()
-    with simindex.open(path) as index:
-        index.insert(20, document(20))
-    check_whole(path, range(21))
-
-
-def test_reading_handle_that_nobody_closed_is_closed_with_the_next(path: Path) -> None:
-    reader = simindex.open(path, "r")
-    assert len(reader) == 20
-    del reader
-    gc.collect()
-    simindex.open(path, "r").close()
-    assert str(path) not in {environment.folder for environment in registry.environments.values()}
-
-
-# ---- what errors say to a program ----
-
-
-def test_errors_name_the_index_that_they_are_about(path: Path) -> None:
-    with simindex.open(path) as index:
-        calls: list[Callable[[], object]] = [
-            lambda: index.insert(3, document(3)),
-            lambda: simindex.open(path),
-            lambda: simindex.open(path, "r", Config(num_perm=64)),
-        ]
-        for call in calls:
-            with pytest.raises(SimIndexError) as raised:
-                call()
-            assert raised.value.path == str(path)
-    with simindex.open(path, "r") as reader, pytest.raises(SimIndexError) as raised:
-        reader.insert(21, document(21))
-    assert raised.value.path == str(path)
-    assert KeyExistsError("no index").path is None
-    assert CorruptIndexError("none").path is None
+@pytest.mark.usefixtures("index")
+def test_insert_if_new_through_a_reader_is_refused_whether_it_is_new_or_not(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "r") as reader:
+        for text in (FOX, "entirely different words again"):
+            with pytest.raises(ReadOnlyError):
+                reader.insert_if_new("new", text)

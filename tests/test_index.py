@@ -2,22 +2,27 @@
 
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from fingerprints import CONFIGS, MINHASH_ONLY, SIMHASH_ONLY
 
 import simindex
+from simindex import Index, Matches, Sketch
 
 FOX = "The quick brown fox jumps over the lazy dog near the old river bank"
 SLY = "The quick brown fox jumps over the lazy cat near the old river bank"
 
 
 @pytest.fixture
-def index(tmp_path):
+def index(tmp_path: Path) -> Iterator[Index]:
     with simindex.open(tmp_path / "i") as index:
         yield index
 
 
-def test_index_is_found_again_by_another_process(tmp_path):
+def test_index_is_found_again_by_another_process(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i") as index:
         index.insert("fox", FOX, {"n": 1})
     code = (
@@ -35,7 +40,7 @@ def test_index_is_found_again_by_another_process(tmp_path):
         assert done.stdout == "['fox'] {'n': 1} 1\n"
 
 
-def test_query_refuses_a_sketch_without_what_it_compares(index):
+def test_query_refuses_a_sketch_without_what_it_compares(index: Index) -> None:
     index.insert("fox", FOX)
     rows = simindex.Sketch.from_rows(range(128))
     with pytest.raises(ValueError, match="query: expected MinHash rows, found a sketch"):
@@ -45,7 +50,7 @@ def test_query_refuses_a_sketch_without_what_it_compares(index):
     assert index.query("") == index.query_simhash("") == []
 
 
-def test_many_queries_in_several_threads_answer_as_one_does(tmp_path):
+def test_many_queries_in_several_threads_answer_as_one_does(tmp_path: Path) -> None:
     texts = [f"text {n % 1700} of many, with the words {n % 850} and {n % 400} in it" for n in range(3000)]
     with simindex.open(tmp_path / "i", "x") as index:
         index.insert_many(enumerate(texts), batch_size=700)
@@ -65,7 +70,7 @@ def test_many_queries_in_several_threads_answer_as_one_does(tmp_path):
             assert [match.key for match in found[-1]] == ["new"]
 
 
-def test_a_bad_document_among_many_queries_is_an_error_in_any_thread(tmp_path):
+def test_a_bad_document_among_many_queries_is_an_error_in_any_thread(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x") as index:
         index.insert("fox", FOX)
         rows = simindex.Sketch.from_fingerprint(7)
@@ -73,16 +78,17 @@ def test_a_bad_document_among_many_queries_is_an_error_in_any_thread(tmp_path):
             index.query_many([FOX] * 2000 + [rows], workers=3)
         with pytest.raises(ValueError, match="threshold"):
             index.query_many([FOX] * 2000, 1.5, workers=3)
+        workers: Any
         for workers, error in ((0, ValueError), (1.5, TypeError), (True, TypeError)):
             with pytest.raises(error, match="workers: expected"):
                 index.query_many([FOX], workers=workers)
 
 
-def test_documents_of_many_queries_are_read_outside_of_transactions(tmp_path):
+def test_documents_of_many_queries_are_read_outside_of_transactions(tmp_path: Path) -> None:
     """An iterable's code may change the index: inside a transaction the map could not grow."""
     with simindex.open(tmp_path / "i", "x", map_bytes=1 << 20) as index:
 
-        def shingles(number):
+        def shingles(number: int) -> Iterator[str]:
             index.insert(number, [f"{number} {letter}" for letter in "abc"], b"x" * 4000)
             yield f"{number} a"
 
@@ -91,7 +97,7 @@ def test_documents_of_many_queries_are_read_outside_of_transactions(tmp_path):
         assert len(index) == 1100
 
 
-def test_mode_r_plus_changes_an_index_that_is_there_and_makes_none(tmp_path):
+def test_mode_r_plus_changes_an_index_that_is_there_and_makes_none(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         simindex.open(tmp_path / "i", "r+")
     assert not (tmp_path / "i").exists()
@@ -100,3 +106,58 @@ def test_mode_r_plus_changes_an_index_that_is_there_and_makes_none(tmp_path):
     with simindex.open(tmp_path / "i", "r+") as index:
         index.insert("b", "five six seven eight")
         assert list(index) == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_each_combination_of_methods_answers_or_says_what_it_has_not(tmp_path: Path, name: str) -> None:
+    config = CONFIGS[name]
+    with simindex.open(tmp_path / "i", "x", config) as index:
+        index.insert("fox", FOX)
+        index.insert("cat", SLY)
+        by_minhash: dict[str, Callable[[], Matches]] = {
+            "query": lambda: index.query(FOX, 0.5),
+            "query_many": lambda: index.query_many([FOX], 0.5)[0],
+            "query_key": lambda: index.query_key("cat", 0.5),
+            "nearest": lambda: index.nearest(FOX, 1),
+            "insert_if_new": lambda: index.insert_if_new("new", FOX, 0.5),
+        }
+        by_simhash: dict[str, Callable[[], Matches]] = {
+            "query_simhash": lambda: index.query_simhash(FOX),
+            "query_simhash_many": lambda: index.query_simhash_many([FOX])[0],
+        }
+        for call, ask in by_minhash.items():
+            if config.num_perm:
+                assert "fox" in {match.key for match in ask()}
+                assert all(match.similarity is not None for match in ask())
+            else:
+                needs = (
+                    f"{call.removesuffix('_many')} needs MinHash, and this index was built with num_perm=0"
+                )
+                with pytest.raises(ValueError, match=f"^{needs}$"):
+                    ask()
+        for ask in by_simhash.values():
+            if config.simhash:
+                assert "fox" in {match.key for match in ask()}
+                assert all(match.distance is not None for match in ask())
+            else:
+                needs = "query_simhash needs SimHash, and this index was built with simhash=None"
+                with pytest.raises(ValueError, match=f"^{needs}$"):
+                    ask()
+        assert len(index) == 2
+
+
+def test_bare_fingerprint_is_refused_where_there_is_no_simhash(tmp_path: Path) -> None:
+    bare = Sketch.from_fingerprint(7)
+    with simindex.open(tmp_path / "i", "x", MINHASH_ONLY) as index:
+        for ask in (lambda: index.insert("bare", bare), lambda: index.query(bare)):
+            with pytest.raises(ValueError, match="sketch: expected MinHash rows, which this configuration"):
+                ask()
+        assert len(index) == 0
+
+
+def test_bare_rows_are_refused_where_there_is_no_minhash(tmp_path: Path) -> None:
+    rows = Sketch.from_rows(range(64))
+    with simindex.open(tmp_path / "i", "x", SIMHASH_ONLY) as index:
+        for ask in (lambda: index.insert("rows", rows), lambda: index.query_simhash(rows)):
+            with pytest.raises(ValueError, match="sketch: expected a fingerprint, which this configuration"):
+                ask()

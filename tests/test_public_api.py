@@ -5,7 +5,7 @@ import pytest
 import simindex
 
 
-def test_public_names_are_these():
+def test_public_names_are_these() -> None:
     assert simindex.__all__ == [
         "CharShingles",
         "ClosedError",
@@ -40,7 +40,7 @@ def test_public_names_are_these():
         assert getattr(simindex, name) is not None
 
 
-def test_public_names_have_docstrings():
+def test_public_names_have_docstrings() -> None:
     for name in set(simindex.__all__) - {"__version__"}:
         assert getattr(simindex, name).__doc__
 
@@ -59,6 +59,8 @@ def test_public_names_have_docstrings():
         ("ClosedError", ValueError),
     ],
 )
-def test_error_is_a_simindex_error_and_what_a_caller_would_catch(error, builtin):
+def test_error_is_a_simindex_error_and_what_a_caller_would_catch(
+    error: str, builtin: type[Exception]
+) -> None:
     assert issubclass(getattr(simindex, error), simindex.SimIndexError)
     assert issubclass(getattr(simindex, error), builtin)

@@ -38,12 +38,14 @@ def _of(error: lmdb.Error | OSError, path: str) -> SimIndexError:
     text = str(error)
     code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)
     # LMDB says EIO for a short write, too, and a short write is what a disk does that has just become full.
-    if code in _FULL or (code == errno.EIO and _has_no_space(path)):
+    failed = code == errno.EIO or isinstance(error, lmdb.PanicError)
+    is_full = code in _FULL or isinstance(error, lmdb.DiskError) or "SHORT_WRITE" in text
+    if (is_full and not failed) or (failed and _has_no_space(path)):
         return IndexFullError(
             f"{path}: the disk did not take the commit ({text}); nothing of it is stored, what was committed "
             "before is intact. Free some space and try again"
         )
-    if code == errno.EIO or isinstance(error, lmdb.DiskError | lmdb.PanicError):
+    if failed:
         return DiskError(
             f"{path}: the disk failed ({text}); nothing of this commit is stored, what was committed before "
             "is intact as far as the disk is. Look at the system's log before trying again"

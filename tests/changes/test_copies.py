@@ -1,21 +1,25 @@
 """Exact copies and large buckets: what the web is full of must cost no more than anything else."""
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 import simindex
-from simindex import Config, Layout, Sketch
+from simindex import Config, Index, Layout, Sketch
 
 PAGE = "one page that the whole web has copied word for word from the first to the last"
 
 
 @pytest.fixture
-def index(tmp_path):
+def index(tmp_path: Path) -> Iterator[Index]:
     with simindex.open(tmp_path / "i", layout=Layout(4, 256, 4096)) as index:
         yield index
 
 
-def test_copies_have_one_set_of_table_entries(index):
+def test_copies_have_one_set_of_table_entries(index: Index) -> None:
     index.insert_many(((i, PAGE) for i in range(2_000)), batch_size=100)
     index.insert("other", "something else that nobody has ever copied from anywhere at all")
     stats = index.stats()
@@ -25,7 +29,7 @@ def test_copies_have_one_set_of_table_entries(index):
     assert stats.entries["bands"] == 2 * 16
 
 
-def test_query_expands_copies_up_to_the_limit(index):
+def test_query_expands_copies_up_to_the_limit(index: Index) -> None:
     index.insert_many(((i, PAGE) for i in range(500)), batch_size=50)
     assert [m.key for m in index.query(PAGE, limit=10)] == list(range(10))
     assert len(index.query(PAGE)) == 500
@@ -34,7 +38,7 @@ def test_query_expands_copies_up_to_the_limit(index):
     assert 3 not in {m.key for m in index.query_key(3)}
 
 
-def test_removing_the_first_of_a_group_keeps_the_others(index):
+def test_removing_the_first_of_a_group_keeps_the_others(index: Index) -> None:
     index.insert_many(((i, PAGE) for i in range(300)), batch_size=30)
     index.remove_many(range(299))
     assert [m.key for m in index.query(PAGE)] == [299]
@@ -46,20 +50,20 @@ def test_removing_the_first_of_a_group_keeps_the_others(index):
     assert index.stats().entries == dict.fromkeys(("keys", "copies", "bands", "permutations", "sketches"), 0)
 
 
-def test_limit_is_filled_behind_many_removed_copies(index):
+def test_limit_is_filled_behind_many_removed_copies(index: Index) -> None:
     index.insert_many(((i, PAGE) for i in range(1_000)), batch_size=1_000)
     index.remove_many(range(900))
     assert [m.key for m in index.query(PAGE, limit=5)] == [900, 901, 902, 903, 904]
 
 
-def test_replacing_a_document_by_itself_does_not_grow_the_tables(index):
+def test_replacing_a_document_by_itself_does_not_grow_the_tables(index: Index) -> None:
     for _ in range(300):
         index.replace("page", PAGE)
     assert len(index) == 1
     assert index.stats().entries["sketches"] <= 8
 
 
-def test_copies_are_kept_apart_where_shingles_are_kept(tmp_path):
+def test_copies_are_kept_apart_where_shingles_are_kept(tmp_path: Path) -> None:
     config = Config(keep_shingles=100)
     with simindex.open(tmp_path / "i", config=config) as index:
         index.insert_many((i, PAGE) for i in range(3))
@@ -67,7 +71,7 @@ def test_copies_are_kept_apart_where_shingles_are_kept(tmp_path):
         assert [m.similarity for m in index.query(PAGE, exact=True)] == [1.0, 1.0, 1.0]
 
 
-def crowd(count):
+def crowd(count: int) -> list[Sketch]:
     """Signatures that share their first band of eight rows and nothing else."""
     random = np.random.default_rng(4)
     rows = random.integers(0, 256, (count, 64))
@@ -75,7 +79,7 @@ def crowd(count):
     return [Sketch.from_rows(row) for row in rows]
 
 
-def test_query_looks_at_no_more_than_max_candidates(tmp_path):
+def test_query_looks_at_no_more_than_max_candidates(tmp_path: Path) -> None:
     config = Config(num_perm=64, simhash=None)
     sketches = crowd(20_000)
     with simindex.open(tmp_path / "i", "x", config, max_candidates=1_000) as index:
@@ -88,13 +92,14 @@ def test_query_looks_at_no_more_than_max_candidates(tmp_path):
         assert not index.query(sketches[7], threshold=0.9).truncated
 
 
-def test_max_candidates_out_of_range_is_refused(tmp_path):
+def test_max_candidates_out_of_range_is_refused(tmp_path: Path) -> None:
+    wrong: Any
     for wrong, error in ((0, ValueError), (2**24 + 1, ValueError), ("many", TypeError), (True, TypeError)):
         with pytest.raises(error, match="max_candidates"):
             simindex.open(tmp_path / "i", max_candidates=wrong)
 
 
-def test_equal_sketches_of_a_batch_are_found_whatever_their_words(tmp_path):
+def test_equal_sketches_of_a_batch_are_found_whatever_their_words(tmp_path: Path) -> None:
     """Brought in from elsewhere, words may be small numbers: sums of multiples of them are often equal."""
     rows = [[*[0] * 7, first, *[0] * 7, second, *[0] * 48] for first in range(6) for second in range(5)] * 3
     with simindex.open(tmp_path / "i", "x", Config(num_perm=64, simhash=None)) as index:

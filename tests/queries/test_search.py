@@ -1,72 +1,52 @@
-"""SimHash through the index: complete within k bits, equal to brute force over all fingerprints.
+"""Searching through the index: complete within k bits, equal to brute force over all fingerprints.
 
 The worked examples of seed 004 are in tests/textbook; here they pass through `query_simhash`.
 """
 
-import doctest
 import math
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from fingerprints import (
+    BOTH,
+    CAT,
+    CONFIGS,
+    FOX,
+    SEED,
+    SIMHASH_ONLY,
+    assert_matches,
+    brute_force,
+    flipped,
+    open_with,
+    simhash_only,
+    sketches,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import permutation_plans, uint64s
 
 import simindex
-from simindex import Config, Layout, SimHashConfig, Sketch, Sketcher, textbook
-from simindex.sketching import permutations
-from simindex.sketching.permutations import plan_for
+from simindex import Config, Index, Layout, Match, Sketch, Sketcher, textbook
+from simindex.queries.search import Asked, BandQuery, FingerprintQuery, OfStored, Query, nearest
+from simindex.sketching.sketch import HAS_SIGNATURE, SketchBatch
 
-SEED = 20070508
 MASK = 2**64 - 1
 
-FOX = "the quick brown fox jumps over the lazy dog near the old river bank"
-CAT = "the quick brown fox jumps over the lazy cat near the old river bank"
+Crowd = tuple[int, int, list[int]]
+Cluster = tuple[Path, np.ndarray]
 
 
-def simhash_only(max_distance, blocks=None):
-    return Config(num_perm=0, simhash=SimHashConfig(max_distance, blocks))
-
-
-def sketches(fingerprints):
-    return [Sketch.from_fingerprint(fingerprint) for fingerprint in fingerprints]
-
-
-def open_with(path, fingerprints, config, batch_size=50_000, **options):
-    """An index whose keys are the places of the fingerprints."""
-    index = simindex.open(path, "x", config, **options)
-    items = enumerate(map(Sketch.from_fingerprint, fingerprints.tolist()))
-    index.insert_many(items, batch_size=batch_size)
-    return index
-
-
-def brute_force(fingerprints, query, max_distance):
-    """place -> distance, of every fingerprint within that many bits."""
-    distances = np.bitwise_count(fingerprints ^ np.uint64(query))
-    near = np.flatnonzero(distances <= max_distance)
-    return dict(zip(near.tolist(), distances[near].tolist(), strict=True))
-
-
-def assert_matches(matches, expected):
-    """Just the expected documents with their distances, each once, nearest first."""
-    assert {match.key: match.distance for match in matches} == expected
-    assert len(matches) == len(expected)
-    assert [match.distance for match in matches] == sorted(expected.values())
-    assert not matches.truncated
-    assert matches.candidates >= 0
-
-
-def flipped(fingerprint, bits):
-    return int(fingerprint) ^ sum(1 << int(bit) for bit in bits)
-
-
-def with_neighbours(rng, count, max_distance, num_queries=40):
+def with_neighbours(
+    rng: np.random.Generator, count: int, max_distance: int, num_queries: int = 40
+) -> tuple[np.ndarray, list[int]]:
     """(fingerprints, queries): uniform ones, with two neighbours of each query at every distance 0..k+2."""
     uniform = rng.integers(0, 2**64, count, dtype=np.uint64)
     queries = uniform[:num_queries]
@@ -81,7 +61,7 @@ def with_neighbours(rng, count, max_distance, num_queries=40):
     return fingerprints, queries.tolist()
 
 
-def assert_complete(path, count, max_distance, blocks):
+def assert_complete(path: Path, count: int, max_distance: int, blocks: int) -> None:
     rng = np.random.default_rng(SEED + 100 * max_distance + blocks)
     fingerprints, queries = with_neighbours(rng, count, max_distance)
     strangers = rng.integers(0, 2**64, 10, dtype=np.uint64).tolist()
@@ -102,18 +82,20 @@ def assert_complete(path, count, max_distance, blocks):
     ("max_distance", "blocks"),
     [(1, 2), (1, 4), (2, 4), (2, 5), (4, 5), (4, 6), (5, 6), (5, 7), (6, 7), (6, 8)],
 )
-def test_query_simhash_equals_brute_force_over_100_000(tmp_path, max_distance, blocks):
+def test_query_simhash_equals_brute_force_over_100_000(
+    tmp_path: Path, max_distance: int, blocks: int
+) -> None:
     assert_complete(tmp_path / "i", 100_000, max_distance, blocks)
 
 
 @pytest.mark.parametrize("blocks", [4, 5])
-def test_query_simhash_equals_brute_force_over_a_million(tmp_path, blocks):
+def test_query_simhash_equals_brute_force_over_a_million(tmp_path: Path, blocks: int) -> None:
     """Takes 10 to 20 seconds a number of blocks; nearly all of it goes into the inserts."""
     assert_complete(tmp_path / "i", 1_000_000, 3, blocks)
 
 
 @st.composite
-def crowds(draw):
+def crowds(draw: st.DrawFn) -> Crowd:
     """(k, m, fingerprints): any ones, most of them near one of the others, some equal."""
     max_distance, blocks = draw(permutation_plans)
     fingerprints = draw(st.lists(uint64s, min_size=1, max_size=5))
@@ -122,9 +104,10 @@ def crowds(draw):
     return max_distance, blocks, fingerprints + draw(st.lists(near, max_size=30))
 
 
-def assert_equals_brute_force(index, stored, queries):
+def assert_equals_brute_force(index: Index, stored: dict[int, int], queries: list[int]) -> None:
     """`stored` is key -> fingerprint; every query at every allowed distance."""
     keys, values = list(stored), np.array(list(stored.values()), dtype=np.uint64)
+    assert index.config.simhash is not None
     for distance in range(index.config.simhash.max_distance + 1):
         found = index.query_simhash_many(sketches(queries), distance)
         for query, matches in zip(queries, found, strict=True):
@@ -134,7 +117,7 @@ def assert_equals_brute_force(index, stored, queries):
 
 @settings(max_examples=100)
 @given(crowds(), st.data())
-def test_query_simhash_equals_brute_force_after_any_history(crowd, data):
+def test_query_simhash_equals_brute_force_after_any_history(crowd: Crowd, data: st.DataObject) -> None:
     """Inserts in commits of every size, merges, removals, replacements, compaction and reopening."""
     max_distance, blocks, fingerprints = crowd
     queries = sorted({*fingerprints, data.draw(uint64s)})[:12]
@@ -162,7 +145,7 @@ def test_query_simhash_equals_brute_force_after_any_history(crowd, data):
 
 
 @pytest.mark.parametrize(("max_distance", "blocks"), [(8, 12), (6, 12), (8, 14)])
-def test_query_simhash_searches_any_number_of_tables(tmp_path, max_distance, blocks):
+def test_query_simhash_searches_any_number_of_tables(tmp_path: Path, max_distance: int, blocks: int) -> None:
     """In a process of its own, since an overrun of the kernel would end it: 495, 924 and 3,003 tables."""
     code = (
         "import sys\n"
@@ -182,77 +165,14 @@ def test_query_simhash_searches_any_number_of_tables(tmp_path, max_distance, blo
     assert (done.returncode, done.stdout.strip()) == (0, str(list(range(max_distance + 1)))), done.stderr
 
 
-# ---- the tables ----
-
-
-@pytest.mark.parametrize(
-    ("blocks", "tables", "prefix_bits", "expected_candidates"),
-    [(4, 4, {16: 4}, 4 * 2.0**-16), (5, 10, {25: 4, 26: 6}, None), (6, 20, {31: 4, 32: 12, 33: 4}, None)],
-)
-def test_stats_say_what_the_tables_cost(tmp_path, blocks, tables, prefix_bits, expected_candidates):
-    fingerprints = np.arange(1, 1001, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    with open_with(tmp_path / "i", fingerprints, simhash_only(3, blocks)) as index:
-        stats = index.stats()
-    assert stats.permutation_tables == tables
-    assert Counter(stats.prefix_bits) == prefix_bits
-    assert stats.permutation_bytes_per_document == 12 * tables
-    assert stats.table_bytes["permutations"] == 12 * tables * 1000
-    expected = 1000 * sum(number * 2.0**-bits for bits, number in prefix_bits.items())
-    assert stats.expected_candidates == pytest.approx(expected)
-    if expected_candidates is not None:
-        assert stats.expected_candidates == pytest.approx(1000 * expected_candidates)
-
-
-def test_stats_expect_the_candidates_that_uniform_fingerprints_have(tmp_path):
-    """A mean over 2,000 queries; each looks at Poisson 64 entries a table of 2^16 prefixes.
-
-    Six standard errors of the mean: a false alarm in 500 million runs, were the seed not fixed.
-    """
-    rng = np.random.default_rng(SEED)
-    fingerprints = rng.integers(0, 2**64, 100_000, dtype=np.uint64)
-    queries = rng.integers(0, 2**64, 2_000, dtype=np.uint64).tolist()
-    with open_with(tmp_path / "i", fingerprints, simhash_only(3, 4)) as index:
-        expected = index.stats().expected_candidates
-        seen = [matches.candidates for matches in index.query_simhash_many(sketches(queries))]
-    assert expected == pytest.approx(4 * 100_000 / 2**16)
-    assert abs(np.mean(seen) - expected) < 6 * math.sqrt(expected / len(queries))
-
-
-def test_blocks_of_an_index_are_those_it_was_built_with(tmp_path, monkeypatch):
-    with simindex.open(tmp_path / "i", "x", simhash_only(3)) as index:
-        assert index.stats().permutation_tables == 4
-        index.insert("a", Sketch.from_fingerprint(7))
-    # Another release may choose otherwise.
-    monkeypatch.setattr(permutations, "choose_blocks", lambda *_: 6)
-    assert plan_for(SimHashConfig(3)).num_tables == 20
-    with simindex.open(tmp_path / "i") as index:
-        assert index.stats().permutation_tables == 4
-        index.insert("b", Sketch.from_fingerprint(6))
-        assert_matches(index.query_simhash(Sketch.from_fingerprint(7)), {"a": 0, "b": 1})
-
-
-@pytest.mark.parametrize(
-    "bad", [{"max_distance": 9}, {"max_distance": -1}, {"blocks": 3}, {"blocks": 10}, {"blocks": 0}]
-)
-def test_simhash_config_out_of_range_is_refused(bad):
-    with pytest.raises(ValueError, match=f"{next(iter(bad))}: expected .* found {next(iter(bad.values()))}"):
-        SimHashConfig(**bad)
-
-
-# ---- kinds of documents ----
-
-BOTH = Config(num_perm=64)
-MINHASH_ONLY = Config(num_perm=64, simhash=None)
-SIMHASH_ONLY = Config(num_perm=0)
-CONFIGS = {"both": BOTH, "minhash": MINHASH_ONLY, "simhash": SIMHASH_ONLY}
 LISTED = ["fox", "dog", "fox", "bank", "fox"]
 
 
-def hashes(shingles):
+def hashes(shingles: Iterable[str]) -> list[int]:
     return [textbook.shingle_hash(shingle, BOTH.seed) for shingle in shingles]
 
 
-def test_fingerprint_of_a_text_is_that_of_its_words_by_count(tmp_path):
+def test_fingerprint_of_a_text_is_that_of_its_words_by_count(tmp_path: Path) -> None:
     expected = textbook.simhash(hashes(FOX.split()))
     assert FOX.split().count("the") == 3
     for config in (BOTH, SIMHASH_ONLY):
@@ -263,18 +183,19 @@ def test_fingerprint_of_a_text_is_that_of_its_words_by_count(tmp_path):
         assert_matches(index.query_simhash(Sketch.from_fingerprint(expected)), {"fox": 0})
 
 
-def kinds_of_documents(config):
+def kinds_of_documents(config: Config) -> dict[str, Any]:
     """kind -> a document whose fingerprint, where it has one, is that of the words of FOX by count."""
     words = FOX.split()
     sketch = Sketcher(config).sketch(FOX)
     kinds = {"text": FOX, "list": words, "mapping": Counter(words), "sketch": sketch}
     if config.simhash:
+        assert sketch.fingerprint is not None
         kinds["fingerprint"] = Sketch.from_fingerprint(sketch.fingerprint)
     return kinds
 
 
 @pytest.mark.parametrize("name", ["both", "simhash"])
-def test_query_simhash_finds_every_kind_of_document_by_every_kind(tmp_path, name):
+def test_query_simhash_finds_every_kind_of_document_by_every_kind(tmp_path: Path, name: str) -> None:
     config = CONFIGS[name]
     kinds = kinds_of_documents(config)
     with simindex.open(tmp_path / "i", "x", config) as index:
@@ -289,104 +210,10 @@ def test_query_simhash_finds_every_kind_of_document_by_every_kind(tmp_path, name
         assert index["empty"].sketch.fingerprint is None
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_each_combination_of_methods_answers_or_says_what_it_has_not(tmp_path, name):
-    config = CONFIGS[name]
-    with simindex.open(tmp_path / "i", "x", config) as index:
-        index.insert("fox", FOX)
-        index.insert("cat", CAT)
-        by_minhash = {
-            "query": lambda: index.query(FOX, 0.5),
-            "query_many": lambda: index.query_many([FOX], 0.5)[0],
-            "query_key": lambda: index.query_key("cat", 0.5),
-            "nearest": lambda: index.nearest(FOX, 1),
-            "insert_if_new": lambda: index.insert_if_new("new", FOX, 0.5),
-        }
-        by_simhash = {
-            "query_simhash": lambda: index.query_simhash(FOX),
-            "query_simhash_many": lambda: index.query_simhash_many([FOX])[0],
-        }
-        for call, ask in by_minhash.items():
-            if config.num_perm:
-                assert "fox" in {match.key for match in ask()}
-                assert all(match.similarity is not None for match in ask())
-            else:
-                needs = (
-                    f"{call.removesuffix('_many')} needs MinHash, and this index was built with num_perm=0"
-                )
-                with pytest.raises(ValueError, match=f"^{needs}$"):
-                    ask()
-        for ask in by_simhash.values():
-            if config.simhash:
-                assert "fox" in {match.key for match in ask()}
-                assert all(match.distance is not None for match in ask())
-            else:
-                needs = "query_simhash needs SimHash, and this index was built with simhash=None"
-                with pytest.raises(ValueError, match=f"^{needs}$"):
-                    ask()
-        assert len(index) == 2
-
-
-def test_bare_fingerprint_is_refused_where_there_is_no_simhash(tmp_path):
-    bare = Sketch.from_fingerprint(7)
-    with simindex.open(tmp_path / "i", "x", MINHASH_ONLY) as index:
-        for ask in (lambda: index.insert("bare", bare), lambda: index.query(bare)):
-            with pytest.raises(ValueError, match="sketch: expected MinHash rows, which this configuration"):
-                ask()
-        assert len(index) == 0
-
-
-def test_bare_rows_are_refused_where_there_is_no_minhash(tmp_path):
-    rows = Sketch.from_rows(range(64))
-    with simindex.open(tmp_path / "i", "x", SIMHASH_ONLY) as index:
-        for ask in (lambda: index.insert("rows", rows), lambda: index.query_simhash(rows)):
-            with pytest.raises(ValueError, match="sketch: expected a fingerprint, which this configuration"):
-                ask()
-
-
-def test_match_has_the_figures_that_both_sides_have(tmp_path):
-    both = Sketcher(BOTH).sketch(FOX)
-    fingerprint, rows = both.fingerprint, both.rows
-    with simindex.open(tmp_path / "i", "x", BOTH) as index:
-        index.insert("text", FOX)
-        index.insert("bare", Sketch.from_fingerprint(fingerprint))
-        index.insert("rows", Sketch.from_rows(rows))
-        index.insert("brought", Sketch.from_rows(rows, fingerprint))
-
-        def figures(matches):
-            return {key: (similarity, distance) for key, similarity, distance in matches}
-
-        assert figures(index.query_simhash(FOX)) == {"text": (1.0, 0), "bare": (None, 0), "brought": (1.0, 0)}
-        assert figures(index.query_simhash(Sketch.from_fingerprint(fingerprint))) == {
-            "text": (None, 0),
-            "bare": (None, 0),
-            "brought": (None, 0),
-        }
-        assert figures(index.query(FOX)) == {"text": (1.0, 0), "rows": (1.0, None), "brought": (1.0, 0)}
-        assert figures(index.query(Sketch.from_rows(rows))) == {
-            "text": (1.0, None),
-            "rows": (1.0, None),
-            "brought": (1.0, None),
-        }
-    with simindex.open(tmp_path / "m", "x", MINHASH_ONLY) as index:
-        index.insert("text", FOX)
-        assert figures(index.query(FOX)) == {"text": (1.0, None)}
-    with simindex.open(tmp_path / "s", "x", SIMHASH_ONLY) as index:
-        index.insert("text", FOX)
-        assert figures(index.query_simhash(FOX)) == {"text": (None, 0)}
-
-
-def test_guide_examples_run():
-    guide = Path(__file__).parents[2] / "docs" / "minhash-or-simhash.md"
-    found = doctest.testfile(str(guide), module_relative=False, encoding="utf-8")
-    assert found.attempted > 5
-    assert not found.failed
-
-
 # ---- arguments ----
 
 
-def test_query_simhash_limit_gives_the_nearest_first(tmp_path):
+def test_query_simhash_limit_gives_the_nearest_first(tmp_path: Path) -> None:
     near = np.array([0, 1, 3, 7, 7, 7, 15], dtype=np.uint64)
     with open_with(tmp_path / "i", near, simhash_only(3)) as index:
         query = Sketch.from_fingerprint(0)
@@ -396,20 +223,22 @@ def test_query_simhash_limit_gives_the_nearest_first(tmp_path):
             limited = index.query_simhash(query, limit=limit)
             assert list(limited) == list(everything)[:limit]
             assert not limited.truncated, "a limit that the caller set is no loss"
-        for limit, error in ((0, ValueError), (-1, ValueError), (True, TypeError), (1.0, TypeError)):
+        wrong: Any
+        for wrong, error in ((0, ValueError), (-1, ValueError), (True, TypeError), (1.0, TypeError)):
             with pytest.raises(error, match="limit: expected"):
-                index.query_simhash(query, limit=limit)
+                index.query_simhash(query, limit=wrong)
 
 
-def test_query_simhash_max_distance_out_of_range_is_refused(tmp_path):
+def test_query_simhash_max_distance_out_of_range_is_refused(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x", simhash_only(3)) as index:
         for distance in (-1, 4, 64):
             message = f"max_distance: expected 0..3, which this index was built for, found {distance}"
             with pytest.raises(ValueError, match=message):
                 index.query_simhash(FOX, distance)
-        for distance in (True, "3", 2.0):
+        wrong: Any
+        for wrong in (True, "3", 2.0):
             with pytest.raises(TypeError, match="max_distance: expected an int, found"):
-                index.query_simhash(FOX, distance)
+                index.query_simhash(FOX, wrong)
 
 
 # ---- the worked example of seed 004 ----
@@ -417,33 +246,33 @@ def test_query_simhash_max_distance_out_of_range_is_refused(tmp_path):
 EIGHT = {1: 37586, 2: 50086, 3: 2648, 4: 934, 5: 40957, 6: 2650, 7: 64475, 8: 40955}
 
 
-def spread(fingerprint):
+def spread(fingerprint: int) -> int:
     """Sixteen bits as 64: the seed's blocks A, B, C, D of four bits, one in each block of sixteen."""
     return sum((fingerprint >> 4 * place & 15) << 16 * place for place in range(4))
 
 
 @pytest.mark.parametrize("widen", [int, spread])
-def test_query_simhash_finds_the_near_pairs_of_seed_004(tmp_path, widen):
+def test_query_simhash_finds_the_near_pairs_of_seed_004(tmp_path: Path, widen: Callable[[int], int]) -> None:
     with simindex.open(tmp_path / "i", "x", simhash_only(2, 4)) as index:
         index.insert_many((number, Sketch.from_fingerprint(widen(f))) for number, f in EIGHT.items())
         pairs = {
             (number, match.key, match.distance)
             for number, f in EIGHT.items()
             for match in index.query_simhash(Sketch.from_fingerprint(widen(f)))
-            if number < match.key
+            if isinstance(match.key, int) and number < match.key
         }
     assert pairs == {(2, 4, 2), (3, 6, 1), (5, 8, 2)}
 
 
 @pytest.mark.parametrize("widen", [int, spread])
-def test_query_simhash_gives_the_distances_of_seed_004(tmp_path, widen):
+def test_query_simhash_gives_the_distances_of_seed_004(tmp_path: Path, widen: Callable[[int], int]) -> None:
     with simindex.open(tmp_path / "i", "x", simhash_only(8)) as index:
         index.insert_many((number, Sketch.from_fingerprint(widen(f))) for number, f in EIGHT.items())
         found = {
             (number, match.key): match.distance
             for number, f in EIGHT.items()
             for match in index.query_simhash(Sketch.from_fingerprint(widen(f)))
-            if number < match.key
+            if isinstance(match.key, int) and number < match.key
         }
     assert found == {
         (a, b): textbook.hamming(EIGHT[a], EIGHT[b])
@@ -457,7 +286,7 @@ def test_query_simhash_gives_the_distances_of_seed_004(tmp_path, widen):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """(path, fingerprints): 100,000 that share 48 bits and hence three blocks of four."""
     rng = np.random.default_rng(SEED)
     fingerprints = np.uint64(0xC0FFEE123456 << 16) | rng.integers(0, 2**16, 100_000, dtype=np.uint64)
@@ -466,7 +295,7 @@ def cluster(tmp_path_factory):
     return path, fingerprints
 
 
-def test_query_simhash_of_clustered_fingerprints_equals_brute_force(cluster):
+def test_query_simhash_of_clustered_fingerprints_equals_brute_force(cluster: Cluster) -> None:
     path, fingerprints = cluster
     rng = np.random.default_rng(SEED + 1)
     stored = [int(fingerprints[place]) for place in (0, 50_000, 99_999)]
@@ -479,7 +308,7 @@ def test_query_simhash_of_clustered_fingerprints_equals_brute_force(cluster):
             )
 
 
-def test_query_simhash_of_clustered_fingerprints_reports_its_candidates(cluster):
+def test_query_simhash_of_clustered_fingerprints_reports_its_candidates(cluster: Cluster) -> None:
     path, fingerprints = cluster
     distinct = len(set(fingerprints.tolist()))
     with simindex.open(path, "r") as index:
@@ -487,23 +316,150 @@ def test_query_simhash_of_clustered_fingerprints_reports_its_candidates(cluster)
         # Equal sketches are entered once; those of one commit at least.
         assert distinct <= entries <= 100_000
         matches = index.query_simhash(Sketch.from_fingerprint(int(fingerprints[0])))
+        assert matches.candidates is not None
         # Three of the four tables have nothing but entries of this prefix.
         assert 3 * entries < matches.candidates < 3 * entries + 100
         assert matches.candidates > 100 * index.stats().expected_candidates
         far = index.query_simhash(Sketch.from_fingerprint(~int(fingerprints[0]) & MASK))
+        assert far.candidates is not None
         assert far.candidates < 100
 
 
 @pytest.mark.parametrize("max_candidates", [1, 10, 100])
-def test_query_simhash_beyond_its_candidates_is_truncated(cluster, max_candidates):
+def test_query_simhash_beyond_its_candidates_is_truncated(cluster: Cluster, max_candidates: int) -> None:
     path, fingerprints = cluster
     query = int(fingerprints[0])
     expected = brute_force(fingerprints, query, 3)
     with simindex.open(path, "r", max_candidates=max_candidates) as index:
         matches = index.query_simhash(Sketch.from_fingerprint(query))
         assert matches.truncated
+        assert matches.candidates is not None
         assert matches.candidates > 0
         assert len(matches) < len(expected)
         assert {match.key: match.distance for match in matches}.items() <= expected.items()
         far = Sketch.from_fingerprint(~query & MASK)
         assert_matches(index.query_simhash(far), {})
+
+
+# ---- queries as values ----
+
+SETTINGS = Config(num_perm=64)
+SKETCHER = Sketcher(SETTINGS)
+
+
+@pytest.fixture
+def foxes(tmp_path: Path) -> Iterator[Index]:
+    """A text, two copies of it, one that is like it, and one that is not."""
+    with simindex.open(tmp_path / "i", "x", SETTINGS) as index:
+        for key in ("fox", "copy", "copy too"):
+            index.insert(key, FOX)
+        index.insert("cat", CAT)
+        index.insert("other", "nothing that anybody would call alike")
+        yield index
+
+
+def keys_of(matches: Iterable[Match]) -> list[object]:
+    return [match.key for match in matches]
+
+
+@pytest.mark.parametrize("query", [BandQuery(0.5, 0.95), FingerprintQuery(3)])
+@pytest.mark.parametrize("key", ["fox", "copy", "copy too"])
+def test_query_of_a_stored_document_leaves_itself_out_and_not_its_copies(
+    foxes: Index, query: Query, key: str
+) -> None:
+    with foxes._store.reading() as txn:
+        view = foxes._session.view(txn)
+        matches = OfStored(key, query).matches(view)
+        everything = query.matches(view, query.find(view, SKETCHER.sketch_many([FOX])))[0]
+        assert key in keys_of(everything)
+        assert keys_of(matches) == [other for other in keys_of(everything) if other != key]
+        assert {"fox", "copy", "copy too"} - {key} <= set(keys_of(matches))
+        for limit in (1, 2):
+            limited = OfStored(key, query._replace(limit=limit)).matches(view)
+            assert limited == matches[:limit]
+        with pytest.raises(KeyError, match="'absent'"):
+            OfStored("absent", query).matches(view)
+
+
+def test_query_leaves_out_the_number_that_it_is_told_and_no_other(foxes: Index) -> None:
+    query = BandQuery(0.99, 0.95)
+    with foxes._store.reading() as txn:
+        view = foxes._session.view(txn)
+        found = query.find(view, SKETCHER.sketch_many([FOX, CAT]))
+        assert [keys_of(matches) for matches in query.matches(view, found)] == [
+            ["fox", "copy", "copy too"],
+            ["cat"],
+        ]
+        assert keys_of(query.matches(view, found, without=1)[0]) == ["fox", "copy too"]
+        assert keys_of(query.matches(view, found, without=4)[0]) == ["fox", "copy", "copy too"]
+
+
+def test_documents_are_sketched_before_the_transaction_unless_they_are_plain_and_many() -> None:
+    """An iterable's code must not run inside a transaction; threads sketch what can run no code."""
+    many = [FOX] * 1_024
+    query = BandQuery(0.5, 0.95)
+    asked = Asked.by("query", query, iter(many), SKETCHER, 2)
+    assert asked.batch is None
+    assert [len(part) for part in asked.parts] == [512, 512]
+    assert asked.threads == 2
+    for documents, workers in (
+        ([*many[1:], ["a", "list"]], 2),
+        ([*many[1:], (word for word in ["a", "generator"])], 2),
+        (many[1:], 2),
+        (many, 1),
+        ([], None),
+    ):
+        count = len(documents)
+        asked = Asked.by("query", query, documents, SKETCHER, workers)
+        assert asked.batch is not None
+        assert (len(asked.batch), asked.parts, asked.threads) == (count, [], 1)
+
+
+def test_sketch_without_what_is_compared_is_refused_before_the_transaction() -> None:
+    rows, bits = Sketch.from_rows(range(64)), Sketch.from_fingerprint(7)
+    with pytest.raises(ValueError, match="call: expected a fingerprint, found a sketch"):
+        Asked.by("call", FingerprintQuery(3), [bits, rows], SKETCHER, None)
+    with pytest.raises(ValueError, match="call: expected MinHash rows, found a sketch"):
+        Asked.by("call", BandQuery(0.5, 0.9), [rows, bits], SKETCHER, None)
+    # One that was made here of nothing finds nothing.
+    assert Asked.by("call", BandQuery(0.5, 0.9), [SKETCHER.sketch("")], SKETCHER, None).batch is not None
+
+
+def test_parts_that_threads_search_answer_as_one_batch_does(foxes: Index) -> None:
+    documents = [FOX, CAT, "nothing that anybody would call alike", ""] * 300
+    query = BandQuery(0.5, 0.95)
+    with foxes._store.reading() as txn:
+        view = foxes._session.view(txn)
+        alone = Asked.by("query", query, documents, SKETCHER, 1).matches(view)
+        assert Asked.by("query", query, documents, SKETCHER, 3).matches(view) == alone
+        assert len(alone) == 1_200
+        assert [keys_of(matches) for matches in alone[2:4]] == [["other"], []]
+
+
+def test_nearest_gives_the_most_similar_of_all_that_share_a_row(foxes: Index) -> None:
+    with foxes._store.reading() as txn:
+        view = foxes._session.view(txn)
+        for k in (1, 3, 4, 5, 100):
+            matches = nearest(view, SKETCHER.sketch_many([FOX]), k, 0.95, 1_000)
+            assert len(matches) <= k
+            assert keys_of(matches)[:4] == ["fox", "copy", "copy too", "cat"][:k]
+            assert [m.similarity for m in matches] == sorted(
+                (m.similarity or 0.0 for m in matches), reverse=True
+            )
+        assert nearest(view, SKETCHER.sketch_many([""]), 3, 0.95, 1_000) == []
+
+
+def test_exact_query_compares_kept_shingles_and_not_estimates(tmp_path: Path) -> None:
+    config = Config(num_perm=64, keep_shingles=1_000)
+    words = [f"word {n}" for n in range(40)]
+    with simindex.open(tmp_path / "i", "x", config) as index:
+        for common in (40, 36, 32, 20):
+            index.insert(common, words[:common])
+        matches = index.query(words, 0.8, exact=True)
+        assert [(m.key, m.similarity) for m in matches] == [(40, 1.0), (36, 0.9), (32, 0.8)]
+        assert index.query(words, 0.8, 2, exact=True) == matches[:2]
+        bare = SketchBatch(1, 64, True, None)
+        bare.present[0] = HAS_SIGNATURE
+        refused = pytest.raises(ValueError, match="sketch without kept shingles")
+        with index._store.reading() as txn, refused:
+            BandQuery(0.8, 0.95, exact=True).find(index._session.view(txn), bare)

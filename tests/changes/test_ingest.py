@@ -1,0 +1,175 @@
+"""Ingest: what a caller hands in is checked, and comes out in order."""
+
+import itertools
+import math
+from collections.abc import Generator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped] # it carries no type information
+import pytest
+from batches import SMALL, batch
+from two_documents import CAR, FOX
+
+import simindex
+from simindex import Index, Sketcher
+from simindex.changes.ingest import prepare_documents, prepared_batches
+from simindex.format.keys import encode_key, key_hashes
+from simindex.format.seals import unpack
+
+
+def test_sketches_are_made_by_several_workers_in_the_order_of_the_items(tmp_path: Path) -> None:
+    items = batch("a", size=500)
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        done: list[int] = []
+        index.insert_many(iter(items), batch_size=40, workers=3, progress=done.append)
+        assert done == [*range(40, 500, 40), 500]
+        assert list(index) == [key for key, _ in items]
+
+
+deep: list[Any] = []
+for _ in range(2_000):
+    deep = [deep]
+circle: list[Any] = []
+circle.append(circle)
+
+BAD_METADATA = [
+    object(),
+    {1, 2},
+    2**70,
+    -(2**64),
+    deep,
+    circle,
+    {(1, 2): 3},
+    [1j],
+    datetime.now(UTC),
+    {"a": {"b": object()}},
+]
+
+
+@pytest.mark.parametrize("metadata", BAD_METADATA, ids=range(len(BAD_METADATA)))
+def test_metadata_that_msgpack_cannot_hold_is_refused_with_its_key(index: Index, metadata: object) -> None:
+    message = "key 'bad key': metadata: expected a value that msgpack can hold"
+    for call in (
+        lambda: index.insert("bad key", FOX, metadata),
+        lambda: index.replace("bad key", FOX, metadata),
+        lambda: index.insert_many([("good", CAR), ("bad key", FOX, metadata)]),
+        lambda: index.insert_if_new("bad key", "entirely different words again", metadata=metadata),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        0,
+        2**64 - 1,
+        -(2**63),
+        1.5,
+        math.inf,
+        "ü\ud800",
+        b"\x00\xff",
+        [],
+        {},
+        {"a": [1, {"b": None}]},
+        {1: 2, b"k": 3},
+        False,
+        msgpack.ExtType(5, b"x"),
+        msgpack.Timestamp(1, 2),
+    ],
+    ids=range(15),
+)
+def test_metadata_comes_back_as_it_was(tmp_path: Path, metadata: object) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert("a", FOX, metadata)
+        index.insert_many([("b", CAR, metadata)])
+        assert index["a"].metadata == index["b"].metadata == metadata
+
+
+def test_bad_document_of_a_generator_is_named_by_its_key(index: Index) -> None:
+    with pytest.raises(TypeError, match=r"key 'bad key': .*expected str or bytes, found"):
+        index.insert_many([("good", CAR), ("bad key", (shingle for shingle in ["a", 5]))])
+    with pytest.raises(ValueError, match="key 'bad key': invalid literal"):
+        index.insert("bad key", (str(int(shingle)) for shingle in ["1", "x"]))
+    with pytest.raises(ValueError, match=r"key 'bad key': .*codec can't decode"):
+        index.insert("bad key", (shingle.decode() for shingle in [b"1", b"\xff"]))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_one_bad_document_leaves_the_batches_before_its_own(index: Index, workers: int) -> None:
+    """Batches of ten, the bad one in the fifth: forty stay, none of its own, whatever the workers."""
+    items: list[tuple[int, Any]] = [(number, f"{number} is a number of its own") for number in range(100)]
+    items[45] = (45, None)
+    with pytest.raises(TypeError, match=r"key 45: document: expected a str.*found NoneType"):
+        index.insert_many(items, batch_size=10, workers=workers)
+    assert list(index) == ["fox", "car", *range(40)]
+    assert index.remove_many(range(100)) == 40
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_failing_iterator_leaves_the_batches_before_its_own(index: Index, workers: int) -> None:
+    def items() -> Iterator[tuple[int, str]]:
+        for number in range(45):
+            yield number, f"{number} is a number of its own"
+        raise OSError("the disk with the items is gone")
+
+    with pytest.raises(OSError, match="disk with the items"):
+        index.insert_many(items(), batch_size=10, workers=workers)
+    assert list(index) == ["fox", "car", *range(40)]
+    assert index.remove_many(range(100)) == 40
+
+
+@pytest.mark.parametrize(
+    "item", [None, 5, "ab", (), ("key",), ("key", FOX, None, None), {"key": FOX}, b"ab"], ids=range(8)
+)
+def test_item_of_another_form_is_refused(index: Index, item: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"item: expected \(key, document\) or \(key, document, metadata\), found"
+    ):
+        index.insert_many([("good", CAR), item])
+
+
+# ---- by itself ----
+
+SKETCHER = Sketcher(SMALL)
+
+
+def test_prepared_documents_are_what_was_handed_in() -> None:
+    items: list[Any] = [("a", FOX), ["b", CAR, {"n": 1}], (7, FOX.split(), None), (b"c", (w for w in ["x"]))]
+    documents = prepare_documents(items, SKETCHER)
+    assert documents.keys == ["a", "b", 7, b"c"]
+    assert documents.encoded_keys == [encode_key(key) for key in documents.keys]
+    assert documents.key_hashes.tolist() == key_hashes(documents.encoded_keys).tolist()
+    assert [unpack(data) for data in documents.packed_metadata] == [None, {"n": 1}, None, None]
+    expected = SKETCHER.sketch_many([FOX, CAR, FOX.split(), ["x"]])
+    assert list(documents.sketches) == list(expected)
+
+
+def test_bad_document_is_named_though_it_is_a_generator_that_was_read_before() -> None:
+    with pytest.raises(TypeError, match=r"^key 'bad': "):
+        prepare_documents([("good", (w for w in ["x"])), ("bad", (w for w in [5]))], SKETCHER)
+
+
+@pytest.mark.parametrize("workers", [1, 2, None])
+@pytest.mark.parametrize(("count", "sizes"), [(0, []), (1, [1]), (9, [9]), (10, [10]), (25, [10, 10, 5])])
+def test_batches_have_their_size_but_the_last(workers: int | None, count: int, sizes: list[int]) -> None:
+    items = ((n, [str(n)]) for n in range(count))
+    batches = list(prepared_batches(items, SKETCHER, 10, workers))
+    assert [len(batch.keys) for batch in batches] == sizes
+    assert [key for batch in batches for key in batch.keys] == list(range(count))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_batches_are_read_no_further_ahead_than_said(workers: int) -> None:
+    """Whatever the number of items: memory is bounded."""
+    taken = itertools.count()
+    items = ((next(taken), ["a"]) for _ in range(1_000))
+    batches = prepared_batches(items, SKETCHER, 10, workers)
+    next(batches)
+    read = next(taken)
+    assert read <= 10 * (1 if workers == 1 else workers + 5)
+    assert isinstance(batches, Generator)
+    batches.close()

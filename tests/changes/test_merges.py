@@ -1,0 +1,193 @@
+"""The merges of a writer: how far a commit advances them, and what they leave to do."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from merging import BATCH, LAYOUT, SMALL, check, insert, keys_of
+
+import simindex
+from simindex import Index, IndexFullError, Layout
+from simindex.changes.merges import Merged, Merges
+from simindex.format.layout import Geometry, SegmentEntry
+from simindex.format.manifest import Manifest
+from simindex.format.records import REMOVED_DOCUMENT, REMOVED_SKETCH
+from simindex.queries.scheme import Scheme
+from simindex.segments.merge import Merge
+from simindex.storage.store import Store
+
+
+def test_dead_documents_are_counted_by_commits_that_succeed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segment that is more than half dead is rewritten, also when the first attempt fails."""
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=Layout(64, 8, 400)) as index:
+        insert(index, 0)
+        insert(index, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "commit", lambda *_: (_ for _ in ()).throw(IndexFullError("no space")))
+            with pytest.raises(IndexFullError):
+                index.remove_many(range(4))
+        index.remove_many(range(4))
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "commit", lambda *_: (_ for _ in ()).throw(IndexFullError("no space")))
+            with pytest.raises(IndexFullError):
+                insert(index, 2)  # its preparation has rewritten the first segment
+        insert(index, 2)
+        insert(index, 3)
+        assert index.stats().documents == 16
+        assert [shape.num_keys for shape in index._session.writer().manifest.segments] == [1, 5, 5, 5]
+
+
+# ---- by themselves ----
+
+
+def entry(segment: int, base: int, size: int) -> SegmentEntry:
+    return SegmentEntry(segment, base, size, size, 0, size, size, size)
+
+
+def started(sources: list[SegmentEntry], segment: int, removed: dict[int, int]) -> Merge:
+    return Merge.start(Geometry(0, 0, LAYOUT), sources, segment, removed)
+
+
+@contextmanager
+def unmerged(path: Path, batches: int) -> Iterator[tuple[Index, Merges]]:
+    """An index of a segment a batch that merges nothing, and merges of its scheme that would do all of it."""
+    with simindex.open(path, "x", SMALL, layout=Layout(64, 8, 400)) as index:
+        for batch in range(batches):
+            insert(index, batch)
+        scheme = index._session.scheme
+        geometry = replace(scheme.tables, layout=LAYOUT)
+        yield index, Merges(replace(scheme, tables=geometry))
+
+
+def ids(manifest: Manifest) -> set[int]:
+    return {entry.id for entry in manifest.segments}
+
+
+def test_dead_are_counted_to_the_segment_that_spans_their_number() -> None:
+    manifest = Manifest(segments=(entry(7, 10, 5), entry(8, 15, 1), entry(9, 20, 10)))
+    merged = Merged(manifest, Counter({9: 1}), [])
+    merged.count_dead([9, 10, 14, 15, 16, 19, 20, 29, 30])
+    assert merged.dead == {7: 2, 8: 1, 9: 3}
+
+
+def test_done_merge_takes_the_place_of_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was removed while it was made stays counted; what it left out is no longer marked."""
+    sources = [entry(1, 10, 5), entry(2, 15, 5)]
+    manifest = Manifest(segments=(entry(0, 0, 10), *sources, entry(3, 20, 4)))
+    gone = REMOVED_DOCUMENT | REMOVED_SKETCH
+    merge = started(sources, 9, {11: gone, 12: REMOVED_DOCUMENT, 16: gone})
+    monkeypatch.setattr(Merge, "advance", lambda *_: ([(b"key", b"value")], 5))
+    merge.done = True
+    merged = Merged(manifest, Counter({1: 2, 2: 2, 3: 1}), [])
+    assert merged.advance(merge, 1, lambda _: pytest.fail("nothing is loaded here")) == 5
+    assert [shape.id for shape in merged.manifest.segments] == [0, 9, 3]
+    assert merged.gone == [1, 2]
+    assert merged.unmarked == [11, 16]
+    assert merged.dead == {9: 2, 3: 1}
+    assert (merged.puts, merged.num_bytes) == ([(b"key", b"value")], 5)
+
+
+def test_done_merge_of_nothing_but_removed_documents_leaves_no_segment(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
+        insert(index, 0)
+        insert(index, 1)
+        index.remove_many(keys_of(0))
+        index.remove_many(keys_of(1))
+        insert(index, 2)
+        insert(index, 3)
+        check(index, [2, 3])
+        assert not index._session.writer().merges._dead
+        with index._store.reading() as txn:
+            assert list(txn.items("removed")) == []
+
+
+def test_step_that_is_larger_than_the_budget_is_a_debt_that_the_next_ones_work_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simindex.changes.merges.is_free", lambda *_: False)
+    with unmerged(tmp_path / "i", 12) as (index, merges), index._store.reading() as txn:
+        view = index._session.committed_view(txn)
+        manifest, done = view.manifest, []
+        for _ in range(200):
+            merged = merges.advance(manifest, ids(manifest), 10, view)
+            done.append(merged.num_bytes)
+            merges.note_stored(merged)
+            if len(merged.manifest.segments) < len(manifest.segments):
+                break
+            manifest = merged.manifest
+        assert max(done) > 10
+        for place, num_bytes in enumerate(done[:-1]):
+            # A step only begins when nothing is owed: ten bytes a commit, one step ahead at most.
+            assert sum(done[:place]) <= 10 * (place + 1) or num_bytes == 0
+        assert done.count(0) > len(done) / 2
+
+
+def test_merge_is_not_begun_of_segments_that_are_not_stored_yet(tmp_path: Path) -> None:
+    with unmerged(tmp_path / "i", 3) as (index, merges), index._store.reading() as txn:
+        view = index._session.committed_view(txn)
+        merged = merges.advance(view.manifest, set(), 1 << 20, view)
+        assert (merged.manifest, merges.under_way) == (view.manifest, [])
+        merged = merges.advance(view.manifest, ids(view.manifest), 1 << 20, view)
+        assert len(merged.manifest.segments) < 3
+
+
+def test_merges_that_are_given_up_have_their_chunks_removed_and_their_ids_never_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simindex.changes.merges.is_free", lambda *_: False)
+    with unmerged(tmp_path / "i", 12) as (index, merges), index._store.reading() as txn:
+        view = index._session.committed_view(txn)
+        merged = merges.advance(view.manifest, ids(view.manifest), 1, view)
+        begun = {merge.entry.id for merge in merges.under_way}
+        assert begun
+        # The manifest that is stored knows nothing of their ids.
+        manifest = merges.give_up(view.manifest)
+        assert merges.under_way == []
+        assert set(merges.abandoned) == begun
+        assert manifest.next_segment == max(begun) + 1
+        merged = merges.advance(manifest, ids(manifest), 1, view)
+        assert begun <= set(merged.gone)
+        assert begun.isdisjoint(merge.entry.id for merge in merges.under_way)
+        merges.note_stored(merged)
+        assert merges.abandoned == []
+        assert not begun & set(merges.advance(merged.manifest, ids(manifest), 1, view).gone)
+
+
+def test_id_that_turns_out_to_be_live_is_not_removed() -> None:
+    merges = Merges(Scheme.of(SMALL, LAYOUT, 4))
+    merges.abandoned = [3, 4, 5]
+    merges.forget_live(Manifest(segments=(entry(4, 0, 1), entry(6, 1, 1))))
+    assert merges.abandoned == [3, 5]
+
+
+def test_segment_of_which_more_than_half_is_dead_is_rewritten(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=Layout(64, 8, 400)) as index:
+        insert(index, 0)
+        insert(index, 1)
+        merges = index._session.writer().merges
+        index.remove_many(range(2))
+        assert index.stats().entries["keys"] == 2 * BATCH
+        index.remove(2)
+        insert(index, 2)
+        assert index.stats().entries["keys"] == 3 * BATCH - 3
+        assert not merges._dead
+        check(index, range(3), range(3))
+
+
+def test_compaction_is_one_merge_of_all_and_counts_what_it_reads(tmp_path: Path) -> None:
+    with unmerged(tmp_path / "i", 12) as (index, merges), index._store.reading() as txn:
+        view = index._session.committed_view(txn)
+        manifest, num_bytes = merges.begin_compaction(view.manifest, view, again=False)
+        assert merges.is_compacting(manifest)
+        (merge,) = merges.under_way
+        assert [shape.id for shape in merge.sources] == [shape.id for shape in view.manifest.segments]
+        assert num_bytes == merge.source_bytes > 0
+        merged = merges.continue_compaction(manifest, view)
+        assert not merges.is_compacting(merged.manifest)
+        assert [shape.num_keys for shape in merged.manifest.segments] == [12 * BATCH]
+        assert merges.begin_compaction(merged.manifest, view, again=True)[1] == 0

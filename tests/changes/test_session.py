@@ -1,0 +1,163 @@
+"""Session: whose turn it is, and who sees an open transaction."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from batches import SMALL
+from processes import run_in_threads
+from two_documents import CAR, FOX
+
+import simindex
+from simindex import ClosedError, Index, KeyExistsError, ReadOnlyError, SimIndexError
+
+
+def test_threads_of_one_index_wait_for_a_transaction_and_do_not_see_it(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        begun, ended = threading.Event(), []
+
+        def insert() -> None:
+            begun.wait(20)
+            index.insert("b", ["b"])
+            ended.append("b")
+
+        def query() -> None:
+            begun.wait(20)
+            assert len(index) == 0
+            assert index.query(["a"]) == []
+
+        waiting = threading.Thread(target=insert)
+        waiting.start()
+        with index.transaction():
+            index.insert("a", ["a"])
+            begun.set()
+            run_in_threads(query)
+            assert ended == []
+            assert len(index) == 1
+        waiting.join(20)
+        assert list(index) == ["a", "b"]
+
+
+def test_transaction_inside_a_transaction_is_refused(index: Index) -> None:
+    def nest() -> None:
+        with index.transaction():
+            index.insert("new", FOX)
+            with index.transaction():
+                pass
+
+    with pytest.raises(SimIndexError, match="transactions do not nest"):
+        nest()
+
+
+def test_error_inside_a_transaction_rolls_all_of_it_back(index: Index) -> None:
+    def fail(change: Callable[[], object]) -> None:
+        with index.transaction():
+            index.insert("new", FOX)
+            index.remove("fox")
+            index.replace("car", FOX)
+            change()
+
+    for change, error in (
+        (lambda: index.insert("car", CAR), KeyExistsError),
+        (lambda: index.insert_many([("a", CAR), ("b", None)], batch_size=1), TypeError),
+        (lambda: index.remove("absent"), KeyError),
+        (lambda: index.query(FOX, 7), ValueError),
+        (lambda: 1 / 0, ZeroDivisionError),
+    ):
+        with pytest.raises(error):
+            fail(change)
+        assert list(index) == ["fox", "car"]
+
+
+def test_error_that_a_transaction_catches_undoes_only_its_own_call(index: Index) -> None:
+    with index.transaction():
+        index.insert("new", "entirely different words again")
+        with pytest.raises(KeyExistsError):
+            index.insert_many([("newer", CAR), ("fox", CAR)])
+        with pytest.raises(TypeError):
+            index.insert("newer", CAR, object())
+        assert "newer" not in index
+    assert list(index) == ["fox", "car", "new"]
+    index.remove("new")
+
+
+def test_close_inside_a_transaction_rolls_it_back(tmp_path: Path) -> None:
+    index = simindex.open(tmp_path / "i")
+    index.insert("fox", FOX)
+
+    def change() -> None:
+        with index.transaction():
+            index.insert("car", CAR)
+            index.close()
+            index.insert("bus", CAR)
+
+    with pytest.raises(ClosedError):
+        change()
+    with simindex.open(tmp_path / "i") as index:
+        assert list(index) == ["fox"]
+
+
+# ---- by itself ----
+
+
+def test_manifest_that_the_writer_has_stored_is_expected_and_not_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        monkeypatch.setattr("simindex.queries.snapshot.decode_manifest", lambda _: pytest.fail("was decoded"))
+        index.insert("a", ["a"])
+        assert list(index) == ["a"]
+
+
+def test_change_without_documents_commits_nothing(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        with index._store.reading() as txn:
+            before = txn.id
+        with index.transaction():
+            pass
+        with index._session.changing() as (_, pending):
+            assert pending.size == 0
+        assert index.remove_many(["absent"]) == 0
+        with index._store.reading() as txn:
+            assert txn.id == before
+
+
+def test_change_inside_a_transaction_is_the_transactions_own(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        with index._session.changing() as (_, alone):
+            pass
+        with index.transaction():
+            with index._session.changing() as (writer, first), index._session.changing() as (same, second):
+                assert (writer, first) == (same, second)
+                assert first is second is not alone
+            with pytest.raises(SimIndexError, match="call: expected no open transaction, found one"):
+                index._session.alone("call").__enter__()
+
+
+def test_view_of_a_transactions_thread_alone_has_its_documents(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        session = index._session
+        index.insert("a", ["a"])
+
+        def look() -> None:
+            with index._store.reading() as txn:
+                assert session.view(txn).num_documents == 1
+
+        with index.transaction():
+            index.insert("b", ["b"])
+            with index._store.reading() as txn:
+                assert session.view(txn).num_documents == 2
+                assert session.committed_view(txn).num_documents == 1
+            run_in_threads(look)
+        assert len(index) == 2
+
+
+def test_writer_of_a_reader_is_refused_and_of_a_closed_handle_too(tmp_path: Path) -> None:
+    simindex.open(tmp_path / "i", "x", SMALL).close()
+    reader = simindex.open(tmp_path / "i", "r")
+    with pytest.raises(ReadOnlyError):
+        reader._session.writer()
+    reader.close()
+    with pytest.raises(ClosedError):
+        reader._session.writer()

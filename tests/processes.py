@@ -1,0 +1,97 @@
+"""Other processes and threads that a test starts, asks and ends."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import IO, Any
+
+Process = subprocess.Popen[str]
+Tell = Callable[[object], object]
+"""Tells the parent a line of text."""
+
+
+def start(code: str, *arguments: object, **options: Any) -> Process:
+    """A Python process that runs `code`, with pipes to its stdin and from its stdout."""
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", code, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+        **options,
+    )
+
+
+def pipes_of(process: Process) -> tuple[IO[str], IO[str]]:
+    """Its stdin and its stdout."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return process.stdin, process.stdout
+
+
+def ask(process: Process, line: object = "") -> str:
+    asks, answers = pipes_of(process)
+    asks.write(f"{line}\n")
+    asks.flush()
+    return answers.readline().strip()
+
+
+def end(process: Process) -> None:
+    asks, answers = pipes_of(process)
+    asks.close()
+    assert answers.read() == ""
+    answers.close()
+    assert process.wait(20) == 0
+
+
+def forked(work: Callable[[Tell], object]) -> tuple[int, int]:
+    """Run `work(acknowledge)` in a forked child; returns its pid and the pipe of what it acknowledges."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(write)
+        return pid, read
+    try:
+        os.close(read)
+        work(lambda text: os.write(write, f"{text}\n".encode()))
+        os._exit(0)
+    except BaseException as error:
+        os.write(write, f"failed: {error!r}\n".encode())
+        os._exit(1)
+
+
+def everything_from(pipe: int) -> list[str]:
+    """The lines written to a pipe whose writers have ended."""
+    with os.fdopen(pipe) as lines:
+        return lines.read().split("\n")[:-1]
+
+
+ANSWER = """
+import sys, simindex
+index = simindex.open(sys.argv[1], "r", map_bytes=int(sys.argv[2]))
+for line in sys.stdin:
+    matches = index.query(line.split(), 0.9)
+    print(len(index), *[match.key for match in matches])
+"""
+
+
+def run_in_threads(*works: Callable[[], object]) -> None:
+    """Run every work in a thread of its own; the first error of any is raised here."""
+    errors = []
+
+    def run(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    if errors:
+        raise errors[0]

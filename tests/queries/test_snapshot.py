@@ -1,0 +1,130 @@
+"""Snapshot: the live segments of one committed state, and which of them are loaded anew."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from bare_store import bare_store
+from merging import SMALL, insert
+
+import simindex
+from simindex import CorruptIndexError, Index, Layout
+from simindex.format.layout import SegmentEntry
+from simindex.format.manifest import Manifest, encode_manifest
+from simindex.queries.snapshot import SnapshotCache, stored_manifest
+from simindex.segments.load import Segment
+from simindex.storage.transactions import ReadTransaction
+
+
+class Watched(SnapshotCache):
+    """Notes the segments that it loads."""
+
+    def load(self, txn: ReadTransaction, entry: SegmentEntry) -> Segment:
+        loaded.append(entry.id)
+        return super().load(txn, entry)
+
+
+loaded: list[int] = []
+
+
+@contextmanager
+def watched(path: Path, chunk_bytes: int = 1 << 20) -> Iterator[tuple[Index, Watched]]:
+    """An index of three segments that merges nothing, and a cache that has loaded nothing yet."""
+    with simindex.open(path, "x", SMALL, layout=Layout(64, 8, chunk_bytes)) as index:
+        for batch in range(3):
+            insert(index, batch)
+        loaded.clear()
+        yield index, Watched(index._session.scheme)
+
+
+def test_unchanged_state_is_the_same_snapshot(tmp_path: Path) -> None:
+    with watched(tmp_path / "i") as (index, cache):
+        with index._store.reading() as txn:
+            snapshot = cache.current(txn)
+        assert loaded == [0, 1, 2] == list(snapshot.segments)
+        with index._store.reading() as txn:
+            assert cache.current(txn) is snapshot
+        assert loaded == [0, 1, 2]
+        assert [shape.id for shape in snapshot.manifest.segments] == [0, 1, 2]
+        assert snapshot.directory.segments == list(snapshot.segments.values())
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 1 << 20])
+def test_only_new_segments_are_loaded(tmp_path: Path, chunk_bytes: int) -> None:
+    with watched(tmp_path / "i", chunk_bytes) as (index, cache):
+        with index._store.reading() as txn:
+            before = cache.current(txn)
+        loaded.clear()
+        insert(index, 3)
+        with index._store.reading() as txn:
+            after = cache.current(txn)
+        assert loaded == [3]
+        assert [after.segments[place] for place in range(3)] == list(before.segments.values())
+        index.compact()
+        loaded.clear()
+        with index._store.reading() as txn:
+            assert len(cache.current(txn).segments) == 1
+        assert len(loaded) == 1
+
+
+def test_commit_that_changes_no_manifest_loads_nothing(tmp_path: Path) -> None:
+    with watched(tmp_path / "i") as (index, cache):
+        with index._store.reading() as txn:
+            before = cache.current(txn)
+        loaded.clear()
+        index._store.commit(lambda txn: txn.delete("groups", b"absent"))
+        index._store.commit(lambda txn: txn.put("groups", b"key", b"value"))
+        with index._store.reading() as txn:
+            after = cache.current(txn)
+            assert after.transaction_id == txn.id > before.transaction_id
+        assert (loaded, after.directory) == ([], before.directory)
+
+
+def test_map_that_moved_makes_all_addresses_void(tmp_path: Path) -> None:
+    with watched(tmp_path / "i") as (index, cache):
+        with index._store.reading() as txn:
+            cache.current(txn)
+        loaded.clear()
+        index._store.environment().move_map(1 << 30)
+        with index._store.reading() as txn:
+            assert cache.current(txn).map_generation == txn.map_generation
+        assert loaded == [0, 1, 2]
+
+
+def test_snapshot_of_an_older_transaction_is_its_own(tmp_path: Path) -> None:
+    with watched(tmp_path / "i") as (index, cache), index._store.reading() as before:
+        insert(index, 3)
+        with index._store.reading() as after:
+            assert list(cache.current(after).segments) == [0, 1, 2, 3]
+            assert list(cache.current(before).segments) == [0, 1, 2]
+            assert list(cache.current(after).segments) == [0, 1, 2, 3]
+
+
+def test_manifest_that_is_expected_is_taken_for_the_bytes_it_is_expected_of_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with watched(tmp_path / "i") as (index, cache):
+        wrong = Manifest(num_documents=77)
+        cache.expect(encode_manifest(wrong), wrong)
+        with index._store.reading() as txn:
+            assert cache.current(txn).manifest.num_documents == 15
+            stored = stored_manifest(txn)
+        insert(index, 3)
+        with index._store.reading() as txn:
+            stored = stored_manifest(txn)
+            right = index._session.committed_view(txn).manifest
+            cache.expect(stored, right)
+            monkeypatch.setattr("simindex.queries.snapshot.decode_manifest", pytest.fail)
+            assert cache.current(txn).manifest is right
+
+
+def test_store_without_a_manifest_is_damaged(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    store.commit(lambda txn: txn.delete("meta", b"manifest"))
+    with (
+        store.reading() as txn,
+        pytest.raises(CorruptIndexError, match="manifest: expected one, found nothing"),
+    ):
+        stored_manifest(txn)
+    store.close()

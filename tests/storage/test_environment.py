@@ -1,0 +1,102 @@
+"""Environment: who keeps the map where it is, pinned snapshots, and the map that moves."""
+
+from pathlib import Path
+
+import pytest
+from bare_store import bare_store, held, put
+
+from simindex.storage.environment import Pin
+from simindex.storage.store import Store
+
+
+def test_block_inside_is_counted_by_the_gate(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    environment = store.environment()
+    with environment.inside() as visit:
+        assert visit.env is environment.env
+        assert not environment.gate.is_empty
+        assert not environment.stop(0)
+    assert environment.gate.is_empty
+    with pytest.raises(ZeroDivisionError), environment.inside() as visit:
+        _ = 1 // 0
+    assert environment.gate.is_empty
+    store.close()
+
+
+def test_alone_keeps_others_out_and_makes_addresses_void(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    environment = store.environment()
+    before = environment.map_generation
+    with environment.alone() as _alone:
+        assert environment.gate.is_stopped
+    assert not environment.gate.is_stopped
+    assert environment.map_generation == before + 1
+    with pytest.raises(ZeroDivisionError), environment.alone() as _alone:
+        _ = 1 // 0
+    assert not environment.gate.is_stopped
+    assert environment.map_generation == before + 2
+    with store.reading() as txn:
+        assert txn.map_generation == before + 2
+    store.close()
+
+
+def test_move_map_changes_its_size_and_nothing_that_is_stored(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i", map_bytes=1 << 20)
+    put(store, "groups", key=b"value")
+    environment = store.environment()
+    environment.move_map(1 << 22)
+    assert environment.env.info()["map_size"] == 1 << 22
+    assert held(store, "groups") == {b"key": b"value"}
+    store.close()
+
+
+def test_pin_keeps_its_state_until_it_is_dropped_or_the_environment_stops(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    environment = store.environment()
+    pins = [Pin(environment), Pin(environment)]
+    assert environment.pins == set(pins)
+    pins[0].drop()
+    assert pins[0].txn is None
+    assert environment.pins == {pins[1]}
+    assert environment.stop()
+    environment.gate.go_on()
+    assert pins[1].txn is None
+    assert environment.pins == set()
+    store.close()
+
+
+def test_pinned_store_sees_one_state_until_it_refreshes(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    pinned = Store(tmp_path / "i", "r", pinned=True)
+    assert held(pinned, "groups") == {}
+    put(store, "groups", key=b"value")
+    assert held(pinned, "groups") == {}
+    pinned.refresh()
+    assert held(pinned, "groups") == {b"key": b"value"}
+    put(store, "groups", key=b"newer")
+    store.environment().move_map(1 << 30)  # ends every pin
+    assert held(pinned, "groups") == {b"key": b"newer"}
+    pinned.close()
+    store.close()
+
+
+def test_pages_are_looked_for_again_when_the_map_has_moved(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i", map_bytes=1 << 20)
+    put(store, "segments", large=bytes(50_000))
+    environment = store.environment()
+    with store.reading() as txn:
+        find = txn.finder("segments")
+        assert isinstance(find(b"large"), tuple)
+    before = environment._pages
+    with store.reading() as txn:
+        txn.finder("segments")
+    assert environment._pages is before
+    environment.move_map(1 << 24)
+    with store.reading() as txn:
+        place = txn.finder("segments")(b"large")
+        value = txn.get("segments", b"large")
+        assert isinstance(place, tuple)
+        assert value is not None
+        assert place[1] == len(value)
+    assert environment._pages is not before
+    store.close()

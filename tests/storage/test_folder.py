@@ -1,0 +1,192 @@
+"""The folder of an index: what may lie in it, and the lock that only one writer gets."""
+
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+
+import pytest
+from processes import Tell, everything_from, forked
+
+import simindex
+from simindex import Config, ConfigMismatchError, FormatError, IndexLockedError
+from simindex.storage.folder import (
+    COMPACT_FOLDER,
+    DATA_FILE,
+    LMDB_LOCK_FILE,
+    WRITER_LOCK_FILE,
+    WriterLock,
+    identity_of,
+    require_place,
+)
+
+
+def test_path_that_is_a_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("precious")
+    for mode in "rax":
+        with pytest.raises(
+            (FormatError, FileExistsError), match=r"(expected a folder with an index, found a file|exists)"
+        ):
+            simindex.open(path, mode)
+    assert path.read_text() == "precious"
+
+
+def test_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("precious")
+    with pytest.raises(FormatError, match="found other files; choose another path"):
+        simindex.open(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        simindex.open(tmp_path, "r")
+    with pytest.raises(FileExistsError):
+        simindex.open(tmp_path, "x")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("notes.txt", "precious")]
+
+
+def test_missing_index_is_not_found_by_a_reader(tmp_path: Path) -> None:
+    for path in (tmp_path / "missing", tmp_path):
+        with pytest.raises(FileNotFoundError, match="no simindex index"):
+            simindex.open(path, "r")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("index")
+def test_existing_index_is_not_created_again(tmp_path: Path) -> None:
+    with pytest.raises(FileExistsError, match='mode "x"'):
+        simindex.open(tmp_path / "i", "x")
+    with simindex.open(tmp_path / "nested" / "new", "x") as new:
+        assert len(new) == 0
+
+
+def try_to_open(path: Path, results: SimpleQueue[tuple[str, object]]) -> None:
+    for mode in "ar":
+        try:
+            with simindex.open(path, mode) as index:
+                results.put((mode, len(index)))
+        except IndexLockedError as error:
+            results.put((mode, str(error)))
+
+
+@pytest.mark.usefixtures("index")
+def test_second_writer_is_refused_in_this_process_and_in_another(tmp_path: Path) -> None:
+    message = 'expected to be the only writer.*close it, or open with mode "r"'
+    for mode in "a":
+        with pytest.raises(IndexLockedError, match=message):
+            simindex.open(tmp_path / "i", mode)
+    # The same folder by another name.
+    (tmp_path / "link").symlink_to(tmp_path / "i")
+    with pytest.raises(IndexLockedError, match=message):
+        simindex.open(tmp_path / "link")
+    spawn = multiprocessing.get_context("spawn")
+    results = spawn.SimpleQueue()
+    process = spawn.Process(target=try_to_open, args=(tmp_path / "i", results))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    mode, found = results.get()
+    assert mode == "a"
+    assert re.search(message, found)
+    assert results.get() == ("r", 2)
+
+
+def test_writer_lock_is_free_after_close_and_after_a_failed_open(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    for _ in range(3):
+        with simindex.open(path, config=Config()):
+            pass
+        with pytest.raises(ConfigMismatchError):
+            simindex.open(path, config=Config(seed=2))
+    code = "import sys, simindex; simindex.open(sys.argv[1]).insert('a', ['a'])"  # ended without close
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=60)
+    with simindex.open(path) as index:
+        assert list(index) == ["a"]
+
+
+ANY_MODE = ["r", "r+", "a", "x"]
+
+
+@pytest.mark.parametrize("mode", ANY_MODE)
+def test_place_with_a_data_file_is_one_for_every_mode_but_x(tmp_path: Path, mode: str) -> None:
+    (tmp_path / DATA_FILE).touch()
+    if mode == "x":
+        with pytest.raises(FileExistsError, match='mode "x" creates a new index'):
+            require_place(tmp_path, mode)
+    else:
+        require_place(tmp_path, mode)
+
+
+@pytest.mark.parametrize(
+    "names", [[], [WRITER_LOCK_FILE], [WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER]]
+)
+def test_place_with_nothing_but_traces_takes_a_new_index(tmp_path: Path, names: list[str]) -> None:
+    """What a writer leaves that was killed before it made the data file."""
+    for name in names:
+        (tmp_path / name).touch()
+    require_place(tmp_path, "a")
+    for mode in ("r", "r+"):
+        with pytest.raises(FileNotFoundError, match="no simindex index"):
+            require_place(tmp_path, mode)
+    if len(names) < 2:
+        require_place(tmp_path, "x")
+
+
+@pytest.mark.parametrize("mode", ["a", "x"])
+def test_place_that_is_missing_is_made_by_the_modes_that_create(tmp_path: Path, mode: str) -> None:
+    require_place(tmp_path / "deep" / "down", mode)
+    assert (tmp_path / "deep" / "down").is_dir()
+
+
+def test_identity_is_that_of_the_file_whatever_its_name(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "b").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    (tmp_path / "other name").hardlink_to(tmp_path / "a")
+    assert identity_of(str(tmp_path / "a")) == identity_of(str(tmp_path / "link"))
+    assert identity_of(str(tmp_path / "a")) == identity_of(str(tmp_path / "other name"))
+    assert identity_of(str(tmp_path / "a")) != identity_of(str(tmp_path / "b"))
+
+
+def test_writer_lock_is_for_one_until_it_is_released(tmp_path: Path) -> None:
+    lock = WriterLock(str(tmp_path))
+    with pytest.raises(IndexLockedError, match="expected to be the only writer"):
+        WriterLock(str(tmp_path))
+    lock.release()
+    lock.release()  # without effect
+    WriterLock(str(tmp_path)).release()
+
+
+def test_writer_lock_that_a_forked_child_abandons_stays_with_the_parent(tmp_path: Path) -> None:
+    lock = WriterLock(str(tmp_path))
+
+    def work(tell: Tell) -> None:
+        lock.abandon()
+        tell("abandoned")
+
+    pid, pipe = forked(work)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert everything_from(pipe) == ["abandoned"]
+    with pytest.raises(IndexLockedError):
+        WriterLock(str(tmp_path))
+    lock.release()
+
+
+def test_writer_lock_is_free_after_its_release_even_while_a_forked_child_lives(tmp_path: Path) -> None:
+    """The child holds the same open file: closing the parent's would not unlock it."""
+    lock = WriterLock(str(tmp_path))
+    read, write = os.pipe()
+
+    def work(_: Tell) -> None:
+        os.read(read, 1)
+
+    pid, pipe = forked(work)
+    try:
+        lock.release()
+        WriterLock(str(tmp_path)).release()
+    finally:
+        os.write(write, b".")
+        os.waitpid(pid, 0)
+    for end in (read, write, pipe):
+        os.close(end)

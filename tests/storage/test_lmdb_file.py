@@ -1,0 +1,170 @@
+"""Opening a data file, and telling whether all of it is there."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import pytest
+from bare_store import bare_store, put
+from batches import SMALL, TINY_LAYOUT, Held, after_one_more, assert_holds, batch, removed_by
+
+import simindex
+from simindex import CorruptIndexError, FormatError, SimIndexError
+from simindex.storage.lmdb_file import DATABASES, databases_of, file_lengths, open_lmdb
+from simindex.storage.store import Store
+
+
+def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page taken and given back in one commit is not written: the file is shorter than its page count.
+
+    The writer lengthens it at once; a kill in between leaves such a file, which must not pass for one that
+    was cut short.
+    """
+    path = tmp_path / "i"
+    documents: Held = {}
+    copies: list[tuple[Path, Held, int]] = []
+
+    def data_bytes(folder: Path) -> int:
+        return (folder / "data.mdb").stat().st_size
+
+    with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
+        monkeypatch.setattr(Store, "_lengthen_file", lambda *_: None)
+        for number in range(400):
+            with index.transaction():
+                index.insert_many(batch("a", number), workers=1)
+                index.remove_many(removed_by("a", number))
+            documents = after_one_more(documents, "a", number)
+            needed, found = file_lengths(index._store.environment().env, index.path)
+            if found < needed:
+                copies.append((shutil.copytree(path, tmp_path / f"copy {number}"), dict(documents), needed))
+                if len(copies) == 2:
+                    break
+    monkeypatch.undo()
+    assert copies
+    for copy, held, needed in copies:
+        assert data_bytes(copy) < needed
+        with simindex.open(copy, "r") as reader:
+            assert_holds(reader, held)
+        with simindex.open(copy) as index:
+            index.insert("b", ["b"])
+            assert_holds(index, held | {"b": ["b"]})
+            assert data_bytes(copy) >= needed
+        (copy / "data.mdb").write_bytes((copy / "data.mdb").read_bytes()[: needed // 2])
+        with pytest.raises(CorruptIndexError, match="cut short"):
+            simindex.open(copy)
+
+
+@pytest.mark.parametrize(
+    "names", [[], [b"meta"], [b"meta", b"documents", b"segments", b"removed", b"groups"], [b"users"]]
+)
+def test_foreign_lmdb_environment_is_refused_and_left_alone(tmp_path: Path, names: list[bytes]) -> None:
+    path = tmp_path / "foreign"
+    with lmdb.open(str(path), max_dbs=8, lib_version=0) as env:
+        databases: list[Any] = [env.open_db(name) for name in names] or [None]
+        with env.begin(write=True) as txn:
+            for database in databases:
+                txn.put(b"config", b"precious", db=database)
+    before = (path / "data.mdb").read_bytes()
+    for mode in "ra":
+        with pytest.raises(FormatError, match=r"(an LMDB environment, but )?not a(n| simindex) index"):
+            simindex.open(path, mode)
+    with pytest.raises(FileExistsError):
+        simindex.open(path, "x")
+    assert (path / "data.mdb").read_bytes() == before
+    with lmdb.open(str(path), max_dbs=8, lib_version=0) as env:
+        databases = [env.open_db(names[0], create=False) if names else None]
+        with env.begin() as txn:
+            assert txn.get(b"config", db=databases[0]) == b"precious"
+
+
+@pytest.mark.parametrize(
+    "data", [b"garbage " * 2_000, b"\x00" * 16_384, b"short", b"\xff" * 8_192], ids=range(4)
+)
+def test_data_file_that_is_no_lmdb_file_is_refused_and_left_alone(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "i"
+    path.mkdir()
+    (path / "data.mdb").write_bytes(data)
+    for mode in "ra":
+        with pytest.raises(FormatError, match=r"data.mdb is not an LMDB file that simindex can read"):
+            simindex.open(path, mode)
+    assert (path / "data.mdb").read_bytes() == data
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.3, 0.5, 0.9, 0.999])
+def test_truncated_data_file_is_refused_and_left_alone(tmp_path: Path, share: float) -> None:
+    """Never an empty result, and never a read behind the end of the file, which would kill the process."""
+    path = tmp_path / "i"
+    with simindex.open(path) as index:
+        index.insert_many((number, f"{number} is a number of its own") for number in range(2_000))
+    data = (path / "data.mdb").read_bytes()
+    cut = data[: int(len(data) * share)]
+    (path / "data.mdb").write_bytes(cut)
+    for mode in "ra":
+        with pytest.raises(
+            (CorruptIndexError, FormatError), match=r"cut short, restore a backup|not an LMDB file"
+        ):
+            simindex.open(path, mode)
+    assert (path / "data.mdb").read_bytes() == cut
+    (path / "data.mdb").write_bytes(data)
+    with simindex.open(path) as index:
+        assert len(index) == 2_000
+
+
+def test_open_lmdb_takes_a_smaller_map_where_the_system_grants_no_larger_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, really_open = [], lmdb.open
+
+    def stingy(path: str, map_size: int, **options: Any) -> lmdb.Environment:
+        asked.append(map_size)
+        if map_size > 1 << 28:
+            raise lmdb.MemoryError("Cannot allocate memory")
+        return really_open(path, map_size, **options)
+
+    monkeypatch.setattr(lmdb, "open", stingy)
+    env, writable = open_lmdb(str(tmp_path), 1 << 30, create=True)
+    assert (asked, writable) == ([1 << 30, 1 << 29, 1 << 28], True)
+    assert env.info()["map_size"] == 1 << 28
+    env.close()
+
+
+def test_open_lmdb_without_any_address_space_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object, **__: object) -> None:
+        raise lmdb.MemoryError("Cannot allocate memory")
+
+    monkeypatch.setattr(lmdb, "open", none_left)
+    with pytest.raises(SimIndexError, match="no address space for a map of"):
+        open_lmdb(str(tmp_path), 1 << 36, create=True)
+
+
+def test_open_lmdb_maps_all_of_a_file_that_is_larger_than_asked_for(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    put(store, "segments", large=bytes(3 << 20))
+    store.close()
+    env, _ = open_lmdb(store.path, 1 << 20, create=False)
+    assert env.info()["map_size"] >= 3 << 20
+    assert databases_of(env, store.path).keys() == set(DATABASES)
+    needed, found = file_lengths(env, store.path)
+    assert 3 << 20 < needed <= found == (tmp_path / "i" / "data.mdb").stat().st_size
+    env.close()
+
+
+def test_databases_of_an_empty_environment_are_none(tmp_path: Path) -> None:
+    env, _ = open_lmdb(str(tmp_path), 1 << 20, create=True)
+    assert databases_of(env, str(tmp_path)) == {}
+    env.close()
+
+
+def test_databases_of_another_kind_are_refused(tmp_path: Path) -> None:
+    """The names are right, but one database keeps many values a key."""
+    env, _ = open_lmdb(str(tmp_path), 1 << 20, create=True)
+    for name in DATABASES:
+        env.open_db(name.encode(), dupsort=name == "groups")
+    with pytest.raises(FormatError, match="database 'groups' has unknown flags"):
+        databases_of(env, str(tmp_path))
+    env.close()

@@ -1,0 +1,80 @@
+"""The environments of this process: one a file, and what fork() does to them."""
+
+import os
+from pathlib import Path
+
+import pytest
+from bare_store import bare_store, held, put
+from processes import Tell, everything_from, forked
+
+from simindex import ClosedError, SimIndexError
+from simindex.storage.folder import identity_of
+from simindex.storage.registry import registry
+from simindex.storage.store import Store
+
+
+def test_handles_of_one_file_share_an_environment_until_the_last_is_closed(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    (tmp_path / "link").symlink_to(tmp_path / "i")
+    reader = Store(tmp_path / "link", "r")
+    identity = identity_of(store.data)
+    environment = store.environment()
+    assert reader.environment() is environment is registry.environments[identity]
+    assert set(environment.handles) == {store, reader}
+    store.close()
+    assert registry.environments[identity] is environment
+    assert held(reader, "meta") == {b"config": b"header", b"manifest": b"one"}
+    reader.close()
+    assert identity not in registry.environments
+
+
+def test_files_have_environments_of_their_own(tmp_path: Path) -> None:
+    one, other = bare_store(tmp_path / "a"), bare_store(tmp_path / "b")
+    assert one.environment() is not other.environment()
+    put(one, "groups", key=b"value")
+    assert held(other, "groups") == {}
+    one.close()
+    other.close()
+
+
+def test_forked_child_has_no_environment_but_those_that_it_opens(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    identity = identity_of(store.data)
+
+    def work(tell: Tell) -> None:
+        assert store.is_abandoned
+        with pytest.raises(ClosedError, match=r"inherited through fork\(\)"):
+            store.environment()
+        assert registry.environments == {}
+        assert registry.inherited.keys() >= {identity}
+        with Store(tmp_path / "i", "r").reading() as txn:
+            tell(bytes(txn.get("meta", b"manifest") or b"").decode())
+        assert identity not in registry.inherited
+
+    pid, pipe = forked(work)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert everything_from(pipe) == ["one"]
+    assert not store.environment().gate.is_stopped
+    put(store, "groups", key=b"value")
+    store.close()
+
+
+def test_file_of_a_call_that_the_fork_came_in_the_middle_of_is_not_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal handler may fork on the thread that is inside; closing what it inherits would harm it."""
+    monkeypatch.setattr("simindex.storage.registry._FORK_WAIT_SECONDS", 0.01)
+    store = bare_store(tmp_path / "i")
+
+    def work(tell: Tell) -> None:
+        with pytest.raises(SimIndexError, match="in the middle of a call on it when it forked"):
+            Store(tmp_path / "i", "r")
+        tell("refused")
+
+    with store.reading() as txn:
+        pid, pipe = forked(work)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert bytes(txn.get("meta", b"manifest") or b"") == b"one"
+    assert everything_from(pipe) == ["refused"]
+    put(store, "groups", key=b"value")
+    store.close()

@@ -1,0 +1,129 @@
+"""A copy in the data file's place: readers change over, and nothing else is seen of it."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bare_store import bare_store, held, put
+from merging import BATCHES, LAYOUT, SMALL, check, insert
+from processes import ask, end, start
+
+import simindex
+from simindex import IndexFullError
+from simindex.storage.folder import COMPACT_FOLDER, identity_of
+from simindex.storage.lmdb_file import DATABASES
+from simindex.storage.replacement import clear_traces, replace_by_copy
+from simindex.storage.store import Store
+
+
+def test_compact_is_followed_by_reading_processes(tmp_path: Path) -> None:
+    """Readers that were there before, that come while it happens, and the writer go on, whatever the parity
+    of LMDB's transaction numbers is."""
+    path = tmp_path / "i"
+    code = (
+        "import sys, simindex\n"
+        "reader = simindex.open(sys.argv[1], 'r')\n"
+        "for line in sys.stdin:\n"
+        "    with simindex.open(sys.argv[1], 'r') as late:\n"
+        "        print(len(reader), len(late), reader.query('one page of some words')[0].key, flush=True)\n"
+    )
+    with simindex.open(path) as index:
+        index.insert("page", "one page of some words")
+        child = subprocess.Popen(
+            [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdin is not None
+        assert child.stdout is not None
+        with child.stdin as asks, child.stdout as answers:
+            for number in range(12):
+                for more in range(number % 4 + 1):
+                    index.insert(f"{number}-{more}", f"text number {number} {more} of the test")
+                if number % 3 != 1:
+                    index.compact()
+                asks.write("?\n")
+                asks.flush()
+                assert answers.readline() == f"{len(index)} {len(index)} page\n"
+        assert child.wait() == 0
+    with simindex.open(path) as index:
+        assert len(index) == 1 + sum(number % 4 + 1 for number in range(12))
+        index.insert("after", "still takes inserts")
+
+
+def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
+        for batch in range(BATCHES):
+            insert(index, batch)
+        with monkeypatch.context() as patch:
+            patch.setattr("simindex.storage.replacement.os.fsync", full)
+            with pytest.raises(IndexFullError, match="No space left"):
+                index.compact()
+        assert {path.name for path in (tmp_path / "i").iterdir()} == {"data.mdb", "lock.mdb", "writer.lock"}
+        check(index, range(BATCHES))
+        mode = (tmp_path / "i" / "data.mdb").stat().st_mode
+        index.compact()
+        check(index, range(BATCHES))
+        assert (tmp_path / "i" / "data.mdb").stat().st_mode == mode
+
+
+def test_copy_has_the_same_content_in_fewer_pages_and_is_another_file(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    put(store, "segments", gone=bytes(2 << 20), stays=bytes(1 << 16))
+    store.commit(lambda txn: txn.delete("segments", b"gone"))
+    before = {name: held(store, name) for name in DATABASES}
+    identity, file_bytes = identity_of(store.data), os.stat(store.data).st_size
+    replace_by_copy(store)
+    after = {name: held(store, name) for name in DATABASES}
+    assert after["meta"].pop(b"copied")  # the copy says that it is one
+    assert after == before
+    assert identity_of(store.data) != identity
+    assert store.environment().identity == identity_of(store.data)
+    assert os.stat(store.data).st_size < file_bytes - (1 << 20)
+    assert not (tmp_path / "i" / COMPACT_FOLDER).exists()
+    put(store, "groups", key=b"value")
+    store.close()
+
+
+def test_reader_keeps_the_old_file_until_its_next_call(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    code = (
+        "import sys\n"
+        "from simindex.storage.folder import identity_of\n"
+        "from simindex.storage.store import Store\n"
+        "store = Store(sys.argv[1], 'r')\n"
+        "for line in sys.stdin:\n"
+        "    with store.reading() as txn:\n"
+        "        value = bytes(txn.get('groups', b'key') or b'nothing').decode()\n"
+        "    print(value, store.environment().identity == identity_of(store.data), flush=True)\n"
+    )
+    reader = start(code, tmp_path / "i")
+    assert ask(reader) == "nothing True"
+    for number in range(4):
+        replace_by_copy(store)
+        put(store, "groups", key=f"value-{number}".encode())
+        assert ask(reader) == f"value-{number} True"
+    end(reader)
+    store.close()
+
+
+def test_mark_in_a_file_that_is_in_its_place_counts_for_nothing_and_is_taken_back(tmp_path: Path) -> None:
+    """What a compaction leaves that was killed just before the rename."""
+    store = bare_store(tmp_path / "i")
+    put(store, "meta", moved=b"1")
+    (tmp_path / "i" / COMPACT_FOLDER).mkdir()
+    (tmp_path / "i" / COMPACT_FOLDER / "data.mdb").write_bytes(b"half a copy")
+    reader = Store(tmp_path / "i", "r")
+    assert held(reader, "meta")[b"moved"] == b"1"
+    clear_traces(store)
+    assert held(reader, "meta") == {b"config": b"header", b"manifest": b"one"}
+    assert not (tmp_path / "i" / COMPACT_FOLDER).exists()
+    clear_traces(store)  # without effect
+    reader.close()
+    store.close()

@@ -1,0 +1,282 @@
+"""Store: the map grows by itself, up to its limit; a commit is whole or nothing."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import lmdb
+import pytest
+from bare_store import bare_store, held, put
+from batches import BATCH, SMALL, TINY_LAYOUT, Held, assert_holds, batch, document
+from processes import ANSWER, ask, end, start
+
+import simindex
+from simindex import ClosedError, CorruptIndexError, IndexFullError, IndexLockedError, Layout, ReadOnlyError
+from simindex.storage import folder
+from simindex.storage.store import Store
+from simindex.storage.transactions import WriteTransaction
+
+
+@pytest.mark.parametrize("layout", [None, TINY_LAYOUT])
+def test_map_grows_under_readers_of_this_and_another_process(tmp_path: Path, layout: Layout | None) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL, map_bytes=1 << 20, layout=layout) as index:
+        index.insert("first", ["first"])
+        other = start(ANSWER, path, 1 << 20)
+        assert ask(other, "first") == "1 first"
+        with simindex.open(path, "r", map_bytes=1 << 20) as reader:
+            assert len(reader) == 1
+            for number in range(8):
+                index.insert_many(
+                    [(key, text, b"x" * 4_000) for key, text in batch(number, size=100)], batch_size=50
+                )
+                assert reader.query(document(number, 7), 0.9)[0].key == f"{number}-7"
+                assert ask(other, "first") == f"{1 + 100 * (number + 1)} first"
+            assert reader.stats().file_bytes > 3 << 20
+            with simindex.open(path, "r") as later:
+                assert len(later) == 801
+        end(other)
+
+
+GROW = """
+import sys, simindex
+with simindex.open(sys.argv[1], "a", map_bytes=1 << 20) as index:
+    for line in sys.stdin:
+        index.insert_many([(f"{line.strip()}-{n}", [f"{n}"], b"x" * 4000) for n in range(300)])
+        print(len(index))
+"""
+
+
+def test_reader_follows_a_map_that_another_process_grew(tmp_path: Path) -> None:
+    """Every first call of a handle may meet the larger file: a query, stats, and opening a second handle."""
+    path = tmp_path / "i"
+    simindex.open(path, "x", SMALL, map_bytes=1 << 20).close()
+    writer = start(GROW, path)
+    readers = [simindex.open(path, "r", map_bytes=1 << 20)]
+    calls: list[Callable[[], object]] = [
+        lambda: readers[0].query(["7"], 0.9)[0].key,
+        lambda: readers[0].stats().documents,
+        lambda: readers.append(simindex.open(path, "r", map_bytes=1 << 20)),
+        lambda: next(iter(readers[1])),
+        lambda: readers[1].refresh(),
+    ]
+    for number, call in enumerate(calls):
+        assert ask(writer, number) == str(300 * (number + 1))
+        call()
+        assert len(readers[0]) == 300 * (number + 1)
+    end(writer)
+    with simindex.open(path, "a", map_bytes=1 << 20) as index:
+        index.insert("last", ["last"])
+        assert readers[0].query(["last"])[0].key == "last"
+    for reader in readers:
+        reader.close()
+
+
+@pytest.mark.parametrize("map_bytes", [1 << 20, 1 << 36])
+def test_full_index_refuses_the_commit_and_stays_intact(tmp_path: Path, map_bytes: int) -> None:
+    path = tmp_path / "i"
+    kept: Held = {}
+    with simindex.open(path, "x", SMALL, map_bytes=map_bytes, max_bytes=4 << 20, layout=TINY_LAYOUT) as index:
+
+        def fill() -> None:
+            for number in range(200):
+                index.insert_many([(key, text, b"x" * 2_000) for key, text in batch(number)])
+                kept.update(batch(number))
+
+        expected = f"{4 << 20} bytes.*nothing of this commit.*larger max_bytes"
+        with pytest.raises(IndexFullError, match=expected):
+            fill()
+        assert len(kept) > 500
+        assert_holds(index, kept)
+        with pytest.raises(IndexFullError):
+            index.insert("large", ["large"], b"x" * 3_000_000)
+        assert_holds(index, kept)
+        assert index.stats().file_bytes <= 4 << 20
+    with simindex.open(path, max_bytes=8 << 20) as index:
+        assert_holds(index, kept)
+        index.insert_many([(key, text, b"x" * 2_000) for key, text in batch("more")])
+        assert_holds(index, kept | dict(batch("more")))
+
+
+def test_full_index_is_full_under_a_reader_with_a_larger_map_too(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    simindex.open(path, "x", SMALL).close()
+    with simindex.open(path, "r") as reader, simindex.open(path, max_bytes=2 << 20) as index:
+        with pytest.raises(IndexFullError):
+            index.insert("large", ["large"], b"x" * 3_000_000)
+        index.insert("small", ["small"])
+        assert list(reader) == ["small"]
+
+
+def test_limit_stays_when_a_reader_is_first_to_open_a_compacted_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=4 << 20) as index:
+        index.insert_many(batch("a"))
+        with simindex.open(tmp_path / "i", "r") as reader:
+            sync = folder.sync_folder
+
+            def sync_and_read(path: Path) -> None:
+                sync(path)
+                assert len(reader) == BATCH
+
+            monkeypatch.setattr("simindex.storage.replacement.sync_folder", sync_and_read)
+            index.compact()
+        assert index._store.environment().env.info()["map_size"] <= 4 << 20
+
+
+def test_transaction_that_does_not_fit_is_rolled_back_whole(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=2 << 20) as index:
+        index.insert("first", ["first"])
+
+        def fill() -> None:
+            with index.transaction():
+                for number in range(300):
+                    index.insert(number, [str(number)], b"x" * 10_000)
+                index.remove("first")
+
+        with pytest.raises(IndexFullError):
+            fill()
+        assert list(index) == ["first"]
+        index.insert("second", ["second"])
+        assert index.query(["first"])[0].key == "first"
+        assert index.query(["second"])[0].key == "second"
+
+
+# ---- a store by itself ----
+
+
+def test_store_is_new_until_its_databases_are_made(tmp_path: Path) -> None:
+    store = Store(tmp_path / "i", "a")
+    assert store.is_new
+    with pytest.raises(FileNotFoundError, match="an index that was never completed"):
+        Store(tmp_path / "i", "r")
+    store.initialise(b"config", b"header", b"manifest", b"one")
+    assert not store.is_new
+    store.close()
+    again = Store(tmp_path / "i", "a")
+    assert not again.is_new
+    assert held(again, "meta") == {b"config": b"header", b"manifest": b"one"}
+    again.close()
+
+
+def test_commit_returns_what_its_change_returns(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    assert store.commit(lambda txn: txn.delete("meta", b"config")) is True
+    assert store.commit(lambda txn: txn.delete("meta", b"config")) is False
+    store.close()
+
+
+def test_commit_that_raises_leaves_nothing(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+
+    def change(txn: WriteTransaction) -> None:
+        txn.put("groups", b"key", b"value")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        store.commit(change)
+    assert held(store, "groups") == {}
+    put(store, "groups", key=b"other")
+    assert held(store, "groups") == {b"key": b"other"}
+    store.close()
+
+
+def test_commit_runs_again_from_the_start_when_the_map_grows(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i", map_bytes=1 << 20)
+    runs = []
+
+    def change(txn: WriteTransaction) -> int:
+        runs.append(txn.delete("meta", b"config"))
+        for number in range(300):
+            txn.put("groups", number.to_bytes(4, "big"), bytes(10_000))
+        return len(runs)
+
+    assert store.commit(change) == len(runs) > 1
+    assert runs == [True] * len(runs)  # each run meets the state before
+    assert len(held(store, "groups")) == 300
+    store.close()
+
+
+def test_commit_beyond_the_limit_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i", map_bytes=1 << 20, max_bytes=2 << 20)
+    with pytest.raises(IndexFullError, match=f"largest allowed size of {2 << 20} bytes"):
+        put(store, "groups", key=bytes(3 << 20))
+    assert held(store, "groups") == {}
+    assert store.environment().env.info()["map_size"] == 2 << 20
+    store.close()
+
+
+def test_commit_of_a_reader_is_refused(tmp_path: Path) -> None:
+    bare_store(tmp_path / "i").close()
+    reader = Store(tmp_path / "i", "r")
+    assert not reader.writable
+    with pytest.raises(ReadOnlyError, match='opened with mode "r"'):
+        put(reader, "groups", key=b"value")
+    reader.close()
+
+
+def test_closed_store_says_so_and_frees_the_writer_lock(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    with pytest.raises(IndexLockedError):
+        Store(tmp_path / "i", "a")
+    store.close()
+    store.close()
+    for call in (store.environment, store.require_open, store.refresh, store.reading().__enter__):
+        with pytest.raises(ClosedError, match="the index is closed; open it again"):
+            call()
+    assert not store.is_abandoned
+    Store(tmp_path / "i", "a").close()
+
+
+def test_reading_leaves_the_gate_with_an_error_too(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    gate = store.environment().gate
+
+    def fail() -> None:
+        with store.reading():
+            assert not gate.is_empty
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert gate.is_empty
+    store.close()
+
+
+def test_error_of_lmdb_inside_reading_is_translated(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+
+    def fail() -> None:
+        with store.reading():
+            raise lmdb.CorruptedError("MDB_CORRUPTED")
+
+    with pytest.raises(CorruptIndexError, match="damaged pages"):
+        fail()
+    store.close()
+
+
+def test_error_of_lmdb_inside_a_commit_is_translated(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+
+    def fail(_: WriteTransaction) -> None:
+        raise lmdb.DiskError("Input/output error")
+
+    with pytest.raises(IndexFullError, match="the disk did not take the commit"):
+        store.commit(fail)
+    assert store.environment().gate.is_empty
+    store.close()
+
+
+def test_figures_are_the_file_and_the_pages_of_each_database(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    put(store, "segments", key=bytes(100_000))
+    with store.reading() as txn:
+        figures, sizes = store.figures(txn), txn.sizes()
+    assert figures == {
+        "file_bytes": os.stat(store.data).st_size,
+        "used_bytes": sum(sizes.values()),
+        **sizes,
+    }
+    assert figures["file_bytes"] > figures["used_bytes"] > 100_000
+    store.close()

@@ -1,0 +1,104 @@
+"""Transactions as the rest of simindex sees them, against a dict."""
+
+from pathlib import Path
+
+import lmdb
+import pytest
+from bare_store import bare_store, held, put, put_all
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simindex import CorruptIndexError, _kernel
+from simindex.storage.lmdb_file import DATABASES
+
+keys = st.binary(min_size=1, max_size=3)
+values = st.binary(max_size=20)
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(keys, values, max_size=30), keys, st.lists(keys, max_size=3))
+def test_store_is_a_sorted_dict(
+    tmp_path_factory: pytest.TempPathFactory, stored: dict[bytes, bytes], first: bytes, gone: list[bytes]
+) -> None:
+    store = bare_store(tmp_path_factory.mktemp("sorted") / "i")
+    expected = dict(stored)
+    removed = [expected.pop(key, None) is not None for key in gone]
+    put_all(store, "groups", stored)
+    assert store.commit(lambda txn: [txn.delete("groups", key) for key in gone]) == removed
+    with store.reading() as txn:
+        assert [(key, bytes(value)) for key, value in txn.items("groups")] == sorted(expected.items())
+        behind = [(key, value) for key, value in sorted(expected.items()) if key >= first]
+        assert [(key, bytes(value)) for key, value in txn.items("groups", first)] == behind
+        found = txn.get("groups", first)
+        assert (None if found is None else bytes(found)) == expected.get(first)
+    prefix = first[:1]
+    with_prefix = {key for key in expected if key.startswith(prefix)}
+    assert store.commit(lambda txn: txn.delete_prefix("groups", prefix)) == len(with_prefix)
+    assert held(store, "groups") == {key: expected[key] for key in expected.keys() - with_prefix}
+    store.close()
+
+
+def test_databases_are_apart(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    for name in DATABASES:
+        put(store, name, key=name.encode())
+    assert [held(store, name)[b"key"] for name in DATABASES] == [name.encode() for name in DATABASES]
+    with store.reading() as txn:
+        sizes = txn.sizes()
+    assert sizes.keys() == set(DATABASES)
+    assert all(size > 0 for size in sizes.values())
+    store.close()
+
+
+def test_sizes_count_the_pages_of_large_values(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    put(store, "segments", large=bytes(100_000))
+    with store.reading() as txn:
+        assert txn.sizes()["segments"] >= 100_000
+        assert txn.sizes()["documents"] == 0
+    store.close()
+
+
+def test_append_adds_behind_the_last_key(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    store.commit(lambda txn: txn.append("documents", [(b"b", b"1"), (b"c", b"2")]))
+    store.commit(lambda txn: txn.append("documents", [(b"d", b"3")]))
+    assert held(store, "documents") == {b"b": b"1", b"c": b"2", b"d": b"3"}
+    store.close()
+
+
+@pytest.mark.parametrize("key", [b"a", b"b", b"c"])
+def test_append_before_or_at_the_last_key_is_damage_and_nothing_is_kept(tmp_path: Path, key: bytes) -> None:
+    store = bare_store(tmp_path / "i")
+    store.commit(lambda txn: txn.append("documents", [(b"b", b"1"), (b"c", b"2")]))
+    with pytest.raises((CorruptIndexError, lmdb.Error), match="documents: expected to append 2 new keys"):
+        store.commit(lambda txn: txn.append("documents", [(key, b"x"), (b"d", b"3")]))
+    assert held(store, "documents") == {b"b": b"1", b"c": b"2"}
+    store.close()
+
+
+def test_finder_gives_large_values_by_address_and_others_as_they_are(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    put(store, "segments", small=b"short", large=b"x" * 50_000)
+    with store.reading() as txn:
+        find = txn.finder("segments")
+        small, large, value = find(b"small"), find(b"large"), txn.get("segments", b"large")
+        assert value is not None
+        assert isinstance(small, memoryview)
+        assert bytes(small) == b"short"
+        assert large == (_kernel.address(value), 50_000)
+        assert find(b"absent") is None
+    store.close()
+
+
+def test_read_transaction_is_one_state_and_its_id_says_which(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    with store.reading() as before, store.reading() as same:
+        assert before.id == same.id
+        put(store, "groups", key=b"new")
+        assert before.get("groups", b"key") is None
+        with store.reading() as after:
+            assert after.id > before.id
+            assert after.map_generation == before.map_generation
+            assert bytes(after.get("groups", b"key") or b"") == b"new"
+    store.close()

@@ -1,0 +1,398 @@
+"""Arguments that are wrong get a clear error, and nothing is lost: the index answers and takes inserts."""
+
+# mypy: disable-error-code="arg-type,call-arg,list-item"
+# (wrong arguments are handed in on purpose)
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from two_documents import CAR, FOX
+
+import simindex
+from simindex import (
+    CharShingles,
+    Config,
+    ConfigMismatchError,
+    Index,
+    Layout,
+    SimHashConfig,
+    Sketch,
+    Sketcher,
+    WordShingles,
+    tuning,
+)
+
+KEY_BYTES = 64 * 1024
+
+
+# ---- keys ----
+
+BAD_KEYS = [
+    (True, TypeError, "expected str, bytes or int, found bool"),
+    (1.0, TypeError, "expected str, bytes or int, found float"),
+    (None, TypeError, "expected str, bytes or int, found NoneType"),
+    ((1, 2), TypeError, "found tuple"),
+    (bytearray(b"a"), TypeError, "found bytearray"),
+    (np.int64(1), TypeError, "found int64"),
+    (2**64, ValueError, "expected an int of 64 bits, found 18446744073709551616"),
+    (-(2**63) - 1, ValueError, "expected an int of 64 bits"),
+    ("a" * (KEY_BYTES + 1), ValueError, "expected at most 65536 bytes, found 65537"),
+    (b"a" * (KEY_BYTES + 1), ValueError, "expected at most 65536 bytes, found 65537"),
+    ("ü" * (KEY_BYTES // 2) + "a", ValueError, "expected at most 65536 bytes, found 65537"),
+    ("\U0001f600" * KEY_BYTES, ValueError, "expected at most 65536 bytes, found 262144"),
+]
+
+
+@pytest.mark.parametrize(("key", "error", "message"), BAD_KEYS, ids=range(len(BAD_KEYS)))
+def test_bad_key_is_refused_by_every_method(
+    index: Index, key: Any, error: type[Exception], message: str
+) -> None:
+    for call in (
+        lambda: index.insert(key, FOX),
+        lambda: index.replace(key, FOX),
+        lambda: index.insert_many([("x", CAR), (key, FOX)]),
+        lambda: index.insert_if_new(key, "entirely different words again"),
+        lambda: index.remove(key),
+        lambda: index.remove_many(["fox", key]),
+        lambda: index[key],
+        lambda: key in index,
+        lambda: index.query_key(key),
+    ):
+        with pytest.raises(error, match=re.escape(message)) as caught:
+            call()
+        assert not isinstance(caught.value, KeyError)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "a" * KEY_BYTES,
+        b"\xff" * KEY_BYTES,
+        "ü" * (KEY_BYTES // 2),
+        "\U0001f600" * (KEY_BYTES // 4),
+        "",
+        b"",
+        0,
+        -1,
+        2**64 - 1,
+        -(2**63),
+        "\ud800",
+        "a\x00b",
+        b"\x00",
+        "\U0010ffff",
+    ],
+    ids=range(14),
+)
+def test_any_key_within_the_limits_is_kept_as_it_is(tmp_path: Path, key: Any) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert(key, FOX)
+    with simindex.open(tmp_path / "i") as index:
+        (found,) = index
+        assert (type(found), found) == (type(key), key)
+        assert key in index
+        assert index.query(FOX)[0].key == index[key].key == key
+        index.remove(key)
+        assert key not in index
+        assert index.insert_many([(key, FOX), ("other", CAR)]) == (2, 0, 0)
+
+
+def test_kinds_of_keys_are_distinct(tmp_path: Path) -> None:
+    keys: list[str | bytes | int] = ["1", 1, b"1", "1 ", -1, "-1"]
+    with simindex.open(tmp_path / "i") as index:
+        for place, key in enumerate(keys):
+            index.insert(key, FOX, place)
+        assert [(type(key), key) for key in index] == [(type(key), key) for key in keys]
+        assert [index[key].metadata for key in keys] == list(range(len(keys)))
+        index.remove(1)
+        assert [key in index for key in keys] == [True, False, True, True, True, True]
+        assert {match.key for match in index.query(FOX)} == {"1", b"1", "1 ", -1, "-1"}
+
+
+BAD_DOCUMENTS = [
+    (None, TypeError, "document: expected a str, a collection of shingles"),
+    (5, TypeError, "found int"),
+    (1.5, TypeError, "found float"),
+    (b"text", TypeError, "found bytes"),
+    (memoryview(b"text"), TypeError, "found memoryview"),
+    ([1, 2], TypeError, "expected str or bytes, found"),
+    (["a", None], TypeError, "expected str or bytes, found"),
+    ([["a"]], TypeError, "expected str or bytes, found"),
+    ({"a": "x"}, TypeError, "weights: expected numbers"),
+    ({"a": None}, TypeError, "weights: expected numbers"),
+    ({5: 1.0}, TypeError, "expected str or bytes, found"),
+    ({"a": math.nan}, ValueError, "weights: expected finite numbers of 0 or more"),
+    ({"a": math.inf}, ValueError, "weights: expected finite numbers of 0 or more"),
+    ({"a": -1}, ValueError, "weights: expected finite numbers of 0 or more"),
+    (Sketch.from_rows(range(64)), ValueError, "expected num_perm 128, found 64"),
+    (
+        Sketcher(Config(seed=2)).sketch(FOX),
+        ConfigMismatchError,
+        "made with this index's settings, found one made with others",
+    ),
+    (Sketcher(Config(shingles=CharShingles(5))).sketch(FOX), ConfigMismatchError, "made with others"),
+]
+
+
+@pytest.mark.parametrize(("document", "error", "message"), BAD_DOCUMENTS, ids=range(len(BAD_DOCUMENTS)))
+def test_bad_document_is_refused_by_every_method(
+    index: Index, document: Any, error: type[Exception], message: str
+) -> None:
+    call: Callable[[], object]
+    for call in (
+        lambda: index.query(document),
+        lambda: index.query_many([FOX, document]),
+        lambda: index.query_simhash(document),
+        lambda: index.nearest(document),
+        lambda: Sketcher().sketch(document),
+    ):
+        with pytest.raises(error, match=re.escape(message)):
+            call()
+    for call in (
+        lambda: index.insert("bad key", document),
+        lambda: index.replace("fox", document) if index["fox"] else None,
+        lambda: index.insert_many([("good", CAR), ("bad key", document)]),
+        lambda: index.insert_if_new("bad key", document),
+    ):
+        with pytest.raises(error, match=rf"^key '(bad key|fox)': .*{re.escape(message)}"):
+            call()
+
+
+@pytest.mark.parametrize("key", ["absent", b"fox", 0])
+def test_absent_key_is_a_key_error(index: Index, key: Any) -> None:
+    for call in (lambda: index[key], lambda: index.remove(key), lambda: index.query_key(key)):
+        with pytest.raises(KeyError, match=re.escape(repr(key))):
+            call()
+    assert index.remove_many([key]) == 0
+
+
+# ---- numbers and options ----
+
+
+@pytest.mark.parametrize(
+    ("threshold", "error"),
+    [
+        (0, ValueError),
+        (-1, ValueError),
+        (1.0001, ValueError),
+        (math.nan, ValueError),
+        (math.inf, ValueError),
+        ("x", TypeError),
+        (None, TypeError),
+        (True, TypeError),
+        ([0.5], TypeError),
+    ],
+    ids=str,
+)
+def test_threshold_outside_its_range_is_refused(index: Index, threshold: Any, error: type[Exception]) -> None:
+    for call in (
+        lambda: index.query(FOX, threshold),
+        lambda: index.query_many([FOX], threshold),
+        lambda: index.query_many([], threshold),
+        lambda: index.query_key("fox", threshold),
+        lambda: index.insert_if_new("new", "entirely different words again", threshold),
+        lambda: tuning.rows_for(threshold, 16),
+        lambda: tuning.pick_bands(threshold, 128),
+    ):
+        with pytest.raises(error, match=r"threshold: expected a number.*found"):
+            call()
+    for call in (lambda: index.query(FOX, recall=threshold), lambda: index.nearest(FOX, recall=threshold)):
+        with pytest.raises(error, match=r"recall: expected a number.*found"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("limit", "error"),
+    [(0, ValueError), (-1, ValueError), (1.5, TypeError), ("x", TypeError), (True, TypeError)],
+)
+def test_limit_outside_its_range_is_refused(index: Index, limit: Any, error: type[Exception]) -> None:
+    for call in (
+        lambda: index.query(FOX, limit=limit),
+        lambda: index.query_many([FOX], limit=limit),
+        lambda: index.query_key("fox", limit=limit),
+        lambda: index.query_simhash(FOX, limit=limit),
+        lambda: index.nearest(FOX, limit),
+    ):
+        with pytest.raises(error, match=r"(limit|k): expected .*found"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("distance", "error"),
+    [(-1, ValueError), (4, ValueError), (1.0, TypeError), ("x", TypeError), (True, TypeError)],
+)
+def test_distance_outside_its_range_is_refused(index: Index, distance: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"max_distance: expected .*found"):
+        index.query_simhash(FOX, distance)
+
+
+CALLS_WITH_OPTIONS: dict[str, list[tuple[Any, type[Exception]]]] = {
+    "batch_size": [
+        (0, ValueError),
+        (-1, ValueError),
+        (1.5, TypeError),
+        ("x", TypeError),
+        (True, TypeError),
+        (None, TypeError),
+    ],
+    "workers": [(0, ValueError), (1.5, TypeError), ("x", TypeError), (True, TypeError)],
+    "on_conflict": [("ignore", ValueError), (None, ValueError), (1, ValueError)],
+    "progress": [(5, TypeError), ("x", TypeError)],
+}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "error"),
+    [(option, value, error) for option, values in CALLS_WITH_OPTIONS.items() for value, error in values],
+)
+def test_option_of_insert_many_outside_its_range_is_refused_before_anything_is_stored(
+    index: Index, option: str, value: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=f"{option}: expected .*found"):
+        index.insert_many([("new", CAR)], **{option: value})
+
+
+def test_misspelt_option_is_refused(index: Index, tmp_path: Path) -> None:
+    for call in (
+        lambda: index.query(FOX, treshold=0.5),
+        lambda: index.query_many([FOX], treshold=0.5),
+        lambda: index.insert("new", FOX, meta=1),
+        lambda: index.insert_many([], onconflict="skip"),
+        lambda: index.nearest(FOX, limit=3),
+        lambda: simindex.open(tmp_path / "new", maxbytes=1 << 30),
+        lambda: Config(num_prem=64),
+        lambda: WordShingles(normalise=()),
+        lambda: SimHashConfig(distance=2),
+    ):
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            call()
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("call", ["insert_many", "query_many", "remove_many"])
+@pytest.mark.parametrize("argument", [5, None])
+def test_argument_that_is_no_iterable_is_refused(index: Index, call: str, argument: object) -> None:
+    with pytest.raises(TypeError, match="iterable"):
+        getattr(index, call)(argument)
+
+
+def test_question_that_the_settings_cannot_answer_is_refused(tmp_path: Path, index: Index) -> None:
+    with pytest.raises(ValueError, match=r"this index keeps none; build it with Config\(keep_shingles="):
+        index.query(FOX, exact=True)
+    with simindex.open(tmp_path / "m", config=Config(simhash=None)) as no_simhash:
+        no_simhash.insert("fox", FOX)
+        with pytest.raises(ValueError, match=r"needs SimHash.*built with simhash=None"):
+            no_simhash.query_simhash(FOX)
+        with pytest.raises(ValueError, match="expected MinHash rows"):
+            no_simhash.query(Sketch.from_fingerprint(5))
+    with simindex.open(tmp_path / "s", config=Config(num_perm=0)) as no_minhash:
+        no_minhash.insert("fox", FOX)
+        for call in (
+            lambda: no_minhash.query(FOX),
+            lambda: no_minhash.query_many([FOX]),
+            lambda: no_minhash.query_key("fox"),
+            lambda: no_minhash.nearest(FOX),
+            lambda: no_minhash.insert_if_new("new", FOX),
+        ):
+            with pytest.raises(ValueError, match=r"needs MinHash.*built with num_perm=0"):
+                call()
+        with pytest.raises(ValueError, match="expected a fingerprint"):
+            no_minhash.query_simhash(Sketch.from_rows(range(128)))
+    with simindex.open(tmp_path / "k", config=Config(keep_shingles=10)) as keeping:
+        keeping.insert("fox", FOX)
+        with pytest.raises(ValueError, match="found a sketch without kept shingles"):
+            keeping.query(Sketch.from_rows(range(128)), exact=True)
+
+
+# ---- settings ----
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Layout(1), ValueError, "layout: expected tier_factor >= 2"),
+        (lambda: Layout(8, 0), ValueError, "layout: expected .* sizes >= 1"),
+        (
+            lambda: Sketch.from_rows(range(100)),
+            ValueError,
+            "rows: expected a multiple of 8 in 8..1024 integers",
+        ),
+        (lambda: Sketch.from_rows([]), ValueError, "rows: expected a multiple of 8"),
+        (lambda: Sketch.from_rows([1.5] * 128), TypeError, "rows: expected integers, found .*float"),
+        (lambda: Sketch.from_rows(["1"] * 128), TypeError, "rows: expected integers, found .*str"),
+        (lambda: Sketch.from_rows(np.zeros(128)), TypeError, "rows: expected integers, found float64"),
+        (lambda: Sketch.from_rows(np.zeros((2, 64), int)), ValueError, "rows: expected .*found shape"),
+        (lambda: Sketch.from_rows(5), TypeError, "rows: expected integers"),
+        (
+            lambda: Sketch.from_rows(range(128), -1),
+            ValueError,
+            r"fingerprint: expected 0..2\*\*64-1, found -1",
+        ),
+        (lambda: Sketch.from_fingerprint(2**64), ValueError, "fingerprint: expected"),
+        (lambda: Sketch.from_fingerprint("x"), TypeError, "fingerprint: expected an int, found str"),
+        (
+            lambda: Sketch.from_rows(range(64)).jaccard(Sketch.from_rows(range(128))),
+            ValueError,
+            "found 64 and 128",
+        ),
+        (
+            lambda: Sketch.from_rows(range(64)).hamming(Sketch.from_fingerprint(1)),
+            ValueError,
+            "two fingerprints",
+        ),
+        (
+            lambda: tuning.candidate_probability(1.5, 16, 4),
+            ValueError,
+            r"similarity: expected .*\[0, 1\], found 1.5",
+        ),
+        (lambda: tuning.candidate_probability(0.5, 0, 4), ValueError, "at least 1 band"),
+        (lambda: tuning.pick_bands(0.5, 0), ValueError, "num_perm: expected 1 or more, found 0"),
+    ],
+)
+def test_setting_outside_its_range_is_refused(
+    make: Callable[[], object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"mode": "w"}, ValueError, 'mode: expected "r", "r\\+", "a" or "x", found \'w\''),
+        ({"mode": None}, ValueError, "mode: expected"),
+        ({"config": {"num_perm": 64}}, TypeError, "config: expected a Config or None, found dict"),
+        ({"config": 128}, TypeError, "config: expected a Config or None, found int"),
+        ({"max_candidates": 0}, ValueError, "max_candidates: expected 1.."),
+        ({"max_candidates": 1.0}, TypeError, "max_candidates: expected an int, found float"),
+        ({"map_bytes": "x"}, TypeError, "map_bytes: expected an int, found str"),
+        ({"map_bytes": 0}, ValueError, "map_bytes: expected 1 or more, found 0"),
+        ({"max_bytes": "x"}, TypeError, "max_bytes: expected an int, found str"),
+        ({"max_bytes": 1.5}, TypeError, "max_bytes: expected an int, found float"),
+        ({"max_bytes": 1000}, ValueError, "max_bytes: expected 1048576 or more, found 1000"),
+        ({"layout": "x"}, TypeError, "layout: expected a Layout or None, found str"),
+        ({"layout": (8, 64, 4096)}, TypeError, "layout: expected a Layout or None, found tuple"),
+    ],
+)
+def test_option_of_open_outside_its_range_is_refused_and_nothing_is_created(
+    tmp_path: Path, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        simindex.open(tmp_path / "new", **options)
+    assert not (tmp_path / "new").exists()
+    with simindex.open(tmp_path / "old") as index:
+        index.insert("fox", FOX)
+    with pytest.raises(error, match=message):
+        simindex.open(tmp_path / "old", **options)
+    with simindex.open(tmp_path / "old") as index:
+        assert list(index) == ["fox"]
+
+
+@pytest.mark.parametrize("path", [None, 5, ["a"]])
+def test_path_of_another_type_is_refused(path: Any) -> None:
+    with pytest.raises(TypeError, match=r"expected str, bytes or os.PathLike|argument should be a str"):
+        simindex.open(path)

@@ -1,0 +1,149 @@
+"""Config: ranges, the stored form, and what differs."""
+
+# mypy: disable-error-code="arg-type"
+# (wrong types are handed in on purpose)
+
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, fields
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import normalize_steps
+
+from simindex import CharShingles, Config, ConfigMismatchError, FormatError, SimHashConfig, WordShingles
+from simindex.config import config_from_dict, config_to_dict, require_equal
+from simindex.format.seals import pack, unpack
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            lambda: Config(num_perm=100),
+            ValueError,
+            "num_perm: expected a multiple of 8 in 0..1024, found 100",
+        ),
+        (
+            lambda: Config(num_perm=1032),
+            ValueError,
+            "num_perm: expected a multiple of 8 in 0..1024, found 1032",
+        ),
+        (lambda: Config(num_perm=-8), ValueError, "num_perm: expected"),
+        (lambda: Config(num_perm=128.0), TypeError, "num_perm: expected an int, found float"),
+        (lambda: Config(num_perm=True), TypeError, "num_perm: expected an int, found bool"),
+        (lambda: Config(num_perm=0, simhash=None), ValueError, "found both off"),
+        (lambda: Config(num_perm=0, keep_shingles=5), ValueError, "keep_shingles needs MinHash"),
+        (lambda: Config(keep_shingles=-1), ValueError, "keep_shingles: expected 0..1000000, found -1"),
+        (lambda: Config(keep_shingles="x"), TypeError, "keep_shingles: expected an int, found str"),
+        (lambda: Config(seed=-1), ValueError, "seed: expected 0..18446744073709551615, found -1"),
+        (lambda: Config(seed=2**64), ValueError, "seed: expected"),
+        (lambda: Config(shingles=3), TypeError, "shingles: expected WordShingles or CharShingles, found 3"),
+        (lambda: Config(simhash=3), TypeError, "simhash: expected a SimHashConfig or None, found 3"),
+        (lambda: WordShingles(0), ValueError, "size: expected 1..1024, found 0"),
+        (lambda: WordShingles("3"), TypeError, "size: expected an int, found str"),
+        (
+            lambda: CharShingles(9, "lowercase"),
+            ValueError,
+            "normalize: expected steps out of .*found 'lowercase'",
+        ),
+        (lambda: WordShingles(3, [5]), ValueError, "normalize: expected steps out of .*found 5"),
+        (lambda: SimHashConfig(9), ValueError, "max_distance: expected 0..8, found 9"),
+        (lambda: SimHashConfig(3, 3), ValueError, "blocks: expected 4..9, found 3"),
+        (
+            lambda: SimHashConfig(3, shingles="words"),
+            TypeError,
+            "shingles: expected WordShingles or CharShingles",
+        ),
+    ],
+)
+def test_setting_outside_its_range_is_refused(
+    make: Callable[[], object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    "bad", [{"max_distance": 9}, {"max_distance": -1}, {"blocks": 3}, {"blocks": 10}, {"blocks": 0}]
+)
+def test_simhash_config_out_of_range_is_refused(bad: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(bad))}: expected .* found {next(iter(bad.values()))}"):
+        SimHashConfig(**bad)
+
+
+# ---- the stored form ----
+
+shingles = st.builds(
+    lambda kind, size, steps: kind(size, steps),
+    st.sampled_from([WordShingles, CharShingles]),
+    st.integers(1, 1024),
+    normalize_steps,
+)
+simhash_configs = st.integers(0, 8).flatmap(
+    lambda k: st.builds(
+        SimHashConfig, st.just(k), st.none() | st.integers(k + 1, k + 6), shingles, st.integers(1, 2**48)
+    )
+)
+configs = st.builds(
+    Config,
+    shingles=shingles,
+    num_perm=st.integers(1, 128).map(lambda bands: 8 * bands),
+    simhash=st.none() | simhash_configs,
+    keep_shingles=st.integers(0, 10**6),
+    seed=st.integers(0, 2**64 - 1),
+) | st.builds(Config, num_perm=st.just(0), simhash=simhash_configs)
+
+
+@given(configs)
+def test_config_comes_back_from_its_stored_form(config: Config) -> None:
+    stored = config_to_dict(config)
+    assert config_from_dict(unpack(pack(stored))) == config
+    assert stored.keys() == {field.name for field in fields(Config)} | {"hashing"}
+    assert config.bands * 8 == config.num_perm
+
+
+@given(configs, configs)
+def test_configs_that_differ_are_a_mismatch_that_names_just_those_fields(one: Config, other: Config) -> None:
+    require_equal(one, one)
+    differing = {f.name for f in fields(Config) if getattr(one, f.name) != getattr(other, f.name)}
+    if not differing:
+        require_equal(one, other)
+        return
+    with pytest.raises(ConfigMismatchError) as caught:
+        require_equal(one, other)
+    assert caught.value.fields == {name: (getattr(one, name), getattr(other, name)) for name in differing}
+
+
+@pytest.mark.parametrize(
+    "steps", ["casefold whitespace", "whitespace,casefold", ["whitespace", "casefold", "casefold"]]
+)
+def test_steps_are_kept_in_the_order_of_application(steps: Any) -> None:
+    assert WordShingles(3, steps).normalize == ("casefold", "whitespace")
+    assert CharShingles(3, steps).normalize == ("casefold", "whitespace")
+
+
+@pytest.mark.parametrize("steps", [None, (), "", []])
+def test_no_steps_leave_the_text_as_it_is(steps: Any) -> None:
+    assert WordShingles(3, steps).normalize == CharShingles(3, steps).normalize == ()
+
+
+def test_config_is_frozen_and_hashable() -> None:
+    assert len({Config(), Config(), Config(seed=2)}) == 2
+    with pytest.raises(FrozenInstanceError):
+        Config().seed = 2  # type: ignore[misc] # that is what is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hashing": None}, "hashing contract: expected version 1, found None"),
+        ({"colour": "red"}, r"stored configuration: unknown fields \['colour'\]"),
+        ({"seed": -1}, "stored configuration: expected known fields"),
+        ({"shingles": {"kind": "words"}}, "stored configuration: expected known fields"),
+    ],
+)
+def test_stored_form_of_another_version_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        config_from_dict(config_to_dict(Config()) | change)

@@ -1,0 +1,52 @@
+"""Errors: what a message says, and what a program can read without it."""
+
+import pickle
+
+import pytest
+
+from simindex import ConfigMismatchError, CorruptIndexError, KeyExistsError, SimIndexError, errors
+
+
+def test_stored_key_is_an_attribute_and_is_named_with_what_to_do() -> None:
+    error = KeyExistsError(("any", 1))
+    assert error.key == ("any", 1)
+    assert str(error) == (
+        "key ('any', 1) is in the index already; "
+        'use replace(), or insert_many(..., on_conflict="skip" or "replace")'
+    )
+
+
+def test_differing_fields_are_an_attribute() -> None:
+    assert ConfigMismatchError("text").fields == {}
+    error = ConfigMismatchError("text", {"seed": (1, 2)})
+    assert (str(error), error.fields) == ("text", {"seed": (1, 2)})
+
+
+def test_place_of_damage_is_in_attributes() -> None:
+    places = {"path": "i", "segment": 1, "table": "keys", "chunk": 2, "block": 3, "key": b"k"}
+    error = CorruptIndexError("text", path="i", segment=1, table="keys", chunk=2, block=3, key=b"k")
+    assert str(error) == "text"
+    assert {name: getattr(error, name) for name in places} == places
+    assert {getattr(CorruptIndexError("text"), name) for name in places} == {None}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyExistsError("a"),
+        ConfigMismatchError("text", {"seed": (1, 2)}),
+        CorruptIndexError("text", segment=1, key=b"k"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_error_comes_through_pickling_whole(error: SimIndexError) -> None:
+    """As it does out of a process of a pool."""
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+def test_docstring_draws_every_error() -> None:
+    drawn = {line.split("── ")[1].split()[0] for line in (errors.__doc__ or "").splitlines() if "── " in line}
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    made = {kind.__name__ for kind in kinds if issubclass(kind, SimIndexError)}
+    assert drawn | {"SimIndexError"} == made
