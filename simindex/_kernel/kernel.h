@@ -267,10 +267,12 @@ size_t set_filter_bits(const uint8_t *keys, size_t count, unsigned filter_bits, 
 void fill_filter(const table_row *table);
 
 /* Row of a relative number in a segment's sketch column, or UINT64_MAX. It searches numbers that are not
- * verified, so where an entry says that there is a sketch, none found means damage: the block that hides
- * it goes to *where. */
+ * verified: the row that it finds is to be verified (`check_sketch`). None found proves nothing: where an entry
+ * says that there is a sketch it means damage, and the block that hides it goes to *where (`find_lost_sketch`);
+ * elsewhere the blocks beside the number's place decide (`check_absence`: 0, or 1 with *where on damage). */
 uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number);
 void find_lost_sketch(const directory *dir, uint64_t segment, damage *where);
+int check_absence(const directory *dir, uint64_t segment, uint32_t number, damage *where);
 
 /* Agreeing 8-bit rows of two signatures of `bands` words. */
 uint32_t agreement(const uint8_t *left, const uint8_t *right, uint64_t bands);

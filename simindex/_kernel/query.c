@@ -372,7 +372,7 @@ int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t 
         if (number < segment->base) continue;
         if (number - segment->base >= segment->span) return 0;
         uint64_t row = sketch_row_of(dir, at, (uint32_t)(number - segment->base));
-        if (row == UINT64_MAX) return 0;
+        if (row == UINT64_MAX) return check_absence(dir, at, (uint32_t)(number - segment->base), where) ? -1 : 0;
         if (check_sketch(dir, at, row, where)) return -1;
         memcpy(words, sketch_words(dir, segment, row), dir->bands * 8);
         *fingerprint = sketch_fingerprint(dir, segment, row);
