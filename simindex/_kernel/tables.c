@@ -19,6 +19,27 @@ uint64_t seal_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_k
     return h;
 }
 
+PER_CPU int keys_ascend(const uint8_t *keys, size_t count) {
+    int descends = 0;
+    for (size_t i = 1; i < count; i++) descends |= load64(keys + i * 8) < load64(keys + i * 8 - 8);
+    return !descends;
+}
+
+static int numbers_ascend(const uint8_t *numbers, size_t count) {
+    int descends = 0;
+    for (size_t i = 1; i < count; i++) descends |= load32(numbers + i * 4) <= load32(numbers + i * 4 - 4);
+    return !descends;
+}
+
+int block_is_sound(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch) {
+    uint64_t size = is_sketch ? SKETCH_BLOCK : TABLE_BLOCK;
+    uint64_t first = block * size, n = chunk->count - first < size ? chunk->count - first : size;
+    uint64_t sealed = load64((const uint8_t *)chunk->seals + block * 8);
+    if (seal_block(chunk, block, words_per_key, is_sketch) != sealed) return 0;
+    if (is_sketch) return numbers_ascend((const uint8_t *)chunk->numbers + first * 4, n);
+    return !chunk->numbers || keys_ascend((const uint8_t *)chunk->keys + first * 8, n);
+}
+
 int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64_t first, uint64_t last,
                   damage *where) {
     const chunk_row *chunks = (const chunk_row *)table_at(dir, segment, table)->chunks;
