@@ -227,7 +227,12 @@ static inline int check_block(const chunk_row *chunk, uint64_t block, uint64_t w
 int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64_t first, uint64_t last,
                   damage *where);
 
-/* The place of a sketch, for who finds it damaged. */
+/* The places of an entry and of a sketch, for who finds them damaged. */
+static inline damage entry_damage(const directory *dir, uint64_t segment, uint64_t table, uint64_t entry) {
+    uint64_t at = entry % dir->entries_per_chunk;
+    return (damage){segment, table, entry / dir->entries_per_chunk, at / TABLE_BLOCK};
+}
+
 static inline damage sketch_damage(const directory *dir, uint64_t segment, uint64_t row) {
     uint64_t at = row % dir->sketches_per_chunk;
     return (damage){segment, dir->num_tables, row / dir->sketches_per_chunk, at / SKETCH_BLOCK};

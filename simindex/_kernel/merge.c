@@ -33,7 +33,7 @@ static void merge_two(const uint64_t *keys_a, const uint32_t *numbers_a, size_t 
 /* ---- what is not believed ---- */
 
 /* Whether entries may be copied: keys ascend from the entry before, and every number is below `span`. */
-static int may_copy(const chunk_row *chunk, uint64_t at, uint64_t n, uint64_t previous, uint64_t span) {
+PER_CPU static int may_copy(const chunk_row *chunk, uint64_t at, uint64_t n, uint64_t previous, uint64_t span) {
     const uint8_t *keys = (const uint8_t *)chunk->keys + at * 8, *numbers = (const uint8_t *)chunk->numbers + at * 4;
     uint32_t highest = 0;
     for (uint64_t i = 0; i < n; i++) {
@@ -53,8 +53,7 @@ static void find_fault(const directory *dir, const merge_source *sources, size_t
         if (sources[s].position == n) continue;
         if (check_entries(dir, segment, number, sources[s].position, n - 1, where)) return;
         for (uint64_t entry = sources[s].position; entry < n; entry++) {
-            *where = (damage){segment, number, entry / dir->entries_per_chunk,
-                              entry % dir->entries_per_chunk / TABLE_BLOCK};
+            *where = entry_damage(dir, segment, number, entry);
             if (entry && table_key(dir, table, entry) < table_key(dir, table, entry - 1)) return;
             if (table_number(dir, table, entry) >= span) return;
         }

@@ -313,6 +313,10 @@ static outcome add_equal(search *s, const lookup *range, uint64_t entry, const o
     const directory *dir = s->dir;
     const segment_row *segment = segment_at(dir, range->segment);
     uint32_t number = table_number(dir, range->table, entry);
+    if (number >= segment->span) {
+        s->found->where = entry_damage(dir, range->segment, range->table_number, entry);
+        return SEARCH_DAMAGED;
+    }
     if (same) {
         uint64_t row;
         if (require_row(s, (uint64_t)range->segment << 32 | number, &row) ||

@@ -330,3 +330,18 @@ def test_stored_sketch_is_read_or_is_damage_whatever_bit_of_a_number_is_flipped(
                 damaged.add((row // _kernel.SKETCH_BLOCK, damage.args))
         numbers[row] ^= np.uint32(1 << bit)
     assert damaged == {(block, (0, NUM_TABLES, 0, block)) for block in (0, 1, 2)}
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_number_of_no_document_is_damage_whatever_its_seal_says(sealed: bool) -> None:
+    directory, _ = made_up([[(n << 57, SKETCH) for n in range(40)]], {"sealed": sealed})
+    for table in range(NUM_TABLES):
+        directory.arrays[0, table, 0, "numbers"][20] = 40
+    directory.seal_anew()
+    key = np.array([20 << 57], np.uint64)
+    with pytest.raises(_kernel.Damage) as raised:
+        _kernel.find_keys(directory.header, 0, key, ALL)
+    assert raised.value.args == (0, 0, 0, 0)
+    for query in (BY_BANDS, BY_FINGERPRINT):
+        with pytest.raises(_kernel.Damage):
+            query(directory, [(3, SKETCH)])
