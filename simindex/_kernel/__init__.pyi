@@ -13,7 +13,7 @@ MIN_FILTER_BITS: int
 STRUCT_BYTES: dict[str, int]
 
 class Damage(Exception):  # noqa: N818 - the kernel's own, never seen by users
-    """A seal failed: (segment index, table index, chunk, block)."""
+    """A seal failed, or entries are in no order: (segment index, table index, chunk, block)."""
 
 def sketch_texts(
     plan: _Array,

@@ -11,13 +11,21 @@ FUNCTION_OF_ONE(address) {
     return result;
 }
 
-/* (table rows): fill the filters of all that have one; each is one chunk, as is its table. */
+/* (table rows): fill the filters of all that have one; each is one chunk, as is its table. Raises Damage, as of
+ * segment 0, where keys do not ascend. */
 FUNCTION_OF_ONE(fill_filters) {
     buffers held = {.count = 0};
     size_t count;
     const table_row *tables = take_items(&held, object, READABLE, sizeof *tables, &count, "tables");
-    for (size_t t = 0; t < count; t++)
+    for (size_t t = 0; t < count; t++) {
+        const chunk_row *entries = (const chunk_row *)tables[t].chunks;
+        if (!keys_ascend((const uint8_t *)entries->keys, tables[t].num_entries)) {
+            raise_damage(&(damage){0, t, 0, 0});
+            held.failed = 1;
+            break;
+        }
         if (tables[t].filter) fill_filter(tables + t);
+    }
     return nothing(&held);
 }
 
@@ -97,9 +105,38 @@ done:
     return result;
 }
 
-/* A bit set of numbers, or None. It has a bit for every number of the sources. */
-static const uint8_t *take_dead(buffers *held, PyObject *object) {
-    return object == Py_None ? NULL : take(held, object, READABLE, 0, "dead");
+/* A bit set of numbers, or None; it has to have a bit for each of the first `num_numbers`. */
+static const uint8_t *take_dead(buffers *held, PyObject *object, uint64_t num_numbers) {
+    const uint8_t *dead = object == Py_None ? NULL : take(held, object, READABLE, 0, "dead");
+    if (dead && taken_bytes(held) < num_numbers / 8 + (num_numbers % 8 != 0)) {
+        PyErr_Format(PyExc_ValueError, "dead: expected a bit for each of %llu numbers, found %zu",
+                     (unsigned long long)num_numbers, taken_bytes(held) * 8);
+        held->failed = 1;
+    }
+    return dead;
+}
+
+/* The numbers of a segment, `offset` added, are below what is returned; UINT64_MAX where they have not 32 bits. */
+static uint64_t numbers_behind(const directory *dir, uint64_t segment, uint64_t offset) {
+    uint64_t span = segment_at(dir, segment)->span, most = 1ULL << 32;
+    return offset <= most && span <= most - offset ? offset + span : UINT64_MAX;
+}
+
+/* How many numbers there are up to the last of the sources, which must be there: 0, or -1 with an exception. */
+static int require_sources(const directory *dir, const merge_source *sources, size_t count, uint64_t *num_numbers) {
+    *num_numbers = 0;
+    for (const merge_source *source = sources; source < sources + count; source++) {
+        uint64_t behind = UINT64_MAX;
+        if (source->segment < dir->num_segments && source->table < dir->num_tables &&
+            source->position <= table_at(dir, source->segment, source->table)->num_entries)
+            behind = numbers_behind(dir, source->segment, source->offset);
+        if (behind == UINT64_MAX) {
+            PyErr_SetString(PyExc_ValueError, "sources: out of range");
+            return -1;
+        }
+        if (behind > *num_numbers) *num_numbers = behind;
+    }
+    return 0;
 }
 
 /* One allocation for the work areas of a merge, freed by its `keys`. */
@@ -125,7 +162,9 @@ FUNCTION(merge) {
     merge_source *sources = take_items(&held, args[1], WRITABLE, sizeof *sources, &num_sources, "sources");
     uint64_t *keys = take_items(&held, args[3], WRITABLE, 8, &capacity, "keys");
     uint32_t *numbers = take(&held, args[4], WRITABLE, capacity * 4, "numbers");
-    const uint8_t *dead = take_dead(&held, args[2]);
+    uint64_t num_numbers;
+    if (held.failed || require_sources(dir, sources, num_sources, &num_numbers) < 0) goto done;
+    const uint8_t *dead = take_dead(&held, args[2], num_numbers);
     if (held.failed) goto done;
     merge_work work;
     if (allocate_work(capacity, num_sources, &work) < 0) {
@@ -157,12 +196,14 @@ FUNCTION(copy_sketches) {
     uint32_t *numbers = take_items(&held, args[6], WRITABLE, 4, &capacity, "numbers");
     uint64_t *words = take(&held, args[5], WRITABLE, dir ? capacity * dir->bands * 8 : 0, "words");
     uint64_t *fingerprints = take(&held, args[7], WRITABLE, capacity * 8, "fingerprints");
-    const uint8_t *dead = take_dead(&held, args[4]);
     if (held.failed) goto done;
-    if (segment >= dir->num_segments) {
+    uint64_t num_numbers = segment < dir->num_segments ? numbers_behind(dir, segment, offset) : UINT64_MAX;
+    if (num_numbers == UINT64_MAX) {
         PyErr_SetString(PyExc_ValueError, "segment: out of range");
         goto done;
     }
+    const uint8_t *dead = take_dead(&held, args[4], num_numbers);
+    if (held.failed) goto done;
     Py_BEGIN_ALLOW_THREADS
     copied = copy_sketches(dir, segment, &position, offset, dead, capacity, words, numbers, fingerprints, &where);
     Py_END_ALLOW_THREADS

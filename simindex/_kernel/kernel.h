@@ -198,7 +198,8 @@ static inline uint64_t sketch_fingerprint(const directory *dir, const segment_ro
 
 /* ---- tables.c: seals, prefix search, filters, comparison ---- */
 
-/* Where a seal failed. table == num_tables: the sketch column; above it: the filter of table - num_tables - 1.
+/* Where a seal failed, or entries are in no order. table == num_tables: the sketch column; above it: the filter
+ * of table - num_tables - 1.
  * Who reads entries verifies their blocks first, or before it believes what they say. */
 typedef struct {
     uint64_t segment, table, chunk, block;
@@ -206,13 +207,18 @@ typedef struct {
 
 uint64_t seal_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch);
 
-/* 1 where a block does not fit its seal. Each is hashed once; two threads that do it together do no harm. */
+/* Whether a block fits its seal and is in order: the keys of a table or the numbers of sketches ascend. */
+int block_is_sound(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch);
+
+/* Whether each of `count` keys is at least the one before it. */
+int keys_ascend(const uint8_t *keys, size_t count);
+
+/* 1 where a block is not sound. Each is looked at once; two threads that do it together do no harm. */
 static inline int check_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch) {
     if (!chunk->seals) return 0;
     uint8_t *checked = (uint8_t *)chunk->checked + block;
     if (__atomic_load_n(checked, __ATOMIC_RELAXED)) return 0;
-    if (seal_block(chunk, block, words_per_key, is_sketch) != load64((const uint8_t *)chunk->seals + block * 8))
-        return 1;
+    if (!block_is_sound(chunk, block, words_per_key, is_sketch)) return 1;
     __atomic_store_n(checked, 1, __ATOMIC_RELAXED);
     return 0;
 }
@@ -221,12 +227,23 @@ static inline int check_block(const chunk_row *chunk, uint64_t block, uint64_t w
 int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64_t first, uint64_t last,
                   damage *where);
 
-/* The same for the block that holds one sketch. */
+/* The places of an entry and of a sketch, for who finds them damaged. */
+static inline damage entry_damage(const directory *dir, uint64_t segment, uint64_t table, uint64_t entry) {
+    uint64_t at = entry % dir->entries_per_chunk;
+    return (damage){segment, table, entry / dir->entries_per_chunk, at / TABLE_BLOCK};
+}
+
+static inline damage sketch_damage(const directory *dir, uint64_t segment, uint64_t row) {
+    uint64_t at = row % dir->sketches_per_chunk;
+    return (damage){segment, dir->num_tables, row / dir->sketches_per_chunk, at / SKETCH_BLOCK};
+}
+
+/* The same as check_entries for the block that holds one sketch. */
 static inline int check_sketch(const directory *dir, uint64_t segment, uint64_t row, damage *where) {
     uint64_t at;
     const chunk_row *chunk = sketch_chunk(dir, segment_at(dir, segment), row, &at);
     if (!check_block(chunk, at / SKETCH_BLOCK, dir->bands, 1)) return 0;
-    *where = (damage){segment, dir->num_tables, row / dir->sketches_per_chunk, at / SKETCH_BLOCK};
+    *where = sketch_damage(dir, segment, row);
     return 1;
 }
 
@@ -267,10 +284,12 @@ size_t set_filter_bits(const uint8_t *keys, size_t count, unsigned filter_bits, 
 void fill_filter(const table_row *table);
 
 /* Row of a relative number in a segment's sketch column, or UINT64_MAX. It searches numbers that are not
- * verified, so where an entry says that there is a sketch, none found means damage: the block that hides
- * it goes to *where. */
+ * verified: the row that it finds is to be verified (`check_sketch`). None found proves nothing: where an entry
+ * says that there is a sketch it means damage, and the block that hides it goes to *where (`find_lost_sketch`);
+ * elsewhere the blocks beside the number's place decide (`check_absence`: 0, or 1 with *where on damage). */
 uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number);
 void find_lost_sketch(const directory *dir, uint64_t segment, damage *where);
+int check_absence(const directory *dir, uint64_t segment, uint32_t number, damage *where);
 
 /* Agreeing 8-bit rows of two signatures of `bands` words. */
 uint32_t agreement(const uint8_t *left, const uint8_t *right, uint64_t bands);
@@ -307,14 +326,16 @@ typedef struct {
     size_t *runs;       /* num_sources + 1 */
 } merge_work;
 
-/* Merge up to `capacity` source entries in order of (key, number), leaving out dead numbers (bit set
- * in `dead`, or NULL). Returns entries written to keys and numbers. Sources in order of number.
- * *where is set and SIZE_MAX returned on damage. */
+/* Merge the next `capacity` source entries, or all where fewer are left, in order of (key, number), leaving out
+ * dead numbers (bit set in `dead`, or NULL). Returns entries written to keys and numbers. Sources in order of
+ * number; `offset` and the segment's span are within 32 bits and within `dead`. Returns SIZE_MAX with *where on
+ * damage: a block that is not sound, keys in no order, a number outside of its segment. Whatever is stored, no
+ * more is written than there is room for, and a step that returns has taken as many as it is to take. */
 size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
                      size_t capacity, uint64_t *keys, uint32_t *numbers, const merge_work *work, damage *where);
 
 /* Copy live sketches of one segment from row *position on, up to `capacity`; returns how many, or SIZE_MAX
- * with *where on damage. */
+ * with *where on damage, as of merge_entries. */
 size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position, uint64_t offset,
                      const uint8_t *dead, size_t capacity, uint64_t *words, uint32_t *numbers,
                      uint64_t *fingerprints, damage *where);

@@ -1,11 +1,14 @@
 /* Merging of sorted tables and of sketch columns, a step at a time.
  *
- * Nothing unverified is copied: a broken block must not get a fresh seal. Tested against a sort of the live
+ * Nothing unverified is copied: a broken block must not get a fresh seal. What is copied is in order and within
+ * its segment, whatever the seals say, for sizes of buffers follow from it. Tested against a sort of the live
  * entries (tests/kernel/test_kernel_merge.py).
  */
 #include "kernel.h"
 
-/* ---- merging ---- */
+static const table_row *table_of(const directory *dir, const merge_source *source) {
+    return table_at(dir, source->segment, source->table);
+}
 
 static void merge_two(const uint64_t *keys_a, const uint32_t *numbers_a, size_t a, const uint64_t *keys_b,
                       const uint32_t *numbers_b, size_t b, uint64_t *keys, uint32_t *numbers) {
@@ -27,15 +30,50 @@ static void merge_two(const uint64_t *keys_a, const uint32_t *numbers_a, size_t 
     memcpy(numbers + n, numbers_b + j, (b - j) * sizeof *numbers);
 }
 
-/* Copy entries first..last-1 of a source, adding its offset and leaving out the dead. */
+/* ---- what is not believed ---- */
+
+/* Whether entries may be copied: keys ascend from the entry before, and every number is below `span`. */
+PER_CPU static int may_copy(const chunk_row *chunk, uint64_t at, uint64_t n, uint64_t previous, uint64_t span) {
+    const uint8_t *keys = (const uint8_t *)chunk->keys + at * 8, *numbers = (const uint8_t *)chunk->numbers + at * 4;
+    uint32_t highest = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t number = load32(numbers + i * 4);
+        highest = number > highest ? number : highest;
+    }
+    return highest < span && previous <= load64(keys) && keys_ascend(keys, n);
+}
+
+/* Where something is wrong with what is left of the sources, after a step that did not come out right: a block
+ * that is not sound, an order or a number that is wrong. */
+static void find_fault(const directory *dir, const merge_source *sources, size_t num_sources, damage *where) {
+    for (size_t s = 0; s < num_sources; s++) {
+        const table_row *table = table_of(dir, sources + s);
+        uint64_t n = table->num_entries, span = segment_at(dir, sources[s].segment)->span;
+        uint64_t segment = sources[s].segment, number = sources[s].table;
+        if (sources[s].position == n) continue;
+        if (check_entries(dir, segment, number, sources[s].position, n - 1, where)) return;
+        for (uint64_t entry = sources[s].position; entry < n; entry++) {
+            *where = entry_damage(dir, segment, number, entry);
+            if (entry && table_key(dir, table, entry) < table_key(dir, table, entry - 1)) return;
+            if (table_number(dir, table, entry) >= span) return;
+        }
+    }
+}
+
+/* ---- the entries of a step ---- */
+
+/* Copy entries position..last-1 of a source, adding its offset and leaving out the dead. Returns how many, or
+ * SIZE_MAX where an order or a number is wrong. */
 static size_t copy_entries(const directory *dir, const merge_source *source, uint64_t last, const uint8_t *dead,
                            uint64_t *keys, uint32_t *numbers) {
-    const table_row *table = table_at(dir, source->segment, source->table);
+    const table_row *table = table_of(dir, source);
     size_t written = 0;
-    uint64_t per_chunk = dir->entries_per_chunk;
+    uint64_t per_chunk = dir->entries_per_chunk, span = segment_at(dir, source->segment)->span;
+    uint64_t previous = source->position ? table_key(dir, table, source->position - 1) : 0;
     for (uint64_t entry = source->position; entry < last;) {
         const chunk_row *chunk = (const chunk_row *)table->chunks + entry / per_chunk;
         uint64_t at = entry % per_chunk, n = per_chunk - at < last - entry ? per_chunk - at : last - entry;
+        if (!may_copy(chunk, at, n, previous, span)) return SIZE_MAX;
         const uint8_t *from_keys = (const uint8_t *)chunk->keys + at * 8;
         const uint8_t *from_numbers = (const uint8_t *)chunk->numbers + at * 4;
         for (uint64_t i = 0; i < n; i++) {
@@ -45,6 +83,7 @@ static size_t copy_entries(const directory *dir, const merge_source *source, uin
             written += !(dead && dead[number >> 3] >> (number & 7) & 1);
         }
         entry += n;
+        previous = load64(from_keys + n * 8 - 8);
     }
     return written;
 }
@@ -62,10 +101,6 @@ static uint64_t count_below(const directory *dir, const merge_source *sources, s
     return total;
 }
 
-static const table_row *table_of(const directory *dir, const merge_source *source) {
-    return table_at(dir, source->segment, source->table);
-}
-
 /* The largest key with no more than `capacity` source entries below it. */
 static uint64_t find_bound(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity) {
     uint64_t low = 0, high = UINT64_MAX;
@@ -78,25 +113,30 @@ static uint64_t find_bound(const directory *dir, const merge_source *sources, si
 }
 
 /* Where this step ends in each source: all of it where everything fits; else behind the keys below the
- * bound and, as far as there is room, behind the keys that equal it, in the order of their numbers. */
-static void find_ends(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity,
-                      uint64_t *ends) {
+ * bound and, as far as there is room, behind the keys that equal it, in the order of their numbers.
+ *
+ * It goes by keys that nobody has verified. In order, they fill the room to the last entry. Returns 0 where they
+ * do not: then some are in no order, and a step by these ends would write too much, or nothing for ever. */
+static int find_ends(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity,
+                     uint64_t *ends) {
     uint64_t left = 0;
     for (size_t s = 0; s < num_sources; s++) {
         ends[s] = table_of(dir, sources + s)->num_entries;
         left += ends[s] - sources[s].position;
     }
-    if (left <= capacity) return;
+    if (left <= capacity) return 1;
     uint64_t bound = find_bound(dir, sources, num_sources, capacity), room = capacity;
     for (size_t s = 0; s < num_sources; s++) {
         uint64_t at = sources[s].position;
         ends[s] = gallop(dir, table_of(dir, sources + s), bound, at, ends[s], at);
+        if (ends[s] - at > room) return 0;
         room -= ends[s] - at;
     }
     for (size_t s = 0; s < num_sources && room; s++) {
         const table_row *table = table_of(dir, sources + s);
         for (; room && ends[s] < table->num_entries && table_key(dir, table, ends[s]) == bound; room--) ends[s]++;
     }
+    return !room;
 }
 
 /* Verify and copy the entries up to the ends, one run a source that has some, and advance the sources.
@@ -112,7 +152,12 @@ static size_t collect_runs(const directory *dir, merge_source *sources, size_t n
             check_entries(dir, source->segment, source->table, source->position, end - 1, where))
             return SIZE_MAX;
         work->runs[num_runs++] = total;
-        total += copy_entries(dir, source, end, dead, work->keys + total, work->numbers + total);
+        size_t copied = copy_entries(dir, source, end, dead, work->keys + total, work->numbers + total);
+        if (copied == SIZE_MAX) {
+            find_fault(dir, source, 1, where);
+            return SIZE_MAX;
+        }
+        total += copied;
         source->position = end;
     }
     work->runs[num_runs] = total;
@@ -148,7 +193,10 @@ static size_t merge_runs(const merge_work *work, size_t num_runs, size_t capacit
 
 size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
                      size_t capacity, uint64_t *keys, uint32_t *numbers, const merge_work *work, damage *where) {
-    find_ends(dir, sources, num_sources, capacity, work->ends);
+    if (!find_ends(dir, sources, num_sources, capacity, work->ends)) {
+        find_fault(dir, sources, num_sources, where);
+        return SIZE_MAX;
+    }
     size_t num_runs = collect_runs(dir, sources, num_sources, dead, work, where);
     return num_runs == SIZE_MAX ? SIZE_MAX : merge_runs(work, num_runs, capacity, keys, numbers);
 }
@@ -161,7 +209,11 @@ size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position,
     uint64_t row = *position, total = from->num_sketches;
     for (; row < total && written < capacity; row++) {
         if (check_sketch(dir, segment, row, where)) return SIZE_MAX;
-        uint32_t number = sketch_number(dir, from, row) + (uint32_t)offset;
+        uint32_t relative = sketch_number(dir, from, row), number = relative + (uint32_t)offset;
+        if (relative >= from->span || (row && relative <= sketch_number(dir, from, row - 1))) {
+            *where = sketch_damage(dir, segment, row);
+            return SIZE_MAX;
+        }
         if (dead && dead[number >> 3] >> (number & 7) & 1) continue;
         memcpy(words + written * dir->bands, sketch_words(dir, from, row), dir->bands * 8);
         numbers[written] = number;

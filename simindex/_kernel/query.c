@@ -313,6 +313,10 @@ static outcome add_equal(search *s, const lookup *range, uint64_t entry, const o
     const directory *dir = s->dir;
     const segment_row *segment = segment_at(dir, range->segment);
     uint32_t number = table_number(dir, range->table, entry);
+    if (number >= segment->span) {
+        s->found->where = entry_damage(dir, range->segment, range->table_number, entry);
+        return SEARCH_DAMAGED;
+    }
     if (same) {
         uint64_t row;
         if (require_row(s, (uint64_t)range->segment << 32 | number, &row) ||
@@ -372,7 +376,7 @@ int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t 
         if (number < segment->base) continue;
         if (number - segment->base >= segment->span) return 0;
         uint64_t row = sketch_row_of(dir, at, (uint32_t)(number - segment->base));
-        if (row == UINT64_MAX) return 0;
+        if (row == UINT64_MAX) return check_absence(dir, at, (uint32_t)(number - segment->base), where) ? -1 : 0;
         if (check_sketch(dir, at, row, where)) return -1;
         memcpy(words, sketch_words(dir, segment, row), dir->bands * 8);
         *fingerprint = sketch_fingerprint(dir, segment, row);

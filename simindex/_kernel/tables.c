@@ -19,6 +19,27 @@ uint64_t seal_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_k
     return h;
 }
 
+PER_CPU int keys_ascend(const uint8_t *keys, size_t count) {
+    int descends = 0;
+    for (size_t i = 1; i < count; i++) descends |= load64(keys + i * 8) < load64(keys + i * 8 - 8);
+    return !descends;
+}
+
+static int numbers_ascend(const uint8_t *numbers, size_t count) {
+    int descends = 0;
+    for (size_t i = 1; i < count; i++) descends |= load32(numbers + i * 4) <= load32(numbers + i * 4 - 4);
+    return !descends;
+}
+
+int block_is_sound(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch) {
+    uint64_t size = is_sketch ? SKETCH_BLOCK : TABLE_BLOCK;
+    uint64_t first = block * size, n = chunk->count - first < size ? chunk->count - first : size;
+    uint64_t sealed = load64((const uint8_t *)chunk->seals + block * 8);
+    if (seal_block(chunk, block, words_per_key, is_sketch) != sealed) return 0;
+    if (is_sketch) return numbers_ascend((const uint8_t *)chunk->numbers + first * 4, n);
+    return !chunk->numbers || keys_ascend((const uint8_t *)chunk->keys + first * 8, n);
+}
+
 int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64_t first, uint64_t last,
                   damage *where) {
     const chunk_row *chunks = (const chunk_row *)table_at(dir, segment, table)->chunks;
@@ -45,7 +66,8 @@ static inline uint64_t high_product(uint64_t a, uint64_t b) {
 typedef uint64_t value_reader(const directory *dir, const void *column, uint64_t at);
 
 /* First place in low..high-1 whose value is >= target, galloping from `probe`; high if there is none.
- * Inlined, so that each kind of column has a loop of its own. */
+ * Whatever the values: the one before the place was seen to be below the target and the one at it was not,
+ * but where the place is low or high. Inlined, so that each kind of column has a loop of its own. */
 static inline __attribute__((always_inline)) uint64_t gallop_in(value_reader *value, const directory *dir,
                                                                 const void *column, uint64_t target, uint64_t low,
                                                                 uint64_t high, uint64_t probe) {
@@ -105,7 +127,10 @@ static inline uint64_t interpolate(uint64_t at, uint64_t key, uint64_t target, d
 #define WINDOW 16
 
 /* First entry whose key is >= target, given a guess that is a few entries off: the keys around it are
- * compared all at once, without a branch to mispredict; where they do not hold the answer, gallop. */
+ * compared all at once, without a branch to mispredict; where they do not hold the answer, gallop.
+ *
+ * Nobody has verified these keys yet, and one that is damaged makes the count wrong, from another block even.
+ * So the two keys beside the place decide, as they do in `gallop`, and the caller verifies their blocks. */
 static inline __attribute__((always_inline)) uint64_t find_near(const directory *dir, const table_row *table,
                                                                 uint64_t target, uint64_t guess) {
     uint64_t n = table->num_entries, start = guess > WINDOW / 2 ? guess - WINDOW / 2 : 0;
@@ -116,7 +141,10 @@ static inline __attribute__((always_inline)) uint64_t find_near(const directory 
             const uint8_t *keys = key_address(dir, table, start);
             uint64_t below = 0;
             for (int i = 0; i < WINDOW; i++) below += load64(keys + i * 8) < target;
-            if ((below || !start) && (below < WINDOW || start + WINDOW == n)) return start + below;
+            int is_inside = (below || !start) && (below < WINDOW || start + WINDOW == n);
+            if (is_inside && (!below || load64(keys + below * 8 - 8) < target) &&
+                (below == WINDOW || load64(keys + below * 8) >= target))
+                return start + below;
         }
     }
     return gallop(dir, table, target, 0, n, guess);
@@ -175,7 +203,8 @@ PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t coun
             last = highest == UINT64_MAX ? n : gallop(dir, table, highest + 1, first + 1, n, first + 1);
         lookups[i].first = first;
         lookups[i].last = last;
-        /* The neighbours on both sides are verified as well: they bear witness to where the range ends. */
+        /* The neighbours on both sides are verified as well: they prove where the range begins and ends, as
+         * key[first - 1] < target <= key[first] and key[last - 1] <= highest < key[last]. */
         if (((const chunk_row *)table->chunks)->seals &&
             check_entries(dir, lookups[i].segment, lookups[i].table_number, first ? first - 1 : 0,
                           last < n ? last : n - 1, where))
@@ -291,14 +320,25 @@ static inline uint64_t read_number(const directory *dir, const void *segment, ui
     return sketch_number(dir, segment, at);
 }
 
+/* First row whose number is >= number. */
+static uint64_t number_place(const directory *dir, const segment_row *s, uint32_t number) {
+    uint64_t n = s->num_sketches;
+    uint64_t probe = (uint64_t)((unsigned __int128)number * n / (s->span ? s->span : 1));
+    return gallop_in(read_number, dir, s, number, 0, n, probe);
+}
+
 uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number) {
     const segment_row *s = segment_at(dir, segment);
     uint64_t n = s->num_sketches;
     if (n == s->span) return number < n ? number : UINT64_MAX; /* no gaps: the number is the row */
-    if (!n) return UINT64_MAX;
-    uint64_t probe = (uint64_t)((unsigned __int128)number * n / (s->span ? s->span : 1));
-    uint64_t row = gallop_in(read_number, dir, s, number, 0, n, probe);
+    uint64_t row = number_place(dir, s, number);
     return row < n && sketch_number(dir, s, row) == number ? row : UINT64_MAX;
+}
+
+int check_absence(const directory *dir, uint64_t segment, uint32_t number, damage *where) {
+    const segment_row *s = segment_at(dir, segment);
+    uint64_t n = s->num_sketches, row = number_place(dir, s, number);
+    return (row && check_sketch(dir, segment, row - 1, where)) || (row < n && check_sketch(dir, segment, row, where));
 }
 
 void find_lost_sketch(const directory *dir, uint64_t segment, damage *where) {

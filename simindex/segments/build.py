@@ -221,13 +221,19 @@ class FilterWriter:
         self._chunk = 0
 
     def add(self, keys: np.ndarray) -> Puts:
-        """Take further keys, ascending; returns the chunks that are complete."""
+        """Take further keys; returns the chunks that are complete.
+
+        Raises:
+            ValueError: the keys do not ascend.
+        """
         puts: Puts = []
         while True:
             first = self._chunk * self._bitmap.nbytes * 8
             taken = _kernel.set_filter_bits(keys, self._bits, first, self._bitmap)
             if taken == len(keys):
                 return puts
+            if self._chunk + 1 == self._chunks:
+                raise ValueError(f"keys: expected ascending ones, found {keys[taken]} behind a larger one")
             keys = keys[taken:]
             puts.append(self._next())
 

@@ -48,7 +48,7 @@ class Directory:
         """Return function(header, *arguments) of a kernel function.
 
         Raises:
-            CorruptIndexError: it found a broken seal.
+            CorruptIndexError: it found a broken seal, or entries in no order.
         """
         try:
             return function(self.header, *arguments)
@@ -57,7 +57,8 @@ class Directory:
             segment, table = self.segments[place].entry.id, self.geometry.name(table_number)
             raise CorruptIndexError(
                 f"segment {segment}, table {table}, chunk {chunk}, block {block}: "
-                "the stored entries do not fit their seal; restore a backup or rebuild the index",
+                "the stored entries do not fit their seal or their order; "
+                "restore a backup or rebuild the index",
                 segment=segment,
                 table=table,
                 chunk=chunk,

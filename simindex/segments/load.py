@@ -107,7 +107,7 @@ class Segment:
         """Load from the values that `get` returns for database keys.
 
         Raises:
-            CorruptIndexError: a value is missing, has another length, or fails its seal.
+            CorruptIndexError: a value is missing, has another length, fails its seal, or is in no order.
         """
         self.entry = entry
         self._held: list[object] = []
@@ -137,7 +137,16 @@ class Segment:
         memory[form.in_value] += np.uint64(_kernel.address(value))
         memory[form.in_memory] += np.uint64(place)
         self._held.append(memory)
-        _kernel.fill_filters(memory[form.table_rows : len(form.rows)])
+        try:
+            _kernel.fill_filters(memory[form.table_rows : len(form.rows)])
+        except _kernel.Damage as exc:
+            table = geometry.name(exc.args[1])
+            raise CorruptIndexError(
+                f"segment {self.entry.id}, table {table}: expected keys in ascending order, found others; "
+                "restore a backup or rebuild the index",
+                segment=self.entry.id,
+                table=table,
+            ) from exc
         return place + 8 * form.table_rows, place + 8 * form.sketch_row
 
     def _load_chunks(self, geometry: Geometry, get: Callable[[bytes], Any]) -> tuple[int, int]:

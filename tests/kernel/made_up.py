@@ -3,7 +3,7 @@
 Keeps every array alive that a directory has the address of.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,6 +51,8 @@ class MadeUp:
     ) -> None:
         self.arrays: dict[tuple[int, int, int, str], np.ndarray] = {}
         self._kept: list[np.ndarray] = []
+        self._checked: list[np.ndarray] = []
+        self._sealings: list[tuple[np.ndarray, tuple[Any, ...]]] = []
         self._sealed, self._bands = sealed, bands
         self._entries, self._sketches = entries_per_chunk, sketches_per_chunk
         self._filter_bits, self._filter_chunk_bits = filter_bits, min(filter_chunk_bits, filter_bits or 63)
@@ -79,6 +81,16 @@ class MadeUp:
         )
         self.header = np.frombuffer(header, np.uint64)
 
+    def forget_checked(self) -> None:
+        """Let every block count as not yet verified."""
+        for checked in self._checked:
+            checked[:] = 0
+
+    def seal_anew(self) -> None:
+        """Make every seal fit what the arrays hold now, as somebody who means harm can."""
+        for seals, arguments in self._sealings:
+            seals[:] = np.frombuffer(_kernel.seal_blocks(*arguments), np.uint64)
+
     def _address(self, array: np.ndarray) -> int:
         self._kept.append(array)
         return _kernel.address(array)
@@ -97,8 +109,12 @@ class MadeUp:
             self.arrays[(*where, "fingerprints")] = fingerprints
         if self._sealed:
             seals = _kernel.seal_blocks(keys, numbers, fingerprints, words_per_key, seed)
-            row["seals"] = self._address(np.frombuffer(seals, np.uint64))
-            row["checked"] = self._address(np.zeros(len(seals) // 8, np.uint8))
+            self._sealings.append(
+                (np.frombuffer(seals, np.uint64).copy(), (keys, numbers, fingerprints, words_per_key, seed))
+            )
+            row["seals"] = self._address(self._sealings[-1][0])
+            self._checked.append(np.zeros(len(seals) // 8, np.uint8))
+            row["checked"] = self._address(self._checked[-1])
 
     def _lay_table(self, row, segment, table, entries, num_tables) -> None:
         keys = np.array([key for key, _ in entries], np.uint64)

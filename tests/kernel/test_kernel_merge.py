@@ -1,5 +1,8 @@
 """Merging of the kernel against a sort of the live entries, over made-up directories."""
 
+from random import Random
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -80,6 +83,76 @@ def test_merge_refuses_a_damaged_block(part):
     assert raised.value.args == (0, 0, 0, 2)
 
 
+def merged_or_damage(
+    directory: MadeUp, sources: np.ndarray, total: int, dead: np.ndarray | None, capacity: int
+) -> list[tuple[int, int]] | None:
+    """What steps of a merge write, or None for damage; each takes all it has room for."""
+    sources["position"] = 0
+    directory.forget_checked()
+    try:
+        return merged(directory, sources, total, dead, [capacity])
+    except _kernel.Damage:
+        return None
+
+
+@pytest.mark.parametrize("capacity", [50, 300, 1000])
+@pytest.mark.parametrize("bit", [63, 57, 0])
+def test_merge_ends_whatever_bit_of_a_key_is_flipped(bit: int, capacity: int) -> None:
+    """A step goes by keys that are not verified; what they say must fit, or they are damaged."""
+    runs = [[(3 * n + at) << 54 for n in range(300)] for at in range(3)]
+    directory, sources = made_up(runs, entries_per_chunk=140)
+    for entry in [0, 1, 127, 128, 129, 139, 140, 250, 299]:
+        column = directory.arrays[1, 0, entry // 140, "keys"]
+        column[entry % 140] ^= np.uint64(1 << bit)
+        assert merged_or_damage(directory, sources, 900, None, capacity) is None
+        column[entry % 140] ^= np.uint64(1 << bit)
+    expected = sorted((key, 300 * at + n) for at, run in enumerate(runs) for n, key in enumerate(run))
+    assert merged_or_damage(directory, sources, 900, None, capacity) == expected
+
+
+@settings(max_examples=150)
+@given(layouts, st.integers(1, 900), st.randoms(use_true_random=False))
+def test_merge_of_keys_in_no_order_is_damage_whatever_their_seals_say(
+    layout: dict[str, Any], capacity: int, random: Random
+) -> None:
+    """Made to harm: how much a step takes is found by searches that believe in order."""
+    runs = [[(3 * n + at) << 54 for n in range(300)] for at in range(3)]
+    directory, sources = made_up(runs, **layout)
+    first, size = random.randrange(250), random.choice([2, 20, 50])
+    columns = [array for where, array in directory.arrays.items() if where[0] == 1 and where[3] == "keys"]
+    keys = np.concatenate(columns)
+    keys[first : first + size] = keys[first : first + size][::-1].copy()
+    for at, column in enumerate(columns):
+        column[:] = keys[at * len(columns[0]) :][: len(column)]
+    directory.seal_anew()
+    assert merged_or_damage(directory, sources, 900, None, capacity) is None
+
+
+@pytest.mark.parametrize("layout", [{"sealed": False}, {"entries_per_chunk": 128}, {}])
+@pytest.mark.parametrize("number", [300, 0xFFFFFFF0])
+def test_merge_of_numbers_outside_of_their_segment_is_damage_whatever_their_seals_say(
+    number: int, layout: dict[str, Any]
+) -> None:
+    runs = [[(3 * n + at) << 54 for n in range(300)] for at in range(3)]
+    directory, sources = made_up(runs, **layout)
+    directory.arrays[1, 0, 150 // layout.get("entries_per_chunk", 1000), "numbers"][20] = number
+    directory.seal_anew()
+    assert merged_or_damage(directory, sources, 900, bit_set({5}, 900), 256) is None
+
+
+def test_merge_takes_no_sources_that_are_not_there_and_no_numbers_without_a_bit() -> None:
+    directory, sources = made_up([[1, 2, 3], [4, 5, 6]])
+    room = np.zeros(6, np.uint64), np.zeros(6, np.uint32)
+    for field, value in [("segment", 2), ("table", 1), ("position", 4), ("offset", 2**32 - 2)]:
+        wrong = sources.copy()
+        wrong[1][field] = value
+        with pytest.raises(ValueError, match="sources: out of range"):
+            _kernel.merge(directory.header, wrong, None, *room)
+    sources["offset"] = [0, 6]
+    with pytest.raises(ValueError, match="dead: expected a bit for each of 9 numbers, found 8"):
+        _kernel.merge(directory.header, sources, np.zeros(1, np.uint8), *room)
+
+
 @settings(max_examples=150)
 @given(st.lists(st.integers(0, 60), unique=True).map(sorted), st.sampled_from([3, 16, 1000]), st.data())
 def test_copy_sketches_copies_the_live_ones_in_order(numbers, sketches_per_chunk, data):
@@ -114,3 +187,26 @@ def test_copy_sketches_refuses_a_damaged_block_and_a_segment_that_is_not_there()
     with pytest.raises(_kernel.Damage) as raised:
         _kernel.copy_sketches(directory.header, 0, 0, 0, None, *room)
     assert raised.value.args == (0, 1, 0, 2)
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("number", [31, 32, 61, 0xFFFFFFF0])
+def test_copy_sketches_refuses_numbers_in_no_order_or_outside_whatever_their_seals_say(
+    number: int, sealed: bool
+) -> None:
+    sketches = [Stored(n, (n, n), n) for n in range(60)]
+    directory = MadeUp([MadeUpSegment(61, [[]], sketches)], num_tables=1, bands=2, sealed=sealed)
+    room = np.zeros((60, 2), np.uint64), np.zeros(60, np.uint32), np.zeros(60, np.uint64)
+    directory.arrays[0, 1, 0, "numbers"][33] = number
+    directory.seal_anew()
+    dead = np.zeros(8, np.uint8)
+    with pytest.raises(_kernel.Damage) as raised:
+        _kernel.copy_sketches(directory.header, 0, 0, 0, dead, *room)
+    assert raised.value.args == (0, 1, 0, 2)
+
+
+def test_copy_sketches_takes_no_numbers_without_a_bit() -> None:
+    directory = MadeUp([MadeUpSegment(9, [[]], [Stored(8, (8, 8), 8)])], num_tables=1, bands=2)
+    room = np.zeros((9, 2), np.uint64), np.zeros(9, np.uint32), np.zeros(9, np.uint64)
+    with pytest.raises(ValueError, match="dead: expected a bit for each of 9 numbers, found 8"):
+        _kernel.copy_sketches(directory.header, 0, 0, 0, np.zeros(1, np.uint8), *room)

@@ -310,3 +310,38 @@ def test_sketch_that_damage_hides_is_damage_and_not_nothing():
             directory.header, 0, np.array([41], np.uint64), np.array(SKETCH[0], np.uint64),
             np.array(SKETCH[1:], np.uint64), 1,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("bit", [0, 3, 6, 31])
+def test_stored_sketch_is_read_or_is_damage_whatever_bit_of_a_number_is_flipped(bit: int) -> None:
+    """Nobody vouches for the number: the blocks beside its place prove that it has no sketch."""
+    directory, _ = made_up([[(n, SKETCH if n % 2 else None) for n in range(100)]], {})
+    numbers = directory.arrays[0, NUM_TABLES, 0, "numbers"]
+    damaged = set()
+    for row in range(14, 34):
+        numbers[row] ^= np.uint32(1 << bit)
+        for number in range(100):
+            directory.forget_checked()
+            read = np.zeros(BANDS, np.uint64)
+            try:
+                found = _kernel.read_sketch(directory.header, number, read)
+                assert found == (SKETCH[1] if number % 2 else None), (row, number)
+            except _kernel.Damage as damage:
+                damaged.add((row // _kernel.SKETCH_BLOCK, damage.args))
+        numbers[row] ^= np.uint32(1 << bit)
+    assert damaged == {(block, (0, NUM_TABLES, 0, block)) for block in (0, 1, 2)}
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_number_of_no_document_is_damage_whatever_its_seal_says(sealed: bool) -> None:
+    directory, _ = made_up([[(n << 57, SKETCH) for n in range(40)]], {"sealed": sealed})
+    for table in range(NUM_TABLES):
+        directory.arrays[0, table, 0, "numbers"][20] = 40
+    directory.seal_anew()
+    key = np.array([20 << 57], np.uint64)
+    with pytest.raises(_kernel.Damage) as raised:
+        _kernel.find_keys(directory.header, 0, key, ALL)
+    assert raised.value.args == (0, 0, 0, 0)
+    for query in (BY_BANDS, BY_FINGERPRINT):
+        with pytest.raises(_kernel.Damage):
+            query(directory, [(3, SKETCH)])

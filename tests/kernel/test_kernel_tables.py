@@ -50,6 +50,34 @@ def test_every_key_of_a_skewed_table_is_found_and_its_neighbours_are_not(kind, e
     assert len(keys_found(directory, sorted(stored))) == len(keys)
 
 
+@pytest.mark.parametrize("entries_per_chunk", [1000, 150])
+@pytest.mark.parametrize("bit", [63, 56, 54, 0])
+def test_a_key_is_found_or_is_damage_whatever_bit_of_another_is_flipped(
+    bit: int, entries_per_chunk: int
+) -> None:
+    """Keys around a guess are compared before their blocks are verified: what they say has to be proven."""
+    spaced = [n * (2**64 // 100) for n in range(100)]
+    keys = sorted(spaced * 3)  # entries 128 and 256 begin blocks, 150 a chunk
+    directory = table_of(keys, entries_per_chunk=entries_per_chunk)
+    asked = [key for near in (42, 50, 85) for key in spaced[near - 6 : near + 6]]
+    asked += [key + step for key in asked for step in (-1, 1)]
+    expected = {key: [(number, 0) for number, stored in enumerate(keys) if stored == key] for key in asked}
+    damaged = set()
+    for entry in [*range(126, 131), *range(147, 153), *range(254, 258)]:
+        chunk, place = divmod(entry, entries_per_chunk)
+        column = directory.arrays[0, 0, chunk, "keys"]
+        column[place] ^= np.uint64(1 << bit)
+        for key in asked:
+            directory.forget_checked()
+            try:
+                assert keys_found(directory, [key]) == expected[key], (entry, key)
+            except _kernel.Damage as damage:
+                damaged.add(((0, 0, chunk, place // _kernel.TABLE_BLOCK), damage.args))
+        column[place] ^= np.uint64(1 << bit)
+    assert damaged
+    assert all(expected == found for expected, found in damaged)
+
+
 @settings(max_examples=150)
 @given(st.lists(crowded, max_size=80), st.integers(6, 16), st.integers(0, 2**10 - 1), st.integers(1, 4))
 def test_filter_bits_are_the_leading_bits_of_the_keys(keys, filter_bits, first, words):

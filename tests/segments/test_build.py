@@ -1,6 +1,7 @@
 """Building segments against plain Python: sorting, writing, filters."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from segment_cases import crowded, layouts, table_only
@@ -69,3 +70,10 @@ def test_a_filter_has_a_bit_for_each_prefix_that_is_there(chunk_bytes, bits, par
     bitmap = b"".join(value[: chunk_bits // 8] for _, value in puts)
     places = {byte * 8 + bit for byte in range(len(bitmap)) for bit in range(8) if bitmap[byte] >> bit & 1}
     assert places == {key >> 64 - bits for key in keys}
+
+
+def test_a_filter_of_keys_that_descend_is_refused() -> None:
+    """It looked for the chunk of such a key behind the last one, without end."""
+    writer = FilterWriter(Geometry(0, 0, Layout(2, 512, 16)), 7, 3, 9)
+    with pytest.raises(ValueError, match="keys: expected ascending ones, found 5 behind a larger one"):
+        writer.add(np.array([2**63, 5], np.uint64))

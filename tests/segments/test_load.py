@@ -1,11 +1,13 @@
 """Loading segments: a value that does not fit its entry or its seal is refused."""
 
+import numpy as np
 import pytest
 from segment_cases import place_of, table_only
 
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import segment_key
 from simindex.format.layout import KEY_TABLE, Geometry, Layout
+from simindex.format.seals import SEAL_BYTES, seal
 from simindex.segments.build import segment_puts
 from simindex.segments.load import Segment
 
@@ -26,3 +28,13 @@ def test_damaged_segment_of_one_value_names_its_key():
     with pytest.raises(CorruptIndexError, match="segment 7: expected a value that fits its seal") as raised:
         Segment(geometry, entry, {key: bytes(len(value))}.get)
     assert place_of(raised.value) == (7, None, None, None, key)
+
+
+def test_segment_of_one_value_with_keys_in_no_order_is_damage_whatever_its_seal_says() -> None:
+    geometry, data = Geometry(0, 0, Layout()), table_only(0, [5, 6, 7])
+    entry, ((key, value),) = segment_puts(geometry, data.entry(7), data)
+    keys = np.array([5, 7, 6], np.uint64).tobytes()
+    harmful = seal(key, keys + value[len(keys) : -SEAL_BYTES])
+    with pytest.raises(CorruptIndexError, match="segment 7, table keys: expected keys in asc") as raised:
+        Segment(geometry, entry, {key: harmful}.get)
+    assert place_of(raised.value) == (7, "keys", None, None, None)

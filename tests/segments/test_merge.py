@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from segment_cases import build, crowded, damaged_segment, layouts
+from segment_cases import build, crowded, damaged_segment, layouts, load, table_only
 
 from simindex.errors import CorruptIndexError
+from simindex.format.chunks import encode_chunk
 from simindex.format.keys import segment_key
-from simindex.format.layout import KEY_TABLE
+from simindex.format.layout import KEY_TABLE, Geometry, Layout
+from simindex.segments.build import segment_puts
 from simindex.segments.directory import Directory
 from simindex.segments.load import Segment
 from simindex.segments.merge import Merge
@@ -42,3 +44,41 @@ def test_merge_refuses_a_damaged_source():
     merge = Merge.start(geometry, [entry], 1, {})
     with pytest.raises(CorruptIndexError, match="segment 0, table keys, chunk 0, block 0"):
         merge.advance(1, lambda _: segment)
+
+
+KEYS = [n << 53 for n in range(2000)]
+NUMBERS = list(range(2000))
+
+
+@pytest.mark.parametrize(
+    ("keys", "numbers"),
+    [
+        (KEYS[510::-1] + KEYS[511:], NUMBERS),
+        (KEYS[:700] + KEYS[1000:699:-1] + KEYS[1001:], NUMBERS),
+        (KEYS[:512] + KEYS[1024:1536] + KEYS[512:1024] + KEYS[1536:], NUMBERS),
+        (KEYS[:512] + [2**64 - 1] * 512 + KEYS[1024:], NUMBERS),
+        ([2**64 - 1, *KEYS[1:]], NUMBERS),
+        (KEYS, [*NUMBERS[:-1], 2000]),
+        (KEYS, [0xFFFFFFF0, *NUMBERS[1:]]),
+    ],
+    ids=["first", "middle", "chunks", "behind", "start", "number", "far number"],
+)
+@pytest.mark.parametrize("neighbours", [0, 3])
+def test_merge_of_an_index_made_to_harm_ends_in_an_error(
+    keys: list[int], numbers: list[int], neighbours: int
+) -> None:
+    """Chunks in no order, or with numbers of no document, under right seals."""
+    geometry, segments = Geometry(0, 0, Layout(2, 512, 256)), []
+    data = table_only(0, KEYS)
+    entry, puts = segment_puts(geometry, data.entry(0), data)
+    values = {key: bytes(value) for key, value in puts}
+    for chunk in range(4):
+        part = slice(512 * chunk, 512 * chunk + 512)
+        key = segment_key(0, KEY_TABLE, chunk)
+        values[key] = encode_chunk(key, np.array(keys[part], np.uint64), np.array(numbers[part], np.uint32))
+    segments = [Segment(geometry, entry, values.get)]
+    segments += [load(geometry, at, table_only(2000 * at, KEYS)) for at in range(1, neighbours + 1)]
+    loaded = {segment.entry.id: segment for segment in segments}
+    merge = Merge.start(geometry, [segment.entry for segment in segments], 99, {7: 3})
+    with pytest.raises(CorruptIndexError, match="segment 0, table keys, chunk"):
+        merge.advance(1 << 30, lambda entry: loaded[entry.id])

@@ -1,0 +1,42 @@
+"""tools/torture: children that hang or die are told from those that end, and an attack can be repeated."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).parents[2] / "tools"
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("work", "told"),
+    [
+        ("lambda: [1, 'answer']", "(None, [1, 'answer'])"),
+        ("lambda: bytes(3_000_000).count(0)", "(None, 3000000)"),
+        ("lambda: time.sleep(60)", "('hang', 'no end in time')"),
+        ("os.abort", "('signal', 'SIGABRT')"),
+        ("lambda: os._exit(3)", "('signal', 'exit 3')"),
+        ("lambda: 1 // 0", "('signal', 'exit 1')"),
+    ],
+)
+def test_what_becomes_of_a_child_is_told(work: str, told: str) -> None:
+    code = (
+        f"import os, sys, time; sys.path.insert(0, {str(TOOLS)!r}); from attacks.children import run_child; "
+    )
+    done = python("-c", f"{code}print(run_child({work}, 1.0))")
+    assert done.stdout == told + "\n"
+
+
+def test_a_trial_can_be_repeated_by_itself() -> None:
+    """The last line says what was damaged and what became of it."""
+    arguments = str(TOOLS / "torture"), "files", "--seed", "5", "--mode", "compacting"
+    first, again = (python(*arguments, "--only", "2").stdout.splitlines() for _ in range(2))
+    assert first[1:] == again[1:]
+    assert first[-1].startswith("2: ")
+    assert first[-2].split()[0] == "all"
+    assert first[-2].split()[-1] == "1"

@@ -1,0 +1,1 @@
+"""The attacks of tools/torture: each module is one of its commands."""

@@ -1,0 +1,278 @@
+"""Every bit of a small chunked segment, flipped one at a time.
+
+For each key, band, fingerprint and number that is asked, and for each merge, there is the right answer or a
+CorruptIndexError, and nothing else. A bit is flipped in the stored values, in memory; no file is involved.
+"""
+
+from __future__ import annotations
+
+import mmap
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from attacks.children import HANG, RIGHT, SIGNAL, TYPED, UNTYPED, WRONG, run_child
+from simindex import CorruptIndexError, _kernel, textbook
+from simindex.format.layout import COPY_TABLE, FILTERS, FIRST_BAND_TABLE, KEY_TABLE, Geometry, Layout
+from simindex.segments.build import SegmentData, segment_puts
+from simindex.segments.directory import Directory
+from simindex.segments.load import Segment
+from simindex.segments.merge import Merge
+
+BANDS, BLOCKS, DIFFERENT = 2, 4, 2
+WIDTHS, ORDERS = textbook.blocks(64, BLOCKS), textbook.permutation_orders(BLOCKS, DIFFERENT)
+GEOMETRY = Geometry(BANDS, len(ORDERS), Layout(2, 300, 700), 32)
+PREFIXES = bytes([32] * len(ORDERS))
+ALL = 1 << 30
+DOCUMENTS = 600
+NEAR = 18  # places on both sides of a flipped bit whose documents are asked for
+SECONDS = 20.0
+
+Question = Callable[[], Any]
+
+
+def made_up_documents(chance: np.random.Generator, base: int) -> SegmentData:
+    """Documents of which some have no sketch of their own but are copies, and some have no signature."""
+    numbers = np.flatnonzero(np.arange(DOCUMENTS) % 5).astype(np.uint32)
+    words = chance.integers(0, 2**64, (len(numbers), BANDS), np.uint64)
+    words[1::7] = words[::7][: len(words[1::7])]
+    fingerprints = chance.integers(0, 2**64, len(numbers), np.uint64)
+    fingerprints[2::9] = fingerprints[::9][: len(fingerprints[2::9])] ^ np.uint64(5)
+    signed = np.arange(len(numbers)) % 11 != 3
+    copies = np.arange(0, DOCUMENTS, 10, dtype=np.uint32)
+    return SegmentData(
+        base=base,
+        span=DOCUMENTS,
+        key_hashes=chance.integers(0, 2**64, DOCUMENTS, np.uint64),
+        key_numbers=np.arange(DOCUMENTS, dtype=np.uint32),
+        leaders=(copies + np.uint32(1)).astype(np.uint64) + np.uint64(base),
+        copies=copies,
+        words=words,
+        fingerprints=fingerprints,
+        numbers=numbers,
+        has_signature=signed,
+        has_fingerprint=np.ones(len(numbers), dtype=bool),
+        permuted=permuted(fingerprints),
+    )
+
+
+def permuted(fingerprints: np.ndarray) -> np.ndarray:
+    """Return the fingerprints in each table's order of blocks."""
+    tables = np.zeros((len(ORDERS), len(fingerprints)), np.uint64)
+    orders = np.array(ORDERS, np.uint8)
+    _kernel.permute(fingerprints, np.array(WIDTHS, np.uint8), orders, tables)
+    return tables
+
+
+@dataclass
+class Target:
+    """A segment whose stored values can be changed in place, and a neighbour that stays whole."""
+
+    data: SegmentData
+    values: list[tuple[bytes, bytearray]]
+    segment: Segment
+    neighbour: Segment
+    kept: dict[bytes, bytearray]
+    """The neighbour's values: it has only their addresses."""
+    questions: list[list[Question]]
+    answers: list[list[Any]]
+    merged: list[dict[bytes, bytes]]
+
+    @classmethod
+    def make(cls, seed: int) -> Target:
+        """Build both segments, and ask everything once while they are whole."""
+        chance = np.random.default_rng(seed)
+        made = []
+        for at in range(2):
+            data = made_up_documents(chance, at * DOCUMENTS)
+            entry, puts = segment_puts(GEOMETRY, data.entry(at), data)
+            values = {key: bytearray(value) for key, value in puts}
+            made.append((data, values, Segment(GEOMETRY, entry, values.get)))
+        (data, values, segment), (_, kept, neighbour) = made
+        target = cls(data, list(values.items()), segment, neighbour, kept, [], [], [])
+        directory = Directory(GEOMETRY, [segment])
+        target.questions = [questions_of(directory, data, number) for number in range(DOCUMENTS)]
+        target.answers = [[question() for question in asked] for asked in target.questions]
+        target.merged = [merge() for merge in target.merges()]
+        return target
+
+    def forget_checked(self) -> None:
+        """Let every block count as not yet verified."""
+        for segment in (self.segment, self.neighbour):
+            segment._held[0][:] = 0  # type: ignore[index]
+
+    def merges(self) -> list[Callable[[], dict[bytes, bytes]]]:
+        """The segment rewritten by itself, as `compact` does, and joined, as commits do in small steps."""
+        dead = dict.fromkeys(range(0, DOCUMENTS, 7), 3)
+        return [
+            partial(merge, [self.segment], {}, 1 << 30),
+            partial(merge, [self.segment, self.neighbour], dead, 1),
+        ]
+
+
+def questions_of(directory: Directory, data: SegmentData, number: int) -> list[Question]:
+    """What can be asked of a document: by its key and one beside it, its sketch, and its copies."""
+    key = data.key_hashes[number : number + 1]
+
+    def keys(table: int, wanted: np.ndarray) -> list[tuple[int, int]]:
+        return list(directory.find_keys(table, wanted, ALL))
+
+    def sketch() -> Any:
+        found = directory.read_sketch(data.base + number)
+        return None if found is None else (found[0].tolist(), found[1])
+
+    asked: list[Question] = [
+        partial(keys, KEY_TABLE, key),
+        partial(keys, KEY_TABLE, key + np.uint64(1)),
+        partial(keys, KEY_TABLE, key - np.uint64(1)),
+        partial(keys, COPY_TABLE, np.array([data.base + number], np.uint64)),
+        sketch,
+    ]
+    row = int(np.searchsorted(data.numbers, number))
+    if row == len(data.numbers) or data.numbers[row] != number:
+        return asked
+    words, fingerprint = data.words[row : row + 1], data.fingerprints[row : row + 1]
+    present, truncated, scanned = np.array([3], np.uint8), np.zeros(1, np.uint8), np.zeros(1, np.uint64)
+
+    def by_bands(bits: int) -> bytes:
+        sketches = words, fingerprint, present
+        return directory.run(_kernel.query_bands, *sketches, FIRST_BAND_TABLE, bits, 0, ALL, 1, truncated)
+
+    def by_fingerprint() -> bytes:
+        return directory.run(
+            _kernel.query_fingerprints,
+            words,
+            fingerprint,
+            present,
+            permuted(fingerprint),
+            PREFIXES,
+            GEOMETRY.first_permutation,
+            64,
+            ALL,
+            ALL,
+            truncated,
+            scanned,
+        )
+
+    def equal() -> list[tuple[int, int]]:
+        first = np.ascontiguousarray(words[:, 0])
+        return list(directory.find_equal(FIRST_BAND_TABLE, first, words, fingerprint, ALL))
+
+    return [*asked, *[partial(by_bands, bits) for bits in (64, 16, 8)], by_fingerprint, equal]
+
+
+def merge(segments: list[Segment], dead: dict[int, int], budget: int) -> dict[bytes, bytes]:
+    """Return the values of a merge."""
+    loaded = {segment.entry.id: segment for segment in segments}
+    under_way = Merge.start(GEOMETRY, [segment.entry for segment in segments], 99, dead)
+    values: dict[bytes, bytes] = {}
+    while not under_way.done:
+        puts, _ = under_way.advance(budget, lambda entry: loaded[entry.id])
+        values |= {key: bytes(value) for key, value in puts}
+    return values
+
+
+def documents_near(data: SegmentData, key: bytes, value: bytearray, byte: int) -> list[int]:
+    """Return the documents whose entries lie around a byte of a chunk: whom a flip there could harm."""
+    table, chunk = int.from_bytes(key[8:10], "big"), int.from_bytes(key[10:], "big")
+    if table == GEOMETRY.count:
+        order, per_chunk, size = data.numbers, GEOMETRY.sketches_per_chunk, 8 * BANDS
+    elif table >= FILTERS:
+        keys, numbers = data.sorted_tables()[table - FILTERS]
+        bits = GEOMETRY.filters_of(data.entry(0))[min(table - FILTERS, 2) if table - FILTERS < 4 else 3]
+        place = (chunk << GEOMETRY.filter_chunk_bits) + min(byte, len(value) - 9) * 8
+        at = int(np.searchsorted(keys, np.uint64(place << (64 - bits))))
+        return list(map(int, numbers[max(0, at - NEAR) : at + NEAR]))
+    else:
+        order, per_chunk, size = data.sorted_tables()[table][1], GEOMETRY.layout.entries_per_chunk, 8
+    count = min(per_chunk, len(order) - chunk * per_chunk)
+    at = byte // size if byte < size * count else (byte - size * count) // 8
+    at = chunk * per_chunk + min(at, count - 1)
+    return list(map(int, order[max(0, at - NEAR) : at + NEAR]))
+
+
+def try_bit(target: Target, at: int, chance: random.Random, with_merges: bool) -> Iterator[str]:
+    """Flip one bit, ask, merge, and yield what comes of each."""
+    place, byte = 0, at // 8
+    while byte >= len(target.values[place][1]):
+        byte -= len(target.values[place][1])
+        place += 1
+    key, value = target.values[place]
+    value[byte] ^= 1 << at % 8
+    asked = documents_near(target.data, key, value, byte)
+    for number in [*chance.sample(asked, min(len(asked), 12)), *chance.sample(range(DOCUMENTS), 3)]:
+        for question, answer in zip(target.questions[number], target.answers[number], strict=True):
+            yield outcome_of(target, question, answer)
+    if with_merges:
+        for question, answers in zip(target.merges(), target.merged, strict=True):
+            yield outcome_of(target, question, answers)
+    value[byte] ^= 1 << at % 8
+
+
+def outcome_of(target: Target, question: Question, answer: Any) -> str:
+    """Ask with no block verified yet."""
+    target.forget_checked()
+    try:
+        return RIGHT if question() == answer else WRONG
+    except CorruptIndexError:
+        return TYPED
+    except Exception:
+        return UNTYPED
+
+
+def try_bits(
+    seed: int, bits: list[int], merge_every: int, at: mmap.mmap
+) -> tuple[Counter[str], dict[str, list[int]]]:
+    """Try bits from the place on that `at` holds, and keep that up to date for who waits."""
+    target, counts, bad = Target.make(seed), Counter[str](), dict[str, list[int]]()
+    begin = int.from_bytes(at[:8], "little")
+    for place in range(begin, len(bits)):
+        at[:8] = place.to_bytes(8, "little")
+        bit = bits[place]
+        found = Counter(try_bit(target, bit, random.Random(f"{seed} {bit}"), bit % merge_every == 0))
+        counts += found
+        for outcome in (UNTYPED, WRONG):
+            if found[outcome]:
+                bad.setdefault(outcome, []).append(bit)
+    at[:8] = len(bits).to_bytes(8, "little")
+    return counts, bad
+
+
+def attack(seed: int, sample: int | None, merge_every: int) -> tuple[int, Counter[str], dict[str, list[int]]]:
+    """Flip `sample` bits, or all of them, in children that are replaced when they hang or die.
+
+    Args:
+        merge_every: how many bits there are to one that is merged with; counted by the bits' places.
+
+    Returns:
+        How many bits, counts of outcomes, and the bits that led to bad ones.
+    """
+    num_bits = 8 * sum(len(value) for _, value in Target.make(seed).values)
+    bits = list(range(num_bits))
+    if sample is not None:
+        bits = sorted(random.Random(f"bits {seed}").sample(bits, min(sample, num_bits)))
+    counts, bad = Counter[str](), dict[str, list[int]]()
+    for first in range(0, len(bits), 1000):
+        part = bits[first : first + 1000]
+        at = mmap.mmap(-1, 8)
+        while int.from_bytes(at[:8], "little") < len(part):
+            begun = int.from_bytes(at[:8], "little")
+            end, told = run_child(
+                partial(try_bits, seed, part, merge_every, at), SECONDS + (len(part) - begun) / 10
+            )
+            if end is None:
+                counts += told[0]
+                for outcome, where in told[1].items():
+                    bad.setdefault(outcome, []).extend(where)
+                break
+            stopped = int.from_bytes(at[:8], "little")
+            counts[end] += 1
+            bad.setdefault(end, []).append(part[stopped])
+            at[:8] = (stopped + 1).to_bytes(8, "little")
+    assert set(bad) <= {UNTYPED, WRONG, HANG, SIGNAL}
+    return len(bits), counts, bad
