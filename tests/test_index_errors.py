@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import lmdb
 import msgpack
@@ -365,6 +366,20 @@ def test_limit_outside_its_range_is_refused(index, limit, error):
     ):
         with pytest.raises(error, match=r"(limit|k): expected .*found"):
             call()
+
+
+@pytest.mark.parametrize("limit", [2**62, 2**64 - 1, 2**64, 2**200])
+def test_limit_beyond_any_number_of_documents_means_all(tmp_path: Path, limit: int) -> None:
+    with simindex.open(tmp_path / "x", "x") as index:
+        index.insert_many((number, FOX) for number in range(40))
+        for matches in (
+            index.query(FOX, limit=limit),
+            index.query_many([FOX], limit=limit)[0],
+            index.query_simhash(FOX, limit=limit),
+            index.nearest(FOX, limit),
+        ):
+            assert [match.key for match in matches] == list(range(40))
+        assert [match.key for match in index.query_key(3, limit=limit)] == [n for n in range(40) if n != 3]
 
 
 @pytest.mark.parametrize(
