@@ -35,6 +35,18 @@ def test_fingerprint_of_ready_shingles_counts_each_occurrence():
         assert found != sketcher.sketch(set(LISTED)).fingerprint
 
 
+@pytest.mark.parametrize("seed", [2**63 - 1, 2**63, 2**63 + 2**10 + 1, 2**64 - 1])
+def test_ready_shingles_take_any_seed(seed: int) -> None:
+    """By way of a float it would lose its low bits, with a warning, which pytest takes for an error."""
+    expected = [textbook.shingle_hash(shingle, seed) for shingle in LISTED]
+    for documents in (LISTED, Counter(LISTED)):
+        sketch = Sketcher(Config(num_perm=64, seed=seed)).sketch(documents)
+        assert sketch.fingerprint == textbook.simhash(expected)
+        assert sketch.rows is not None
+        minima = textbook.minhash_rows(expected, textbook.row_coefficients(64, seed))
+        assert sketch.rows.tolist() == textbook.row_values(minima)
+
+
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=30))
 def test_fingerprint_of_counts_as_weights_equals_that_of_the_list(shingles):
     for config in (BOTH, SIMHASH_ONLY):
