@@ -6,13 +6,27 @@ import os
 import pty
 import subprocess
 import sys
-from types import SimpleNamespace
+from typing import NamedTuple, Protocol
 
 import pytest
 from samples import ROWS, json_lines
 
 import simindex
 from simindex.cli import app
+
+
+class Ran(NamedTuple):
+    """What a command came to: its exit code and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Run(Protocol):
+    """The fixture `run`."""
+
+    def __call__(self, *arguments: object, stdin: bytes = b"") -> Ran: ...
 
 
 @pytest.fixture
@@ -26,7 +40,7 @@ def run(capfd, monkeypatch, tmp_path):
         with pytest.raises(SystemExit) as exit_:
             app(list(map(str, arguments)), prog_name="simindex")
         captured = capfd.readouterr()
-        return SimpleNamespace(code=exit_.value.code or 0, out=captured.out, err=captured.err)
+        return Ran(int(exit_.value.code or 0), captured.out, captured.err)
 
     return run
 

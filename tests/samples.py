@@ -2,6 +2,9 @@
 
 import importlib.util
 import json
+import sys
+
+import pytest
 
 FOX = "the quick brown fox jumps over the lazy dog near the river bank in the early morning"
 FOX_TOO = "the quick brown fox jumps over the lazy dog near the river bank in the early evening"
@@ -25,3 +28,8 @@ def make_folder(root):
 
 def has(package):
     return importlib.util.find_spec(package) is not None
+
+
+def zstd():
+    """The module that packs and unpacks .zst; a test that asks for it is skipped where it is missing."""
+    return pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")

@@ -82,9 +82,9 @@ def test_insert_on_conflict_errs_skips_or_replaces(run, news, rows_file):
 
 def test_insert_interrupted_says_what_is_stored(run, monkeypatch):
     class Interrupting(io.BytesIO):
-        def __next__(self):
-            line = super().__next__()
-            if json.loads(line)["id"] == 33:
+        def readline(self, size=-1):
+            line = super().readline(size)
+            if line and json.loads(line)["id"] == 33:
                 signal.raise_signal(signal.SIGINT)
             return line
 

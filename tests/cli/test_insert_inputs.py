@@ -5,10 +5,11 @@ import gzip
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
-from commandline import stored
-from samples import FOX, ROWS, SHIP, has, json_lines, make_folder
+from commandline import Run, stored
+from samples import FOX, ROWS, SHIP, has, json_lines, make_folder, zstd
 
 import simindex
 from simindex import Config
@@ -114,7 +115,7 @@ def test_insert_keeps_file_names_that_are_not_utf_8(run, tmp_path):
     assert run("remove", "news", "--input", "-", stdin=b"\xff.txt\n").code == 0
 
 
-@pytest.mark.parametrize(("name", "package"), [("a.jsonl.zst", "zstandard"), ("a.parquet", "pyarrow")])
+@pytest.mark.parametrize(("name", "package"), [("a.jsonl.zst", "backports.zstd"), ("a.parquet", "pyarrow")])
 def test_insert_names_the_package_that_an_input_needs(run, tmp_path, monkeypatch, name, package):
     (tmp_path / name).write_bytes(b"")
     for module in (package, f"{package}.parquet"):
@@ -125,11 +126,8 @@ def test_insert_names_the_package_that_an_input_needs(run, tmp_path, monkeypatch
     assert not (tmp_path / "news").exists()
 
 
-@pytest.mark.skipif(not has("zstandard"), reason="zstandard is not installed")
 def test_insert_reads_every_frame_of_zstd_and_refuses_a_cut_file(run, tmp_path):
-    import zstandard
-
-    packed = b"".join(zstandard.compress(json_lines([row])) for row in ROWS)
+    packed = b"".join(zstd().compress(json_lines([row])) for row in ROWS)
     (tmp_path / "a.jsonl.zst").write_bytes(packed)
     assert run("insert", "news", "a.jsonl.zst").code == 0
     assert len(stored("news")) == 3
@@ -225,3 +223,71 @@ def test_insert_looks_at_the_inputs_before_it_creates_an_index(run, tmp_path, ro
     assert result.code == 1
     assert result.err.startswith(f"simindex: {message}")
     assert not (tmp_path / "news").exists()
+
+
+def test_insert_stores_the_batches_before_a_line_over_the_limit(run: Run, tmp_path: Path) -> None:
+    long = {"id": "long", "text": "x" * 2_000}
+    (tmp_path / "a.jsonl").write_bytes(json_lines([*ROWS, long, {"id": "last", "text": SHIP}]))
+    reason = "expected a line of at most 1 KiB, found more; --max-line (Limits.line) sets the limit"
+    result = run("insert", "news", "a.jsonl", "--max-line", "1KiB", "--batch-size", 2)
+    assert result.code == 1
+    assert result.err == (
+        f"simindex: a.jsonl:4: {reason}; the first 2 documents of the input are stored, none after them\n"
+    )
+    assert stored("news") == ["fox", "fox too"]
+    result = run("insert", "rest", "a.jsonl", "--max-line", "1KiB", "--skip-bad-rows")
+    assert result.code == 0
+    assert result.err.startswith(f"simindex: a.jsonl:4: {reason}; skipped\n")
+    assert stored("rest") == ["fox", "fox too", 7, "last"]
+    assert run("insert", "all", "a.jsonl", "--max-line", "3 kB").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "place"),
+    [
+        ("a.csv", "--max-line", "a.csv:2"),
+        ("a.csv", "--max-cell", "a.csv:2"),
+        ("a.txt", "--max-document", "a.txt"),
+        (".", "--max-document", "./a.csv"),
+    ],
+)
+def test_insert_names_the_place_and_the_option_of_what_is_over_a_limit(
+    run: Run, tmp_path: Path, name: str, option: str, place: str
+) -> None:
+    (tmp_path / "a.csv").write_text(f"text\n{SHIP}\n")
+    (tmp_path / "a.txt").write_text(SHIP)
+    result = run("insert", "news", name, option, "50")
+    assert result.code == 1
+    assert result.err.startswith(f"simindex: {place}: expected a ")
+    assert f"of at most 50 bytes, found more; {option} (Limits." in result.err
+
+
+def test_insert_takes_a_window_and_a_ratio(run: Run, tmp_path: Path) -> None:
+    module = zstd()
+    packer = module.ZstdCompressor(options={module.CompressionParameter.window_log: 24})
+    (tmp_path / "a.jsonl.zst").write_bytes(packer.compress(json_lines(ROWS)) + packer.flush())
+    result = run("insert", "news", "a.jsonl.zst", "--max-window", "8MiB")
+    assert result.code == 1
+    assert "a.jsonl.zst: cannot be read: expected a window of at most 8 MiB" in result.err
+    assert run("insert", "news", "a.jsonl.zst", "--max-window", "16MiB", "--max-ratio", 1).code == 0
+
+
+@pytest.mark.parametrize("size", ["0", "x", "5XiB", "-1", "1.5GiB", "MiB", ""])
+def test_insert_refuses_what_is_no_size(run: Run, rows_file: str, size: str) -> None:
+    result = run("insert", "news", rows_file, "--max-line", size)
+    assert result.code == 2
+    assert "--max-line" in result.err
+    assert run("insert", "news", rows_file, "--max-line", "9999999TiB").code == 1
+
+
+def test_other_commands_keep_the_limits_too(run: Run, news: str, tmp_path: Path) -> None:
+    (tmp_path / "page.txt").write_text(SHIP)
+    result = run("query", news, "--file", "page.txt", "--max-document", "50")
+    assert (result.code, "page.txt: expected a document of at most 50 bytes" in result.err) == (1, True)
+    (tmp_path / "rows.jsonl").write_bytes(json_lines(ROWS[:1]))
+    result = run("query", news, "--input", "rows.jsonl", "--max-line", "50")
+    assert (result.code, "rows.jsonl:1: expected a line of at most 50 bytes" in result.err) == (1, True)
+    (tmp_path / "keys").write_text(f"fox\n{'x' * 100}\n")
+    result = run("remove", news, "--input", "keys", "--max-line", "50")
+    assert (result.code, "keys:2: expected a line of at most 50 bytes" in result.err) == (1, True)
+    assert stored(news) == ["fox", "fox too", 7]

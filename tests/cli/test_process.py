@@ -39,7 +39,7 @@ def test_cli_without_its_extra_says_what_to_install():
 
 
 def test_cli_import_leaves_rich_and_the_readers_alone():
-    lazy = {"rich", "orjson", "zstandard", "pyarrow", "matplotlib"}
+    lazy = {"rich", "orjson", "backports", "compression.zstd", "pyarrow", "matplotlib"}
     code = f"import sys, simindex.cli; print(*{lazy!r} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"

@@ -1,13 +1,15 @@
 """CSV: header, quotes, empty keys, and a property: what is written is read."""
 
 import csv
+import gzip
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simindex.inputs import BadRowError, Fields, InputError, Row, Source
+from simindex.inputs import BadRowError, Fields, InputError, Limits, Row, Source
 from simindex.inputs import csv as csv_input
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"))
@@ -53,3 +55,66 @@ def test_csv_without_the_column_of_documents_cannot_be_read(tmp_path):
     with pytest.raises(InputError, match=r"a.csv:1: expected a column 'body', found \['id', 'text'\]"):
         read(tmp_path / "a.csv", b"id,text\nx,y\n", Fields(text="body"))
     assert read(tmp_path / "a.csv", b"") == []
+
+
+def told(path: Path, content: bytes, limits: Limits) -> list[object]:
+    """The documents of a file, with the words of an error in place of a row that is over a limit."""
+    path.write_bytes(content)
+    rows = csv_input.read(Source(str(path), limits), Fields())
+    return [row.document if isinstance(row, Row) else str(row) for row in rows]
+
+
+def test_csv_leaves_the_limit_of_the_module_as_it_is(tmp_path: Path) -> None:
+    before = csv.field_size_limit(77)
+    try:
+        path = tmp_path / "a.csv"
+        path.write_text(f"text\n{'x' * 300_000}\nlast\n")
+        rows = csv_input.read(Source(str(path)), Fields())
+        assert isinstance(next(rows), Row)
+        assert csv.field_size_limit() == 77
+        with pytest.raises(csv.Error, match=r"limit \(77\)"):
+            list(csv.reader(["x" * 100]))
+        assert next(rows) == Row(f"{path}:3", "last", None)
+        assert csv.field_size_limit() == 77
+    finally:
+        csv.field_size_limit(before)
+
+
+def test_csv_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    content = f"id,text\na,{'x' * 20}\nb,{'x' * 21}\nc,{'Ж' * 11}\nd,fine\n".encode()
+    reason = "expected a cell of at most 20 bytes, found more; --max-cell (Limits.cell) sets the limit"
+    expected = ["x" * 20, f"{path}:3: {reason}", f"{path}:4: {reason}", "fine"]
+    assert told(path, content, Limits(cell=20)) == expected
+
+
+def test_csv_quote_that_is_not_closed_swallows_no_more_than_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"{number},document {number:03}" for number in range(100)]
+    rows[5] = '5,"never closed'
+    content = "\n".join(["id,text", *rows]).encode()
+    found = told(path, content, Limits(line=100))
+    (bad,) = (row for row in found if str(row).startswith(str(path)))
+    assert bad == (
+        f"{path}:13: expected a row of at most 100 bytes, found more; --max-line (Limits.line) sets the "
+        "limit; the row began in line 7: is a quote not closed?"
+    )
+    assert found[:5] == [f"document {number:03}" for number in range(5)]
+    assert found[6:] == [f"document {number:03}" for number in range(12, 100)]
+    assert told(path, content, Limits(cell=50))[6:] == [f"document {number:03}" for number in range(9, 100)]
+
+
+def test_csv_row_of_many_small_cells_does_not_grow_without_end(tmp_path: Path) -> None:
+    content = b"id,text\n1,one\n" + b'"\n",' * 1_000 + b'"\n2,two\n'
+    found = told(tmp_path / "a.csv", content, Limits(line=100, cell=10))
+    assert found[0] == "one"
+    assert found[-1] == "two"
+    assert any("expected a row of at most 100 bytes" in str(row) for row in found)
+
+
+def test_csv_row_of_a_compressed_file_is_bound_by_the_ratio(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    packed = gzip.compress(b'id,text\n1,"' + (b"x" * 9_999 + b"\n") * 300 + b"2,two\n")
+    found = told(path, packed, Limits(ratio=2, ratio_from=1 << 20))
+    assert any("expected a row of at most 2 times its compressed size" in str(row) for row in found)
+    assert found[-1] == "two"

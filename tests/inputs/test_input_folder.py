@@ -1,11 +1,13 @@
 """Folders: which files, in which order, and those that cannot be read."""
 
 import os
+import tracemalloc
+from pathlib import Path
 
 import pytest
 from samples import make_folder
 
-from simindex.inputs import Inputs, Source, folder
+from simindex.inputs import BadRowError, Inputs, Limits, Row, Source, folder
 
 
 def test_folder_reports_files_and_folders_that_vanish(tmp_path, monkeypatch):
@@ -46,3 +48,21 @@ def test_folder_gives_its_files_in_order_and_leaves_one_out(tmp_path):
 def test_selection_takes_files_by_name_or_path(tmp_path, globs, keys):
     make_folder(tmp_path)
     assert [key for _, key in folder.Selection(globs).files(str(tmp_path / "tree"))] == keys
+
+
+def test_folder_passes_over_a_file_that_is_too_large_without_holding_it(tmp_path: Path) -> None:
+    for name in ("a", "c"):
+        (tmp_path / name).write_text("good")
+    with open(tmp_path / "b", "wb") as file:
+        file.truncate(3 << 30)  # sparse: it takes no room on the disk
+    tracemalloc.start()
+    try:
+        before, bad, behind = Inputs([str(tmp_path)], limits=Limits(document=1 << 20))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (before, behind) == (Row("a", "good", None), Row("c", "good", None))
+    assert isinstance(bad, BadRowError)
+    assert bad.place == str(tmp_path / "b")
+    assert bad.reason.startswith("expected a document of at most 1 MiB, found more; --max-document")
+    assert most < 4 << 20

@@ -4,12 +4,13 @@ import gzip
 import io
 import pickle
 import sys
+from pathlib import Path
 
 import pytest
 from samples import FOX, ROWS, SHIP, json_lines, make_folder
 
-from simindex.inputs import BadRowError, Fields, InputError, Inputs, Row
-from simindex.inputs.several import FORMATS
+from simindex.inputs import BadRowError, Fields, InputError, Inputs, Limits, Row
+from simindex.inputs.several import FORMATS, Format, Rows
 
 
 @pytest.fixture
@@ -92,3 +93,27 @@ def test_reading_goes_on_after_a_bad_row_and_into_the_next_input(tmp_path):
     kinds = [type(row) for row in Inputs(paths)]
     assert kinds == [BadRowError, Row, BadRowError, BadRowError]
     assert list(Inputs(paths[1:], Fields("n", "body", metadata=True))) == [Row(5, SHIP, {"id": 6})]
+
+
+def test_limits_hold_for_every_input(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines([{"text": "x" * 100}]))
+    (tmp_path / "b.csv").write_text(f"text\n{'x' * 100}\n")
+    (tmp_path / "c.txt").write_text("x" * 100)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "e").write_text("x" * 100)
+    paths = [str(tmp_path / name) for name in ("a.jsonl", "b.csv", "c.txt", "d")]
+    inputs = Inputs(paths, limits=Limits(line=90, cell=90, document=90))
+    assert [type(row) for row in inputs] == [BadRowError] * 4
+    assert [type(row) for row in pickle.loads(pickle.dumps(inputs))] == [BadRowError] * 4
+    assert [type(row) for row in Inputs(paths)] == [Row] * 4
+
+
+def test_input_for_which_there_is_no_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object) -> Rows:
+        raise MemoryError
+
+    (tmp_path / "a.jsonl").write_bytes(b"{}")
+    inputs = Inputs([str(tmp_path / "a.jsonl")])
+    monkeypatch.setitem(FORMATS, ".jsonl", Format(no_memory, may_be_packed=True))
+    with pytest.raises(InputError, match=r"a\.jsonl: cannot be read on: not enough memory"):
+        list(inputs)
