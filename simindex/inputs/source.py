@@ -133,13 +133,14 @@ class Lines:
         self._limits = limits
 
     def __iter__(self) -> Iterator[bytes | BadRowError]:
-        stream, readline = self._stream, self._stream.file.readline
-        enough = self.careful_from + 1
+        stream = self._stream
+        is_packed, enough = stream.is_packed, self.careful_from + 1
         try:
-            for line in iter(partial(readline, enough), b""):
+            for line in iter(partial(stream.file.readline, enough), b""):
                 self.number += 1
                 yield line if len(line) < enough else self._long_line(line)
-                self.mark = stream.packed_bytes
+                if is_packed:
+                    self.mark = stream.packed_bytes
         except Exception as exc:  # gzip, zlib and zstd each raise errors of their own
             beyond = f" beyond line {self.number:,}" if self.number else ""
             raise InputError(self._name, f"cannot be read{beyond}: {self._why(exc)}") from exc
