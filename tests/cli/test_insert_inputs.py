@@ -15,19 +15,19 @@ import simindex
 from simindex import Config
 
 
-def test_insert_reads_stdin(run):
+def test_insert_reads_stdin(run: Run) -> None:
     assert run("insert", "news", "-", stdin=json_lines(ROWS)).code == 0
     assert stored("news") == ["fox", "fox too", 7]
 
 
-def test_insert_reads_gzip_and_several_inputs_in_order(run, rows_file):
+def test_insert_reads_gzip_and_several_inputs_in_order(run: Run, rows_file: str) -> None:
     with gzip.open("more.jsonl.gz", "wb") as file:
         file.write(json_lines([{"id": "first", "text": FOX}]))
     assert run("insert", "news", "more.jsonl.gz", rows_file).code == 0
     assert stored("news") == ["first", "fox", "fox too", 7]
 
 
-def test_insert_gives_a_row_without_id_its_place(run, tmp_path):
+def test_insert_gives_a_row_without_id_its_place(run: Run, tmp_path: Path) -> None:
     rows = [{"text": FOX}, {"id": None, "text": SHIP}]
     (tmp_path / "a.jsonl").write_bytes(
         b"\xef\xbb\xbf" + json_lines(rows[:1]) + b" \n\n" + json_lines(rows[1:])
@@ -38,7 +38,7 @@ def test_insert_gives_a_row_without_id_its_place(run, tmp_path):
     assert stored("piped") == ["stdin:1", "stdin:2"]
 
 
-def test_insert_takes_other_fields_and_keeps_the_rest_as_metadata(run):
+def test_insert_takes_other_fields_and_keeps_the_rest_as_metadata(run: Run) -> None:
     row = json_lines([{"n": 5, "body": FOX, "year": 1984, "tags": ["x"]}])
     options = ("--id-field", "n", "--text-field", "body")
     assert run("insert", "with", "-", *options, "--metadata", stdin=row).code == 0
@@ -49,14 +49,14 @@ def test_insert_takes_other_fields_and_keeps_the_rest_as_metadata(run):
         assert index[5].metadata is None
 
 
-def test_insert_takes_lists_as_ready_shingles(run):
+def test_insert_takes_lists_as_ready_shingles(run: Run) -> None:
     rows = [{"id": "u1", "movies": [1, 2, "3"]}, {"id": "u2", "movies": ["1", "2", "3"]}]
     assert run("insert", "users", "-", "--text-field", "movies", stdin=json_lines(rows)).code == 0
     with simindex.open("users", "r") as index:
         assert [match.key for match in index.query({"1", "2", "3"}, 1.0)] == ["u1", "u2"]
 
 
-def test_insert_reads_csv(run, tmp_path):
+def test_insert_reads_csv(run: Run, tmp_path: Path) -> None:
     with open(tmp_path / "a.csv", "w", newline="", encoding="utf-8-sig") as file:
         rows = [["id", "text", "year"], ["x", f'{FOX},\n"quoted"', "1984"], ["", SHIP, "1999"]]
         csv.writer(file).writerows(rows)
@@ -67,7 +67,9 @@ def test_insert_reads_csv(run, tmp_path):
         assert index["x"].sketch.jaccard(simindex.Sketcher(Config()).sketch(FOX + " quoted")) == 1.0
 
 
-def test_insert_keys_a_text_file_by_its_path_and_reads_wrong_bytes_as_u_fffd(run, tmp_path):
+def test_insert_keys_a_text_file_by_its_path_and_reads_wrong_bytes_as_u_fffd(
+    run: Run, tmp_path: Path
+) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "page.txt").write_bytes(b"caf\xe9 au lait")
     assert run("insert", "news", "sub/page.txt").code == 0
@@ -76,7 +78,7 @@ def test_insert_keys_a_text_file_by_its_path_and_reads_wrong_bytes_as_u_fffd(run
         assert index["sub/page.txt"].sketch.jaccard(sketch) == 1.0
 
 
-def test_insert_walks_a_folder_in_order_and_follows_no_linked_folder(run, tmp_path):
+def test_insert_walks_a_folder_in_order_and_follows_no_linked_folder(run: Run, tmp_path: Path) -> None:
     make_folder(tmp_path)
     assert run("insert", "news", "tree").code == 0
     assert stored("news") == ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]
@@ -90,19 +92,21 @@ def test_insert_walks_a_folder_in_order_and_follows_no_linked_folder(run, tmp_pa
         (["b/*", "c*"], ["b/a.py", "b/z.py", "c.py"]),
     ],
 )
-def test_insert_glob_chooses_files_by_name_or_path(run, tmp_path, patterns, keys):
+def test_insert_glob_chooses_files_by_name_or_path(
+    run: Run, tmp_path: Path, patterns: list[str], keys: list[str]
+) -> None:
     make_folder(tmp_path)
     assert run("insert", "news", "tree", *(f"--glob={pattern}" for pattern in patterns)).code == 0
     assert stored("news") == keys
 
 
-def test_insert_leaves_the_index_itself_out_of_a_folder(run, tmp_path):
+def test_insert_leaves_the_index_itself_out_of_a_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / "page").write_text(SHIP)
     assert run("insert", "news", ".").code == 0
     assert stored("news") == ["page"]
 
 
-def test_insert_keeps_file_names_that_are_not_utf_8(run, tmp_path):
+def test_insert_keeps_file_names_that_are_not_utf_8(run: Run, tmp_path: Path) -> None:
     name = os.fsdecode(b"\xff.txt")
     (tmp_path / "tree").mkdir()
     try:
@@ -116,7 +120,9 @@ def test_insert_keeps_file_names_that_are_not_utf_8(run, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "package"), [("a.jsonl.zst", "backports.zstd"), ("a.parquet", "pyarrow")])
-def test_insert_names_the_package_that_an_input_needs(run, tmp_path, monkeypatch, name, package):
+def test_insert_names_the_package_that_an_input_needs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str
+) -> None:
     (tmp_path / name).write_bytes(b"")
     for module in (package, f"{package}.parquet"):
         monkeypatch.setitem(sys.modules, module, None)
@@ -126,7 +132,7 @@ def test_insert_names_the_package_that_an_input_needs(run, tmp_path, monkeypatch
     assert not (tmp_path / "news").exists()
 
 
-def test_insert_reads_every_frame_of_zstd_and_refuses_a_cut_file(run, tmp_path):
+def test_insert_reads_every_frame_of_zstd_and_refuses_a_cut_file(run: Run, tmp_path: Path) -> None:
     packed = b"".join(zstd().compress(json_lines([row])) for row in ROWS)
     (tmp_path / "a.jsonl.zst").write_bytes(packed)
     assert run("insert", "news", "a.jsonl.zst").code == 0
@@ -139,7 +145,7 @@ def test_insert_reads_every_frame_of_zstd_and_refuses_a_cut_file(run, tmp_path):
 
 
 @pytest.mark.skipif(not has("pyarrow"), reason="pyarrow is not installed")
-def test_insert_reads_parquet(run):
+def test_insert_reads_parquet(run: Run) -> None:
     import pyarrow
     import pyarrow.parquet
 
@@ -172,7 +178,7 @@ BAD_ROWS = [
 
 
 @pytest.mark.parametrize(("line", "reason"), BAD_ROWS, ids=[reason for _, reason in BAD_ROWS])
-def test_insert_names_the_place_of_a_bad_row(run, tmp_path, line, reason):
+def test_insert_names_the_place_of_a_bad_row(run: Run, tmp_path: Path, line: bytes, reason: str) -> None:
     (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS) + line)
     result = run("insert", "news", "a.jsonl")
     assert result.code == 1
@@ -180,7 +186,7 @@ def test_insert_names_the_place_of_a_bad_row(run, tmp_path, line, reason):
     assert result.err.endswith("; nothing of the input is stored\n")
 
 
-def test_insert_names_the_place_of_a_bad_csv_row(run, tmp_path):
+def test_insert_names_the_place_of_a_bad_csv_row(run: Run, tmp_path: Path) -> None:
     lines = ["id,text", "a,b,c", 'x,"y"z', "x", "ok,fine"]
     (tmp_path / "a.csv").write_bytes("\n".join(lines).encode() + b"\nq,\xff\n")
     result = run("insert", "news", "a.csv", "--skip-bad-rows")
@@ -196,7 +202,7 @@ def test_insert_names_the_place_of_a_bad_csv_row(run, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_insert_reports_a_file_that_it_may_not_read(run, tmp_path):
+def test_insert_reports_a_file_that_it_may_not_read(run: Run, tmp_path: Path) -> None:
     make_folder(tmp_path)
     (tmp_path / "tree" / "a.txt").chmod(0)
     (tmp_path / "tree" / "b").chmod(0)
@@ -217,7 +223,9 @@ def test_insert_reports_a_file_that_it_may_not_read(run, tmp_path):
         ),
     ],
 )
-def test_insert_looks_at_the_inputs_before_it_creates_an_index(run, tmp_path, rows_file, name, message):
+def test_insert_looks_at_the_inputs_before_it_creates_an_index(
+    run: Run, tmp_path: Path, rows_file: str, name: str, message: str
+) -> None:
     (tmp_path / "a.doc").write_text(FOX)
     result = run("insert", "news", rows_file, name)
     assert result.code == 1

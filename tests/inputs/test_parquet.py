@@ -10,12 +10,12 @@ pyarrow = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.parquet")
 
 
-def write(path, rows):
+def write(path: Path, rows: list[dict[str, object]]) -> Source:
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     return Source(str(path))
 
 
-def test_parquet_gives_its_rows_and_tells_how_far_it_is(tmp_path):
+def test_parquet_gives_its_rows_and_tells_how_far_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     source = write(path, [{"id": number, "text": f"text {number}"} for number in range(2_500)])
     rows = parquet.read(source, Fields())
@@ -25,7 +25,7 @@ def test_parquet_gives_its_rows_and_tells_how_far_it_is(tmp_path):
     assert source.bytes_read == path.stat().st_size
 
 
-def test_parquet_keeps_the_other_columns_when_asked(tmp_path):
+def test_parquet_keeps_the_other_columns_when_asked(tmp_path: Path) -> None:
     source = write(tmp_path / "a.parquet", [{"id": None, "text": ["a", "b"], "year": 1984}])
     assert list(parquet.read(source, Fields(metadata=True))) == [
         Row(f"{source.path}:1", ["a", "b"], {"year": 1984})
@@ -33,7 +33,7 @@ def test_parquet_keeps_the_other_columns_when_asked(tmp_path):
     assert list(parquet.read(source, Fields())) == [Row(f"{source.path}:1", ["a", "b"], None)]
 
 
-def test_parquet_gives_a_bad_row_its_place_and_reads_on(tmp_path):
+def test_parquet_gives_a_bad_row_its_place_and_reads_on(tmp_path: Path) -> None:
     source = write(tmp_path / "a.parquet", [{"id": 1, "text": None}, {"id": 2, "text": "x"}])
     bad, good = parquet.read(source, Fields())
     assert isinstance(bad, BadRowError)
@@ -41,7 +41,7 @@ def test_parquet_gives_a_bad_row_its_place_and_reads_on(tmp_path):
     assert good == Row(2, "x", None)
 
 
-def test_parquet_that_cannot_be_read_is_an_error_with_its_place(tmp_path):
+def test_parquet_that_cannot_be_read_is_an_error_with_its_place(tmp_path: Path) -> None:
     source = write(tmp_path / "a.parquet", [{"id": 1, "text": "x"}])
     with pytest.raises(InputError, match=r"a\.parquet: expected a column 'body', found "):
         list(parquet.read(source, Fields(text="body")))

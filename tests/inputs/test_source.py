@@ -5,6 +5,7 @@ import gzip
 import os
 import tracemalloc
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 from samples import zstd
@@ -12,12 +13,12 @@ from samples import zstd
 from simindex.inputs import Fields, InputError, Limits, Source, csv
 
 
-def test_source_is_called_by_its_path_or_stdin():
+def test_source_is_called_by_its_path_or_stdin() -> None:
     assert Source("-").name == "stdin"
     assert Source("sub/a.csv").name == "sub/a.csv"
 
 
-def test_source_knows_the_bytes_of_regular_files_only(tmp_path):
+def test_source_knows_the_bytes_of_regular_files_only(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     os.mkfifo(tmp_path / "pipe")
     assert Source(str(tmp_path / "a")).total_bytes() == 5
@@ -25,14 +26,14 @@ def test_source_knows_the_bytes_of_regular_files_only(tmp_path):
     assert Source("-").total_bytes() is None
 
 
-def test_source_follows_what_it_is_told():
+def test_source_follows_what_it_is_told() -> None:
     source = Source("a")
     assert source.bytes_read == 0
     source.follow(lambda: 7)
     assert source.bytes_read == 7
 
 
-def test_source_gives_lines_with_their_ends_and_knows_how_far_they_are(tmp_path):
+def test_source_gives_lines_with_their_ends_and_knows_how_far_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"one\r\n\ntwo")
     source = Source(str(path))
@@ -41,7 +42,7 @@ def test_source_gives_lines_with_their_ends_and_knows_how_far_they_are(tmp_path)
     assert source.bytes_read == 9
 
 
-def test_source_names_the_line_beyond_which_a_file_cannot_be_read(tmp_path):
+def test_source_names_the_line_beyond_which_a_file_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"one\ntwo\n")[:-4])
     with Source(str(path)).lines() as lines, pytest.raises(InputError) as caught:
@@ -53,11 +54,13 @@ def test_source_names_the_line_beyond_which_a_file_cannot_be_read(tmp_path):
         list(lines)
 
 
-def test_source_of_a_reading_that_failed_is_closed_while_the_error_is_held(tmp_path, monkeypatch):
-    opened = []
+def test_source_of_a_reading_that_failed_is_closed_while_the_error_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[IO[Any]] = []
     plain_open = builtins.open
 
-    def recording(*arguments, **options):
+    def recording(*arguments: Any, **options: Any) -> IO[Any]:
         opened.append(plain_open(*arguments, **options))
         return opened[-1]
 

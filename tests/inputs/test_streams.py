@@ -12,16 +12,17 @@ from simindex.inputs.streams import Stream, require_unpacker, without_packing
 CONTENT = bytes(range(256)) * 1000
 
 
-def packed(name):
+def packed(name: str) -> bytes:
     if name.lower().endswith(".gz"):
         return gzip.compress(CONTENT[:1000]) + gzip.compress(CONTENT[1000:])
     if name.lower().endswith(".zst"):
-        return zstd().compress(CONTENT[:1000]) + zstd().compress(CONTENT[1000:])
+        module = zstd()
+        return bytes(module.compress(CONTENT[:1000]) + module.compress(CONTENT[1000:]))
     return CONTENT
 
 
 @pytest.mark.parametrize("name", ["a", "a.gz", "A.GZ", "a.zst", "a.Zst"])
-def test_stream_reads_every_part_and_stands_at_the_end_of_the_file(tmp_path, name):
+def test_stream_reads_every_part_and_stands_at_the_end_of_the_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(packed(name))
     with Stream(str(path)) as stream:
@@ -35,7 +36,7 @@ def test_stream_reads_every_part_and_stands_at_the_end_of_the_file(tmp_path, nam
 
 @pytest.mark.parametrize("name", ["a.gz", "a.zst"])
 @pytest.mark.parametrize("lost", [1, 5, 50])
-def test_stream_never_takes_a_cut_file_for_a_shorter_one(tmp_path, name, lost):
+def test_stream_never_takes_a_cut_file_for_a_shorter_one(tmp_path: Path, name: str, lost: int) -> None:
     path = tmp_path / name
     path.write_bytes(packed(name)[:-lost])
     with Stream(str(path)) as stream, pytest.raises(EOFError):
@@ -97,11 +98,11 @@ def test_stream_refuses_a_zst_that_asks_for_a_larger_window(tmp_path: Path) -> N
     ("path", "plain"),
     [("a.jsonl", "a.jsonl"), ("a.csv.GZ", "a.csv"), ("a.zst", "a"), ("a.zst.gz", "a.zst"), ("gz", "gz")],
 )
-def test_without_packing_takes_one_suffix_away(path, plain):
+def test_without_packing_takes_one_suffix_away(path: str, plain: str) -> None:
     assert without_packing(path) == plain
 
 
-def test_only_zstd_needs_a_package():
+def test_only_zstd_needs_a_package() -> None:
     assert require_unpacker("a.jsonl") is None
     assert require_unpacker("a.jsonl.gz") is None
     assert require_unpacker("a.jsonl.zst") is zstd()

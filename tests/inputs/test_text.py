@@ -18,7 +18,9 @@ from simindex.inputs import BadRowError, Fields, Limits, Row, Source, read_text,
         ("Ж".encode(), "Ж"),
     ],
 )
-def test_read_text_mends_wrong_bytes_only(tmp_path, monkeypatch, content, expected):
+def test_read_text_mends_wrong_bytes_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, expected: str
+) -> None:
     path = tmp_path / "a"
     path.write_bytes(content)
     assert read_text(str(path)) == expected
@@ -26,7 +28,7 @@ def test_read_text_mends_wrong_bytes_only(tmp_path, monkeypatch, content, expect
     assert read_text("-") == expected
 
 
-def test_text_is_one_row_under_its_path(tmp_path):
+def test_text_is_one_row_under_its_path(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"12345")
     source = Source(str(path))
@@ -34,7 +36,7 @@ def test_text_is_one_row_under_its_path(tmp_path):
     assert source.bytes_read == 5
 
 
-def test_text_that_is_gone_is_an_os_error(tmp_path):
+def test_text_that_is_gone_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         next(text.read(Source(str(tmp_path / "a.txt")), Fields()))
 
