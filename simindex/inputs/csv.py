@@ -1,12 +1,14 @@
 """CSV -> rows: the first row names the columns, an empty cell of the key column is no key.
 
 A row is counted by the line in which it ends. Cells are UTF-8; nothing is mended. Invariant: a quote that is
-not closed swallows no more than the limit on a line; behind that, reading goes on with the next line.
+not closed costs its own line. The row that it makes ends at the limit on a line or at the end of the file,
+and is read again from its second line on, once: inside quotes no line can stand that opens another.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import io
 import sys
 from collections.abc import Iterator
 from typing import Any, cast
@@ -28,18 +30,20 @@ def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
             try:
                 cells = next(reader, None)
             except parser.Error as exc:
-                yield BadRowError(f"{source.name}:{lines.number}", feed.reason(exc, source.limits))
+                yield BadRowError(f"{source.name}:{feed.number}", feed.reason(exc, source.limits))
+                feed.end_bad_row(exc)
                 continue
             except BadRowError as exc:
                 yield exc
+                feed.read_again()
                 continue
             if cells is None:
                 return
             if header is None:
                 header = [cells[0].removeprefix("\ufeff"), *cells[1:]] if cells else []
-                fields.require_column(f"{source.name}:{lines.number}", header)
+                fields.require_column(f"{source.name}:{feed.number}", header)
             elif cells:
-                yield _row(source, lines.number, fields, header, cells)
+                yield _row(source, feed.number, fields, header, cells)
 
 
 def _parser(max_cell: int) -> Any:
@@ -59,37 +63,59 @@ class _Feed:
     """Hands lines to the parser, and raises a `BadRowError` in place of one that it must not have.
 
     That is a line over a limit, or one with which the row would be. The parser then begins a new row.
+
+    Attributes:
+        number: of the newest line that was handed over.
     """
 
     def __init__(self, lines: Lines, name: str) -> None:
+        self.number = 0
         self._lines = lines
         self._iterator = iter(lines)
         self._name = name
         self._careful_from = lines.careful_from
+        self._ahead = io.BytesIO()
         self.begin_row()
 
     def begin_row(self) -> None:
         """Take note that the next line begins a row."""
-        self._size = 0
-        self._first = self._lines.number + 1
-        self._mark = 0
+        self._row = bytearray()  # not a list: lines may be short, and each would be an object
+        self._end_of_first = 0
+        self._first = self.number + 1
+
+    def read_again(self) -> None:
+        """Hand over once more the lines of the newest row behind its first."""
+        behind = self._row[self._end_of_first :]
+        if behind:
+            self._ahead = io.BytesIO(behind + self._ahead.read())
+            self.number = self._first
+
+    def end_bad_row(self, error: Exception) -> None:
+        """Take note of what the parser has against the newest row: a quote that is not closed?"""
+        if str(error).startswith(("field larger", "unexpected end")):
+            self.read_again()
 
     def __iter__(self) -> _Feed:
         return self
 
     def __next__(self) -> str:
-        line = next(self._iterator)
+        line: bytes | BadRowError = self._ahead.readline()
+        if line:
+            self.number += 1
+        else:
+            line = next(self._iterator)
+            self.number = self._lines.number
         if isinstance(line, BadRowError):
             raise line
-        if not self._size:
+        if not self._row:
             self._mark = self._lines.mark
-        self._size += len(line)
-        if self._size > self._careful_from + 2:  # its own line end is no part of it
-            reason = self._lines.excess(
-                "a row", len(line.rstrip(b"\r\n")) + self._size - len(line), self._mark
-            )
+            self._end_of_first = len(line)
+        self._row += line
+        if len(self._row) > self._careful_from:
+            size = len(self._row) - len(line) + len(line.rstrip(b"\r\n"))
+            reason = self._lines.excess("a row", size, self._mark)
             if reason is not None:
-                raise BadRowError(f"{self._name}:{self._lines.number}", reason + self._since())
+                raise BadRowError(f"{self._name}:{self.number}", reason + self._since())
         # Bytes that are not UTF-8 must pass the parser, or the first of them would end the file.
         return line.decode("utf-8", "surrogateescape")
 
@@ -101,7 +127,7 @@ class _Feed:
         return reason + self._since()
 
     def _since(self) -> str:
-        if self._lines.number <= self._first:
+        if self.number <= self._first:
             return ""
         return f"; the row began in line {self._first:,}: is a quote not closed?"
 

@@ -91,7 +91,7 @@ def test_csv_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: Path
     assert told(path, content, Limits(cell=20)) == expected
 
 
-def test_csv_quote_that_is_not_closed_swallows_no_more_than_a_line(tmp_path: Path) -> None:
+def test_csv_quote_that_is_not_closed_costs_its_own_line(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     rows = [f"{number},document {number:03}" for number in range(100)]
     rows[5] = '5,"never closed'
@@ -103,8 +103,22 @@ def test_csv_quote_that_is_not_closed_swallows_no_more_than_a_line(tmp_path: Pat
         "limit; the row began in line 7: is a quote not closed?"
     )
     assert found[:5] == [f"document {number:03}" for number in range(5)]
-    assert found[6:] == [f"document {number:03}" for number in range(12, 100)]
-    assert told(path, content, Limits(cell=50))[6:] == [f"document {number:03}" for number in range(9, 100)]
+    documents = [f"document {number:03}" for number in range(6, 100)]
+    assert found[6:] == documents
+    assert told(path, content, Limits(cell=50))[6:] == documents
+    to_the_end = told(path, content, Limits())
+    assert str(to_the_end[5]).startswith(f"{path}:101: unexpected end of data; the row began in line 7")
+    assert to_the_end[6:] == documents
+    keys = csv_input.read(Source(str(path)), Fields(id="none"))
+    assert [row.key for row in keys if isinstance(row, Row)][5:] == [f"{path}:{n}" for n in range(8, 102)]
+
+
+def test_csv_cell_over_the_limit_does_not_cost_the_rows_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    content = b'id,text\n1,"' + b"a line\n" * 50 + b'"\n2,two\n3,three\n'
+    assert told(path, content, Limits(line=100))[-2:] == ["two", "three"]
+    assert told(path, content.replace(b"a line", b'""'), Limits(line=100))[-2:] == ["two", "three"]
+    assert told(path, content, Limits())[1:] == ["two", "three"]
 
 
 def test_csv_row_of_many_small_cells_does_not_grow_without_end(tmp_path: Path) -> None:
@@ -121,3 +135,14 @@ def test_csv_row_of_a_compressed_file_is_bound_by_the_ratio(tmp_path: Path) -> N
     found = told(path, packed, Limits(ratio=2, ratio_from=1 << 20))
     assert any("expected a row of at most 2 times its compressed size" in str(row) for row in found)
     assert found[-1] == "two"
+
+
+def test_csv_rows_keep_their_lines_behind_a_line_over_the_limit_within_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'text\n"open\none\n' + b"x" * 200 + b"\ntwo\n")
+    rows = list(csv_input.read(Source(str(path), Limits(line=100)), Fields()))
+    assert [row.key if isinstance(row, Row) else row.place for row in rows] == [
+        f"{path}:4",
+        f"{path}:3",
+        f"{path}:5",
+    ]
