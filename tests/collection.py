@@ -10,7 +10,7 @@ import os
 import re
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -27,7 +27,7 @@ class Pair(NamedTuple):
     similarity: float
 
 
-def rows_of(path: Path) -> list[dict]:
+def rows_of(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a JSON lines file, plain or .gz."""
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as lines:
@@ -74,7 +74,7 @@ def truth_of(folder: Path, name: str) -> list[Pair]:
     return [Pair(a, b, float(similarity)) for a, b, similarity in fields]
 
 
-def shingle_set(text: str) -> frozenset:
+def shingle_set(text: str) -> frozenset[tuple[str, ...]]:
     """Return the set of three-word runs as the collections' truth counts them (see their READMEs).
 
     Lower-cased, words are the runs of Python's ``\\w``; a text of fewer words is one run of them all.

@@ -6,56 +6,74 @@ import os
 import pty
 import subprocess
 import sys
-from types import SimpleNamespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 from samples import ROWS, json_lines
 
 import simindex
+from simindex import Config
 from simindex.cli import app
+from simindex.format.keys import Key
+
+
+class Ran(NamedTuple):
+    """What a command came to: its exit code and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Run(Protocol):
+    """The fixture `run`."""
+
+    def __call__(self, *arguments: object, stdin: bytes = b"") -> Ran: ...
 
 
 @pytest.fixture
-def run(capfd, monkeypatch, tmp_path):
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run the app in this process and in an empty folder; returns its exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments, stdin=b""):
+    def run(*arguments: object, stdin: bytes = b"") -> Ran:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfd.readouterr()
         with pytest.raises(SystemExit) as exit_:
             app(list(map(str, arguments)), prog_name="simindex")
         captured = capfd.readouterr()
-        return SimpleNamespace(code=exit_.value.code or 0, out=captured.out, err=captured.err)
+        return Ran(int(exit_.value.code or 0), captured.out, captured.err)
 
     return run
 
 
 @pytest.fixture
-def rows_file(tmp_path):
+def rows_file(tmp_path: Path) -> str:
     path = tmp_path / "articles.jsonl"
     path.write_bytes(json_lines(ROWS))
     return path.name
 
 
 @pytest.fixture
-def news(run, rows_file):
+def news(run: Run, rows_file: str) -> str:
     """An index of ROWS."""
     assert run("insert", "news", rows_file).code == 0
     return "news"
 
 
-def process(*arguments, **options):
+def process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[Any]:
     command = [sys.executable, "-m", "simindex.cli", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, check=False, timeout=60, **options)
 
 
-def on_terminal(arguments, cwd, stream):
+def on_terminal(arguments: Sequence[str], cwd: Path, stream: str) -> str:
     """Run a process with one of its streams on a pseudo-terminal; returns what it wrote there."""
     ours, theirs = pty.openpty()
     try:
         command = [sys.executable, "-m", "simindex.cli", *arguments]
-        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: theirs}
+        streams: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: theirs}
         environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"}
         with subprocess.Popen(
             command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, **streams
@@ -73,16 +91,16 @@ def on_terminal(arguments, cwd, stream):
     return written.decode()
 
 
-def stored(path):
+def stored(path: Path | str) -> list[Key]:
     with simindex.open(path, "r") as index:
         return list(index)
 
 
-def config_of(path):
+def config_of(path: Path | str) -> Config:
     with simindex.open(path, "r") as index:
         return index.config
 
 
-def matches_of(result):
+def matches_of(result: Ran) -> list[dict[str, Any]]:
     assert result.code == 0, result.err
     return [json.loads(line) for line in result.out.splitlines()]

@@ -7,6 +7,7 @@ is the one that a new hashing contract, equally good, would have.
 """
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -19,26 +20,29 @@ NUM_PERM = 128
 BANDS = 16
 
 
-def exact_similarities(texts, lowest=0.0):
+def exact_similarities(
+    texts: Iterable[str], lowest: float = 0.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(first, second, similarity) of the pairs that share a shingle, three arrays; counted, not estimated."""
     sets = [frozenset(shingle_hashes(text, WordShingles(3), 1).tolist()) for text in texts]
-    holders = {}
+    holders: dict[int, list[int]] = {}
     for number, members in enumerate(sets):
         for member in members:
             holders.setdefault(member, []).append(number)
-    common = Counter()
+    common: Counter[tuple[int, int]] = Counter()
     for group in holders.values():
         common.update(combinations(group, 2))
     pairs = [(a, b, n / (len(sets[a]) + len(sets[b]) - n)) for (a, b), n in common.items()]
     kept = [pair for pair in pairs if pair[2] >= lowest]
-    return tuple(np.array(column) for column in zip(*kept, strict=True))
+    first, second, similarity = (np.array(column) for column in zip(*kept, strict=True))
+    return first, second, similarity
 
 
-def rows_of_seed(texts, seed):
+def rows_of_seed(texts: Sequence[str], seed: int) -> np.ndarray:
     """uint8, shape (documents, rows)."""
     batch: SketchBatch = Sketcher(Config(seed=seed, simhash=None)).sketch_many(texts)
     return batch.words.astype(">u8").view(np.uint8).reshape(len(texts), NUM_PERM)
 
 
-def tenths(similarities):
-    return np.minimum((similarities * 10).astype(int), 9)
+def tenths(similarities: np.ndarray) -> np.ndarray:
+    return np.asarray(np.minimum((similarities * 10).astype(int), 9))

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -34,7 +35,7 @@ from simindex import (
     Layout,
     SimIndexError,
 )
-from simindex.storage import gate, lmdb_file, store, translation
+from simindex.storage import gate, store, translation
 from simindex.storage.registry import registry
 
 SMALL = Config(num_perm=16)
@@ -167,10 +168,10 @@ def test_call_that_is_interrupted_anywhere_leaves_a_working_handle(path: Path, c
     with simindex.open(path) as index:
         for at in steps(1):
             key = f"key {at}"
-            work = {
-                "query": lambda: index.query(document(3)),
-                "insert": lambda key=key: index.insert(key, document(1000)),
-            }[call]
+            if call == "query":
+                work: Callable[[], object] = partial(index.query, document(3))
+            else:
+                work = partial(index.insert, key, document(1000))
             if not Interruption(at, STORAGE).during(work):
                 break
             assert len(index) == 20 + sum(f"key {n}" in index for n in range(at + 1))
@@ -315,8 +316,7 @@ def test_error_of_a_compaction_is_told_once(
 
 
 def test_disk_that_fails_is_not_a_full_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failure = lmdb.Error("mdb_txn_commit", errno.EIO)
-    failure.code = errno.EIO  # type: ignore[attr-defined] # as py-lmdb sets it
+    failure = OSError(errno.EIO, "Input/output error")
     told = translation.translated(failure, str(path))
     assert isinstance(told, DiskError)
     assert (told.errno, told.path) == (errno.EIO, str(path))
@@ -341,7 +341,7 @@ def test_small_address_space_is_enough_for_a_small_file(path: Path, monkeypatch:
             raise lmdb.MemoryError("mmap", errno.ENOMEM)
         return opener(path, map_size=map_size, **options)
 
-    monkeypatch.setattr(lmdb_file.lmdb, "open", narrow)
+    monkeypatch.setattr(lmdb, "open", narrow)
     with simindex.open(path, "r") as index:
         assert len(index) == 20
     assert opened[-1] <= 4 << 20

@@ -6,11 +6,13 @@ a new index stand in `creation`, beside what they mean. Must not know the index,
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 
 import typer
 
 from simindex.format.keys import Key
+from simindex.inputs import Limits
 
 # ---- the index, and what is printed ----
 
@@ -41,6 +43,50 @@ Globs = Annotated[
 SkipBadRows = Annotated[
     bool, typer.Option("--skip-bad-rows", help="Report and count bad rows instead of stopping at one.")
 ]
+
+# ---- limits on what is held of an input ----
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes of a size that was written on the command line.
+
+    Raises:
+        typer.BadParameter: it is none.
+
+    >>> parse_size("256MiB"), parse_size("1 gib"), parse_size("100kB"), parse_size("5")
+    (268435456, 1073741824, 100000, 5)
+    """
+    match = re.fullmatch(r"(\d{1,18}) *(?:([kmgt])(i?))?b?", text.strip().lower(), re.ASCII)
+    if match is None or not int(match[1]):
+        raise typer.BadParameter(f"expected a size of 1 byte or more, like 256MiB, found {text!r}")
+    power = " kmgt".index(match[2] or " ")
+    unit: int = (1024 if match[3] else 1000) ** power
+    return int(match[1]) * unit
+
+
+def _size_option(what: str) -> Any:  # a typer.OptionInfo; its own function says Any, too
+    return typer.Option(metavar="SIZE", parser=parse_size, help=f"{what} (default 256MiB).")
+
+
+MaxLine = Annotated[int | None, _size_option("Longest line, or row of CSV, to hold in memory")]
+MaxCell = Annotated[int | None, _size_option("Largest cell of CSV or Parquet to hold in memory")]
+MaxDocument = Annotated[int | None, _size_option("Largest text file to hold in memory")]
+MaxWindow = Annotated[int | None, _size_option("Memory that a .zst may ask for; zstd --long=31 takes 2GiB")]
+MaxRatio = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="A line of a compressed file has at most N times its compressed size, if it is beyond 64MiB "
+        "(default 100).",
+    ),
+]
+
+
+def limits(**given: int | None) -> Limits:
+    """Return the limits on inputs: those that were given in place of the defaults."""
+    return Limits(**{name: value for name, value in given.items() if value is not None})
+
 
 # ---- work ----
 

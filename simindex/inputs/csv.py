@@ -1,51 +1,151 @@
 """CSV -> rows: the first row names the columns, an empty cell of the key column is no key.
 
-A row is counted by the line in which it ends. Cells are UTF-8; nothing is mended.
+A row is counted by the line in which it ends. Cells are UTF-8; nothing is mended. Invariant: a quote that is
+not closed costs its own line. The row that it makes ends at the limit on a line or at the end of the file,
+and is read again from its second line on, once: inside quotes no line can stand that opens another.
 """
 
 from __future__ import annotations
 
-import csv
+import importlib.util
+import io
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from simindex.inputs.errors import BadRowError
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import Source
+from simindex.inputs.source import Limits, Lines, Source
 
 
 def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
     """Yield the rows of a source of CSV."""
-    csv.field_size_limit(sys.maxsize)  # documents are longer than its 128 KiB
+    parser = _parser(source.limits.cell)
     with source.lines() as lines:
-        # Bytes that are not UTF-8 must pass the parser, or the first of them would end the file.
-        reader = csv.reader((line.decode("utf-8", "surrogateescape") for line in lines), strict=True)
+        feed = _Feed(lines, source.name)
+        reader = parser.reader(feed, strict=True)
         header: list[str] | None = None
         while True:
+            feed.begin_row()
             try:
                 cells = next(reader, None)
-            except csv.Error as exc:
-                yield BadRowError(f"{source.name}:{reader.line_num}", str(exc))
+            except parser.Error as exc:
+                yield BadRowError(f"{source.name}:{feed.number}", feed.reason(exc, source.limits))
+                feed.end_bad_row(exc)
+                continue
+            except BadRowError as exc:
+                yield exc
+                feed.read_again()
                 continue
             if cells is None:
                 return
             if header is None:
                 header = [cells[0].removeprefix("\ufeff"), *cells[1:]] if cells else []
-                fields.require_column(f"{source.name}:{reader.line_num}", header)
+                fields.require_column(f"{source.name}:{feed.number}", header)
             elif cells:
-                yield _row(source.name, reader.line_num, fields, header, cells)
+                yield _row(source, feed.number, fields, header, cells)
 
 
-def _row(name: str, number: int, fields: Fields, header: list[str], cells: list[str]) -> Row | BadRowError:
-    place = f"{name}:{number}"
+def _parser(max_cell: int) -> Any:
+    """Return the csv module's parser, in a copy of its own with its own limit on cells, in characters.
+
+    The module's limit, 128 KiB, is one for the whole process, and is not ours to change; but it is a part
+    of the extension module's state, of which each loading makes a new one (PEP 489).
+    """
+    spec = cast("Any", importlib.util.find_spec("_csv"))
+    parser: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(parser)
+    parser.field_size_limit(min(max_cell, sys.maxsize))
+    return parser
+
+
+class _Feed:
+    """Hands lines to the parser, and raises a `BadRowError` in place of one that it must not have.
+
+    That is a line over a limit, or one with which the row would be. The parser then begins a new row.
+
+    Attributes:
+        number: of the newest line that was handed over.
+    """
+
+    def __init__(self, lines: Lines, name: str) -> None:
+        self.number = 0
+        self._lines = lines
+        self._iterator = iter(lines)
+        self._name = name
+        self._careful_from = lines.careful_from
+        self._ahead = io.BytesIO()
+        self.begin_row()
+
+    def begin_row(self) -> None:
+        """Take note that the next line begins a row."""
+        self._row = bytearray()  # not a list: lines may be short, and each would be an object
+        self._end_of_first = 0
+        self._first = self.number + 1
+
+    def read_again(self) -> None:
+        """Hand over once more the lines of the newest row behind its first."""
+        behind = self._row[self._end_of_first :]
+        if behind:
+            self._ahead = io.BytesIO(behind + self._ahead.read())
+            self.number = self._first
+
+    def end_bad_row(self, error: Exception) -> None:
+        """Take note of what the parser has against the newest row: a quote that is not closed?"""
+        if str(error).startswith(("field larger", "unexpected end")):
+            self.read_again()
+
+    def __iter__(self) -> _Feed:
+        return self
+
+    def __next__(self) -> str:
+        line: bytes | BadRowError = self._ahead.readline()
+        if line:
+            self.number += 1
+        else:
+            line = next(self._iterator)
+            self.number = self._lines.number
+        if isinstance(line, BadRowError):
+            raise line
+        if not self._row:
+            self._mark = self._lines.mark
+            self._end_of_first = len(line)
+        self._row += line
+        if len(self._row) > self._careful_from:
+            size = len(self._row) - len(line) + len(line.rstrip(b"\r\n"))
+            reason = self._lines.excess("a row", size, self._mark)
+            if reason is not None:
+                raise BadRowError(f"{self._name}:{self.number}", reason + self._since())
+        # Bytes that are not UTF-8 must pass the parser, or the first of them would end the file.
+        return line.decode("utf-8", "surrogateescape")
+
+    def reason(self, error: Exception, limits: Limits) -> str:
+        """Return what the parser has to say against the newest row."""
+        reason = str(error)
+        if reason.startswith("field larger than field limit"):
+            reason = limits.refusal("cell", "a cell")
+        return reason + self._since()
+
+    def _since(self) -> str:
+        if self.number <= self._first:
+            return ""
+        return f"; the row began in line {self._first:,}: is a quote not closed?"
+
+
+def _row(
+    source: Source, number: int, fields: Fields, header: list[str], cells: list[str]
+) -> Row | BadRowError:
+    place = f"{source.name}:{number}"
     if len(cells) != len(header):
         return BadRowError(place, f"expected {len(header)} columns, found {len(cells)}")
     try:
-        "".join(cells).encode("utf-8")
+        num_bytes = len("".join(cells).encode("utf-8"))
     except UnicodeEncodeError:
         return BadRowError(place, "expected UTF-8, found other bytes")
+    limit = source.limits.cell
+    if num_bytes > limit and any(len(cell.encode("utf-8")) > limit for cell in cells):
+        return BadRowError(place, source.limits.refusal("cell", "a cell"))
     values: dict[str, Any] = dict(zip(header, cells, strict=True))
     if not values.get(fields.id, True):
         del values[fields.id]  # an empty cell is how CSV says that there is none
-    return fields.row(name, number, values)
+    return fields.row(source.name, number, values)

@@ -45,12 +45,24 @@ class MissingPackageError(SimIndexError, ModuleNotFoundError):
     """
 
 
-def optional_module(name: str, purpose: str) -> Any:
+def reason_of(error: BaseException) -> str:
+    """Return what an error of another package says, or what it is where it says nothing.
+
+    >>> reason_of(EOFError()), reason_of(MemoryError())
+    ('EOFError', 'not enough memory')
+    """
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    return str(error).strip() or type(error).__name__
+
+
+def optional_module(name: str, purpose: str, package: str = "") -> Any:
     """Import a module of a package that simindex does not require.
 
     Args:
         name: of the module.
         purpose: what needs it; the beginning of the message.
+        package: what has to be installed for it; default: the first part of the name.
 
     Raises:
         MissingPackageError: the package is not installed; the message says how to get it.
@@ -58,8 +70,8 @@ def optional_module(name: str, purpose: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as exc:
-        package = name.partition(".")[0]
-        if exc.name is None or exc.name.partition(".")[0] != package:
+        if exc.name is None or not f"{name}.".startswith(f"{exc.name}."):
             raise
+        package = package or name.partition(".")[0]
         message = f"{purpose} needs {package}; install it with: pip install {package}"
         raise MissingPackageError(message, name=package) from exc

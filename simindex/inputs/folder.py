@@ -73,7 +73,10 @@ def read(source: Source, selection: Selection) -> Iterator[Row | BadRowError]:
             yield file
             continue
         try:
-            row = Row(key, read_text(file), None)
+            row = Row(key, read_text(file, source.limits), None)
+        except BadRowError as exc:
+            yield exc
+            continue
         except OSError as exc:
             yield _unreadable(file, exc)
             continue

@@ -19,7 +19,11 @@ def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
 
 def _rows(source: Source, fields: Fields, orjson: Any) -> Iterator[Row | BadRowError]:
     with source.lines() as lines:
-        for number, line in enumerate(lines, 1):
+        for line in lines:
+            number = lines.number
+            if isinstance(line, BadRowError):
+                yield line
+                continue
             content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
             if content.isspace() or not content:
                 continue

@@ -1,4 +1,7 @@
-"""Parquet -> rows. Reads only the columns that are wanted, a thousand rows at a time."""
+"""Parquet -> rows. Reads only the columns that are wanted, a row group at a time, of it up to 1,000 rows.
+
+Cells over the limit are found while they are pyarrow's, before there are Python objects of them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from simindex.inputs.errors import BadRowError, InputError, optional_module
+from simindex.inputs.errors import BadRowError, InputError, optional_module, reason_of
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import Source
 
@@ -28,12 +31,35 @@ def _rows(source: Source, fields: Fields, parquet: Any) -> Iterator[Row | BadRow
             num_bytes, num_rows = os.stat(source.path).st_size, file.metadata.num_rows
             source.follow(lambda: num_bytes * number // max(num_rows, 1))
             columns = None if fields.metadata else wanted
-            for batch in file.iter_batches(batch_size=_ROWS_A_TIME, columns=columns):
-                for values in batch.to_pylist():
-                    number += 1
-                    yield fields.row(source.name, number, values)
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(_ROWS_A_TIME, row_groups=[group], columns=columns):
+                    for values in _values(batch, source.limits.cell):
+                        number += 1
+                        if values is None:
+                            place, reason = f"{source.name}:{number}", source.limits.refusal("cell", "a cell")
+                            yield BadRowError(place, reason)
+                        else:
+                            yield fields.row(source.name, number, values)
     except InputError:
         raise
     except Exception as exc:  # pyarrow's errors derive from several builtins
         beyond = f" beyond row {number:,}" if number else ""
-        raise InputError(source.name, f"cannot be read{beyond}: {exc}") from exc
+        raise InputError(source.name, f"cannot be read{beyond}: {reason_of(exc)}") from exc
+
+
+def _values(batch: Any, limit: int) -> Iterator[dict[str, Any] | None]:
+    """Yield the values of each row of a batch, ``None`` for one with a cell over the limit."""
+    if batch.nbytes <= limit:
+        yield from batch.to_pylist()
+        return
+    for at in range(batch.num_rows):
+        too_large = any(_num_bytes(column, at) > limit for column in batch.columns)
+        yield None if too_large else batch.slice(at, 1).to_pylist()[0]
+
+
+def _num_bytes(column: Any, at: int) -> int:
+    """Return the bytes of a cell: of a text its UTF-8, of others what they take in Arrow's layout."""
+    scalar = column[at]
+    if hasattr(scalar, "as_buffer"):
+        return scalar.as_buffer().size if scalar.is_valid else 0
+    return int(column.slice(at, 1).nbytes)

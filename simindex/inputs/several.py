@@ -15,7 +15,7 @@ from typing import NamedTuple
 from simindex.inputs import csv, folder, jsonl, parquet, text
 from simindex.inputs.errors import BadRowError, InputError
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import Source
+from simindex.inputs.source import Limits, Source
 from simindex.inputs.streams import PACKINGS, require_unpacker, without_packing
 
 Rows = Iterator[Row | BadRowError]
@@ -51,6 +51,7 @@ class Inputs:
         globs: the files of a folder to take, by their name, or by their path within the folder if the
             pattern has a slash; none: all.
         leave_out: a folder to pass over within folders (an index, say).
+        limits: on what is held in memory at once; default: `Limits()`.
 
     Raises:
         FileNotFoundError: an input is missing.
@@ -60,7 +61,8 @@ class Inputs:
     Iterating yields `Row` and `BadRowError`; it raises `InputError` where an input cannot be read on, and
     ``OSError`` where one cannot be opened. Each iteration begins anew, except for standard input. One
     thread at a time; between iterations it can be pickled, and read by another process. One row is held in
-    memory (of .parquet, a thousand), whatever the size of the inputs.
+    memory (of .parquet, a thousand), whatever the size of the inputs; a row that is over one of the limits is
+    a `BadRowError`.
 
     >>> inputs = Inputs([os.path.dirname(__file__)], globs=["text.py"])
     >>> [row.key for row in inputs]
@@ -74,21 +76,26 @@ class Inputs:
         *,
         globs: Sequence[str] = (),
         leave_out: str | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self._paths = tuple(paths)
+        self._limits = limits or Limits()
         self._fields = fields or Fields()
         left_out = None if leave_out is None else os.path.realpath(leave_out)
         self._selection = folder.Selection(tuple(globs), left_out)
         self._bytes_done = 0
         self._source: Source | None = None
         for path in self._paths:
-            self._read(Source(path))
+            self._read(Source(path, self._limits))
 
     def __iter__(self) -> Rows:
         self._bytes_done = 0
         for path in self._paths:
-            self._source = source = Source(path)
-            yield from self._read(source)
+            self._source = source = Source(path, self._limits)
+            try:
+                yield from self._read(source)
+            except MemoryError as exc:
+                raise InputError(source.name, "cannot be read on: not enough memory") from exc
             self._source = None
             self._bytes_done += source.bytes_read
 

@@ -1,7 +1,9 @@
-"""One input while it is read: its path, its name in messages, and how far the reading is.
+"""One input while it is read: its path, its name in messages, how far the reading is, what it may hold.
 
-Owns the place of an input in what others are told: keys of rows without one, errors, progress. Must not
-know formats: they know it.
+Owns the place of an input in what others are told: keys of rows without one, errors, progress. Owns the
+limits on what is held in memory whole, their words, and keeping the one on lines. Must not know formats:
+they know it.
+Invariant: what is read in pieces and passes on is never limited, however large it is in all.
 """
 
 from __future__ import annotations
@@ -10,9 +12,59 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import partial
 
-from simindex.inputs.errors import InputError
-from simindex.inputs.streams import Stream
+from simindex.checks import require_int
+from simindex.inputs.errors import BadRowError, InputError, reason_of
+from simindex.inputs.streams import MAX_READ_AHEAD, Stream
+
+_MIB = 1 << 20
+_PIECE = _MIB  # of a long line, read at a time
+_MOST = 1 << 60
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of an input may be held in memory at once. Working on it takes a multiple of that.
+
+    Attributes:
+        line: bytes of a line, and of a row of .csv with the line ends inside its cells.
+        cell: bytes of a cell of .csv or .parquet.
+        document: bytes of a file that is read whole: a text file, or one in a folder.
+        window: bytes of content that a .zst asks to be remembered while it is read; `zstd --long=31`
+            writes files that ask for 2 GiB. It counts as the power of two below.
+        ratio: how many times the size that it has compressed a line or row of a compressed file may have.
+        ratio_from: bytes of a line or row from which on the ratio counts.
+    """
+
+    line: int = 256 * _MIB
+    cell: int = 256 * _MIB
+    document: int = 256 * _MIB
+    window: int = 256 * _MIB
+    ratio: int = 100
+    ratio_from: int = 64 * _MIB
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            require_int(field.name, getattr(self, field.name), 1, _MOST)
+
+    def refusal(self, name: str, what: str, found: str = "more") -> str:
+        """Return why something is over the limit of that name: an error's reason.
+
+        >>> Limits().refusal("line", "a line")
+        'expected a line of at most 256 MiB, found more; --max-line (Limits.line) sets the limit'
+        """
+        size = f"{self.ratio} times its compressed size" if name == "ratio" else _size(getattr(self, name))
+        limit = f"--max-{name} (Limits.{name}) sets the limit"
+        return f"expected {what} of at most {size}, found {found}; {limit}"
+
+
+def _size(num_bytes: int) -> str:
+    for power, unit in ((1 << 30, "GiB"), (_MIB, "MiB"), (1 << 10, "KiB")):
+        if num_bytes % power == 0:
+            return f"{num_bytes // power:,} {unit}"
+    return f"{num_bytes:,} bytes"
 
 
 class Source:
@@ -20,14 +72,17 @@ class Source:
 
     Args:
         path: of a file or folder; "-" is standard input.
+        limits: on what is held of it.
 
     Attributes:
         path: the same.
         name: what it is called in keys and messages.
+        limits: the same.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, limits: Limits | None = None) -> None:
         self.path = path
+        self.limits = limits or Limits()
         self.name = "stdin" if path == "-" else path
         self._position: Callable[[], int] = int
 
@@ -48,21 +103,91 @@ class Source:
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     @contextmanager
-    def lines(self) -> Iterator[Iterator[bytes]]:
-        """Open the file for the length of the block; gives its lines, decompressed, with their ends.
+    def lines(self) -> Iterator[Lines]:
+        """Open the file for the length of the block; gives its lines, decompressed.
 
         Raises:
-            InputError: the file cannot be read on; names the line after which that was.
+            OSError: it cannot be opened.
         """
-        with Stream(self.path) as stream:
+        with Stream(self.path, self.limits.window) as stream:
             self.follow(stream.position)
-            yield self._lines_of(stream)
+            yield Lines(stream, self.name, self.limits)
 
-    def _lines_of(self, stream: Stream) -> Iterator[bytes]:
-        number = 0
+
+class Lines:
+    """The lines of an input, with their ends: iterating yields bytes, or a `BadRowError` in a line's place.
+
+    A line over a limit is such an error: the rest of it is read and not held, and the next line comes.
+    Iterating raises `InputError` where the file cannot be read on, and names the line after which that was.
+
+    Attributes:
+        number: of the newest line, from 1.
+        mark: what `excess` takes, of the time before that line.
+    """
+
+    def __init__(self, stream: Stream, name: str, limits: Limits) -> None:
+        self.number = 0
+        self.mark = 0
+        self._stream = stream
+        self._name = name
+        self._limits = limits
+
+    def __iter__(self) -> Iterator[bytes | BadRowError]:
+        stream = self._stream
+        is_packed, enough = stream.is_packed, self.careful_from + 1
         try:
-            for number, line in enumerate(stream.file, 1):  # noqa: B007 - told below
-                yield line
-        except Exception as exc:  # gzip, zlib and zstandard each raise errors of their own
-            beyond = f" beyond line {number:,}" if number else ""
-            raise InputError(self.name, f"cannot be read{beyond}: {exc}") from exc
+            for line in iter(partial(stream.file.readline, enough), b""):
+                self.number += 1
+                yield line if len(line) < enough else self._long_line(line)
+                if is_packed:
+                    self.mark = stream.packed_bytes
+        except Exception as exc:  # gzip, zlib and zstd each raise errors of their own
+            beyond = f" beyond line {self.number:,}" if self.number else ""
+            raise InputError(self._name, f"cannot be read{beyond}: {self._why(exc)}") from exc
+
+    @property
+    def careful_from(self) -> int:
+        """Bytes that may surely be held; with more, ask `excess`."""
+        limits = self._limits
+        return min(limits.line, limits.ratio_from) if self._stream.is_packed else limits.line
+
+    def excess(self, what: str, size: int, mark: int) -> str | None:
+        """Return why a line or row must not be held, or ``None`` if it may.
+
+        Args:
+            what: it is, for the message.
+            size: in bytes.
+            mark: of when it began.
+        """
+        limits = self._limits
+        if size > limits.line:
+            return limits.refusal("line", what)
+        if not self._stream.is_packed or size <= limits.ratio_from:
+            return None
+        # Nobody knows where in the compressed file it began: it is credited with all that may be its own.
+        packed = self._stream.packed_bytes - mark + MAX_READ_AHEAD
+        return limits.refusal("ratio", what) if size > limits.ratio * packed else None
+
+    def _long_line(self, first: bytes) -> bytes | BadRowError:
+        readline = self._stream.file.readline
+        pieces, size, reason = [first], len(first), None
+        while True:
+            has_end = pieces[-1].endswith(b"\n")
+            reason = self.excess("a line", size - has_end, self.mark)
+            piece = b"" if has_end else readline(_PIECE)
+            if reason is not None:
+                pieces.clear()
+                while piece and not piece.endswith(b"\n"):
+                    piece = readline(_PIECE)
+                return BadRowError(f"{self._name}:{self.number}", reason)
+            if not piece:
+                return b"".join(pieces)
+            pieces.append(piece)
+            size += len(piece)
+
+    def _why(self, error: Exception) -> str:
+        reason = reason_of(error)
+        # The one error of zstd that another limit helps against; it has no number, only its words.
+        if "too much memory" in reason:
+            return self._limits.refusal("window", "a window")
+        return reason

@@ -285,7 +285,7 @@ def _matches(
     results = [Matches(truncated=bool(flag)) for flag in found.truncated.tolist()]
     kept = found.batch.kept if exact else None
     similarities = similarity_table(config.num_perm) if config.num_perm else ()
-    room = EVERY if limit is None else limit
+    room = EVERY if limit is None else min(limit, EVERY)  # beyond 64 bits the kernel would refuse it
     for number, query, agree, distance in MATCH.iter_unpack(found.matches):
         matches = results[query]
         if len(matches) >= room:

@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import simindex
 
 
-def test_compact_makes_one_segment_and_says_what_it_gave_back(tmp_path):
+def test_compact_makes_one_segment_and_says_what_it_gave_back(tmp_path: Path) -> None:
     index = tmp_path / "i"
     with simindex.open(index, layout=simindex.Layout(2, 8, 256)) as stored:
         stored.insert_many(((i, f"document number {i} of some") for i in range(100)), batch_size=7)
@@ -23,7 +24,7 @@ def test_compact_makes_one_segment_and_says_what_it_gave_back(tmp_path):
         assert len(stored) == 100
 
 
-def test_compact_of_nothing_creates_nothing(tmp_path):
+def test_compact_of_nothing_creates_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "simindex.cli", "compact", str(tmp_path / "none")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1

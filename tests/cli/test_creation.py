@@ -1,7 +1,9 @@
 """The options of a new index, and the comparison with what is stored."""
 
+from pathlib import Path
+
 import pytest
-from commandline import config_of
+from commandline import Run, config_of
 
 from simindex import CharShingles, Config, SimHashConfig, WordShingles
 
@@ -31,13 +33,15 @@ from simindex import CharShingles, Config, SimHashConfig, WordShingles
     ],
     ids=str,
 )
-def test_insert_creates_an_index_as_the_options_say(run, rows_file, options, config):
+def test_insert_creates_an_index_as_the_options_say(
+    run: Run, rows_file: str, options: list[object], config: Config
+) -> None:
     assert run("insert", "news", rows_file, *options).code == 0
     assert config_of("news") == config
     assert run("insert", "news", rows_file, *options, "--on-conflict", "skip").code == 0
 
 
-def test_insert_compares_only_the_options_that_were_given(run, rows_file):
+def test_insert_compares_only_the_options_that_were_given(run: Run, rows_file: str) -> None:
     assert run("insert", "news", rows_file, "--words", 4, "--num-perm", 64, "--no-simhash").code == 0
     assert run("insert", "news", rows_file, "--num-perm", 64, "--on-conflict", "skip").code == 0
     assert run("insert", "news", rows_file, "--on-conflict", "skip").code == 0
@@ -53,7 +57,7 @@ def test_insert_compares_only_the_options_that_were_given(run, rows_file):
         assert f"the index has another configuration ({difference}" in result.err
 
 
-def test_insert_reports_a_setting_out_of_range(run, rows_file, tmp_path):
+def test_insert_reports_a_setting_out_of_range(run: Run, rows_file: str, tmp_path: Path) -> None:
     result = run("insert", "news", rows_file, "--num-perm", 100)
     assert (result.code, result.err) == (
         1,
@@ -74,7 +78,9 @@ def test_insert_reports_a_setting_out_of_range(run, rows_file, tmp_path):
     ],
     ids=str,
 )
-def test_insert_refuses_options_that_exclude_each_other(run, rows_file, options):
+def test_insert_refuses_options_that_exclude_each_other(
+    run: Run, rows_file: str, options: list[object]
+) -> None:
     result = run("insert", "news", rows_file, *options)
     assert result.code == 2
     assert "exclude each other" in result.err

@@ -6,15 +6,16 @@ import io
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
-from commandline import stored
+from commandline import Run, stored
 from samples import FOX, ROWS, SHIP, json_lines
 
 import simindex
 
 
-def test_insert_stores_json_lines_and_sums_up_on_stderr(run, rows_file):
+def test_insert_stores_json_lines_and_sums_up_on_stderr(run: Run, rows_file: str) -> None:
     result = run("insert", "news", rows_file)
     assert (result.code, result.out) == (0, "")
     assert result.err.startswith("3 documents inserted, 0 replaced, 0 skipped, 0 bad rows; ")
@@ -22,7 +23,7 @@ def test_insert_stores_json_lines_and_sums_up_on_stderr(run, rows_file):
     assert stored("news") == ["fox", "fox too", 7]
 
 
-def test_insert_json_prints_the_summary_as_one_line(run, rows_file):
+def test_insert_json_prints_the_summary_as_one_line(run: Run, rows_file: str) -> None:
     result = run("insert", "news", rows_file, "--json")
     summary = json.loads(result.out)
     assert {name: summary[name] for name in ("inserted", "replaced", "skipped", "bad")} == {
@@ -37,7 +38,7 @@ def test_insert_json_prints_the_summary_as_one_line(run, rows_file):
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_insert_keeps_the_batches_before_a_bad_row(run, tmp_path, workers):
+def test_insert_keeps_the_batches_before_a_bad_row(run: Run, tmp_path: Path, workers: int) -> None:
     rows = [{"id": number, "text": f"{number} {SHIP}"} for number in range(25)]
     (tmp_path / "a.jsonl").write_bytes(json_lines(rows) + b"{}\n" + json_lines(ROWS))
     result = run("insert", "news", "a.jsonl", "--batch-size", 10, "--workers", workers)
@@ -47,7 +48,7 @@ def test_insert_keeps_the_batches_before_a_bad_row(run, tmp_path, workers):
     assert stored("news") == list(range(20))
 
 
-def test_insert_skip_bad_rows_reports_the_first_and_counts_all(run, tmp_path):
+def test_insert_skip_bad_rows_reports_the_first_and_counts_all(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS) + b"{}\n" * 23 + json_lines([{"id": 8, "text": FOX}]))
     result = run("insert", "news", "a.jsonl", "--skip-bad-rows", "--batch-size", 2)
     assert result.code == 0
@@ -58,7 +59,7 @@ def test_insert_skip_bad_rows_reports_the_first_and_counts_all(run, tmp_path):
     assert stored("news") == ["fox", "fox too", 7, 8]
 
 
-def test_insert_refuses_a_cut_gzip_file_and_keeps_the_batches_before(run, tmp_path):
+def test_insert_refuses_a_cut_gzip_file_and_keeps_the_batches_before(run: Run, tmp_path: Path) -> None:
     rows = [{"id": number, "text": base64.b64encode(os.urandom(900)).decode()} for number in range(300)]
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(json_lines(rows))[:-20_000])
     result = run("insert", "news", "a.jsonl.gz", "--batch-size", 10)
@@ -68,7 +69,7 @@ def test_insert_refuses_a_cut_gzip_file_and_keeps_the_batches_before(run, tmp_pa
     assert len(stored("news")) % 10 == 0
 
 
-def test_insert_on_conflict_errs_skips_or_replaces(run, news, rows_file):
+def test_insert_on_conflict_errs_skips_or_replaces(run: Run, news: str, rows_file: str) -> None:
     result = run("insert", news, rows_file)
     assert result.code == 1
     assert result.err.startswith("simindex: key 'fox' is in the index already, or twice in the input; ")
@@ -80,11 +81,11 @@ def test_insert_on_conflict_errs_skips_or_replaces(run, news, rows_file):
     assert run("insert", news, rows_file, "--on-conflict", "merge").code == 2
 
 
-def test_insert_interrupted_says_what_is_stored(run, monkeypatch):
+def test_insert_interrupted_says_what_is_stored(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupting(io.BytesIO):
-        def __next__(self):
-            line = super().__next__()
-            if json.loads(line)["id"] == 33:
+        def readline(self, size: int | None = -1) -> bytes:
+            line = super().readline(size)
+            if line and json.loads(line)["id"] == 33:
                 signal.raise_signal(signal.SIGINT)
             return line
 
@@ -96,7 +97,7 @@ def test_insert_interrupted_says_what_is_stored(run, monkeypatch):
     assert stored("news") == list(range(30))
 
 
-def test_insert_reports_what_is_no_index(run, tmp_path, rows_file):
+def test_insert_reports_what_is_no_index(run: Run, tmp_path: Path, rows_file: str) -> None:
     result = run("insert", rows_file, rows_file)
     assert (result.code, result.err.count("\n")) == (1, 1)
     assert "expected a folder with an index, found a file" in result.err
@@ -106,14 +107,14 @@ def test_insert_reports_what_is_no_index(run, tmp_path, rows_file):
     assert (result.code, result.err.count("\n")) == (1, 1)
 
 
-def test_insert_reports_another_writer(run, news, rows_file):
+def test_insert_reports_another_writer(run: Run, news: str, rows_file: str) -> None:
     with simindex.open(news, "a"):
         result = run("insert", news, rows_file)
     assert (result.code, result.err.count("\n")) == (1, 1)
     assert result.err.startswith("simindex: ")
 
 
-def test_insert_without_input_is_wrong_usage(run):
+def test_insert_without_input_is_wrong_usage(run: Run) -> None:
     assert run("insert", "news").code == 2
     assert run("insert", "news", "-", "--batch-size", 0).code == 2
     assert run("insert", "news", "-", "--workers", 0).code == 2

@@ -5,28 +5,29 @@ import gzip
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
-from commandline import stored
-from samples import FOX, ROWS, SHIP, has, json_lines, make_folder
+from commandline import Run, stored
+from samples import FOX, ROWS, SHIP, has, json_lines, make_folder, zstd
 
 import simindex
 from simindex import Config
 
 
-def test_insert_reads_stdin(run):
+def test_insert_reads_stdin(run: Run) -> None:
     assert run("insert", "news", "-", stdin=json_lines(ROWS)).code == 0
     assert stored("news") == ["fox", "fox too", 7]
 
 
-def test_insert_reads_gzip_and_several_inputs_in_order(run, rows_file):
+def test_insert_reads_gzip_and_several_inputs_in_order(run: Run, rows_file: str) -> None:
     with gzip.open("more.jsonl.gz", "wb") as file:
         file.write(json_lines([{"id": "first", "text": FOX}]))
     assert run("insert", "news", "more.jsonl.gz", rows_file).code == 0
     assert stored("news") == ["first", "fox", "fox too", 7]
 
 
-def test_insert_gives_a_row_without_id_its_place(run, tmp_path):
+def test_insert_gives_a_row_without_id_its_place(run: Run, tmp_path: Path) -> None:
     rows = [{"text": FOX}, {"id": None, "text": SHIP}]
     (tmp_path / "a.jsonl").write_bytes(
         b"\xef\xbb\xbf" + json_lines(rows[:1]) + b" \n\n" + json_lines(rows[1:])
@@ -37,7 +38,7 @@ def test_insert_gives_a_row_without_id_its_place(run, tmp_path):
     assert stored("piped") == ["stdin:1", "stdin:2"]
 
 
-def test_insert_takes_other_fields_and_keeps_the_rest_as_metadata(run):
+def test_insert_takes_other_fields_and_keeps_the_rest_as_metadata(run: Run) -> None:
     row = json_lines([{"n": 5, "body": FOX, "year": 1984, "tags": ["x"]}])
     options = ("--id-field", "n", "--text-field", "body")
     assert run("insert", "with", "-", *options, "--metadata", stdin=row).code == 0
@@ -48,14 +49,14 @@ def test_insert_takes_other_fields_and_keeps_the_rest_as_metadata(run):
         assert index[5].metadata is None
 
 
-def test_insert_takes_lists_as_ready_shingles(run):
+def test_insert_takes_lists_as_ready_shingles(run: Run) -> None:
     rows = [{"id": "u1", "movies": [1, 2, "3"]}, {"id": "u2", "movies": ["1", "2", "3"]}]
     assert run("insert", "users", "-", "--text-field", "movies", stdin=json_lines(rows)).code == 0
     with simindex.open("users", "r") as index:
         assert [match.key for match in index.query({"1", "2", "3"}, 1.0)] == ["u1", "u2"]
 
 
-def test_insert_reads_csv(run, tmp_path):
+def test_insert_reads_csv(run: Run, tmp_path: Path) -> None:
     with open(tmp_path / "a.csv", "w", newline="", encoding="utf-8-sig") as file:
         rows = [["id", "text", "year"], ["x", f'{FOX},\n"quoted"', "1984"], ["", SHIP, "1999"]]
         csv.writer(file).writerows(rows)
@@ -66,7 +67,9 @@ def test_insert_reads_csv(run, tmp_path):
         assert index["x"].sketch.jaccard(simindex.Sketcher(Config()).sketch(FOX + " quoted")) == 1.0
 
 
-def test_insert_keys_a_text_file_by_its_path_and_reads_wrong_bytes_as_u_fffd(run, tmp_path):
+def test_insert_keys_a_text_file_by_its_path_and_reads_wrong_bytes_as_u_fffd(
+    run: Run, tmp_path: Path
+) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "page.txt").write_bytes(b"caf\xe9 au lait")
     assert run("insert", "news", "sub/page.txt").code == 0
@@ -75,7 +78,7 @@ def test_insert_keys_a_text_file_by_its_path_and_reads_wrong_bytes_as_u_fffd(run
         assert index["sub/page.txt"].sketch.jaccard(sketch) == 1.0
 
 
-def test_insert_walks_a_folder_in_order_and_follows_no_linked_folder(run, tmp_path):
+def test_insert_walks_a_folder_in_order_and_follows_no_linked_folder(run: Run, tmp_path: Path) -> None:
     make_folder(tmp_path)
     assert run("insert", "news", "tree").code == 0
     assert stored("news") == ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]
@@ -89,19 +92,21 @@ def test_insert_walks_a_folder_in_order_and_follows_no_linked_folder(run, tmp_pa
         (["b/*", "c*"], ["b/a.py", "b/z.py", "c.py"]),
     ],
 )
-def test_insert_glob_chooses_files_by_name_or_path(run, tmp_path, patterns, keys):
+def test_insert_glob_chooses_files_by_name_or_path(
+    run: Run, tmp_path: Path, patterns: list[str], keys: list[str]
+) -> None:
     make_folder(tmp_path)
     assert run("insert", "news", "tree", *(f"--glob={pattern}" for pattern in patterns)).code == 0
     assert stored("news") == keys
 
 
-def test_insert_leaves_the_index_itself_out_of_a_folder(run, tmp_path):
+def test_insert_leaves_the_index_itself_out_of_a_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / "page").write_text(SHIP)
     assert run("insert", "news", ".").code == 0
     assert stored("news") == ["page"]
 
 
-def test_insert_keeps_file_names_that_are_not_utf_8(run, tmp_path):
+def test_insert_keeps_file_names_that_are_not_utf_8(run: Run, tmp_path: Path) -> None:
     name = os.fsdecode(b"\xff.txt")
     (tmp_path / "tree").mkdir()
     try:
@@ -114,8 +119,10 @@ def test_insert_keeps_file_names_that_are_not_utf_8(run, tmp_path):
     assert run("remove", "news", "--input", "-", stdin=b"\xff.txt\n").code == 0
 
 
-@pytest.mark.parametrize(("name", "package"), [("a.jsonl.zst", "zstandard"), ("a.parquet", "pyarrow")])
-def test_insert_names_the_package_that_an_input_needs(run, tmp_path, monkeypatch, name, package):
+@pytest.mark.parametrize(("name", "package"), [("a.jsonl.zst", "backports.zstd"), ("a.parquet", "pyarrow")])
+def test_insert_names_the_package_that_an_input_needs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str
+) -> None:
     (tmp_path / name).write_bytes(b"")
     for module in (package, f"{package}.parquet"):
         monkeypatch.setitem(sys.modules, module, None)
@@ -125,11 +132,8 @@ def test_insert_names_the_package_that_an_input_needs(run, tmp_path, monkeypatch
     assert not (tmp_path / "news").exists()
 
 
-@pytest.mark.skipif(not has("zstandard"), reason="zstandard is not installed")
-def test_insert_reads_every_frame_of_zstd_and_refuses_a_cut_file(run, tmp_path):
-    import zstandard
-
-    packed = b"".join(zstandard.compress(json_lines([row])) for row in ROWS)
+def test_insert_reads_every_frame_of_zstd_and_refuses_a_cut_file(run: Run, tmp_path: Path) -> None:
+    packed = b"".join(zstd().compress(json_lines([row])) for row in ROWS)
     (tmp_path / "a.jsonl.zst").write_bytes(packed)
     assert run("insert", "news", "a.jsonl.zst").code == 0
     assert len(stored("news")) == 3
@@ -141,7 +145,7 @@ def test_insert_reads_every_frame_of_zstd_and_refuses_a_cut_file(run, tmp_path):
 
 
 @pytest.mark.skipif(not has("pyarrow"), reason="pyarrow is not installed")
-def test_insert_reads_parquet(run):
+def test_insert_reads_parquet(run: Run) -> None:
     import pyarrow
     import pyarrow.parquet
 
@@ -174,7 +178,7 @@ BAD_ROWS = [
 
 
 @pytest.mark.parametrize(("line", "reason"), BAD_ROWS, ids=[reason for _, reason in BAD_ROWS])
-def test_insert_names_the_place_of_a_bad_row(run, tmp_path, line, reason):
+def test_insert_names_the_place_of_a_bad_row(run: Run, tmp_path: Path, line: bytes, reason: str) -> None:
     (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS) + line)
     result = run("insert", "news", "a.jsonl")
     assert result.code == 1
@@ -182,7 +186,7 @@ def test_insert_names_the_place_of_a_bad_row(run, tmp_path, line, reason):
     assert result.err.endswith("; nothing of the input is stored\n")
 
 
-def test_insert_names_the_place_of_a_bad_csv_row(run, tmp_path):
+def test_insert_names_the_place_of_a_bad_csv_row(run: Run, tmp_path: Path) -> None:
     lines = ["id,text", "a,b,c", 'x,"y"z', "x", "ok,fine"]
     (tmp_path / "a.csv").write_bytes("\n".join(lines).encode() + b"\nq,\xff\n")
     result = run("insert", "news", "a.csv", "--skip-bad-rows")
@@ -198,7 +202,7 @@ def test_insert_names_the_place_of_a_bad_csv_row(run, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_insert_reports_a_file_that_it_may_not_read(run, tmp_path):
+def test_insert_reports_a_file_that_it_may_not_read(run: Run, tmp_path: Path) -> None:
     make_folder(tmp_path)
     (tmp_path / "tree" / "a.txt").chmod(0)
     (tmp_path / "tree" / "b").chmod(0)
@@ -219,9 +223,79 @@ def test_insert_reports_a_file_that_it_may_not_read(run, tmp_path):
         ),
     ],
 )
-def test_insert_looks_at_the_inputs_before_it_creates_an_index(run, tmp_path, rows_file, name, message):
+def test_insert_looks_at_the_inputs_before_it_creates_an_index(
+    run: Run, tmp_path: Path, rows_file: str, name: str, message: str
+) -> None:
     (tmp_path / "a.doc").write_text(FOX)
     result = run("insert", "news", rows_file, name)
     assert result.code == 1
     assert result.err.startswith(f"simindex: {message}")
     assert not (tmp_path / "news").exists()
+
+
+def test_insert_stores_the_batches_before_a_line_over_the_limit(run: Run, tmp_path: Path) -> None:
+    long = {"id": "long", "text": "x" * 2_000}
+    (tmp_path / "a.jsonl").write_bytes(json_lines([*ROWS, long, {"id": "last", "text": SHIP}]))
+    reason = "expected a line of at most 1 KiB, found more; --max-line (Limits.line) sets the limit"
+    result = run("insert", "news", "a.jsonl", "--max-line", "1KiB", "--batch-size", 2)
+    assert result.code == 1
+    assert result.err == (
+        f"simindex: a.jsonl:4: {reason}; the first 2 documents of the input are stored, none after them\n"
+    )
+    assert stored("news") == ["fox", "fox too"]
+    result = run("insert", "rest", "a.jsonl", "--max-line", "1KiB", "--skip-bad-rows")
+    assert result.code == 0
+    assert result.err.startswith(f"simindex: a.jsonl:4: {reason}; skipped\n")
+    assert stored("rest") == ["fox", "fox too", 7, "last"]
+    assert run("insert", "all", "a.jsonl", "--max-line", "3 kB").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "place"),
+    [
+        ("a.csv", "--max-line", "a.csv:2"),
+        ("a.csv", "--max-cell", "a.csv:2"),
+        ("a.txt", "--max-document", "a.txt"),
+        (".", "--max-document", "./a.csv"),
+    ],
+)
+def test_insert_names_the_place_and_the_option_of_what_is_over_a_limit(
+    run: Run, tmp_path: Path, name: str, option: str, place: str
+) -> None:
+    (tmp_path / "a.csv").write_text(f"text\n{SHIP}\n")
+    (tmp_path / "a.txt").write_text(SHIP)
+    result = run("insert", "news", name, option, "50")
+    assert result.code == 1
+    assert result.err.startswith(f"simindex: {place}: expected a ")
+    assert f"of at most 50 bytes, found more; {option} (Limits." in result.err
+
+
+def test_insert_takes_a_window_and_a_ratio(run: Run, tmp_path: Path) -> None:
+    module = zstd()
+    packer = module.ZstdCompressor(options={module.CompressionParameter.window_log: 24})
+    (tmp_path / "a.jsonl.zst").write_bytes(packer.compress(json_lines(ROWS)) + packer.flush())
+    result = run("insert", "news", "a.jsonl.zst", "--max-window", "8MiB")
+    assert result.code == 1
+    assert "a.jsonl.zst: cannot be read: expected a window of at most 8 MiB" in result.err
+    assert run("insert", "news", "a.jsonl.zst", "--max-window", "16MiB", "--max-ratio", 1).code == 0
+
+
+@pytest.mark.parametrize("size", ["0", "x", "5XiB", "-1", "1.5GiB", "MiB", ""])
+def test_insert_refuses_what_is_no_size(run: Run, rows_file: str, size: str) -> None:
+    result = run("insert", "news", rows_file, "--max-line", size)
+    assert result.code == 2
+    assert "--max-line" in result.err
+    assert run("insert", "news", rows_file, "--max-line", "9999999TiB").code == 1
+
+
+def test_other_commands_keep_the_limits_too(run: Run, news: str, tmp_path: Path) -> None:
+    (tmp_path / "page.txt").write_text(SHIP)
+    result = run("query", news, "--file", "page.txt", "--max-document", "50")
+    assert (result.code, "page.txt: expected a document of at most 50 bytes" in result.err) == (1, True)
+    (tmp_path / "rows.jsonl").write_bytes(json_lines(ROWS[:1]))
+    result = run("query", news, "--input", "rows.jsonl", "--max-line", "50")
+    assert (result.code, "rows.jsonl:1: expected a line of at most 50 bytes" in result.err) == (1, True)
+    (tmp_path / "keys").write_text(f"fox\n{'x' * 100}\n")
+    result = run("remove", news, "--input", "keys", "--max-line", "50")
+    assert (result.code, "keys:2: expected a line of at most 50 bytes" in result.err) == (1, True)
+    assert stored(news) == ["fox", "fox too", 7]

@@ -4,16 +4,19 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from commandline import process
+from commandline import Run, process
 from samples import FOX, json_lines
 
 import simindex
 from simindex.cli import main
 
 
-def test_main_runs_the_arguments_of_the_process(monkeypatch, capsys):
+def test_main_runs_the_arguments_of_the_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "argv", ["anything", "--version"])
     with pytest.raises(SystemExit) as exit_:
         main()
@@ -21,7 +24,7 @@ def test_main_runs_the_arguments_of_the_process(monkeypatch, capsys):
     assert capsys.readouterr().out == f"simindex {simindex.__version__}\n"
 
 
-def test_main_knows_its_commands_only(run):
+def test_main_knows_its_commands_only(run: Run) -> None:
     result = run("--help")
     assert result.code == 0
     for command in ("insert", "query", "remove", "stats", "curve"):
@@ -29,7 +32,7 @@ def test_main_knows_its_commands_only(run):
     assert run("frobnicate").code == 2
 
 
-def test_cli_without_its_extra_says_what_to_install():
+def test_cli_without_its_extra_says_what_to_install() -> None:
     for name in ("typer", "rich", "orjson"):
         code = f"import sys; sys.modules[{name!r}] = None; import simindex.cli"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -38,27 +41,29 @@ def test_cli_without_its_extra_says_what_to_install():
         assert done.stderr == message + "\n"
 
 
-def test_cli_import_leaves_rich_and_the_readers_alone():
-    lazy = {"rich", "orjson", "zstandard", "pyarrow", "matplotlib"}
+def test_cli_import_leaves_rich_and_the_readers_alone() -> None:
+    lazy = {"rich", "orjson", "backports", "compression.zstd", "pyarrow", "matplotlib"}
     code = f"import sys, simindex.cli; print(*{lazy!r} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
 
 
-def test_process_ends_quietly_when_its_reader_has_gone(tmp_path):
+def test_process_ends_quietly_when_its_reader_has_gone(tmp_path: Path) -> None:
     rows = [{"id": number, "text": FOX} for number in range(5_000)]
     (tmp_path / "many.jsonl").write_bytes(json_lines(rows))
     assert process("insert", "many", "many.jsonl", cwd=tmp_path).returncode == 0
     for options in ([], ["--json"]):
         command = [sys.executable, "-m", "simindex.cli", "query", "many", FOX, *options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as child:
+            assert child.stdout is not None
+            assert child.stderr is not None
             child.stdout.read(10)
             child.stdout.close()
             assert child.stderr.read() == b""
         assert child.returncode == 0
 
 
-def test_process_shows_what_its_encoding_lacks(tmp_path):
+def test_process_shows_what_its_encoding_lacks(tmp_path: Path) -> None:
     row = json_lines([{"id": "Ж", "text": FOX}])
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     assert process("insert", "news", "-", input=row, cwd=tmp_path).returncode == 0

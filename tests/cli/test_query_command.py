@@ -1,15 +1,16 @@
 """`simindex query`: every search and source, and the form of the results."""
 
 import json
+from pathlib import Path
 
 import pytest
-from commandline import matches_of
+from commandline import Run, matches_of
 from samples import FOX, FOX_TOO, ROWS, SHIP, json_lines
 
 import simindex
 
 
-def test_query_prints_a_plain_table_where_stdout_is_no_terminal(run, news):
+def test_query_prints_a_plain_table_where_stdout_is_no_terminal(run: Run, news: str) -> None:
     result = run("query", news, FOX, "--threshold", 0.5)
     assert (result.code, result.err) == (0, "")
     lines = [line.rsplit(maxsplit=2) for line in result.out.splitlines()]
@@ -18,7 +19,7 @@ def test_query_prints_a_plain_table_where_stdout_is_no_terminal(run, news):
     assert lines[2][0] == "fox too"
 
 
-def test_query_table_is_never_cut_off(run):
+def test_query_table_is_never_cut_off(run: Run) -> None:
     key = "k" * 500 + " [bold]\x1b[2J\n"
     assert run("insert", "news", "-", stdin=json_lines([{"id": key, "text": FOX}])).code == 0
     result = run("query", "news", FOX)
@@ -26,21 +27,21 @@ def test_query_table_is_never_cut_off(run):
     assert len(result.out.splitlines()) == 2
 
 
-def test_query_json_prints_a_line_for_each_match(run, news):
+def test_query_json_prints_a_line_for_each_match(run: Run, news: str) -> None:
     found = matches_of(run("query", news, FOX, "--threshold", 0.5, "--json"))
     assert found[0] == {"key": "fox", "similarity": 1.0, "distance": 0, "truncated": False}
     assert [match["key"] for match in found] == ["fox", "fox too"]
     assert 0.5 < found[1]["similarity"] < 1
 
 
-def test_query_reads_a_file_or_stdin(run, news, tmp_path):
+def test_query_reads_a_file_or_stdin(run: Run, news: str, tmp_path: Path) -> None:
     (tmp_path / "page.txt").write_text(FOX)
     from_file = matches_of(run("query", news, "--file", "page.txt", "--json"))
     assert from_file == matches_of(run("query", news, "--file", "-", "--json", stdin=FOX.encode()))
     assert from_file == matches_of(run("query", news, FOX, "--json"))
 
 
-def test_query_key_leaves_the_document_itself_out(run, news):
+def test_query_key_leaves_the_document_itself_out(run: Run, news: str) -> None:
     for options in (["--threshold", 0.5], ["--nearest", 1], ["--nearest", 2]):
         keys = [match["key"] for match in matches_of(run("query", news, "--key", "fox", "--json", *options))]
         assert keys[:1] == ["fox too"]
@@ -51,7 +52,7 @@ def test_query_key_leaves_the_document_itself_out(run, news):
     assert run("query", news, "--key", "seven", "--int").code == 2
 
 
-def test_query_input_prints_a_set_for_each_row(run, news, rows_file):
+def test_query_input_prints_a_set_for_each_row(run: Run, news: str, rows_file: str) -> None:
     found = matches_of(run("query", news, "--input", rows_file, "--json"))
     assert [line["query"] for line in found] == ["fox", "fox too", 7]
     assert found[2] == {
@@ -68,27 +69,27 @@ def test_query_input_prints_a_set_for_each_row(run, news, rows_file):
     ]
 
 
-def test_query_input_tells_rows_without_a_match_and_takes_other_fields(run, news):
+def test_query_input_tells_rows_without_a_match_and_takes_other_fields(run: Run, news: str) -> None:
     rows = json_lines([{"n": 1, "body": "nothing like it"}, {"n": 2, "body": SHIP}])
     result = run("query", news, "--input", "-", "--id-field", "n", "--text-field", "body", stdin=rows)
     assert (result.code, result.err) == (0, "simindex: no match for 1 of 2 rows\n")
 
 
-def test_query_input_ends_at_a_bad_row_after_the_rows_before_it(run, news):
+def test_query_input_ends_at_a_bad_row_after_the_rows_before_it(run: Run, news: str) -> None:
     result = run("query", news, "--input", "-", "--json", stdin=json_lines(ROWS) + b"{}\n")
     assert result.code == 1
     assert len(result.out.splitlines()) == 3
     assert result.err == "simindex: stdin:4: expected a field 'text', found []\n"
 
 
-def test_query_without_a_match_says_so(run, news):
+def test_query_without_a_match_says_so(run: Run, news: str) -> None:
     result = run("query", news, "nothing like it")
     assert (result.code, result.out, result.err) == (0, "", "simindex: no match\n")
     result = run("query", news, "nothing like it", "--json")
     assert (result.code, result.out, result.err) == (0, "", "simindex: no match\n")
 
 
-def test_query_limit_nearest_and_recall(run, news):
+def test_query_limit_nearest_and_recall(run: Run, news: str) -> None:
     assert len(matches_of(run("query", news, FOX, "--threshold", 0.4, "--limit", 1, "--json"))) == 1
     options = ["--nearest", 2, "--recall", 0.9, "--json"]
     assert [match["key"] for match in matches_of(run("query", news, FOX, *options))] == ["fox", "fox too"]
@@ -97,7 +98,7 @@ def test_query_limit_nearest_and_recall(run, news):
     assert run("query", news, FOX, "--recall", 2).code == 1
 
 
-def test_query_exact_gives_the_true_similarity(run, news, rows_file):
+def test_query_exact_gives_the_true_similarity(run: Run, news: str, rows_file: str) -> None:
     assert run("insert", "kept", rows_file, "--keep-shingles", 1000).code == 0
     found = matches_of(run("query", "kept", FOX, "--exact", "--threshold", 0.5, "--json"))
     shingles = [
@@ -112,7 +113,7 @@ def test_query_exact_gives_the_true_similarity(run, news, rows_file):
     )
 
 
-def test_query_simhash_finds_by_distance(run, news, rows_file):
+def test_query_simhash_finds_by_distance(run: Run, news: str, rows_file: str) -> None:
     found = matches_of(run("query", news, FOX, "--simhash", "--max-distance", 0, "--json"))
     assert [(match["key"], match["distance"]) for match in found] == [("fox", 0)]
     assert (
@@ -131,7 +132,7 @@ def test_query_simhash_finds_by_distance(run, news, rows_file):
     assert (result.code, "it can be queried with --simhash only" in result.err) == (1, True)
 
 
-def test_query_tells_that_it_was_truncated(run, news, rows_file):
+def test_query_tells_that_it_was_truncated(run: Run, news: str, rows_file: str) -> None:
     options = ["--threshold", 0.3, "--max-candidates", 1]
     result = run("query", news, FOX, *options, "--json")
     assert json.loads(result.out.splitlines()[0])["truncated"] is True
@@ -166,13 +167,13 @@ def test_query_tells_that_it_was_truncated(run, news, rows_file):
     ],
     ids=str,
 )
-def test_query_refuses_wrong_combinations(run, news, arguments):
+def test_query_refuses_wrong_combinations(run: Run, news: str, arguments: list[object]) -> None:
     result = run("query", news, *arguments)
     assert (result.code, result.out) == (2, "")
     assert "Usage: simindex query" in result.err
 
 
-def test_query_reports_a_missing_index_file_or_value(run, news, tmp_path):
+def test_query_reports_a_missing_index_file_or_value(run: Run, news: str, tmp_path: Path) -> None:
     result = run("query", "nowhere", FOX)
     assert (result.code, result.err) == (1, "simindex: nowhere: no simindex index\n")
     assert not (tmp_path / "nowhere").exists()
@@ -182,7 +183,7 @@ def test_query_reports_a_missing_index_file_or_value(run, news, tmp_path):
     assert (result.code, result.err) == (1, "simindex: threshold: expected a number in (0, 1], found 1.5\n")
 
 
-def test_query_json_gives_bytes_keys_in_base64(run):
+def test_query_json_gives_bytes_keys_in_base64(run: Run) -> None:
     with simindex.open("bytes") as index:
         index.insert(b"\x00\xff", FOX)
     assert matches_of(run("query", "bytes", FOX, "--json"))[0]["key"] == {"bytes": "AP8="}

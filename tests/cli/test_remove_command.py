@@ -1,24 +1,25 @@
 """`simindex remove`: keys from arguments and files, and those that are missing."""
 
 import json
+from pathlib import Path
 
-from commandline import stored
+from commandline import Run, stored
 
 
-def test_remove_takes_keys_away(run, news):
+def test_remove_takes_keys_away(run: Run, news: str) -> None:
     result = run("remove", news, "fox", "fox too", "fox")
     assert (result.code, result.err) == (0, "2 documents removed, 0 keys missing\n")
     assert stored(news) == [7]
 
 
-def test_remove_int_takes_integers(run, news):
+def test_remove_int_takes_integers(run: Run, news: str) -> None:
     assert run("remove", news, "7").code == 1
     assert run("remove", news, "7", "--int").code == 0
     assert stored(news) == ["fox", "fox too"]
     assert run("remove", news, "seven", "--int").code == 2
 
 
-def test_remove_reads_keys_from_a_file_or_stdin(run, news, tmp_path):
+def test_remove_reads_keys_from_a_file_or_stdin(run: Run, news: str, tmp_path: Path) -> None:
     (tmp_path / "keys").write_bytes(b"fox\r\n\nfox too\n")
     assert run("remove", news, "--input", "keys").code == 0
     assert run("remove", news, "--int", "--input", "-", stdin=b"7\n").code == 0
@@ -27,7 +28,7 @@ def test_remove_reads_keys_from_a_file_or_stdin(run, news, tmp_path):
     assert (result.code, result.err) == (1, "simindex: keys:1: expected an integer, found 'fox'\n")
 
 
-def test_remove_reports_missing_keys_and_removes_the_others(run, news):
+def test_remove_reports_missing_keys_and_removes_the_others(run: Run, news: str) -> None:
     result = run("remove", news, "wolf", "fox")
     assert result.code == 1
     assert result.err.splitlines() == [
@@ -44,7 +45,7 @@ def test_remove_reports_missing_keys_and_removes_the_others(run, news):
     assert "simindex: ... and 4 more (24 missing keys in all)" in result.err
 
 
-def test_remove_reports_a_missing_index_and_wrong_usage(run, tmp_path, news):
+def test_remove_reports_a_missing_index_and_wrong_usage(run: Run, tmp_path: Path, news: str) -> None:
     result = run("remove", "nowhere", "a")
     assert (result.code, result.err) == (1, "simindex: nowhere: no simindex index\n")
     assert not (tmp_path / "nowhere").exists()

@@ -3,9 +3,10 @@
 import json
 
 import pytest
+from commandline import Run
 
 
-def test_stats_shows_what_the_index_holds_and_gives(run, news):
+def test_stats_shows_what_the_index_holds_and_gives(run: Run, news: str) -> None:
     result = run("stats", news)
     assert (result.code, result.err) == (0, "")
     for part in ("documents", "segments", "bytes in use/document", "permutation tables", "3 words"):
@@ -14,7 +15,7 @@ def test_stats_shows_what_the_index_holds_and_gives(run, news):
     assert recalls == ["0.5", "0.6", "0.7", "0.8", "0.9"]
 
 
-def test_stats_json_is_one_object(run, news):
+def test_stats_json_is_one_object(run: Run, news: str) -> None:
     stats = json.loads(run("stats", news, "--json").out)
     assert stats["documents"] == 3
     assert stats["config"]["shingles"] == {
@@ -27,7 +28,7 @@ def test_stats_json_is_one_object(run, news):
 
 
 @pytest.mark.parametrize("option", ["--no-minhash", "--no-simhash"])
-def test_stats_shows_an_index_of_one_method(run, rows_file, option):
+def test_stats_shows_an_index_of_one_method(run: Run, rows_file: str, option: str) -> None:
     assert run("insert", "news", rows_file, option).code == 0
     result = run("stats", "news")
     assert result.code == 0
@@ -35,6 +36,6 @@ def test_stats_shows_an_index_of_one_method(run, rows_file, option):
     assert ("SimHash search" in result.out) == (option == "--no-minhash")
 
 
-def test_stats_reports_a_missing_index(run):
+def test_stats_reports_a_missing_index(run: Run) -> None:
     result = run("stats", "nowhere", "--json")
     assert (result.code, result.out, result.err) == (1, "", "simindex: nowhere: no simindex index\n")

@@ -1,25 +1,30 @@
 """CSV: header, quotes, empty keys, and a property: what is written is read."""
 
 import csv
+import gzip
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import good
 
-from simindex.inputs import BadRowError, Fields, InputError, Row, Source
+from simindex.inputs import BadRowError, Fields, InputError, Limits, Row, Source
 from simindex.inputs import csv as csv_input
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"))
 
 
-def read(path, content, fields=None):
+def read(path: Path, content: bytes, fields: Fields | None = None) -> list[Row | BadRowError]:
     path.write_bytes(content)
     return list(csv_input.read(Source(str(path)), fields or Fields()))
 
 
 @given(st.lists(st.tuples(CELLS.filter(bool), CELLS, CELLS)))
-def test_csv_gives_what_was_written(tmp_path_factory, rows):
+def test_csv_gives_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, ...]]
+) -> None:
     content = io.StringIO(newline="")
     csv.writer(content).writerows([("id", "text", "more"), *rows])
     path = tmp_path_factory.mktemp("csv") / "a.csv"
@@ -27,29 +32,117 @@ def test_csv_gives_what_was_written(tmp_path_factory, rows):
     assert found == [Row(key, text, {"more": more}) for key, text, more in rows]
 
 
-def test_csv_row_without_key_gets_the_line_in_which_it_ends(tmp_path):
+def test_csv_row_without_key_gets_the_line_in_which_it_ends(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     rows = read(path, b'\xef\xbb\xbfid,text\r\n,"two\nlines"\n\n,x\n')
     assert rows == [Row(f"{path}:3", "two\nlines", None), Row(f"{path}:5", "x", None)]
 
 
-def test_csv_takes_cells_beyond_the_limit_of_the_module(tmp_path):
+def test_csv_takes_cells_beyond_the_limit_of_the_module(tmp_path: Path) -> None:
     text = "long " * 100_000
-    (row,) = read(tmp_path / "a.csv", f"text\n{text}\n".encode())
+    (row,) = good(read(tmp_path / "a.csv", f"text\n{text}\n".encode()))
     assert row.document == text
 
 
-def test_csv_gives_a_bad_row_its_place_and_reads_on(tmp_path):
+def test_csv_gives_a_bad_row_its_place_and_reads_on(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     found = read(path, b'id,text\na,b,c\nx,"y"z\nq,\xff\nok,fine\n')
     assert [str(row) for row in found[:1]] == [f"{path}:2: expected 2 columns, found 3"]
-    assert [row.place for row in found[:3]] == [f"{path}:{number}" for number in (2, 3, 4)]
-    assert all(isinstance(row, BadRowError) for row in found[:3])
-    assert found[2].reason == "expected UTF-8, found other bytes"
+    bad = [row for row in found[:3] if isinstance(row, BadRowError)]
+    assert [row.place for row in bad] == [f"{path}:{number}" for number in (2, 3, 4)]
+    assert bad[2].reason == "expected UTF-8, found other bytes"
     assert found[3:] == [Row("ok", "fine", None)]
 
 
-def test_csv_without_the_column_of_documents_cannot_be_read(tmp_path):
+def test_csv_without_the_column_of_documents_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a.csv:1: expected a column 'body', found \['id', 'text'\]"):
         read(tmp_path / "a.csv", b"id,text\nx,y\n", Fields(text="body"))
     assert read(tmp_path / "a.csv", b"") == []
+
+
+def told(path: Path, content: bytes, limits: Limits) -> list[object]:
+    """The documents of a file, with the words of an error in place of a row that is over a limit."""
+    path.write_bytes(content)
+    rows = csv_input.read(Source(str(path), limits), Fields())
+    return [row.document if isinstance(row, Row) else str(row) for row in rows]
+
+
+def test_csv_leaves_the_limit_of_the_module_as_it_is(tmp_path: Path) -> None:
+    before = csv.field_size_limit(77)
+    try:
+        path = tmp_path / "a.csv"
+        path.write_text(f"text\n{'x' * 300_000}\nlast\n")
+        rows = csv_input.read(Source(str(path)), Fields())
+        assert isinstance(next(rows), Row)
+        assert csv.field_size_limit() == 77
+        with pytest.raises(csv.Error, match=r"limit \(77\)"):
+            list(csv.reader(["x" * 100]))
+        assert next(rows) == Row(f"{path}:3", "last", None)
+        assert csv.field_size_limit() == 77
+    finally:
+        csv.field_size_limit(before)
+
+
+def test_csv_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    content = f"id,text\na,{'x' * 20}\nb,{'x' * 21}\nc,{'Ж' * 11}\nd,fine\n".encode()
+    reason = "expected a cell of at most 20 bytes, found more; --max-cell (Limits.cell) sets the limit"
+    expected = ["x" * 20, f"{path}:3: {reason}", f"{path}:4: {reason}", "fine"]
+    assert told(path, content, Limits(cell=20)) == expected
+
+
+def test_csv_quote_that_is_not_closed_costs_its_own_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"{number},document {number:03}" for number in range(100)]
+    rows[5] = '5,"never closed'
+    content = "\n".join(["id,text", *rows]).encode()
+    found = told(path, content, Limits(line=100))
+    (bad,) = (row for row in found if str(row).startswith(str(path)))
+    assert bad == (
+        f"{path}:13: expected a row of at most 100 bytes, found more; --max-line (Limits.line) sets the "
+        "limit; the row began in line 7: is a quote not closed?"
+    )
+    assert found[:5] == [f"document {number:03}" for number in range(5)]
+    documents = [f"document {number:03}" for number in range(6, 100)]
+    assert found[6:] == documents
+    assert told(path, content, Limits(cell=50))[6:] == documents
+    to_the_end = told(path, content, Limits())
+    assert str(to_the_end[5]).startswith(f"{path}:101: unexpected end of data; the row began in line 7")
+    assert to_the_end[6:] == documents
+    keys = csv_input.read(Source(str(path)), Fields(id="none"))
+    assert [row.key for row in keys if isinstance(row, Row)][5:] == [f"{path}:{n}" for n in range(8, 102)]
+
+
+def test_csv_cell_over_the_limit_does_not_cost_the_rows_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    content = b'id,text\n1,"' + b"a line\n" * 50 + b'"\n2,two\n3,three\n'
+    assert told(path, content, Limits(line=100))[-2:] == ["two", "three"]
+    assert told(path, content.replace(b"a line", b'""'), Limits(line=100))[-2:] == ["two", "three"]
+    assert told(path, content, Limits())[1:] == ["two", "three"]
+
+
+def test_csv_row_of_many_small_cells_does_not_grow_without_end(tmp_path: Path) -> None:
+    content = b"id,text\n1,one\n" + b'"\n",' * 1_000 + b'"\n2,two\n'
+    found = told(tmp_path / "a.csv", content, Limits(line=100, cell=10))
+    assert found[0] == "one"
+    assert found[-1] == "two"
+    assert any("expected a row of at most 100 bytes" in str(row) for row in found)
+
+
+def test_csv_row_of_a_compressed_file_is_bound_by_the_ratio(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    packed = gzip.compress(b'id,text\n1,"' + (b"x" * 9_999 + b"\n") * 300 + b"2,two\n")
+    found = told(path, packed, Limits(ratio=2, ratio_from=1 << 20))
+    assert any("expected a row of at most 2 times its compressed size" in str(row) for row in found)
+    assert found[-1] == "two"
+
+
+def test_csv_rows_keep_their_lines_behind_a_line_over_the_limit_within_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'text\n"open\none\n' + b"x" * 200 + b"\ntwo\n")
+    rows = list(csv_input.read(Source(str(path), Limits(line=100)), Fields()))
+    assert [row.key if isinstance(row, Row) else row.place for row in rows] == [
+        f"{path}:4",
+        f"{path}:3",
+        f"{path}:5",
+    ]

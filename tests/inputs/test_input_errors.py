@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from simindex.inputs import BadRowError, InputError, MissingPackageError, option
 
 
 @pytest.mark.parametrize("error", [InputError, BadRowError])
-def test_error_has_its_place_and_reason_also_in_another_process(error):
+def test_error_has_its_place_and_reason_also_in_another_process(error: type[InputError]) -> None:
     for told in (error("a.jsonl:3", "expected a field"), pickle.loads(pickle.dumps(error("a.jsonl:3", "x")))):
         assert told.place == "a.jsonl:3"
         assert str(told) == f"a.jsonl:3: {told.reason}"
@@ -18,12 +19,12 @@ def test_error_has_its_place_and_reason_also_in_another_process(error):
         assert isinstance(told, ValueError)
 
 
-def test_bad_row_is_an_input_error():
+def test_bad_row_is_an_input_error() -> None:
     assert issubclass(BadRowError, InputError)
 
 
 @pytest.mark.parametrize("name", ["no_such_package_as_this", "no_such_package_as_this.part"])
-def test_optional_module_says_what_to_install(name):
+def test_optional_module_says_what_to_install(name: str) -> None:
     with pytest.raises(MissingPackageError) as caught:
         optional_module(name, "a.x: reading .x")
     package = "no_such_package_as_this"
@@ -34,7 +35,9 @@ def test_optional_module_says_what_to_install(name):
     assert isinstance(again, ModuleNotFoundError)
 
 
-def test_optional_module_lets_an_installed_package_tell_what_it_lacks(tmp_path, monkeypatch):
+def test_optional_module_lets_an_installed_package_tell_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "half_a_package.py").write_text("import no_such_package_as_this")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError) as caught:
@@ -43,5 +46,5 @@ def test_optional_module_lets_an_installed_package_tell_what_it_lacks(tmp_path, 
     assert caught.value.name == "no_such_package_as_this"
 
 
-def test_optional_module_gives_the_module():
+def test_optional_module_gives_the_module() -> None:
     assert optional_module("os.path", "anything") is sys.modules["os.path"]

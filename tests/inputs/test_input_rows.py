@@ -17,7 +17,7 @@ from simindex.inputs import BadRowError, Fields, InputError, Row
     ],
     ids=str,
 )
-def test_row_has_a_key_and_a_document(values, row):
+def test_row_has_a_key_and_a_document(values: dict[str, object], row: Row) -> None:
     assert Fields().row("f", 9, values) == row
 
 
@@ -33,27 +33,30 @@ def test_row_has_a_key_and_a_document(values, row):
     ],
     ids=str,
 )
-def test_row_that_is_no_document_is_an_error_with_its_place(values, reason):
+def test_row_that_is_no_document_is_an_error_with_its_place(
+    values: dict[str, object],
+    reason: str,
+) -> None:
     error = Fields().row("f", 9, values)
     assert isinstance(error, BadRowError)
     assert (error.place, error.reason) == ("f:9", reason)
 
 
 @pytest.mark.parametrize("key", [2**64, -(2**63) - 1, "k" * 70_000])
-def test_row_whose_key_no_index_takes_is_an_error(key):
+def test_row_whose_key_no_index_takes_is_an_error(key: int | str) -> None:
     error = Fields().row("f", 9, {"id": key, "text": "x"})
     assert isinstance(error, BadRowError)
     assert error.reason.startswith("id: ")
 
 
-def test_row_keeps_the_other_fields_when_asked():
+def test_row_keeps_the_other_fields_when_asked() -> None:
     values = {"n": 1, "body": "x", "id": "left", "text": "over"}
     fields = Fields("n", "body", metadata=True)
     assert fields.row("f", 9, values) == Row(1, "x", {"id": "left", "text": "over"})
-    assert fields.row("f", 9, {"n": 1, "body": "x"}).metadata is None
+    assert fields.row("f", 9, {"n": 1, "body": "x"}) == Row(1, "x", None)
 
 
-def test_require_column_names_the_place_and_what_there_is():
+def test_require_column_names_the_place_and_what_there_is() -> None:
     Fields(text="body").require_column("f:1", ["a", "body"])
     with pytest.raises(InputError, match=r"^f:1: expected a column 'body', found \['a', 'b'\]$"):
         Fields(text="body").require_column("f:1", ["a", "b"])

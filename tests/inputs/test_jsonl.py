@@ -1,10 +1,12 @@
 """JSON lines: any object, hostile lines, and a property: what is written is read."""
 
 import json
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import FOX
+from samples import FOX, good
 
 from simindex.inputs import BadRowError, Fields, Row, Source, jsonl
 
@@ -12,32 +14,37 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 KEYS = st.integers(-(2**63), 2**63 - 1) | TEXTS.filter(lambda text: len(text) < 100)
 
 
-def read(path, content, fields=None):
+def read(path: Path, content: bytes, fields: Fields | None = None) -> list[Row | BadRowError]:
     path.write_bytes(content)
     return list(jsonl.read(Source(str(path)), fields or Fields()))
 
 
 @given(st.lists(st.tuples(KEYS, TEXTS)), st.booleans())
-def test_jsonl_gives_what_was_written(tmp_path_factory, pairs, escaped):
+def test_jsonl_gives_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory,
+    pairs: list[tuple[int | str, str]],
+    escaped: bool,
+) -> None:
     lines = [json.dumps({"id": key, "text": text}, ensure_ascii=escaped) for key, text in pairs]
     path = tmp_path_factory.mktemp("jsonl") / "a.jsonl"
     rows = read(path, "\n".join(lines).encode())
     assert rows == [Row(key, text, None) for key, text in pairs]
 
 
-def test_jsonl_passes_over_a_byte_order_mark_and_empty_lines(tmp_path):
+def test_jsonl_passes_over_a_byte_order_mark_and_empty_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     line = json.dumps({"text": FOX}).encode()
     rows = read(path, b"\xef\xbb\xbf" + line + b"\r\n \n\n" + line)
-    assert [row.key for row in rows] == [f"{path}:1", f"{path}:4"]
+    assert [row.key for row in good(rows)] == [f"{path}:1", f"{path}:4"]
     assert read(path, b"") == read(path, b"\xef\xbb\xbf\n") == []
 
 
-def test_jsonl_gives_a_bad_line_its_place_and_reads_on(tmp_path):
+def test_jsonl_gives_a_bad_line_its_place_and_reads_on(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    bad, good, cut = read(path, b'null\n{"id": 1, "text": "x"}\n{"id": 2, "te')
+    bad, fine, cut = read(path, b'null\n{"id": 1, "text": "x"}\n{"id": 2, "te')
     assert isinstance(bad, BadRowError)
     assert (bad.place, bad.reason) == (f"{path}:1", "expected a JSON object, found NoneType")
-    assert good == Row(1, "x", None)
+    assert fine == Row(1, "x", None)
+    assert isinstance(cut, BadRowError)
     assert cut.place == f"{path}:3"
     assert cut.reason.startswith("expected a JSON object, found no JSON (")

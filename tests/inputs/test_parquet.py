@@ -1,19 +1,21 @@
 """Parquet: only the wanted columns, row by row."""
 
+from pathlib import Path
+
 import pytest
 
-from simindex.inputs import BadRowError, Fields, InputError, Row, Source, parquet
+from simindex.inputs import BadRowError, Fields, InputError, Limits, Row, Source, parquet
 
 pyarrow = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.parquet")
 
 
-def write(path, rows):
+def write(path: Path, rows: list[dict[str, object]]) -> Source:
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     return Source(str(path))
 
 
-def test_parquet_gives_its_rows_and_tells_how_far_it_is(tmp_path):
+def test_parquet_gives_its_rows_and_tells_how_far_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     source = write(path, [{"id": number, "text": f"text {number}"} for number in range(2_500)])
     rows = parquet.read(source, Fields())
@@ -23,7 +25,7 @@ def test_parquet_gives_its_rows_and_tells_how_far_it_is(tmp_path):
     assert source.bytes_read == path.stat().st_size
 
 
-def test_parquet_keeps_the_other_columns_when_asked(tmp_path):
+def test_parquet_keeps_the_other_columns_when_asked(tmp_path: Path) -> None:
     source = write(tmp_path / "a.parquet", [{"id": None, "text": ["a", "b"], "year": 1984}])
     assert list(parquet.read(source, Fields(metadata=True))) == [
         Row(f"{source.path}:1", ["a", "b"], {"year": 1984})
@@ -31,7 +33,7 @@ def test_parquet_keeps_the_other_columns_when_asked(tmp_path):
     assert list(parquet.read(source, Fields())) == [Row(f"{source.path}:1", ["a", "b"], None)]
 
 
-def test_parquet_gives_a_bad_row_its_place_and_reads_on(tmp_path):
+def test_parquet_gives_a_bad_row_its_place_and_reads_on(tmp_path: Path) -> None:
     source = write(tmp_path / "a.parquet", [{"id": 1, "text": None}, {"id": 2, "text": "x"}])
     bad, good = parquet.read(source, Fields())
     assert isinstance(bad, BadRowError)
@@ -39,10 +41,38 @@ def test_parquet_gives_a_bad_row_its_place_and_reads_on(tmp_path):
     assert good == Row(2, "x", None)
 
 
-def test_parquet_that_cannot_be_read_is_an_error_with_its_place(tmp_path):
+def test_parquet_that_cannot_be_read_is_an_error_with_its_place(tmp_path: Path) -> None:
     source = write(tmp_path / "a.parquet", [{"id": 1, "text": "x"}])
     with pytest.raises(InputError, match=r"a\.parquet: expected a column 'body', found "):
         list(parquet.read(source, Fields(text="body")))
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(InputError, match=r"a\.parquet: cannot be read: "):
         list(parquet.read(source, Fields()))
+
+
+def test_parquet_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.parquet")
+    rows = [
+        {"id": 1, "text": "x" * 50, "more": [1]},
+        {"id": 2, "text": "x" * 51, "more": None},
+        {"id": 3, "text": None, "more": [1]},
+        {"id": 4, "text": "fine", "more": list(range(50))},
+        {"id": 5, "text": "last", "more": [5]},
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=2)
+    limits = Limits(cell=50)
+    found = list(parquet.read(Source(path, limits), Fields()))
+    assert [row.key if isinstance(row, Row) else row.place for row in found] == [
+        1,
+        f"{path}:2",
+        f"{path}:3",
+        4,
+        5,
+    ]
+    assert isinstance(found[1], BadRowError)
+    assert found[1].reason == (
+        "expected a cell of at most 50 bytes, found more; --max-cell (Limits.cell) sets the limit"
+    )
+    with_metadata = list(parquet.read(Source(path, limits), Fields(metadata=True)))
+    assert [type(row) for row in with_metadata] == [Row, BadRowError, BadRowError, BadRowError, Row]
+    assert with_metadata[4] == Row(5, "last", {"more": [5]})

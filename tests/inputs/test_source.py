@@ -3,18 +3,22 @@
 import builtins
 import gzip
 import os
+import tracemalloc
+from pathlib import Path
+from typing import IO, Any
 
 import pytest
+from samples import zstd
 
-from simindex.inputs import Fields, InputError, Source, csv
+from simindex.inputs import Fields, InputError, Limits, Source, csv
 
 
-def test_source_is_called_by_its_path_or_stdin():
+def test_source_is_called_by_its_path_or_stdin() -> None:
     assert Source("-").name == "stdin"
     assert Source("sub/a.csv").name == "sub/a.csv"
 
 
-def test_source_knows_the_bytes_of_regular_files_only(tmp_path):
+def test_source_knows_the_bytes_of_regular_files_only(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     os.mkfifo(tmp_path / "pipe")
     assert Source(str(tmp_path / "a")).total_bytes() == 5
@@ -22,14 +26,14 @@ def test_source_knows_the_bytes_of_regular_files_only(tmp_path):
     assert Source("-").total_bytes() is None
 
 
-def test_source_follows_what_it_is_told():
+def test_source_follows_what_it_is_told() -> None:
     source = Source("a")
     assert source.bytes_read == 0
     source.follow(lambda: 7)
     assert source.bytes_read == 7
 
 
-def test_source_gives_lines_with_their_ends_and_knows_how_far_they_are(tmp_path):
+def test_source_gives_lines_with_their_ends_and_knows_how_far_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"one\r\n\ntwo")
     source = Source(str(path))
@@ -38,7 +42,7 @@ def test_source_gives_lines_with_their_ends_and_knows_how_far_they_are(tmp_path)
     assert source.bytes_read == 9
 
 
-def test_source_names_the_line_beyond_which_a_file_cannot_be_read(tmp_path):
+def test_source_names_the_line_beyond_which_a_file_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"one\ntwo\n")[:-4])
     with Source(str(path)).lines() as lines, pytest.raises(InputError) as caught:
@@ -50,11 +54,13 @@ def test_source_names_the_line_beyond_which_a_file_cannot_be_read(tmp_path):
         list(lines)
 
 
-def test_source_of_a_reading_that_failed_is_closed_while_the_error_is_held(tmp_path, monkeypatch):
-    opened = []
+def test_source_of_a_reading_that_failed_is_closed_while_the_error_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[IO[Any]] = []
     plain_open = builtins.open
 
-    def recording(*arguments, **options):
+    def recording(*arguments: Any, **options: Any) -> IO[Any]:
         opened.append(plain_open(*arguments, **options))
         return opened[-1]
 
@@ -65,3 +71,97 @@ def test_source_of_a_reading_that_failed_is_closed_while_the_error_is_held(tmp_p
         next(csv.read(Source(str(path)), Fields()))
     monkeypatch.undo()
     assert [file.closed for file in opened] == [True]
+
+
+SMALL = Limits(line=10)
+
+
+def told(path: Path, limits: Limits) -> list[bytes | str]:
+    """The lines of a file, with the words of an error in place of one that is over a limit."""
+    with Source(str(path), limits).lines() as lines:
+        return [line if isinstance(line, bytes) else str(line) for line in lines]
+
+
+@pytest.mark.parametrize("name", ["a", "a.gz", "a.zst"])
+def test_line_over_the_limit_is_an_error_in_its_place_and_reading_goes_on(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    pack = {"a": bytes, "a.gz": gzip.compress, "a.zst": zstd().compress}[name]
+    content = b"0123456789\n" + b"x" * 11 + b"\r\n\n" + b"y" * 3_000_000 + b"\n" + b"0123456789"
+    path.write_bytes(pack(content))
+    reason = "expected a line of at most 10 bytes, found more; --max-line (Limits.line) sets the limit"
+    expected = [b"0123456789\n", f"{path}:2: {reason}", b"\n", f"{path}:4: {reason}", b"0123456789"]
+    assert told(path, SMALL) == expected
+    path.write_bytes(pack(content + b"!"))
+    assert told(path, SMALL) == [*expected[:4], f"{path}:5: {reason}"]
+    assert told(path, Limits(line=3_000_000, ratio=10**6)) == (content + b"!").splitlines(keepends=True)
+
+
+def test_line_of_a_compressed_bomb_is_never_held(tmp_path: Path) -> None:
+    """About 2 MB of zeros a kilobyte; the real thing is 2 GiB in 2 MB, and differs in its length alone."""
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b"good\n" + bytes(64 << 20) + b"\ngood\n", 1))
+    assert path.stat().st_size < 1 << 20
+    tracemalloc.start()
+    try:
+        lines = told(path, Limits(line=1 << 20))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert lines[::2] == [b"good\n", b"good\n"]
+    assert isinstance(lines[1], str)
+    assert most < 8 << 20
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_ratio_refuses_a_long_line_and_lets_many_short_ones_pass(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    pack = gzip.compress if name == "a.gz" else zstd().compress
+    limits = Limits(ratio=2, ratio_from=1 << 20)
+    short = b"short line\n" * 200_000
+    path.write_bytes(pack(short + b"x" * (1 << 20) + b"\n" + b"x" * (3 << 20) + b"\nlast"))
+    lines = told(path, limits)
+    assert lines[:200_000] == short.splitlines(keepends=True)
+    reason = "expected a line of at most 2 times its compressed size, found more"
+    remedy = "--max-ratio (Limits.ratio) sets the limit"
+    assert lines[200_000:] == [b"x" * (1 << 20) + b"\n", f"{path}:200002: {reason}; {remedy}", b"last"]
+    path.write_bytes(pack(os.urandom(3 << 20).replace(b"\n", b"")))
+    assert len(told(path, limits)) == 1
+    plain = tmp_path / "plain"
+    plain.write_bytes(b"x" * (3 << 20))
+    assert told(plain, limits) == [b"x" * (3 << 20)]
+
+
+def test_window_over_the_limit_is_told_with_its_option(tmp_path: Path) -> None:
+    path = tmp_path / "a.zst"
+    module = zstd()
+    packer = module.ZstdCompressor(options={module.CompressionParameter.window_log: 24})
+    path.write_bytes(packer.compress(b"a line\n") + packer.flush())
+    assert told(path, Limits(window=1 << 24)) == [b"a line\n"]
+    with pytest.raises(InputError) as caught:
+        told(path, Limits(window=1 << 23))
+    assert caught.value.reason == (
+        "cannot be read: expected a window of at most 8 MiB, found more; "
+        "--max-window (Limits.window) sets the limit"
+    )
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(), EOFError()])
+def test_source_never_gives_an_empty_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"one\n"))
+
+    def failing(*_: object) -> bytes:
+        raise error
+
+    monkeypatch.setattr(gzip.GzipFile, "readline", failing)
+    with Source(str(path)).lines() as lines, pytest.raises(InputError, match=r"cannot be read: \w+"):
+        list(lines)
+
+
+@pytest.mark.parametrize("name", ["line", "cell", "document", "window", "ratio", "ratio_from"])
+def test_limit_out_of_range_is_refused(name: str) -> None:
+    for value in (0, -1, 2**60 + 1):
+        with pytest.raises(ValueError, match=f"^{name}: expected 1..{2**60}, found "):
+            Limits(**{name: value})

@@ -1,26 +1,28 @@
 """Bytes of plain and compressed files; a file that ends too early is an error."""
 
 import gzip
+import tracemalloc
+from pathlib import Path
 
 import pytest
-from samples import has
+from samples import zstd
 
 from simindex.inputs.streams import Stream, require_unpacker, without_packing
 
 CONTENT = bytes(range(256)) * 1000
 
 
-def packed(name):
+def packed(name: str) -> bytes:
     if name.lower().endswith(".gz"):
         return gzip.compress(CONTENT[:1000]) + gzip.compress(CONTENT[1000:])
     if name.lower().endswith(".zst"):
-        zstandard = pytest.importorskip("zstandard")
-        return zstandard.compress(CONTENT[:1000]) + zstandard.compress(CONTENT[1000:])
+        module = zstd()
+        return bytes(module.compress(CONTENT[:1000]) + module.compress(CONTENT[1000:]))
     return CONTENT
 
 
 @pytest.mark.parametrize("name", ["a", "a.gz", "A.GZ", "a.zst", "a.Zst"])
-def test_stream_reads_every_part_and_stands_at_the_end_of_the_file(tmp_path, name):
+def test_stream_reads_every_part_and_stands_at_the_end_of_the_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(packed(name))
     with Stream(str(path)) as stream:
@@ -34,23 +36,73 @@ def test_stream_reads_every_part_and_stands_at_the_end_of_the_file(tmp_path, nam
 
 @pytest.mark.parametrize("name", ["a.gz", "a.zst"])
 @pytest.mark.parametrize("lost", [1, 5, 50])
-def test_stream_never_takes_a_cut_file_for_a_shorter_one(tmp_path, name, lost):
+def test_stream_never_takes_a_cut_file_for_a_shorter_one(tmp_path: Path, name: str, lost: int) -> None:
     path = tmp_path / name
     path.write_bytes(packed(name)[:-lost])
     with Stream(str(path)) as stream, pytest.raises(EOFError):
         stream.file.read()
 
 
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_stream_reads_many_parts_and_takes_what_follows_them_for_an_error(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    pack = gzip.compress if name == "a.gz" else zstd().compress
+    path.write_bytes(b"".join(pack(b"%d\n" % number) for number in range(500)) + pack(b""))
+    with Stream(str(path)) as stream:
+        assert stream.file.read() == b"".join(b"%d\n" % number for number in range(500))
+    path.write_bytes(path.read_bytes() + b"no more of it")
+    with Stream(str(path)) as stream, pytest.raises(Exception, match=r"gzipped|Zstandard"):
+        stream.file.read()
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_stream_without_a_part_is_empty(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    with Stream(str(tmp_path / name)) as stream:
+        assert stream.file.read() == b""
+
+
+def test_stream_of_a_small_zst_never_holds_what_it_unfolds_to(tmp_path: Path) -> None:
+    path = tmp_path / "a.zst"
+    packer = zstd().ZstdCompressor()
+    lines = b"a ship left\n" * 100_000
+    path.write_bytes(b"".join(packer.compress(lines) for _ in range(100)) + packer.flush())
+    assert path.stat().st_size < 1 << 17 < 100 * len(lines)
+    tracemalloc.start()
+    try:
+        with Stream(str(path)) as stream:
+            size = 0
+            while piece := stream.file.read(1 << 16):
+                size += len(piece)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size == 100 * len(lines)
+    assert most < 8 << 20
+
+
+def test_stream_refuses_a_zst_that_asks_for_a_larger_window(tmp_path: Path) -> None:
+    path = tmp_path / "a.zst"
+    module = zstd()
+    packer = module.ZstdCompressor(options={module.CompressionParameter.window_log: 24})
+    path.write_bytes(packer.compress(b"a line\n") + packer.flush())
+    for window in (1 << 24, (1 << 25) - 1, 1 << 60):
+        with Stream(str(path), window) as stream:
+            assert stream.file.read() == b"a line\n"
+    for window in (1, (1 << 24) - 1):
+        with Stream(str(path), window) as stream, pytest.raises(module.ZstdError, match="too much memory"):
+            stream.file.read()
+
+
 @pytest.mark.parametrize(
     ("path", "plain"),
     [("a.jsonl", "a.jsonl"), ("a.csv.GZ", "a.csv"), ("a.zst", "a"), ("a.zst.gz", "a.zst"), ("gz", "gz")],
 )
-def test_without_packing_takes_one_suffix_away(path, plain):
+def test_without_packing_takes_one_suffix_away(path: str, plain: str) -> None:
     assert without_packing(path) == plain
 
 
-def test_only_zstd_needs_a_package():
+def test_only_zstd_needs_a_package() -> None:
     assert require_unpacker("a.jsonl") is None
     assert require_unpacker("a.jsonl.gz") is None
-    if has("zstandard"):
-        assert require_unpacker("a.jsonl.zst").__name__ == "zstandard"
+    assert require_unpacker("a.jsonl.zst") is zstd()

@@ -2,10 +2,11 @@
 
 import io
 import sys
+from pathlib import Path
 
 import pytest
 
-from simindex.inputs import Fields, Row, Source, read_text, text
+from simindex.inputs import BadRowError, Fields, Limits, Row, Source, read_text, text
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,9 @@ from simindex.inputs import Fields, Row, Source, read_text, text
         ("Ж".encode(), "Ж"),
     ],
 )
-def test_read_text_mends_wrong_bytes_only(tmp_path, monkeypatch, content, expected):
+def test_read_text_mends_wrong_bytes_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, expected: str
+) -> None:
     path = tmp_path / "a"
     path.write_bytes(content)
     assert read_text(str(path)) == expected
@@ -25,7 +28,7 @@ def test_read_text_mends_wrong_bytes_only(tmp_path, monkeypatch, content, expect
     assert read_text("-") == expected
 
 
-def test_text_is_one_row_under_its_path(tmp_path):
+def test_text_is_one_row_under_its_path(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"12345")
     source = Source(str(path))
@@ -33,6 +36,31 @@ def test_text_is_one_row_under_its_path(tmp_path):
     assert source.bytes_read == 5
 
 
-def test_text_that_is_gone_is_an_os_error(tmp_path):
+def test_text_that_is_gone_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         next(text.read(Source(str(tmp_path / "a.txt")), Fields()))
+
+
+def test_text_over_the_limit_is_a_bad_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"x" * 1_000_000)
+    assert len(read_text(str(path), Limits(document=1_000_000))) == 1_000_000
+    (row,) = text.read(Source(str(path), Limits(document=999_999)), Fields())
+    assert isinstance(row, BadRowError)
+    reason = "expected a document of at most 999,999 bytes, found more; --max-document (Limits.document) sets"
+    assert str(row) == f"{path}: {reason} the limit"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"12345")))
+    with pytest.raises(BadRowError, match=r"^stdin: expected a document of at most 4 bytes"):
+        read_text("-", Limits(document=4))
+
+
+def test_text_for_which_there_is_no_memory_is_a_bad_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*_: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(text, "_whole", no_memory)
+    (tmp_path / "a.txt").write_text("x")
+    (row,) = text.read(Source(str(tmp_path / "a.txt")), Fields())
+    assert str(row) == f"{tmp_path / 'a.txt'}: not enough memory to read it"

@@ -463,3 +463,18 @@ def test_exact_query_compares_kept_shingles_and_not_estimates(tmp_path: Path) ->
         refused = pytest.raises(ValueError, match="sketch without kept shingles")
         with index._store.reading() as txn, refused:
             BandQuery(0.8, 0.95, exact=True).find(index._session.view(txn), bare)
+
+
+@pytest.mark.parametrize("limit", [2**62, 2**64 - 1, 2**64, 2**200])
+def test_limit_beyond_any_number_of_documents_means_all(tmp_path: Path, limit: int) -> None:
+    text = "The quick brown fox jumps over the lazy dog near the old river bank"
+    with simindex.open(tmp_path / "x", "x") as index:
+        index.insert_many((number, text) for number in range(40))
+        for matches in (
+            index.query(text, limit=limit),
+            index.query_many([text], limit=limit)[0],
+            index.query_simhash(text, limit=limit),
+            index.nearest(text, limit),
+        ):
+            assert [match.key for match in matches] == list(range(40))
+        assert [match.key for match in index.query_key(3, limit=limit)] == [n for n in range(40) if n != 3]

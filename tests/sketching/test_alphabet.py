@@ -29,7 +29,7 @@ def expected_class(code: int) -> int:
     return alphabet.SPACE_CLASS if char.isspace() else OTHER_CLASS
 
 
-def test_classes_equal_unicodedata_for_every_assigned_code_point():
+def test_classes_equal_unicodedata_for_every_assigned_code_point() -> None:
     table = alphabet.class_table()
     assert len(table) == 0x110000
     wrong = [
@@ -41,7 +41,7 @@ def test_classes_equal_unicodedata_for_every_assigned_code_point():
     assert wrong == []
 
 
-def test_foldings_equal_casefold_for_every_assigned_code_point():
+def test_foldings_equal_casefold_for_every_assigned_code_point() -> None:
     folds = alphabet.folds()
     wrong = [
         hex(code)
@@ -52,7 +52,7 @@ def test_foldings_equal_casefold_for_every_assigned_code_point():
     assert wrong == []
 
 
-def test_unassigned_code_points_have_no_class_and_no_folding():
+def test_unassigned_code_points_have_no_class_and_no_folding() -> None:
     assigned = bytearray(0x110000)
     for first, last in alphabet.ranges(alphabet.ASSIGNED):
         assigned[first : last + 1] = b"\1" * (last + 1 - first)
@@ -60,11 +60,11 @@ def test_unassigned_code_points_have_no_class_and_no_folding():
 
 
 @pytest.mark.skipif(unicodedata.unidata_version != "14.0.0", reason="compares with Unicode 14.0 itself")
-def test_assigned_ranges_are_those_of_unicode_14():
+def test_assigned_ranges_are_those_of_unicode_14() -> None:
     found = {c for first, last in alphabet.ranges(alphabet.ASSIGNED) for c in range(first, last + 1)}
     assert found == {c for c in range(0x110000) if unicodedata.category(chr(c)) != "Cn"}
 
 
-def test_nfkc_leaves_later_characters_alone():
+def test_nfkc_leaves_later_characters_alone() -> None:
     later = "\U0001e08f"  # assigned in Unicode 15.0
     assert alphabet.nfkc(f"ﬁ{later}ﬁ①") == f"fi{later}fi1"

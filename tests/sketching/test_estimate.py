@@ -1,5 +1,7 @@
 """The estimate of similarity against exact similarities of real documents; see tests/similarities.py."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from collection import extract, other, texts_of, truth_of
@@ -10,13 +12,15 @@ from similarities import NUM_PERM, exact_similarities, rows_of_seed, tenths
 from simindex import textbook
 from simindex.sketching.estimate import kept_jaccard, similarity_table
 
+Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
+
 
 @pytest.fixture(scope="module")
-def extract_pairs():
+def extract_pairs() -> tuple[list[str], Pairs]:
     return list(extract().values()), exact_similarities(extract().values())
 
 
-def errors_by_tenth(texts, pairs, seeds):
+def errors_by_tenth(texts: list[str], pairs: Pairs, seeds: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
     """(mean error, mean squared error) of each seed and tenth, shape (seeds, 10) each."""
     first, second, similarities = pairs
     place, sizes = tenths(similarities), np.bincount(tenths(similarities), minlength=10)
@@ -32,7 +36,7 @@ def errors_by_tenth(texts, pairs, seeds):
     return np.array(means), np.array(squares)
 
 
-def assert_unbiased_and_as_small_as_theory(texts, pairs, seeds):
+def assert_unbiased_and_as_small_as_theory(texts: list[str], pairs: Pairs, seeds: Iterable[int]) -> None:
     """Mean error under 0.005; root mean square error at most 1.1 times theory, in each tenth of similarity.
 
     Bound: measured, the mean error of one seed in a tenth deviates by up to 0.022 (families), that of 256
@@ -55,12 +59,14 @@ def assert_unbiased_and_as_small_as_theory(texts, pairs, seeds):
         assert np.sqrt(squares[:, tenth].mean() / theory) <= 1.1, tenth
 
 
-def test_estimate_of_licences_is_unbiased_and_as_small_as_theory(extract_pairs):
+def test_estimate_of_licences_is_unbiased_and_as_small_as_theory(
+    extract_pairs: tuple[list[str], Pairs],
+) -> None:
     texts, pairs = extract_pairs
     assert_unbiased_and_as_small_as_theory(texts, pairs, range(1, 257))
 
 
-def test_estimate_of_news_is_unbiased_and_as_small_as_theory():
+def test_estimate_of_news_is_unbiased_and_as_small_as_theory() -> None:
     folder = other("reuters-21578")
     everything = texts_of(folder / "docs.jsonl.gz")
     alike = {key for pair in truth_of(folder, "truth_j50.tsv") for key in (pair.a, pair.b)}
@@ -68,7 +74,7 @@ def test_estimate_of_news_is_unbiased_and_as_small_as_theory():
     assert_unbiased_and_as_small_as_theory(texts, exact_similarities(texts, lowest=0.01), range(1, 129))
 
 
-def test_estimate_of_one_seed_has_no_outlier(extract_pairs):
+def test_estimate_of_one_seed_has_no_outlier(extract_pairs: tuple[list[str], Pairs]) -> None:
     """No pair is off by six standard deviations; by chance one of 40,000 is, once in 25,000 runs."""
     texts, (first, second, s) = extract_pairs
     rows = rows_of_seed(texts, 1)
@@ -82,13 +88,13 @@ def test_estimate_of_one_seed_has_no_outlier(extract_pairs):
 
 
 @given(st.integers(1, 16).flatmap(lambda bands: st.tuples(st.just(8 * bands), st.integers(0, 8 * bands))))
-def test_similarity_table_equals_the_textbook(rows_and_agreeing):
+def test_similarity_table_equals_the_textbook(rows_and_agreeing: tuple[int, int]) -> None:
     num_perm, agreeing = rows_and_agreeing
     expected = textbook.estimated_jaccard([0] * num_perm, [0] * agreeing + [1] * (num_perm - agreeing))
     assert similarity_table(num_perm)[agreeing] == expected
 
 
-def test_similarity_table_has_a_figure_for_every_number_of_agreeing_rows():
+def test_similarity_table_has_a_figure_for_every_number_of_agreeing_rows() -> None:
     table = similarity_table(128)
     assert len(table) == 129
     assert (table[0], table[128]) == (0.0, 1.0)
@@ -99,7 +105,7 @@ hash_sets = st.sets(st.one_of(st.integers(0, 40), st.integers(0, 2**32 - 1)), ma
 
 
 @given(hash_sets, hash_sets, st.integers(1, 30))
-def test_kept_jaccard_equals_the_textbook(hashes_a, hashes_b, keep):
-    kept = [textbook.bottom_hashes(hashes, keep) for hashes in (hashes_a, hashes_b)]
-    found = kept_jaccard(*(np.array(hashes, dtype=np.uint32) for hashes in kept), keep)
-    assert found == textbook.kept_jaccard(*kept, keep)
+def test_kept_jaccard_equals_the_textbook(hashes_a: set[int], hashes_b: set[int], keep: int) -> None:
+    kept_a, kept_b = (textbook.bottom_hashes(hashes, keep) for hashes in (hashes_a, hashes_b))
+    found = kept_jaccard(np.array(kept_a, dtype=np.uint32), np.array(kept_b, dtype=np.uint32), keep)
+    assert found == textbook.kept_jaccard(kept_a, kept_b, keep)

@@ -13,7 +13,7 @@ from simindex.sketching import permutations
 from simindex.sketching.permutations import block_orders, block_widths, choose_blocks, make_plan
 
 
-def test_block_orders_of_four_blocks_and_two_bits_are_the_six_lists_of_seed_004():
+def test_block_orders_of_four_blocks_and_two_bits_are_the_six_lists_of_seed_004() -> None:
     orders = block_orders(4, 2)
     assert ["".join("ABCD"[b] for b in order) for order in orders] == [
         "ABCD",
@@ -27,7 +27,7 @@ def test_block_orders_of_four_blocks_and_two_bits_are_the_six_lists_of_seed_004(
 
 
 @pytest.mark.parametrize("max_distance", range(9))
-def test_plan_is_that_of_the_textbook(max_distance):
+def test_plan_is_that_of_the_textbook(max_distance: int) -> None:
     for blocks in range(max_distance + 1, max_distance + 7):
         plan = make_plan(blocks, max_distance)
         assert list(plan.orders) == block_orders(blocks, max_distance)
@@ -41,7 +41,7 @@ def test_plan_is_that_of_the_textbook(max_distance):
 
 
 @given(permutation_plans, st.lists(uint64s, max_size=8))
-def test_plan_permutes_like_the_textbook(blocks, fingerprints):
+def test_plan_permutes_like_the_textbook(blocks: tuple[int, int], fingerprints: list[int]) -> None:
     max_distance, num_blocks = blocks
     plan = make_plan(num_blocks, max_distance)
     permuted = plan.permute(np.array(fingerprints, dtype=np.uint64)).tolist()
@@ -52,7 +52,9 @@ def test_plan_permutes_like_the_textbook(blocks, fingerprints):
 
 @settings(max_examples=300)
 @given(permutation_plans, uint64s, st.data())
-def test_fingerprints_within_k_bits_share_the_prefix_of_a_table(blocks, fingerprint, data):
+def test_fingerprints_within_k_bits_share_the_prefix_of_a_table(
+    blocks: tuple[int, int], fingerprint: int, data: st.DataObject
+) -> None:
     max_distance, num_blocks = blocks
     plan = make_plan(num_blocks, max_distance)
     bits = data.draw(st.sets(st.integers(0, 63), max_size=max_distance))
@@ -64,7 +66,7 @@ def test_fingerprints_within_k_bits_share_the_prefix_of_a_table(blocks, fingerpr
 
 
 @pytest.mark.parametrize("max_distance", range(9))
-def test_choose_blocks_takes_the_cheapest_of_at_most_64_tables(max_distance):
+def test_choose_blocks_takes_the_cheapest_of_at_most_64_tables(max_distance: int) -> None:
     choices = [
         blocks
         for blocks in range(max_distance + 1, max_distance + 7)
@@ -83,10 +85,10 @@ def test_choose_blocks_takes_the_cheapest_of_at_most_64_tables(max_distance):
         chosen_before = chosen
 
 
-def test_choose_blocks_of_equal_fingerprints_is_one_table_of_them():
+def test_choose_blocks_of_equal_fingerprints_is_one_table_of_them() -> None:
     assert {choose_blocks(0, documents) for documents in (1, 10**7, 2**48)} == {1}
 
 
-def test_choose_blocks_of_three_bits_are_four_up_to_ten_million():
+def test_choose_blocks_of_three_bits_are_four_up_to_ten_million() -> None:
     assert [choose_blocks(3, documents) for documents in (1, 10_000_000)] == [4, 4]
     assert choose_blocks(3, 2**48) == 8, "nine blocks would make 84 tables"

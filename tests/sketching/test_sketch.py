@@ -15,12 +15,12 @@ KEEPING = Sketcher(Config(num_perm=64, keep_shingles=4))
 FOX = "the quick brown fox jumps over the lazy dog"
 
 
-def arrays(sketch):
+def arrays(sketch: Sketch) -> list[np.ndarray]:
     return [array for array in (sketch.words, sketch.kept) if array is not None]
 
 
 @pytest.mark.parametrize("name", ["num_perm", "words", "fingerprint", "kept", "origin"])
-def test_sketch_fields_cannot_be_set_or_deleted(name):
+def test_sketch_fields_cannot_be_set_or_deleted(name: str) -> None:
     sketch = KEEPING.sketch(FOX)
     with pytest.raises(AttributeError, match=name):
         setattr(sketch, name, None)
@@ -29,13 +29,13 @@ def test_sketch_fields_cannot_be_set_or_deleted(name):
     assert getattr(sketch, name) is not None
 
 
-def test_sketch_has_no_other_attributes():
+def test_sketch_has_no_other_attributes() -> None:
     with pytest.raises((AttributeError, TypeError)):
-        KEEPING.sketch(FOX).title = "fox"
+        KEEPING.sketch(FOX).title = "fox"  # type: ignore[attr-defined]
     assert not hasattr(KEEPING.sketch(FOX), "__dict__")
 
 
-def test_sketch_arrays_are_read_only_however_it_was_made():
+def test_sketch_arrays_are_read_only_however_it_was_made() -> None:
     made = KEEPING.sketch(FOX)
     plain = Sketch(8, np.zeros(1, "u8"), None, np.zeros(2, "u4"))
     brought = Sketch.from_rows(range(64))
@@ -46,7 +46,7 @@ def test_sketch_arrays_are_read_only_however_it_was_made():
                 array[0] = 1
 
 
-def test_sketch_arguments_come_in_the_order_of_its_attributes():
+def test_sketch_arguments_come_in_the_order_of_its_attributes() -> None:
     words, kept = np.arange(1, dtype="u8"), np.arange(3, dtype="u4")
     sketch = Sketch(8, words, 7, kept, b"origin")
     assert (sketch.num_perm, sketch.fingerprint, sketch.origin) == (8, 7, b"origin")
@@ -55,7 +55,7 @@ def test_sketch_arguments_come_in_the_order_of_its_attributes():
 
 
 @given(any_texts, st.sampled_from([Config(), Config(simhash=None), Config(num_perm=0), KEEPING.config]))
-def test_sketch_is_the_same_after_a_pickle(text, config):
+def test_sketch_is_the_same_after_a_pickle(text: str, config: Config) -> None:
     sketch = Sketcher(config).sketch(text)
     for again in (pickle.loads(pickle.dumps(sketch)), copy.copy(sketch), copy.deepcopy(sketch)):
         assert again == sketch
@@ -64,8 +64,11 @@ def test_sketch_is_the_same_after_a_pickle(text, config):
         assert repr(again) == repr(sketch)
 
 
-def test_sketches_are_equal_by_content_and_not_by_origin():
+def test_sketches_are_equal_by_content_and_not_by_origin() -> None:
     made = KEEPING.sketch(FOX)
+    assert made.words is not None
+    assert made.kept is not None
+    assert made.fingerprint is not None
     same = Sketch(made.num_perm, made.words.copy(), made.fingerprint, made.kept.copy(), None)
     assert made == same
     assert len({made, same}) == 1
@@ -81,13 +84,13 @@ def test_sketches_are_equal_by_content_and_not_by_origin():
     assert made != FOX
 
 
-def test_sketch_repr_says_what_it_has():
+def test_sketch_repr_says_what_it_has() -> None:
     assert repr(Sketch.from_rows(range(64), 255)) == "Sketch(num_perm=64, fingerprint=0x00000000000000ff)"
     assert repr(Sketch.from_fingerprint(1)) == "Sketch(num_perm=0, fingerprint=0x0000000000000001)"
     assert repr(Sketcher().sketch("")) == "Sketch(num_perm=128, no shingles, fingerprint=None)"
 
 
 @pytest.mark.parametrize(("bad", "error"), [(-1, ValueError), (2**64, ValueError), ("7", TypeError)])
-def test_fingerprint_out_of_range_is_refused(bad, error):
+def test_fingerprint_out_of_range_is_refused(bad: int | str, error: type[Exception]) -> None:
     with pytest.raises(error, match="fingerprint: expected"):
-        Sketch.from_fingerprint(bad)
+        Sketch.from_fingerprint(bad)  # type: ignore[arg-type]

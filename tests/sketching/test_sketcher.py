@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from strategies import any_texts
 
 from simindex import CharShingles, Config, SimHashConfig, Sketch, Sketcher, WordShingles, textbook
+from simindex.sketching.shingles import Document
 
 FOX = "the quick brown fox jumps over the lazy dog near the old river bank"
 BOTH = Config(num_perm=64)
@@ -16,17 +17,17 @@ SIMHASH_ONLY = Config(num_perm=0)
 LISTED = ["fox", "dog", "fox", "bank", "fox"]
 
 
-def hashes(shingles):
+def hashes(shingles: list[str]) -> list[int]:
     return [textbook.shingle_hash(shingle, BOTH.seed) for shingle in shingles]
 
 
-def test_fingerprint_of_a_text_takes_the_shingles_of_its_config():
+def test_fingerprint_of_a_text_takes_the_shingles_of_its_config() -> None:
     config = Config(simhash=SimHashConfig(shingles=WordShingles(2)))
     pairs = [" ".join(pair) for pair in zip(FOX.split(), FOX.split()[1:], strict=False)]
     assert Sketcher(config).sketch(FOX).fingerprint == textbook.simhash(hashes(pairs))
 
 
-def test_fingerprint_of_ready_shingles_counts_each_occurrence():
+def test_fingerprint_of_ready_shingles_counts_each_occurrence() -> None:
     for config in (BOTH, SIMHASH_ONLY):
         sketcher = Sketcher(config)
         found = sketcher.sketch(LISTED).fingerprint
@@ -35,8 +36,20 @@ def test_fingerprint_of_ready_shingles_counts_each_occurrence():
         assert found != sketcher.sketch(set(LISTED)).fingerprint
 
 
+@pytest.mark.parametrize("seed", [2**63 - 1, 2**63, 2**63 + 2**10 + 1, 2**64 - 1])
+def test_ready_shingles_take_any_seed(seed: int) -> None:
+    """By way of a float it would lose its low bits, with a warning, which pytest takes for an error."""
+    expected = [textbook.shingle_hash(shingle, seed) for shingle in LISTED]
+    for documents in (LISTED, Counter(LISTED)):
+        sketch = Sketcher(Config(num_perm=64, seed=seed)).sketch(documents)
+        assert sketch.fingerprint == textbook.simhash(expected)
+        assert sketch.rows is not None
+        minima = textbook.minhash_rows(expected, textbook.row_coefficients(64, seed))
+        assert sketch.rows.tolist() == textbook.row_values(minima)
+
+
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=30))
-def test_fingerprint_of_counts_as_weights_equals_that_of_the_list(shingles):
+def test_fingerprint_of_counts_as_weights_equals_that_of_the_list(shingles: list[str]) -> None:
     for config in (BOTH, SIMHASH_ONLY):
         sketcher = Sketcher(config)
         assert sketcher.sketch(Counter(shingles)) == sketcher.sketch(shingles)
@@ -47,7 +60,9 @@ weights = st.one_of(st.integers(0, 5), st.floats(0, 1e9), st.floats(0, 1))
 
 
 @given(st.dictionaries(st.text("abcd", max_size=3), weights, max_size=12))
-def test_fingerprint_of_weighted_shingles_equals_the_textbook(weighted):
+def test_fingerprint_of_weighted_shingles_equals_the_textbook(
+    weighted: dict[str, float],
+) -> None:
     entries = [
         (textbook.shingle_hash(shingle, BOTH.seed), float(weight))
         for shingle, weight in weighted.items()
@@ -59,12 +74,12 @@ def test_fingerprint_of_weighted_shingles_equals_the_textbook(weighted):
 
 
 @pytest.mark.parametrize("weight", [-1, math.inf, math.nan])
-def test_weight_out_of_range_is_refused(weight):
+def test_weight_out_of_range_is_refused(weight: float) -> None:
     with pytest.raises(ValueError, match="weights: expected finite numbers of 0 or more"):
         Sketcher(SIMHASH_ONLY).sketch({"fox": weight})
 
 
-def test_fingerprint_of_single_words_ignores_their_order():
+def test_fingerprint_of_single_words_ignores_their_order() -> None:
     sketcher = Sketcher(BOTH)
     there, back = sketcher.sketch("dog bites man near bank"), sketcher.sketch("bank near man bites dog")
     assert there.hamming(back) == 0
@@ -79,14 +94,17 @@ documents = st.one_of(
 )
 SEVERAL = [
     Config(num_perm=16, keep_shingles=3),
-    Config(num_perm=16, shingles=CharShingles(3, "nfkc"), simhash=SimHashConfig()),
-    Config(num_perm=16, simhash=SimHashConfig(shingles=WordShingles(1, "nfkc"))),
+    Config(num_perm=16, shingles=CharShingles(3, ("nfkc",)), simhash=SimHashConfig()),
+    Config(num_perm=16, simhash=SimHashConfig(shingles=WordShingles(1, ("nfkc",)))),
     SIMHASH_ONLY,
 ]
 
 
 @given(st.sampled_from(SEVERAL), st.lists(documents, max_size=6))
-def test_sketch_of_a_document_does_not_depend_on_the_others(config, several):
+def test_sketch_of_a_document_does_not_depend_on_the_others(
+    config: Config,
+    several: list[Document],
+) -> None:
     sketcher = Sketcher(config)
     alone = [sketcher.sketch(document) for document in several]
     batch = sketcher.sketch_many(several)
@@ -97,8 +115,8 @@ def test_sketch_of_a_document_does_not_depend_on_the_others(config, several):
 
 
 @given(st.lists(st.text("Ａ№a ", max_size=6), min_size=1, max_size=4))
-def test_two_passes_make_what_each_half_makes_alone(texts):
-    shingles, features = CharShingles(2, "nfkc"), WordShingles(1)
+def test_two_passes_make_what_each_half_makes_alone(texts: list[str]) -> None:
+    shingles, features = CharShingles(2, ("nfkc",)), WordShingles(1)
     both = Sketcher(Config(shingles, 16, SimHashConfig(shingles=features))).sketch_many(texts)
     signatures = Sketcher(Config(shingles, 16, None)).sketch_many(texts)
     fingerprints = Sketcher(Config(features, 0, SimHashConfig(shingles=features))).sketch_many(texts)

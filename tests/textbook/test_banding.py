@@ -16,14 +16,16 @@ UINT64 = st.integers(0, 2**64 - 1)
 
 
 @given(st.lists(st.integers(0, 255), min_size=8, max_size=8), st.integers(1, 8), UINT64)
-def test_textbook_band_words_share_eight_bits_for_every_first_row_that_agrees(rows, agreeing, other):
+def test_textbook_band_words_share_eight_bits_for_every_first_row_that_agrees(
+    rows: list[int], agreeing: int, other: int
+) -> None:
     other_rows = rows[:agreeing] + list(other.to_bytes(8, "big"))[agreeing:]
     [word], [other_word] = textbook.band_words(rows), textbook.band_words(other_rows)
     assert word >> 8 * (8 - agreeing) == other_word >> 8 * (8 - agreeing)
     assert list(word.to_bytes(8, "big")) == rows
 
 
-def test_textbook_band_words_come_in_eights():
+def test_textbook_band_words_come_in_eights() -> None:
     assert len(textbook.band_words(textbook.row_values(range(300, 428)))) == 16
     with pytest.raises(ValueError, match="multiple of 8"):
         textbook.band_words([1] * 9)
@@ -32,11 +34,11 @@ def test_textbook_band_words_come_in_eights():
 @pytest.mark.parametrize(
     ("threshold", "bands"), [(0.5, 23), (0.6, 18), (0.7, 14), (0.8, 10), (0.9, 6), (0.95, 4), (0.99, 2)]
 )
-def test_textbook_pick_bands_is_the_list_of_seed_001(threshold, bands):
+def test_textbook_pick_bands_is_the_list_of_seed_001(threshold: float, bands: int) -> None:
     assert textbook.pick_bands(threshold, 100) == bands
 
 
-def test_textbook_pick_bands_of_one_is_one_band():
+def test_textbook_pick_bands_of_one_is_one_band() -> None:
     # Seed 001 prints pickBands(.99999999999999999, 100) = 1, because that literal is the double 1.0. In exact
     # arithmetic the target 1e-15 is above 1 ln 1 = 0 and the answer is 2, as for the next double below 1.
     assert float("0.99999999999999999") == 1.0
@@ -44,13 +46,13 @@ def test_textbook_pick_bands_of_one_is_one_band():
     assert textbook.pick_bands(math.nextafter(1.0, 0.0), 100) == 2
 
 
-def test_textbook_pick_bands_needs_a_threshold_above_zero():
+def test_textbook_pick_bands_needs_a_threshold_above_zero() -> None:
     for threshold in (0.0, -0.5, 1.5, math.nan):
         with pytest.raises(ValueError, match="threshold"):
             textbook.pick_bands(threshold, 100)
 
 
-def test_textbook_bands_of_seed_001_have_four_rows_at_a_half():
+def test_textbook_bands_of_seed_001_have_four_rows_at_a_half() -> None:
     # The seed speaks of "4 buckets to compare" at 0.5 and 50 at 0.99: those are the rows a band, for
     # there are 23 and 2 buckets.
     signature = list(range(100))
@@ -60,18 +62,20 @@ def test_textbook_bands_of_seed_001_have_four_rows_at_a_half():
         assert len(signature) // bands == rows
 
 
-def test_textbook_band_hashes_are_djb2a_of_the_dotted_rows():
+def test_textbook_band_hashes_are_djb2a_of_the_dotted_rows() -> None:
     assert textbook.band_hashes([7, -2, 30, 4, 5], 2) == [textbook.djb2a(b"7.-2"), textbook.djb2a(b"30.4")]
 
 
 @pytest.mark.parametrize(("bands", "rows"), [(0, 2), (2, 0), (3, 2)])
-def test_textbook_bands_must_fit_the_signature(bands, rows):
+def test_textbook_bands_must_fit_the_signature(bands: int, rows: int) -> None:
     with pytest.raises(ValueError, match="bands"):
         textbook.band_buckets([1, 2, 3, 4, 5], bands, rows)
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=6, max_size=6), max_size=8), st.sampled_from([1, 2, 3]))
-def test_textbook_candidate_pairs_equal_a_comparison_of_all_pairs(signatures, rows):
+def test_textbook_candidate_pairs_equal_a_comparison_of_all_pairs(
+    signatures: list[list[int]], rows: int
+) -> None:
     bands = 6 // rows
     expected = [
         (i, j)
@@ -81,14 +85,14 @@ def test_textbook_candidate_pairs_equal_a_comparison_of_all_pairs(signatures, ro
     assert textbook.candidate_pairs(signatures, bands, rows) == expected
 
 
-def test_textbook_candidate_probabilities_are_the_table_of_seed_003():
+def test_textbook_candidate_probabilities_are_the_table_of_seed_003() -> None:
     table = {0.2: 0.006, 0.3: 0.047, 0.4: 0.186, 0.5: 0.470, 0.6: 0.802, 0.7: 0.975}
     for similarity, printed in table.items():
         assert round(textbook.candidate_probability(similarity, b=20, r=5), 3) == printed
     assert round(textbook.candidate_probability(0.8, b=20, r=5), 4) == 0.9996
 
 
-def test_textbook_false_negatives_at_four_fifths_are_one_in_three_thousand():
+def test_textbook_false_negatives_at_four_fifths_are_one_in_three_thousand() -> None:
     # Seed 003 prints .00035, the value of (1 - 0.328)**20; without that rounding it is .00036.
     assert round(0.8**5, 3) == 0.328
     assert round((1 - 0.328) ** 20, 5) == 0.00035
@@ -97,7 +101,7 @@ def test_textbook_false_negatives_at_four_fifths_are_one_in_three_thousand():
     assert 1 / 3000 < missed < 1 / 2800
 
 
-def test_textbook_fifteen_bands_have_fewer_candidates_than_twenty():
+def test_textbook_fifteen_bands_have_fewer_candidates_than_twenty() -> None:
     for similarity in (0.2, 0.5, 0.8):  # fewer false positives, more false negatives: seed 003
         fifteen, twenty = (textbook.candidate_probability(similarity, b, 5) for b in (15, 20))
         assert fifteen < twenty

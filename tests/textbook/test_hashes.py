@@ -16,29 +16,29 @@ from simindex import textbook
 UINT64 = st.integers(0, 2**64 - 1)
 
 
-def as_int32(value):
+def as_int32(value: int) -> int:
     return (value + 2**31) % 2**32 - 2**31
 
 
 @given(st.binary(max_size=200), UINT64)
-def test_textbook_xxh64_equals_the_reference_package(data, seed):
+def test_textbook_xxh64_equals_the_reference_package(data: bytes, seed: int) -> None:
     assert textbook.xxh64(data, seed) == xxhash.xxh64_intdigest(data, seed)
 
 
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 7, 8, 31, 32, 33, 44, 63, 64, 71, 100])
-def test_textbook_xxh64_equals_the_reference_package_at_every_tail(length):
+def test_textbook_xxh64_equals_the_reference_package_at_every_tail(length: int) -> None:
     data = bytes(range(200, 200 - length, -1))
     for seed in (0, 1, 2**64 - 1):
         assert textbook.xxh64(data, seed) == xxhash.xxh64_intdigest(data, seed)
 
 
-def test_textbook_shingle_hash_is_that_of_utf8_bytes():
+def test_textbook_shingle_hash_is_that_of_utf8_bytes() -> None:
     assert textbook.shingle_hash("три слова", 7) == xxhash.xxh64_intdigest("три слова".encode(), 7)
     assert textbook.shingle_hash("a\udc80", 7) == textbook.shingle_hash("a\ufffd", 7)
     assert textbook.shingle_hash(b"\x80", 7) == xxhash.xxh64_intdigest(b"\x80", 7)
 
 
-def test_textbook_djb2a_of_he_is_5861128():
+def test_textbook_djb2a_of_he_is_5861128() -> None:
     assert textbook.djb2a(b"he") == 5861128  # seed 001
     assert textbook.djb2a(b"") == 5381
     assert textbook.djb2a(b"shingle") < 2**32
@@ -58,7 +58,7 @@ SEED_001_FUNCTIONS = [  # a, b and the printed value at djb2a("he")
 ]
 
 
-def test_textbook_universal_hash_shows_where_seed_001_overflowed():
+def test_textbook_universal_hash_shows_where_seed_001_overflowed() -> None:
     # Printed are the products wrapped to 32 signed bits: no wrapped value reaches p, so `mod p` did nothing.
     x, p = textbook.djb2a(b"he"), 999999999989
     for a, b, printed in SEED_001_FUNCTIONS:
@@ -68,7 +68,7 @@ def test_textbook_universal_hash_shows_where_seed_001_overflowed():
         assert exact != printed
 
 
-def test_textbook_universal_hash_fills_thirteen_buckets_evenly():
+def test_textbook_universal_hash_fills_thirteen_buckets_evenly() -> None:
     # Seed 001 prints 25 buckets from -12 to 12: remainders of wrapped, hence also negative products, and the
     # two halves of bucket 0 together. The definition gives 13 buckets, each within 2 of 100,000 / 13.
     a, b, _ = SEED_001_FUNCTIONS[0]
@@ -78,7 +78,7 @@ def test_textbook_universal_hash_fills_thirteen_buckets_evenly():
     assert {exact.count(bucket) for bucket in range(13)} == {7691, 7692, 7693, 7694}
 
 
-def test_textbook_splitmix64_draws_the_published_values():
+def test_textbook_splitmix64_draws_the_published_values() -> None:
     assert list(islice(textbook.splitmix64(1234567), 5)) == [
         6457827717110365317,
         3203168211198807973,

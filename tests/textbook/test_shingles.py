@@ -10,18 +10,18 @@ from simindex import textbook
 from simindex.sketching import alphabet
 
 
-def test_textbook_normalize_applies_the_steps_in_one_order():
+def test_textbook_normalize_applies_the_steps_in_one_order() -> None:
     assert textbook.normalize("Ⅳ\u3000ﬁN", ("whitespace", "casefold", "nfkc")) == "iv fin"
     assert textbook.normalize("Ⅳ", ("casefold",)) == "ⅳ"
     assert textbook.normalize("  a\t\x1f\u2003b\n", ("whitespace",)) == "a b"
     assert textbook.normalize(" A ", ()) == " A "
 
 
-def test_textbook_normalize_replaces_lone_surrogates_without_any_step():
+def test_textbook_normalize_replaces_lone_surrogates_without_any_step() -> None:
     assert textbook.normalize("a\ud800\udfffb", ()) == "a\ufffd\ufffdb"
 
 
-def test_textbook_normalize_refuses_an_unknown_step():
+def test_textbook_normalize_refuses_an_unknown_step() -> None:
     with pytest.raises(ValueError, match="lower"):
         textbook.normalize("a", ("lower",))
 
@@ -40,11 +40,11 @@ def test_textbook_normalize_refuses_an_unknown_step():
         ("a日\u0301\u0301-\u0301", ["a", "日\u0301\u0301"]),
     ],
 )
-def test_textbook_words_are_cut_by_character_class(text, expected):
+def test_textbook_words_are_cut_by_character_class(text: str, expected: list[str]) -> None:
     assert textbook.words(text) == expected
 
 
-def test_textbook_character_classes_equal_the_written_ranges():
+def test_textbook_character_classes_equal_the_written_ranges() -> None:
     names = {
         0: "other",
         alphabet.WORD_CLASS: "word",
@@ -63,33 +63,33 @@ def test_textbook_character_classes_equal_the_written_ranges():
 
 
 @given(st.text(st.one_of(st.sampled_from("ab_1 -日カ한ก\u0301\u0e34\u3099"), st.characters())))
-def test_textbook_words_equal_a_regular_expression_over_classes(text):
+def test_textbook_words_equal_a_regular_expression_over_classes(text: str) -> None:
     classes = "".join(textbook.character_class(char)[0] for char in text)
     runs = re.finditer("am*|w[wm]*", classes)
     assert textbook.words(text) == [text[run.start() : run.end()] for run in runs]
 
 
-def test_textbook_shingles_of_abcab_are_those_of_seeds_000_and_003():
+def test_textbook_shingles_of_abcab_are_those_of_seeds_000_and_003() -> None:
     assert textbook.character_shingles("abcab", 2) == ["ab", "bc", "ca", "ab"]
     assert set(textbook.character_shingles("abcab", 2)) == {"ab", "bc", "ca"}
 
 
-def test_textbook_shingles_of_abcdabd_are_those_of_seed_004():
+def test_textbook_shingles_of_abcdabd_are_those_of_seed_004() -> None:
     assert set(textbook.character_shingles("abcdabd", 2)) == {"ab", "bc", "cd", "da", "bd"}
 
 
-def test_textbook_shingles_of_sample_document_are_those_of_seed_001():
+def test_textbook_shingles_of_sample_document_are_those_of_seed_001() -> None:
     printed = "sam amp mpl ple le_ e_d _do doc ocu cum ume men ent"  # the space shown as _
     shingles = textbook.character_shingles("sample document", 3)
     assert " ".join(shingle.replace(" ", "_") for shingle in shingles) == printed
 
 
-def test_textbook_shingles_of_one_character_cannot_tell_the_pangram_from_the_alphabet():
+def test_textbook_shingles_of_one_character_cannot_tell_the_pangram_from_the_alphabet() -> None:
     alphabet_text, pangram = "abcdefghijklmnopqrstuvwxyz ", "the quick brown fox jumps over the lazy dog"
     assert set(textbook.character_shingles(alphabet_text, 1)) == set(textbook.character_shingles(pangram, 1))
 
 
-def test_textbook_short_texts_are_one_shingle_and_empty_ones_none():
+def test_textbook_short_texts_are_one_shingle_and_empty_ones_none() -> None:
     assert textbook.word_shingles(["a", "b"], 3) == ["a b"]
     assert textbook.character_shingles("ab", 9) == ["ab"]
     assert textbook.word_shingles([], 3) == textbook.character_shingles("", 3) == []

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,11 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def package():
+def package() -> Any:
     loader = importlib.machinery.SourceFileLoader("package", str(ROOT / "tools" / "package"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("package", loader))
+    spec = importlib.util.spec_from_loader("package", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return module
 
@@ -29,13 +32,15 @@ def program(path: Path, script: str) -> str:
     return str(path)
 
 
-def test_versions_are_those_of_the_classifiers_and_begin_with_the_required_one(package):
+def test_versions_are_those_of_the_classifiers_and_begin_with_the_required_one(package: Any) -> None:
     versions = package.supported_versions()
     assert versions == [f"3.{minor}" for minor in range(11, 11 + len(versions))]
     assert package.project()["requires-python"] == f">={versions[0]}"
 
 
-def test_python_is_found_on_path_and_in_pyenv(package, tmp_path, monkeypatch):
+def test_python_is_found_on_path_and_in_pyenv(
+    package: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, pyenv = tmp_path / "bin", tmp_path / "pyenv"
     monkeypatch.setenv("PATH", str(path))
     monkeypatch.setenv("PYENV_ROOT", str(pyenv))
@@ -54,8 +59,10 @@ def test_python_is_found_on_path_and_in_pyenv(package, tmp_path, monkeypatch):
     assert package.find_python("3.14") is None
 
 
-def test_python_without_the_dependencies_is_reported_and_not_passed(package, tmp_path, monkeypatch, capsys):
-    def install(*_):
+def test_python_without_the_dependencies_is_reported_and_not_passed(
+    package: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def install(*_: object) -> None:
         raise package.CheckError("pip\nCollecting lmdb\nERROR: No matching distribution found for lmdb>=3.0")
 
     monkeypatch.setattr(package, "find_python", lambda version: sys.executable if version == "3.12" else None)
@@ -68,8 +75,10 @@ def test_python_without_the_dependencies_is_reported_and_not_passed(package, tmp
     assert "No matching distribution found for lmdb>=3.0" in printed
 
 
-def test_wheel_that_cannot_be_installed_is_a_failure(package, tmp_path, monkeypatch):
-    def install(_, *arguments):
+def test_wheel_that_cannot_be_installed_is_a_failure(
+    package: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def install(_: object, *arguments: str) -> None:
         if "--no-index" in arguments:
             raise package.CheckError("not a supported wheel")
 
@@ -83,7 +92,7 @@ SOURCES = {"README.md", ".ci/run", "simindex/__init__.py"}
 
 
 @pytest.fixture
-def checkout(package, tmp_path, monkeypatch):
+def checkout(package: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with sources, and with what builds and tests leave there."""
     monkeypatch.setattr(package, "ROOT", tmp_path)
     left = {"simindex/_kernel.abi3.so", "build/lib/old.py", ".venv-test/a", "a/__pycache__/b.pyc"}
@@ -94,12 +103,12 @@ def checkout(package, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("checkout")
-def test_files_of_an_unpacked_sdist_are_all_but_what_was_made_since(package):
+def test_files_of_an_unpacked_sdist_are_all_but_what_was_made_since(package: Any) -> None:
     assert package.checkout_files() == SOURCES
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-def test_files_of_a_checkout_are_those_that_git_would_take(package, checkout):
+def test_files_of_a_checkout_are_those_that_git_would_take(package: Any, checkout: Path) -> None:
     environment = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull}
     subprocess.run(["git", "init", "--quiet", checkout], check=True, env=environment, capture_output=True)
     (checkout / ".gitignore").write_text("build/\n*.so\n.venv*/\n__pycache__/\nREADME.md\n")
@@ -129,7 +138,9 @@ INSIDE = {
         (None, None, ""),
     ],
 )
-def test_wheel_holds_the_package_and_nothing_else(package, tmp_path, lost, added, reason):
+def test_wheel_holds_the_package_and_nothing_else(
+    package: Any, tmp_path: Path, lost: str | None, added: str | None, reason: str
+) -> None:
     wheel = tmp_path / "simindex-1-cp311-abi3-linux_x86_64.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         for name in INSIDE - {lost} | ({added} if added else set()):

@@ -1,5 +1,8 @@
 """The S-curve, and the rows chosen by it, against the candidates that an index finds among real documents."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 from collection import extract
@@ -10,13 +13,15 @@ from similarities import BANDS, exact_similarities, rows_of_seed, tenths
 import simindex
 from simindex import Config, textbook, tuning
 
+Extract = tuple[list[str], tuple[np.ndarray, np.ndarray, np.ndarray]]
+
 
 @pytest.fixture(scope="module")
-def extract_pairs():
+def extract_pairs() -> Extract:
     return list(extract().values()), exact_similarities(extract().values())
 
 
-def test_candidates_follow_the_s_curve(tmp_path, extract_pairs):
+def test_candidates_follow_the_s_curve(tmp_path: Path, extract_pairs: Extract) -> None:
     """For several numbers of rows, in each tenth of similarity, the share of candidates follows the curve.
 
     A candidate is a stored document that a query with a threshold of nearly 0 returns; one of 0.02, which
@@ -26,7 +31,7 @@ def test_candidates_follow_the_s_curve(tmp_path, extract_pairs):
     """
     texts, (first, second, similarities) = extract_pairs
     place, sizes = tenths(similarities), np.bincount(tenths(similarities), minlength=10)
-    shares = {rows: [] for rows in (1, 2, 3, 4, 6, 8)}
+    shares: dict[int, list[np.ndarray]] = {rows: [] for rows in (1, 2, 3, 4, 6, 8)}
     for seed in range(1, 17):
         with simindex.open(tmp_path / str(seed), "x", Config(seed=seed, simhash=None)) as index:
             index.insert_many(enumerate(texts))
@@ -36,7 +41,7 @@ def test_candidates_follow_the_s_curve(tmp_path, extract_pairs):
                 assert tuning.rows_for(threshold, BANDS, recall) == rows
                 is_candidate = np.zeros((len(texts), len(texts)))
                 for number, matches in enumerate(index.query_many(texts, threshold, recall=recall)):
-                    is_candidate[number, [match.key for match in matches]] = 1
+                    is_candidate[number, [int(match.key) for match in matches]] = 1
                 assert np.array_equal(is_candidate, is_candidate.T)
                 found.append(np.bincount(place, is_candidate[first, second], minlength=10) / sizes)
     for rows, found in shares.items():
@@ -46,7 +51,9 @@ def test_candidates_follow_the_s_curve(tmp_path, extract_pairs):
         assert np.all(np.abs(share - expected) <= 6 * error + 0.005), (rows, share, expected)
 
 
-def test_one_index_answers_every_threshold_with_the_rows_of_rows_for(tmp_path, extract_pairs):
+def test_one_index_answers_every_threshold_with_the_rows_of_rows_for(
+    tmp_path: Path, extract_pairs: Extract
+) -> None:
     """Returned are exactly the pairs that share a prefix of `rows_for` rows and reach the threshold."""
     texts, _ = extract_pairs
     rows = rows_of_seed(texts, 1)
@@ -70,19 +77,21 @@ thresholds = st.floats(0.01, 1.0)
 
 
 @given(st.floats(0, 1), st.integers(1, 128), st.integers(1, 8))
-def test_candidate_probability_is_the_curve_of_rows_that_also_agree_by_chance(similarity, bands, rows):
+def test_candidate_probability_is_the_curve_of_rows_that_also_agree_by_chance(
+    similarity: float, bands: int, rows: int
+) -> None:
     agree = similarity + (1 - similarity) / 256
     expected = textbook.candidate_probability(agree, bands, rows)
     assert tuning.candidate_probability(similarity, bands, rows) == pytest.approx(expected, abs=1e-12)
 
 
-def test_candidate_probability_of_equal_documents_is_one_and_small_ones_are_not_lost():
+def test_candidate_probability_of_equal_documents_is_one_and_small_ones_are_not_lost() -> None:
     assert tuning.candidate_probability(1.0, 1, 8) == 1.0
     assert tuning.candidate_probability(0.0, 1, 8) == pytest.approx(256.0**-8, rel=1e-9)
 
 
 @given(thresholds, st.integers(1, 128), thresholds)
-def test_rows_for_are_the_most_that_reach_the_recall(threshold, bands, recall):
+def test_rows_for_are_the_most_that_reach_the_recall(threshold: float, bands: int, recall: float) -> None:
     rows = tuning.rows_for(threshold, bands, recall)
     reached = [r for r in range(1, 9) if tuning.candidate_probability(threshold, bands, r) >= recall]
     assert rows == max(reached, default=1)
@@ -91,7 +100,7 @@ def test_rows_for_are_the_most_that_reach_the_recall(threshold, bands, recall):
 
 
 @given(thresholds, st.integers(1, 300))
-def test_pick_bands_equals_the_textbook(threshold, num_perm):
+def test_pick_bands_equals_the_textbook(threshold: float, num_perm: int) -> None:
     assert tuning.pick_bands(threshold, num_perm) == textbook.pick_bands(threshold, num_perm)
 
 
@@ -99,7 +108,7 @@ def test_pick_bands_equals_the_textbook(threshold, num_perm):
     ("call", "error"),
     [
         (lambda: tuning.candidate_probability(1.1, 16, 4), ValueError),
-        (lambda: tuning.candidate_probability("1", 16, 4), TypeError),
+        (lambda: tuning.candidate_probability("1", 16, 4), TypeError),  # type: ignore[arg-type]
         (lambda: tuning.candidate_probability(0.5, 0, 4), ValueError),
         (lambda: tuning.candidate_probability(0.5, 16, 0), ValueError),
         (lambda: tuning.rows_for(0, 16), ValueError),
@@ -111,6 +120,6 @@ def test_pick_bands_equals_the_textbook(threshold, num_perm):
         (lambda: tuning.pick_bands(0.5, 0), ValueError),
     ],
 )
-def test_arguments_out_of_range_are_refused(call, error):
+def test_arguments_out_of_range_are_refused(call: Callable[..., object], error: type[Exception]) -> None:
     with pytest.raises(error, match="expected"):
         call()

@@ -95,6 +95,11 @@ def run(
         OnConflict, typer.Option(help="What to do with a key that is stored already.")
     ] = OnConflict.error,
     skip_bad_rows: options.SkipBadRows = False,
+    max_line: options.MaxLine = None,
+    max_cell: options.MaxCell = None,
+    max_document: options.MaxDocument = None,
+    max_window: options.MaxWindow = None,
+    max_ratio: options.MaxRatio = None,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     workers: options.Workers = None,
     words: creation.Words = None,
@@ -115,6 +120,8 @@ def run(
     a folder its path within the folder. Text that is not UTF-8 is read with U+FFFD in place of each wrong
     byte.
 
+    What is over one of the limits --max-line to --max-ratio is a bad row.
+
     The options for a new index are compared with what is stored when the index exists.
     """
     settings = creation.CreationOptions(
@@ -128,7 +135,11 @@ def run(
         no_simhash=no_simhash,
         no_minhash=no_minhash,
     )
-    rows = Inputs(inputs, Fields(id_field, text_field, metadata), globs=glob or (), leave_out=index)
+    limits = options.limits(
+        line=max_line, cell=max_cell, document=max_document, window=max_window, ratio=max_ratio
+    )
+    fields = Fields(id_field, text_field, metadata)
+    rows = Inputs(inputs, fields, globs=glob or (), leave_out=index, limits=limits)
     began = time.monotonic()
     total_bytes = rows.total_bytes() if shows_progress() else None
     with creation.open_for_insert(index, settings) as target, insert_bar(total_bytes) as advance:

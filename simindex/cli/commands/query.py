@@ -134,6 +134,11 @@ def run(
     text_field: Annotated[
         str, typer.Option(metavar="NAME", help="With --input: the field of its text.")
     ] = "text",
+    max_line: options.MaxLine = None,
+    max_cell: options.MaxCell = None,
+    max_document: options.MaxDocument = None,
+    max_window: options.MaxWindow = None,
+    max_ratio: options.MaxRatio = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Find the stored documents that are nearly the same.
@@ -150,7 +155,10 @@ def run(
     if int_keys and key is None:
         raise typer.BadParameter("--int goes with --key")
     search = _Search(threshold, limit, recall, exact, nearest, simhash, max_distance)
-    inputs = None if input_ is None else Inputs([input_], Fields(id_field, text_field))
+    limits = options.limits(
+        line=max_line, cell=max_cell, document=max_document, window=max_window, ratio=max_ratio
+    )
+    inputs = None if input_ is None else Inputs([input_], Fields(id_field, text_field), limits=limits)
     with simindex.open(index, "r", max_candidates=max_candidates) as stored:
         search.require(stored)
         if inputs is not None:
@@ -159,7 +167,7 @@ def run(
         if key is not None:
             matches = search.of_stored(stored, options.parse_key(key, int_keys))
         else:
-            document = text if file is None else read_text(file)
+            document = text if file is None else read_text(file, limits)
             matches = search.of_documents(stored, [document])[0]
     _print_one(matches, as_json)
 

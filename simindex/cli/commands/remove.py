@@ -14,7 +14,7 @@ from simindex.cli.creation import open_for_change
 from simindex.cli.failures import INTERRUPTED, CommandError
 from simindex.cli.output import Reports, counted, json_key, note, print_json
 from simindex.format.keys import Key
-from simindex.inputs import InputError, Source
+from simindex.inputs import BadRowError, InputError, Source
 
 _KEYS_A_COMMIT = 10_000
 
@@ -26,6 +26,9 @@ def run(
         str | None, typer.Option("--input", metavar="FILE", help="A file with one key a line; - for stdin.")
     ] = None,
     int_keys: Annotated[bool, typer.Option("--int", help="Keys are integers.")] = False,
+    max_line: options.MaxLine = None,
+    max_window: options.MaxWindow = None,
+    max_ratio: options.MaxRatio = None,
     as_json: options.JsonSummary = False,
 ) -> None:
     """Remove documents from an index.
@@ -36,7 +39,8 @@ def run(
         raise typer.BadParameter("expected KEY... or --input")
     wanted = [options.parse_key(key, int_keys) for key in keys or ()]
     if input_ is not None:
-        wanted += _keys_of(input_, int_keys)
+        limits = options.limits(line=max_line, window=max_window, ratio=max_ratio)
+        wanted += _keys_of(Source(input_, limits), int_keys)
     wanted = list(dict.fromkeys(wanted))
     removed = 0
     missing: list[Key] = []
@@ -61,12 +65,13 @@ def run(
         raise typer.Exit(1)
 
 
-def _keys_of(path: str, int_keys: bool) -> list[Key]:
+def _keys_of(source: Source, int_keys: bool) -> list[Key]:
     """Return the keys of a file, a line each; empty lines are passed over."""
     keys: list[Key] = []
-    source = Source(path)
     with source.lines() as lines:
-        for number, line in enumerate(lines, 1):
+        for line in lines:
+            if isinstance(line, BadRowError):
+                raise line
             # Bytes that are not UTF-8 come out as they do in a file name, and so in a key made of one.
             text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
             if not text:
@@ -74,6 +79,6 @@ def _keys_of(path: str, int_keys: bool) -> list[Key]:
             try:
                 keys.append(int(text) if int_keys else text)
             except ValueError:
-                place = f"{source.name}:{number}"
+                place = f"{source.name}:{lines.number}"
                 raise InputError(place, f"expected an integer, found {text!r:.80}") from None
     return keys
