@@ -90,7 +90,16 @@ class IndexLockedError(SimIndexError):
 
 
 class IndexFullError(SimIndexError, OSError):
-    """The disk or the allowed size of the index is used up. What was committed is intact."""
+    """The disk or the allowed size of the index is used up. What was committed is intact.
+
+    Attributes:
+        needed_bytes: free bytes of disk that the call needs, where it was known before anything was changed
+            (`compact`); else ``None``.
+    """
+
+    def __init__(self, message: str, *, needed_bytes: int | None = None) -> None:
+        super().__init__(message)
+        self.needed_bytes = needed_bytes
 
 
 class ReadOnlyError(SimIndexError, TypeError):

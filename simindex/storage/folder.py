@@ -1,4 +1,4 @@
-"""The folder of an index: what may lie in it, and the lock that only one writer gets.
+"""The folder of an index: what may lie in it, the lock that only one writer gets, and the writer's ballast.
 
 Owns the names of the files. Must not open the data file.
 """
@@ -15,6 +15,10 @@ from simindex.errors import FormatError, IndexLockedError
 
 DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE = "data.mdb", "lock.mdb", "writer.lock"
 COMPACT_FOLDER = "compact.tmp"
+BALLAST_FILE = "ballast"
+
+_MIN_BALLAST, _MAX_BALLAST = 1 << 20, 1 << 24
+_BALLAST_STEP = 1 << 16
 
 MODES = ("r", "r+", "a", "x")
 
@@ -30,13 +34,13 @@ def require_place(path: Path, mode: str) -> None:
     if path.exists() and not path.is_dir():
         raise FormatError(f"{path}: expected a folder with an index, found a file")
     names = {entry.name for entry in path.iterdir()} if path.exists() else set()
-    if mode == "x" and names - {WRITER_LOCK_FILE}:
+    if mode == "x" and names - {WRITER_LOCK_FILE, BALLAST_FILE}:
         raise FileExistsError(errno.EEXIST, 'mode "x" creates a new index, but there is something', str(path))
     if DATA_FILE in names:
         return
     if mode in ("r", "r+"):
         raise FileNotFoundError(errno.ENOENT, "no simindex index", str(path))
-    if names - {WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER}:
+    if names - {WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER, BALLAST_FILE}:
         raise FormatError(
             f"{path}: expected an index, an empty folder or nothing, found other files; choose another path"
         )
@@ -92,3 +96,74 @@ class WriterLock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def ballast_bytes(file_bytes: int, limit: int) -> int:
+    """Return how much space is kept for removals: a 64th of the file in whole MiB, 1 to 16 MiB, but never
+    more than a quarter of the limit."""
+    share = file_bytes // 64 & -_MIN_BALLAST
+    return min(max(share, _MIN_BALLAST), _MAX_BALLAST, limit // 4 & -4096)
+
+
+class Ballast:
+    """A file that holds disk space, which only commits that free space may use. The one writer's.
+
+    LMDB never overwrites a page in use, so a removal needs new pages before it gives old ones back: on a full
+    disk nothing could be removed any more. Invariant: what is held is at most what lies on the disk.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = Path(path) / BALLAST_FILE
+        self._is_possible = True
+        """Whether the file system can allocate space ahead."""
+        self.held = 0
+        """Bytes."""
+        with contextlib.suppress(FileNotFoundError):
+            stat = self._file.stat()
+            self.held = min(stat.st_size, 512 * stat.st_blocks)  # a copy of a folder may have it with holes
+
+    def hold(self, file_bytes: int, limit: int) -> int:
+        """Hold what belongs to a data file of that length, as far as the disk and the limit have room.
+
+        Returns:
+            The bytes that are missing; 0 where the file system cannot allocate ahead.
+        """
+        room, whole = max(0, limit - file_bytes), ballast_bytes(file_bytes, limit)
+        if self.held == whole <= room:
+            return 0
+        available = self.available()
+        # It must not be all there is on a small disk.
+        wanted = ballast_bytes(file_bytes, min(limit, file_bytes + available))
+        size = min(max(wanted, self.held), whole, room)
+        if size > available:
+            size = max(self.held, available & -_BALLAST_STEP)
+        if size != self.held and self._is_possible:
+            self._resize(size)
+        return max(0, wanted - (self.held if self._is_possible else room))
+
+    def available(self) -> int:
+        """Return the free bytes of the disk, those that are held included."""
+        disk = os.statvfs(self._file.parent)
+        return disk.f_bavail * disk.f_frsize + self.held
+
+    def _resize(self, size: int) -> None:
+        held, self.held = self.held, 0
+        try:
+            file = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            try:
+                if size > held:
+                    os.posix_fallocate(file, 0, size)
+                os.ftruncate(file, size)
+            finally:
+                os.close(file)
+            self.held = size
+        except OSError as exc:
+            if exc.errno not in (errno.ENOSPC, errno.EDQUOT):
+                self._is_possible = False
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Give the space back to the disk."""
+        self.held = 0
+        with contextlib.suppress(OSError):
+            self._file.unlink(missing_ok=True)

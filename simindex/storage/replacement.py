@@ -15,6 +15,7 @@ from pathlib import Path
 
 import lmdb
 
+from simindex.errors import SimIndexError
 from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, sync_folder
 from simindex.storage.lmdb_file import ENGINE
 from simindex.storage.store import MOVED_KEY, Store
@@ -35,14 +36,16 @@ def replace_by_copy(store: Store) -> None:
     """
     folder, copy = Path(store.path), Path(store.path) / COMPACT_FOLDER
     shutil.rmtree(copy, ignore_errors=True)
-    copy.mkdir()
     try:
+        copy.mkdir(mode=0o700)
         _copy(store, copy / DATA_FILE)
         _mark_copied(copy)
         for number in _BOTH_META_PAGES:
-            store.commit(lambda txn, number=number: txn.put("meta", MOVED_KEY, number))  # type: ignore[misc]
+            store.commit(lambda txn, number=number: txn.put("meta", MOVED_KEY, number), True)  # type: ignore[misc]
         os.replace(copy / DATA_FILE, folder / DATA_FILE)
         sync_folder(folder)
+    except SimIndexError:
+        raise  # an IndexFullError is an OSError, too
     except (lmdb.Error, OSError) as exc:
         raise translated(exc, store.path) from exc
     finally:
@@ -83,4 +86,4 @@ def clear_traces(store: Store) -> None:
     with store.reading() as txn:
         marked = txn.get("meta", MOVED_KEY) is not None
     if marked:
-        store.commit(lambda txn: txn.delete("meta", MOVED_KEY))
+        store.commit(lambda txn: txn.delete("meta", MOVED_KEY), True)
