@@ -77,6 +77,7 @@ class Index:
         max_bytes: int | None = None,
         layout: Layout | None = None,
         refresh: Literal["auto", "manual"] = "auto",
+        permissions: int | None = None,
     ) -> None:
         if refresh not in ("auto", "manual"):
             raise ValueError(f'refresh: expected "auto" or "manual", found {refresh!r}')
@@ -88,7 +89,8 @@ class Index:
             raise TypeError(f"layout: expected a Layout or None, found {type(layout).__name__}")
         require_int("max_candidates", max_candidates, 1, 2**24)
         self._max_candidates = max_candidates
-        self._store = Store(path, mode, map_bytes, max_bytes, pinned=refresh == "manual")
+        pinned = refresh == "manual"
+        self._store = Store(path, mode, map_bytes, max_bytes, pinned=pinned, permissions=permissions)
         try:
             scheme = scheme_of(self._store, config, layout)
             self._config = scheme.config
@@ -480,6 +482,7 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     max_bytes: int | None = None,
     layout: Layout | None = None,
     refresh: Literal["auto", "manual"] = "auto",
+    permissions: int | None = None,
 ) -> Index:
     """Open an index.
 
@@ -497,12 +500,16 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
             `refresh` is called. A pin keeps the space of what is removed meanwhile; it ends by itself
             when a writer in the same process has to move the map or compacts, or when the process
             forks.
+        permissions: of the files of a new index, as 0o600; a folder made for it can also be entered by
+            who may read them. ``None``: 0o644 less the umask. Without effect on an index that is there
+            already, whose files keep what they have.
 
     Raises:
         FileNotFoundError: mode "r" or "r+", and there is no index.
         FileExistsError: mode "x", and there is something.
         ConfigMismatchError: `config` differs from the stored one.
-        FormatError: the path holds something else, or an index of another format version.
+        FormatError: the path holds something else, links or pipes in the place of files, or an index of
+            another format version.
         IndexLockedError: another mode than "r", and another handle has it open for writing.
     """
     return Index(
@@ -514,4 +521,5 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         max_bytes=max_bytes,
         layout=layout,
         refresh=refresh,
+        permissions=permissions,
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import shutil
+import stat
 from pathlib import Path
 
 import lmdb
@@ -56,10 +57,30 @@ def replace_by_copy(store: Store) -> None:
 
 def _copy(store: Store, target: Path) -> None:
     # LMDB's own `copy` writes past the page cache: the next queries would read from disk.
-    with store.environment().inside() as env, open(target, "wb") as data:
+    with store.environment().inside() as env, open(target, "xb", opener=_open_private) as data:
         env.copyfd(data.fileno(), compact=True)
+        _keep_owner(data.fileno(), os.stat(store.data))
         os.fsync(data.fileno())
-    shutil.copymode(store.data, target)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def _keep_owner(file: int, old: os.stat_result) -> None:
+    """Give a private file the owner, group and permissions of another.
+
+    Who may not give it the group must not give its own group's members what the old one's had.
+    """
+    mode = stat.S_IMODE(old.st_mode)
+    try:
+        os.fchown(file, old.st_uid, old.st_gid)
+    except PermissionError:
+        try:
+            os.fchown(file, -1, old.st_gid)
+        except PermissionError:
+            mode &= ~0o070 | (mode & 0o007) << 3
+    os.fchmod(file, mode)
 
 
 def _mark_copied(copy: Path) -> None:

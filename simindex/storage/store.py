@@ -36,7 +36,10 @@ from simindex.storage.folder import (
     WriterLock,
     ballast_bytes,
     identity_of,
+    permissions_of,
+    require_permissions,
     require_place,
+    require_plain_files,
     sync_folder,
 )
 from simindex.storage.lmdb_file import (
@@ -127,6 +130,7 @@ class Store:
         max_bytes: int | None = None,
         *,
         pinned: bool = False,
+        permissions: int | None = None,
     ) -> None:
         self.path = str(Path(path))
         self.data = os.path.join(self.path, DATA_FILE)
@@ -152,12 +156,14 @@ class Store:
         self._reason = ""
         """Why the handle is dead, where it was not closed."""
         self._checked_readers = time.monotonic()
+        require_permissions(permissions)
+        self._permissions = permissions
         registry.install_hooks()
-        require_place(Path(self.path), mode)
+        require_place(Path(self.path), mode, permissions)
         self._ballast = Ballast(self.path)
         try:
             if self.writable:
-                self._lock = WriterLock(self.path)
+                self._lock = WriterLock(self.path, permissions_of(Path(self.path), permissions))
             self._environment = self._open_environment()
             self._keep_limit()
             self._open_databases(mode)
@@ -186,7 +192,9 @@ class Store:
                         f"{self.path}: this process has it open without permission to write; close that first"
                     )
                 self._close_inherited(identity)
-            env, writable = open_lmdb(self.path, self._map_bytes, create=self.writable)
+            env, writable = open_lmdb(
+                self.path, self._map_bytes, create=self.writable, permissions=self._permissions
+            )
             opened = Environment(env, self._folder(), identity_of(self.data), writable)
             registry.environments[opened.identity] = opened
             return opened
@@ -513,6 +521,7 @@ class Store:
         Raises:
             IndexFullError: no room for that, with `needed_bytes`; nothing was changed.
         """
+        require_plain_files(Path(self.path))
         file_bytes = os.stat(self.data).st_size
         needed, found = growth + copy, self._ballast.available()
         longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
