@@ -15,6 +15,10 @@ _MARGIN_BYTES = 1 << 17
 """For what no estimate sees: meta pages, the pages that a commit touches on its way."""
 
 
+_FILTER_SHARE = 8
+"""Filters are stored in large segments only: one or two bytes for an entry of twelve, none for a sketch."""
+
+
 def compact(session: Session, progress: Callable[[int, int], object] | None) -> None:
     """Merge everything into one segment and give the space back; see `Index.compact`."""
     with session.alone("compact") as writer:
@@ -46,17 +50,18 @@ def _merge(session: Session, writer: Writer, progress: Callable[[int, int], obje
 def _needed_bytes(session: Session) -> tuple[int, int]:
     """Return the bytes by which the file will grow, and those of its copy, as far as counts tell.
 
-    The new segment lies beside the old ones until it is whole: in free pages as far as there are any. What
-    was removed is left out of it, by the share of documents that are alive.
+    The new segment lies beside the old ones until it is whole, in free pages as far as there are any: half of
+    them are counted, for a chunk needs hundreds in a row. What was removed is left out of it, by the share of
+    documents that are alive.
     """
     with session.store.reading() as txn:
         manifest = session.committed_view(txn).manifest
         figures = session.store.figures(txn)
     entered = sum(entry.num_keys for entry in manifest.segments)
     segments, used = figures["segments"], figures["used_bytes"]
+    if len(manifest.segments) <= 1 and entered == manifest.num_documents:
+        return 0, used + _MARGIN_BYTES
     merged = segments * manifest.num_documents // max(entered, 1)
-    copy = used - segments + merged
-    if len(manifest.segments) == 1 and entered == manifest.num_documents:
-        merged = 0
+    merged += merged // _FILTER_SHARE
     free = figures["file_bytes"] - used
-    return max(0, merged - free), copy + _MARGIN_BYTES
+    return max(0, merged - free // 2), used - segments + merged + _MARGIN_BYTES

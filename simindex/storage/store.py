@@ -525,7 +525,13 @@ class Store:
         file_bytes = os.stat(self.data).st_size
         needed, found = growth + copy, self._ballast.available()
         longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-        if needed > found or (longest != resource.RLIM_INFINITY and file_bytes + growth > longest):
+        if longest != resource.RLIM_INFINITY and file_bytes + growth > longest:
+            raise IndexFullError(
+                f"{self.path}: expected a file of {file_bytes + growth} bytes to be allowed, found a limit "
+                f"of {longest} (RLIMIT_FSIZE); nothing was changed. Raise it, or remove documents",
+                needed_bytes=needed,
+            )
+        if needed > found:
             raise IndexFullError(
                 f"{self.path}: expected {needed} bytes of free disk for the new segment and the copy beside "
                 f"the old file, found {found}; nothing was changed. Free some space, or remove documents",
@@ -538,7 +544,7 @@ class Store:
             yield
         finally:
             self._is_compacting = False
-            if self._environment is not None:
+            with contextlib.suppress(lmdb.Error, OSError, SimIndexError):  # the block's own error says more
                 self._keep_limit()
                 self.hold_ballast()
 

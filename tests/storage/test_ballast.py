@@ -5,6 +5,7 @@ Run as a program it fills the folder it is told and empties it again, for tests 
 
 import errno
 import os
+import pickle
 import random
 import resource
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 import simindex
 from simindex import Config, Index, IndexFullError, Layout
 from simindex.storage.folder import BALLAST_FILE, Ballast, ballast_bytes
+from simindex.storage.replacement import replace_by_copy
 from simindex.storage.store import Store
 
 SMALL = Config(num_perm=64)
@@ -253,10 +255,37 @@ def test_compaction_says_what_it_needs_before_anything_is_changed(
         assert f"expected {needed} bytes of free disk" in str(raised.value)
         assert (path / "data.mdb").read_bytes() == before
         assert lengths(path)[BALLAST_FILE] == MIB
+        assert pickle.loads(pickle.dumps(raised.value)).needed_bytes == needed
         # It is an estimate from counts; that much room is enough, and not far from what is taken.
-        length = len(before)
+        merged = []
+
+        def copy_and_look(store: Store) -> None:
+            merged.append(lengths(path)["data.mdb"])
+            replace_by_copy(store)
+
+        monkeypatch.setattr("simindex.changes.compaction.replace_by_copy", copy_and_look)
         index.compact()
-        assert lengths(path)["data.mdb"] <= needed <= 2 * length
+        taken = merged[0] - len(before) + lengths(path)["data.mdb"]
+        assert taken <= needed <= 2 * taken
+        filled.check()
+
+
+def test_compaction_goes_by_the_longest_file_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=TINY_LAYOUT) as index:
+        filled = Filled(index, 1)
+        filled.insert(700)
+        filled.insert(300)
+        before = lengths(tmp_path / "i")
+        with monkeypatch.context() as patch:
+            longest = before["data.mdb"]
+            patch.setattr("simindex.storage.store.resource.getrlimit", lambda _: (longest, longest))
+            with pytest.raises(IndexFullError, match=f"limit of {longest} \\(RLIMIT_FSIZE\\)") as raised:
+                index.compact()
+        assert raised.value.needed_bytes is not None
+        assert lengths(tmp_path / "i") == before
+        index.compact()
         filled.check()
 
 
