@@ -110,11 +110,14 @@ class IndexFullError(SimIndexError, OSError):
 
     Attributes:
         errno: ENOSPC, whatever the system called it.
+        needed_bytes: free bytes of disk that the call needs, where it was known before anything was changed
+            (`compact`); else ``None``.
     """
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, needed_bytes: int | None = None) -> None:
         super().__init__(message)
         self.errno = errno.ENOSPC
+        self.needed_bytes = needed_bytes
 
 
 class DiskError(SimIndexError, OSError):

@@ -78,6 +78,7 @@ class Index:
         max_bytes: int | None = None,
         layout: Layout | None = None,
         refresh: Literal["auto", "manual"] = "auto",
+        permissions: int | None = None,
     ) -> None:
         if refresh not in ("auto", "manual"):
             raise ValueError(f'refresh: expected "auto" or "manual", found {refresh!r}')
@@ -89,7 +90,8 @@ class Index:
             raise TypeError(f"layout: expected a Layout or None, found {type(layout).__name__}")
         require_int("max_candidates", max_candidates, 1, 2**24)
         self._max_candidates = max_candidates
-        self._store = Store(path, mode, map_bytes, max_bytes, pinned=refresh == "manual")
+        pinned = refresh == "manual"
+        self._store = Store(path, mode, map_bytes, max_bytes, pinned=pinned, permissions=permissions)
         try:
             scheme = scheme_of(self._store, config, layout)
             self._config = scheme.config
@@ -222,7 +224,11 @@ class Index:
             raise KeyError(key)
 
     def remove_many(self, keys: Iterable[Key]) -> int:
-        """Remove the documents of these keys in one commit; returns how many there were."""
+        """Remove the documents of these keys in one commit; returns how many there were.
+
+        A full index takes it, too, unless it is of thousands of scattered documents; then remove fewer at a
+        time.
+        """
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
         with self._session.changing() as (_, pending):
             with self._store.reading() as txn:
@@ -253,10 +259,15 @@ class Index:
 
         Each step is a small commit, so it can be interrupted at any time without harm and goes on at the
         next call. At the end a copy of the data file without free pages takes its place; readers keep
-        their snapshot and change over at their next query. Needs free disk space for that copy.
+        their snapshot and change over at their next query. Needs free disk space for the new segment, as
+        far as free pages do not hold it, and for that copy; may exceed `max_bytes` by so much meanwhile.
 
         Args:
             progress: called with (bytes done, bytes in all) after each step.
+
+        Raises:
+            IndexFullError: not enough space. Where that can be told at the start, nothing was changed, and
+                `needed_bytes` says how much it takes.
         """
         compact(self._session, progress)
 
@@ -474,6 +485,7 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     max_bytes: int | None = None,
     layout: Layout | None = None,
     refresh: Literal["auto", "manual"] = "auto",
+    permissions: int | None = None,
 ) -> Index:
     """Open an index.
 
@@ -484,18 +496,23 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         config: ``None``: what is stored, or the defaults on creation.
         max_candidates: how many stored documents a query compares at most, 1..2**24.
         map_bytes: address space to reserve at first; it grows by itself.
-        max_bytes: the size at which the index is full; ``None``: 16 TiB.
+        max_bytes: the size at which the index is full, 1 MiB or more; ``None``: 16 TiB. A 64th of it, 1 to
+            16 MiB but at most a quarter, is kept for removals.
         layout: how segments are cut and merged, on creation; no result depends on it.
         refresh: "auto": each query sees the newest commit; "manual" (mode "r"): a pinned snapshot until
             `refresh` is called. A pin keeps the space of what is removed meanwhile; it ends by itself
             when a writer in the same process has to move the map or compacts, or when the process
             forks.
+        permissions: of the files of a new index, as 0o600; a folder made for it can also be entered by
+            who may read them. ``None``: 0o644 less the umask. Without effect on an index that is there
+            already, whose files keep what they have.
 
     Raises:
         FileNotFoundError: mode "r" or "r+", and there is no index.
         FileExistsError: mode "x", and there is something.
         ConfigMismatchError: `config` differs from the stored one.
-        FormatError: the path holds something else, or an index of another format version.
+        FormatError: the path holds something else, links or pipes in the place of files, or an index of
+            another format version.
         IndexLockedError: another mode than "r", and another handle has it open for writing.
     """
     return Index(
@@ -507,4 +524,5 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         max_bytes=max_bytes,
         layout=layout,
         refresh=refresh,
+        permissions=permissions,
     )

@@ -122,9 +122,9 @@ class IndexMachine(RuleBasedStateMachine):
         """Ctrl-C during a commit: before anything is stored, or when all of it is durable already."""
         commit = Store.commit
 
-        def interrupted(store, change):
+        def interrupted(store, change, frees):
             if is_durable:
-                commit(store, change)
+                commit(store, change, frees)
             raise KeyboardInterrupt
 
         with mock.patch.object(Store, "commit", interrupted), pytest.raises(KeyboardInterrupt):

@@ -154,6 +154,10 @@ class Merges:
         self._debt = max(0, -left)
         return merged
 
+    def pause(self, manifest: Manifest) -> Merged:
+        """Do no merging with a commit; see `advance`."""
+        return Merged(manifest, self._dead.copy(), list(self.abandoned))
+
     def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
         busy = {entry.id for merge in self.under_way for entry in merge.sources}

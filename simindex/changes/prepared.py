@@ -43,6 +43,11 @@ class Prepared:
         """The manifest after it."""
         return self.merged.manifest
 
+    @property
+    def frees(self) -> bool:
+        """Whether it stores no new document, and so makes space free, now or when merges end."""
+        return not self.records
+
     @cached_property
     def encoded_manifest(self) -> bytes:
         """The manifest's stored form."""

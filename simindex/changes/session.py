@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
 from simindex.changes.writer import Writer
-from simindex.errors import SimIndexError
+from simindex.errors import IndexFullError, SimIndexError
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import SnapshotCache
 from simindex.queries.view import View
@@ -116,10 +116,21 @@ class Session:
             yield writer
 
     def _commit(self, writer: Writer, pending: Pending) -> None:
-        if pending.size:
-            with self.store.reading() as txn:
-                prepared = writer.prepare(pending, self.committed_view(txn))
-            self.commit(writer, prepared)
+        if not pending.size:
+            return
+        try:
+            self._prepare_and_commit(writer, pending, merging=True)
+        except IndexFullError:
+            if pending.by_key:
+                raise
+            # A removal is let through on a full disk; merging can wait.
+            writer.read_again_if_unsure()
+            self._prepare_and_commit(writer, pending, merging=False)
+
+    def _prepare_and_commit(self, writer: Writer, pending: Pending, *, merging: bool) -> None:
+        with self.store.reading() as txn:
+            prepared = writer.prepare(pending, self.committed_view(txn), merging=merging)
+        self.commit(writer, prepared)
 
     def commit(self, writer: Writer, prepared: Prepared) -> None:
         """Make a prepared change durable."""

@@ -38,6 +38,7 @@ class Writer:
         self._is_unsure = False
         """True from the first step of a preparation until its commit is known to have succeeded."""
         self._remove_orphans()
+        store.hold_ballast()
         self.merges.recount_dead(manifest, self._removed_sketches())
 
     def _remove_orphans(self) -> None:
@@ -55,7 +56,7 @@ class Writer:
                 first = segment_prefix(segment_of(key) + 1)
         if orphans:
             self._store.commit(
-                lambda txn: [txn.delete_prefix("segments", segment_prefix(o)) for o in sorted(orphans)]
+                lambda txn: [txn.delete_prefix("segments", segment_prefix(o)) for o in sorted(orphans)], True
             )
 
     def _removed_sketches(self) -> list[int]:
@@ -74,10 +75,10 @@ class Writer:
 
     def begin(self) -> Pending:
         """Return an empty change."""
-        self._read_again_if_unsure()
+        self.read_again_if_unsure()
         return Pending(self._scheme, self.manifest.next_number, time.time_ns() // 1000)
 
-    def _read_again_if_unsure(self) -> None:
+    def read_again_if_unsure(self) -> None:
         """Go on from what is stored, after a change that was broken off: steps of merges may have been taken
         that are not stored, and the commit may be durable, for Ctrl-C during it comes out afterwards."""
         if not self._is_unsure:
@@ -128,8 +129,12 @@ class Writer:
 
     # ---- committing ----
 
-    def prepare(self, pending: Pending, view: View) -> Prepared:
-        """Return everything that a commit of a change stores, merges advanced in proportion included."""
+    def prepare(self, pending: Pending, view: View, *, merging: bool = True) -> Prepared:
+        """Return everything that a commit of a change stores.
+
+        Args:
+            merging: whether merges are advanced in proportion, too.
+        """
         self._is_unsure = True
         documents = pending.documents()
         leaders, groups = fold_copies(documents.numbers, documents.sketches, view)
@@ -150,7 +155,10 @@ class Writer:
         )
         written = num_bytes(puts) + num_bytes(records)
         budget = step_budget(self._scheme.tables.layout.tier_factor, manifest, pending.size, written)
-        merged = self.merges.advance(manifest, {entry.id for entry in committed.segments}, budget, view)
+        if merging:
+            merged = self.merges.advance(manifest, {entry.id for entry in committed.segments}, budget, view)
+        else:
+            merged = self.merges.pause(manifest)
         merged.count_dead(number for number, flag in flags.items() if flag & REMOVED_SKETCH)
         return Prepared(merged, records, puts, pending.removed.keys(), flags, groups)
 
@@ -160,7 +168,7 @@ class Writer:
         Raises:
             IndexFullError: no space; nothing of the change is stored.
         """
-        self._store.commit(prepared.store)
+        self._store.commit(prepared.store, prepared.frees)
         self.manifest = prepared.manifest
         self.merges.note_stored(prepared.merged)
         self._is_unsure = False
@@ -170,7 +178,7 @@ class Writer:
     def begin_compaction(self, view: View, *, again: bool) -> int:
         """Replace the merges under way by one of all segments; returns the bytes it has to read, 0 where
         there is nothing to merge; `again`: after another one of the same compaction."""
-        self._read_again_if_unsure()
+        self.read_again_if_unsure()
         self.manifest, num_bytes = self.merges.begin_compaction(self.manifest, view, again=again)
         return num_bytes
 

@@ -1,4 +1,4 @@
-"""The folder of an index: what may lie in it, and the lock that only one writer gets.
+"""The folder of an index: what may lie in it, the lock that only one writer gets, and the writer's ballast.
 
 Owns the names of the files. Must not open the data file.
 """
@@ -9,18 +9,85 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 
+from simindex.checks import require_int
 from simindex.errors import FormatError, IndexLockedError
 
 DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE = "data.mdb", "lock.mdb", "writer.lock"
 COMPACT_FOLDER = "compact.tmp"
+BALLAST_FILE = "ballast"
+
+_MIN_BALLAST, _MAX_BALLAST = 1 << 20, 1 << 24
+_BALLAST_STEP = 1 << 16
 
 MODES = ("r", "r+", "a", "x")
 
+DEFAULT_PERMISSIONS = 0o644
+"""Of files, less the umask."""
 
-def require_place(path: Path, mode: str) -> None:
+_FILES = (DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE, BALLAST_FILE)
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFREG: "a file",
+}
+
+
+def require_permissions(permissions: int | None) -> None:
+    """Refuse what no file of an index may have.
+
+    Raises:
+        TypeError, ValueError: not None, and no int of read and write bits with both of the owner's.
+    """
+    if permissions is None:
+        return
+    require_int("permissions", permissions, 0, 0o777)
+    if permissions & 0o600 != 0o600 or permissions & 0o111:
+        raise ValueError(
+            f"permissions: expected those of a file that its owner reads and writes and nobody executes, "
+            f"as 0o600 or 0o640, found {permissions:#o}"
+        )
+
+
+def require_plain_files(path: Path) -> None:
+    """Refuse links, pipes and other things in the place of an index's files; the folder may be a link.
+
+    Opening a pipe would wait for ever, and a link would lead writes and locks to another place.
+
+    Raises:
+        FormatError: one of them is no plain file, or the folder of a compaction no folder.
+    """
+    for name in (*_FILES, COMPACT_FOLDER):
+        try:
+            kind = stat.S_IFMT(os.lstat(path / name).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        expected = stat.S_IFDIR if name == COMPACT_FOLDER else stat.S_IFREG
+        if kind != expected:
+            raise FormatError(
+                f"{path / name}: expected {_KINDS[expected]}, found {_KINDS.get(kind, 'a device')}; "
+                "it was left alone, take it away or put the right one there"
+            )
+
+
+def permissions_of(path: Path, permissions: int | None) -> int | None:
+    """Return what files that are still to be made get: what the data file has and their owner needs, else
+    what was asked for."""
+    try:
+        return stat.S_IMODE(os.stat(path / DATA_FILE).st_mode) & 0o666 | 0o600
+    except FileNotFoundError:
+        return permissions
+
+
+def require_place(path: Path, mode: str, permissions: int | None = None) -> None:
     """Check what lies at the path, and make the folder where the mode allows it.
+
+    Args:
+        permissions: of files in a new folder; the folder can be entered by who may read them.
 
     Raises:
         FileNotFoundError, FileExistsError, FormatError: see `simindex.open`.
@@ -29,17 +96,22 @@ def require_place(path: Path, mode: str) -> None:
         raise ValueError(f'mode: expected "r", "r+", "a" or "x", found {mode!r}')
     if path.exists() and not path.is_dir():
         raise FormatError(f"{path}: expected a folder with an index, found a file")
+    require_plain_files(path)
     names = {entry.name for entry in path.iterdir()} if path.exists() else set()
-    if mode == "x" and names - {WRITER_LOCK_FILE}:
+    if mode == "x" and names - {WRITER_LOCK_FILE, BALLAST_FILE}:
         raise FileExistsError(errno.EEXIST, 'mode "x" creates a new index, but there is something', str(path))
     if DATA_FILE in names:
         return
     if mode in ("r", "r+"):
         raise FileNotFoundError(errno.ENOENT, "no simindex index", str(path))
-    if names - {WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER}:
+    if names - {WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER, BALLAST_FILE}:
         raise FormatError(
             f"{path}: expected an index, an empty folder or nothing, found other files; choose another path"
         )
+    if permissions is not None and not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+        path.chmod(permissions | (permissions & 0o444) >> 2)
     path.mkdir(parents=True, exist_ok=True)
 
 
@@ -59,19 +131,35 @@ def sync_folder(path: Path) -> None:
             os.close(folder)
 
 
+def open_plain(file: Path, permissions: int | None) -> int:
+    """Open a file, no link, for reading and writing; a missing one is made (``None``: by the umask)."""
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(FileNotFoundError):
+        return os.open(file, flags)
+    with contextlib.suppress(FileExistsError):
+        made = os.open(file, flags | os.O_CREAT | os.O_EXCL, permissions or DEFAULT_PERMISSIONS)
+        if permissions is not None:
+            os.fchmod(made, permissions)
+        return made
+    return os.open(file, flags)  # somebody else was first
+
+
 class WriterLock:
     """The lock file of the one writer, held until `release`. Ends with the process in any case."""
 
     _file: int | None = None
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, permissions: int | None = None) -> None:
         """Take the lock.
+
+        Args:
+            permissions: of its file, if that is to be made.
 
         Raises:
             IndexLockedError: somebody has it.
         """
         self._path = path
-        self._file = os.open(Path(path) / WRITER_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = open_plain(Path(path) / WRITER_LOCK_FILE, permissions)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
@@ -117,3 +205,75 @@ class WriterLock:
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
+
+
+def ballast_bytes(file_bytes: int, limit: int) -> int:
+    """Return how much space is kept for removals: a 64th of the file in whole MiB, 1 to 16 MiB, but never
+    more than a quarter of the limit."""
+    share = file_bytes // 64 & -_MIN_BALLAST
+    return min(max(share, _MIN_BALLAST), _MAX_BALLAST, limit // 4 & -4096)
+
+
+class Ballast:
+    """A file that holds disk space, which only commits that free space may use. The one writer's.
+
+    LMDB never overwrites a page in use, so a removal needs new pages before it gives old ones back: on a full
+    disk nothing could be removed any more. Invariant: what is held is at most what lies on the disk.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._folder = Path(path)
+        self._file = self._folder / BALLAST_FILE
+        self._is_possible = True
+        """Whether the file system can allocate space ahead."""
+        self.held = 0
+        """Bytes."""
+        with contextlib.suppress(FileNotFoundError):
+            found = self._file.lstat()
+            self.held = min(found.st_size, 512 * found.st_blocks)  # a copy of a folder may have it with holes
+
+    def hold(self, file_bytes: int, limit: int) -> int:
+        """Hold what belongs to a data file of that length, as far as the disk and the limit have room.
+
+        Returns:
+            The bytes that are missing; 0 where the file system cannot allocate ahead.
+        """
+        room, whole = max(0, limit - file_bytes), ballast_bytes(file_bytes, limit)
+        if self.held == whole <= room:
+            return 0
+        available = self.available()
+        # It must not be all there is on a small disk.
+        wanted = ballast_bytes(file_bytes, min(limit, file_bytes + available))
+        size = min(max(wanted, self.held), whole, room)
+        if size > available:
+            size = max(self.held, available & -_BALLAST_STEP)
+        if size != self.held and self._is_possible:
+            self._resize(size)
+        return max(0, wanted - (self.held if self._is_possible else room))
+
+    def available(self) -> int:
+        """Return the free bytes of the disk, those that are held included."""
+        disk = os.statvfs(self._folder)
+        return disk.f_bavail * disk.f_frsize + self.held
+
+    def _resize(self, size: int) -> None:
+        held, self.held = self.held, 0
+        try:
+            file = open_plain(self._file, permissions_of(self._folder, None))
+            try:
+                if size > held:
+                    os.posix_fallocate(file, 0, size)
+                os.ftruncate(file, size)
+            finally:
+                os.close(file)
+            self.held = size
+        except OSError as exc:
+            if exc.errno not in (errno.ENOSPC, errno.EDQUOT):
+                self._is_possible = False
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Give the space back to the disk."""
+        self.held = 0
+        with contextlib.suppress(OSError):
+            self._file.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ bytes mean.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ import lmdb
 import lmdb.verify
 
 from simindex.errors import CorruptIndexError, FormatError, SimIndexError
-from simindex.storage.folder import DATA_FILE
+from simindex.storage.folder import DATA_FILE, DEFAULT_PERMISSIONS, LMDB_LOCK_FILE, permissions_of
 from simindex.storage.pages import PageMap
 from simindex.storage.translation import MAX_READERS, translated
 
@@ -29,18 +30,23 @@ MAX_MAP_BYTES = 1 << 44
 ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines cannot read each other's
 
 
-def open_lmdb(path: str, map_bytes: int, *, create: bool) -> tuple[lmdb.Environment, bool]:
+def open_lmdb(
+    path: str, map_bytes: int, *, create: bool, permissions: int | None = None
+) -> tuple[lmdb.Environment, bool]:
     """Open an environment with as large a map as the system grants, down from `map_bytes`.
 
     Readers open writable too where they may, so that a writer of the same process can share the environment.
 
     Args:
         create: whether to create a file that is missing.
+        permissions: of the data file, if it is to be made; the lock file always has those of the data file.
 
     Returns:
         The environment, and whether it may be written to.
     """
     data = Path(path) / DATA_FILE
+    missing = [file for file in (data, Path(path) / LMDB_LOCK_FILE) if not file.exists()]
+    permissions = permissions_of(Path(path), permissions)
     least = max(MIN_MAP_BYTES, data.stat().st_size if data.exists() else 0)
     size = max(map_bytes, least)
     readonly = not create and not os.access(data, os.W_OK)
@@ -51,7 +57,7 @@ def open_lmdb(path: str, map_bytes: int, *, create: bool) -> tuple[lmdb.Environm
                 map_size=size,
                 readonly=readonly,
                 create=create,
-                mode=0o644,
+                mode=permissions or DEFAULT_PERMISSIONS,
                 max_readers=MAX_READERS,
                 max_dbs=len(DATABASES) + 16,
                 # A spare transaction keeps its reader slot, and a forked child that ends would free
@@ -69,6 +75,10 @@ def open_lmdb(path: str, map_bytes: int, *, create: bool) -> tuple[lmdb.Environm
         except lmdb.Error as exc:
             raise translated(exc, path) from exc
     try:
+        if permissions is not None:
+            for file in missing:
+                with contextlib.suppress(FileNotFoundError, PermissionError):  # not made, or by somebody else
+                    file.chmod(permissions)
         _require_whole_file(env, path)
     except BaseException:
         env.close()

@@ -11,10 +11,12 @@ from __future__ import annotations
 import mmap
 import os
 import shutil
+import stat
 from pathlib import Path
 
 import lmdb
 
+from simindex.errors import SimIndexError
 from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, sync_folder
 from simindex.storage.lmdb_file import ENGINE
 from simindex.storage.store import MOVED_KEY, Store
@@ -36,13 +38,15 @@ def replace_by_copy(store: Store) -> None:
     folder, copy = Path(store.path), Path(store.path) / COMPACT_FOLDER
     try:
         shutil.rmtree(copy, ignore_errors=True)
-        copy.mkdir()
+        copy.mkdir(mode=0o700)
         _copy(store, copy / DATA_FILE)
         _mark_copied(copy)
         for number in _BOTH_META_PAGES:
-            store.commit(lambda txn, number=number: txn.put("meta", MOVED_KEY, number))  # type: ignore[misc]
+            store.commit(lambda txn, number=number: txn.put("meta", MOVED_KEY, number), True)  # type: ignore[misc]
         os.replace(copy / DATA_FILE, folder / DATA_FILE)
         sync_folder(folder)
+    except SimIndexError:
+        raise  # an IndexFullError is an OSError, too
     except (lmdb.Error, OSError) as exc:
         raise translated(exc, store.path) from exc
     finally:
@@ -53,10 +57,30 @@ def replace_by_copy(store: Store) -> None:
 
 def _copy(store: Store, target: Path) -> None:
     # LMDB's own `copy` writes past the page cache: the next queries would read from disk.
-    with store.environment().inside() as visit, open(target, "wb") as data:
+    with store.environment().inside() as visit, open(target, "xb", opener=_open_private) as data:
         visit.env.copyfd(data.fileno(), compact=True)
+        _keep_owner(data.fileno(), os.stat(store.data))
         os.fsync(data.fileno())
-    shutil.copymode(store.data, target)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def _keep_owner(file: int, old: os.stat_result) -> None:
+    """Give a private file the owner, group and permissions of another.
+
+    Who may not give it the group must not give its own group's members what the old one's had.
+    """
+    mode = stat.S_IMODE(old.st_mode)
+    try:
+        os.fchown(file, old.st_uid, old.st_gid)
+    except PermissionError:
+        try:
+            os.fchown(file, -1, old.st_gid)
+        except PermissionError:
+            mode &= ~0o070 | (mode & 0o007) << 3
+    os.fchmod(file, mode)
 
 
 def _mark_copied(copy: Path) -> None:
@@ -83,4 +107,4 @@ def clear_traces(store: Store) -> None:
     with store.reading() as txn:
         marked = txn.get("meta", MOVED_KEY) is not None
     if marked:
-        store.commit(lambda txn: txn.delete("meta", MOVED_KEY))
+        store.commit(lambda txn: txn.delete("meta", MOVED_KEY), True)

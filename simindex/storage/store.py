@@ -8,6 +8,9 @@ Locking rules.
   thread it would block every later writer for ever.)
 * Every transaction lives inside the gate of its environment. Growing, closing and fork() wait until
   nobody is inside; addresses into the map are valid inside `Store.reading` only.
+
+Invariant of space: an ordinary commit leaves as much free as the ballast has, in the ballast's file, in free
+pages of the data file or in what is left of the limit; only a commit that frees space uses it.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import time
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -28,7 +32,18 @@ import lmdb
 from simindex.checks import require_int
 from simindex.errors import ClosedError, IndexFullError, IndexLockedError, SimIndexError
 from simindex.storage.environment import Environment, Pin
-from simindex.storage.folder import DATA_FILE, WriterLock, identity_of, require_place, sync_folder
+from simindex.storage.folder import (
+    DATA_FILE,
+    Ballast,
+    WriterLock,
+    ballast_bytes,
+    identity_of,
+    permissions_of,
+    require_permissions,
+    require_place,
+    require_plain_files,
+    sync_folder,
+)
 from simindex.storage.gate import Visitor
 from simindex.storage.lmdb_file import (
     DATABASES,
@@ -47,6 +62,9 @@ Result = TypeVar("Result")
 
 MOVED_KEY = b"moved"
 """Left in a file (database "meta") just before another one takes its place; see `replacement`."""
+
+_TURN_KEY = b"turn"
+"""Never stored: put and deleted in one commit."""
 
 _READER_CHECK_SECONDS = 60.0
 
@@ -119,6 +137,7 @@ class Store:
         max_bytes: int | None = None,
         *,
         pinned: bool = False,
+        permissions: int | None = None,
     ) -> None:
         self.path = str(Path(path))
         self.data = os.path.join(self.path, DATA_FILE)
@@ -127,8 +146,14 @@ class Store:
             require_int("max_bytes", max_bytes, MIN_MAP_BYTES)
         self.writable = mode != "r"
         self.is_new = False
-        self._limit = min(max_bytes or MAX_MAP_BYTES, MAX_MAP_BYTES)
-        self._map_bytes = min(map_bytes, self._limit)
+        self._limit, self._remedy = _limit_of(max_bytes)
+        self._kept = ballast_bytes(self._limit, self._limit)
+        """Bytes of the limit that only removals may use."""
+        self._map_limit = self._limit - self._kept
+        """How far the map may grow at present: ordinary commits stop one ballast earlier than removals."""
+        self._map_bytes = min(map_bytes, self._map_limit)
+        self._is_compacting = False
+        """Whether the ballast stays given up."""
         self.is_pinned = pinned
         self._pin: Pin | None = None
         self._last_page = -1
@@ -138,13 +163,16 @@ class Store:
         self._reason = ""
         """Why the handle is dead, where it was not closed."""
         self._checked_readers = time.monotonic()
+        require_permissions(permissions)
+        self._permissions = permissions
         registry.install_hooks()
         registry.close_unused()
-        require_place(Path(self.path), mode)
+        require_place(Path(self.path), mode, permissions)
+        self._ballast = Ballast(self.path)
         try:
             registry.on_fork.add(weakref.WeakMethod(self._abandon))
             if self.writable:
-                self._lock = WriterLock(self.path)
+                self._lock = WriterLock(self.path, permissions_of(Path(self.path), permissions))
             self._environment = self._open_environment()
             self._keep_limit()
             self._open_databases(mode)
@@ -174,7 +202,9 @@ class Store:
                         f"{self.path}: this process has it open without permission to write; close that first"
                     )
                 self._close_inherited(identity)
-            env, writable = open_lmdb(self.path, self._map_bytes, create=self.writable)
+            env, writable = open_lmdb(
+                self.path, self._map_bytes, create=self.writable, permissions=self._permissions
+            )
             try:
                 opened = Environment(env, self._folder(), identity_of(self.data), writable)
                 opened.handles.add(self)
@@ -409,16 +439,37 @@ class Store:
 
     # ---- writing ----
 
-    def commit(self, change: Callable[[WriteTransaction], Result]) -> Result:
+    def commit(self, change: Callable[[WriteTransaction], Result], frees: bool = False) -> Result:
         """Run `change` in a write transaction and make it durable.
 
-        `change` must be a pure function of what it closes over: it runs again after the map has grown.
+        Args:
+            change: a pure function of what it closes over: it runs again after the map has grown.
+            frees: whether it stores nothing but what makes space free; only then may it use the ballast.
 
         Raises:
             IndexFullError: no space; nothing of the change is kept.
         """
         if not self.writable:
             raise read_only(self.path)
+        return self._commit_freeing(change) if frees else self._commit(change, self._usable_bytes())
+
+    def _commit_freeing(self, change: Callable[[WriteTransaction], Result]) -> Result:
+        """Commit what frees space, at last with the ballast; what of that is left is held again."""
+        remedies = [self._free_pages_of_last_commits, self._give_up_ballast]
+        while True:
+            try:
+                result = self._commit(change, None)
+                break
+            except IndexFullError:
+                if not remedies:
+                    raise
+                remedies.pop()()
+        if self._is_lifted and not self._is_compacting:
+            with contextlib.suppress(OSError):  # the commit is durable all the same
+                self.hold_ballast()
+        return result
+
+    def _commit(self, change: Callable[[WriteTransaction], Result], usable: int | None) -> Result:
         environment = self.environment()
         now = time.monotonic()
         if now - self._checked_readers > _READER_CHECK_SECONDS:
@@ -434,6 +485,8 @@ class Store:
                 with environment.inside() as visit:
                     with visit.env.begin(write=True) as txn:
                         result = change(WriteTransaction(txn, environment.databases))
+                        if usable is not None and _used_bytes(visit.env, txn, environment.databases) > usable:
+                            raise self._full(usable)
                     self._lengthen_file(visit.env)
                     return result
             except lmdb.PanicError as exc:
@@ -462,23 +515,103 @@ class Store:
 
     def _keep_limit(self) -> None:
         """Shrink a larger map, which a reader of the same process has opened before, to `max_bytes`."""
+        if not self.writable:
+            return
         environment = self.environment()
-        if self.writable and environment.env.info()["map_size"] > self._limit:
-            environment.move_map(max(self._limit, os.stat(self.data).st_size))
+        self._map_limit = self._limit - self._kept
+        if environment.env.info()["map_size"] > self._map_limit:
+            environment.move_map(max(self._map_limit, os.stat(self.data).st_size))
 
     def _grow(self) -> None:
         environment = self.environment()
         size = environment.env.info()["map_size"]
-        limit = self._limit
+        limit = self._map_limit
         if size >= limit:
-            raise IndexFullError(
-                f"{self.path}: the index reached its largest allowed size of {limit} bytes; nothing of this "
-                "commit was written. Remove documents, or open with a larger max_bytes"
-            )
+            raise self._full(limit)
         try:
             environment.move_map(min(max(2 * size, size + (1 << 20)), limit))
         except lmdb.Error as exc:
             raise translated(exc, self.path) from exc
+
+    def _full(self, usable: int) -> IndexFullError:
+        if usable < self._limit - self._kept:
+            return IndexFullError(
+                f"{self.path}: the disk is full but for what is kept for removals ({max(0, usable)} bytes of "
+                f"{DATA_FILE} may be in use); nothing of this commit was written. Free some space, or remove "
+                "documents and compact"
+            )
+        return IndexFullError(
+            f"{self.path}: the index reached its largest allowed size of {self._limit} bytes, {self._kept} "
+            "of them kept for removals; nothing of this commit was written. Remove documents (fewer at a "
+            f"time, if this was a removal) and compact, or {self._remedy}"
+        )
+
+    def hold_ballast(self) -> int:
+        """Hold the ballast as far as there is room; returns the bytes that are missing."""
+        return self._ballast.hold(os.stat(self.data).st_size, self._limit)
+
+    def _usable_bytes(self) -> int | None:
+        """Return how many bytes an ordinary commit may leave in use; ``None`` where any number is well.
+
+        Where a removal has used the ballast, free pages of the file stand in for what is missing of it.
+        """
+        missing = self.hold_ballast()
+        if missing:
+            return os.stat(self.data).st_size - missing
+        return self._limit - self._kept if self._is_lifted else None
+
+    @property
+    def _is_lifted(self) -> bool:
+        """Whether the file may grow into the part of the limit that is kept for removals."""
+        return self._map_limit > self._limit - self._kept
+
+    def _give_up_ballast(self) -> None:
+        """Let a commit that frees space have it, on the disk and in the file."""
+        self._ballast.give_up()
+        self._map_limit = max(self._map_limit, self._limit)
+
+    def _free_pages_of_last_commits(self) -> None:
+        """Let LMDB have the pages that the last commits have freed: it uses them two commits later."""
+        for _ in range(2):
+            self._commit(_change_nothing, None)
+
+    @contextlib.contextmanager
+    def room_for_compaction(self, growth: int, copy: int) -> Iterator[None]:
+        """Let the file and a copy of it go beyond `max_bytes` for the block, and use the ballast.
+
+        Args:
+            growth: bytes that will be written beside what the file holds now.
+            copy: bytes of the copy.
+
+        Raises:
+            IndexFullError: no room for that, with `needed_bytes`; nothing was changed.
+        """
+        require_plain_files(Path(self.path))
+        file_bytes = os.stat(self.data).st_size
+        needed, found = growth + copy, self._ballast.available()
+        longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        if longest != resource.RLIM_INFINITY and file_bytes + growth > longest:
+            raise IndexFullError(
+                f"{self.path}: expected a file of {file_bytes + growth} bytes to be allowed, found a limit "
+                f"of {longest} (RLIMIT_FSIZE); nothing was changed. Raise it, or remove documents",
+                needed_bytes=needed,
+            )
+        if needed > found:
+            raise IndexFullError(
+                f"{self.path}: expected {needed} bytes of free disk for the new segment and the copy beside "
+                f"the old file, found {found}; nothing was changed. Free some space, or remove documents",
+                needed_bytes=needed,
+            )
+        self._is_compacting = True
+        self._give_up_ballast()
+        self._map_limit = min(max(self._limit, file_bytes) + needed, MAX_MAP_BYTES)
+        try:
+            yield
+        finally:
+            self._is_compacting = False
+            with contextlib.suppress(lmdb.Error, OSError, SimIndexError):  # the block's own error says more
+                self._keep_limit()
+                self.hold_ballast()
 
     # ---- figures ----
 
@@ -490,3 +623,25 @@ class Store:
             "used_bytes": sum(sizes.values()),
             **sizes,
         }
+
+
+def _limit_of(max_bytes: int | None) -> tuple[int, str]:
+    """Return the largest length of the data file, and how to have more. The process's own limit counts."""
+    limit = min(max_bytes or MAX_MAP_BYTES, MAX_MAP_BYTES)
+    longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if longest == resource.RLIM_INFINITY or longest >= limit:
+        return limit, "open with a larger max_bytes"
+    return max(longest, MIN_MAP_BYTES), "let the process write longer files (RLIMIT_FSIZE)"
+
+
+def _used_bytes(env: lmdb.Environment, txn: lmdb.Transaction, databases: dict[str, lmdb._Database]) -> int:
+    """Return the bytes of the pages that a write transaction leaves in use, those of the free list apart."""
+    stats = [env.stat(), *(txn.stat(database) for database in databases.values())]
+    pages = sum(stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"] for stat in stats)
+    return (pages + 2) * stats[0]["psize"]
+
+
+def _change_nothing(txn: WriteTransaction) -> None:
+    """A commit all the same, for pages are touched."""
+    txn.put("meta", _TURN_KEY, b"")
+    txn.delete("meta", _TURN_KEY)

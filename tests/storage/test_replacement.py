@@ -65,7 +65,12 @@ def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(
             patch.setattr("simindex.storage.replacement.os.fsync", full)
             with pytest.raises(IndexFullError, match="No space left"):
                 index.compact()
-        assert {path.name for path in (tmp_path / "i").iterdir()} == {"data.mdb", "lock.mdb", "writer.lock"}
+        assert {path.name for path in (tmp_path / "i").iterdir()} == {
+            "ballast",
+            "data.mdb",
+            "lock.mdb",
+            "writer.lock",
+        }
         check(index, range(BATCHES))
         mode = (tmp_path / "i" / "data.mdb").stat().st_mode
         index.compact()

@@ -1,0 +1,410 @@
+"""A full index can be emptied: what is kept for removals, and what `compact` needs.
+
+Run as a program it fills the folder it is told and empties it again, for tests that limit a whole process.
+"""
+
+import errno
+import os
+import pickle
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import simindex
+from simindex import Config, Index, IndexFullError, Layout
+from simindex.storage.folder import BALLAST_FILE, Ballast, ballast_bytes
+from simindex.storage.replacement import replace_by_copy
+from simindex.storage.store import Store
+
+SMALL = Config(num_perm=64)
+TINY_LAYOUT = Layout(2, 64, 4096)
+MIB = 1 << 20
+
+
+def document(key: int) -> list[str]:
+    """Ready shingles of a document unlike any of another key."""
+    return [f"{key} {letter}" for letter in "abcde"]
+
+
+def lengths(path: Path) -> dict[str, int]:
+    return {file.name: file.stat().st_size for file in path.iterdir() if file.is_file()}
+
+
+def occupied(path: Path) -> int:
+    """Bytes that count against `max_bytes`."""
+    return sum(lengths(path).get(name, 0) for name in ("data.mdb", BALLAST_FILE))
+
+
+class Filled:
+    """An index that is filled until it is full and made empty again, beside what it should hold."""
+
+    def __init__(self, index: Index, seed: int) -> None:
+        self.index = index
+        self.random = random.Random(seed)
+        self.keys: set[int] = set()
+        self.next_key = 0
+
+    def insert(self, size: int) -> None:
+        keys = range(self.next_key, self.next_key + size)
+        metadata = b"x" * self.random.choice([0, 300, 2500])
+        self.index.insert_many([(key, document(key), metadata) for key in keys])
+        self.keys.update(keys)
+        self.next_key += size
+
+    def fill(self) -> None:
+        while not self.is_full():
+            pass
+
+    def is_full(self) -> bool:
+        """Insert some documents; True where they were refused."""
+        try:
+            self.insert(self.random.choice([5, 60, 200]))
+        except IndexFullError:
+            return True
+        return False
+
+    def remove(self, size: int) -> None:
+        gone = self.random.sample(sorted(self.keys), min(size, len(self.keys)))
+        assert self.index.remove_many(gone) == len(gone)
+        self.keys.difference_update(gone)
+
+    def round(self) -> None:
+        """Fill it, and remove some documents: every removal must succeed."""
+        self.fill()
+        for _ in range(self.random.choice([1, 2, 5])):
+            self.remove(self.random.randint(20, 50))
+
+    def check(self) -> None:
+        """All that was acknowledged is there and found, and no more."""
+        assert list(self.index) == sorted(self.keys)
+        found = self.index.query_many([document(key) for key in sorted(self.keys)], 0.9)
+        assert [[match.key for match in matches] for matches in found] == [[key] for key in sorted(self.keys)]
+
+
+def fill_and_empty(path: Path, rounds: int, max_bytes: int | None = None) -> None:
+    """Go through rounds of filling and removing; then remove everything, compact, and insert again."""
+    with simindex.open(path, "x", SMALL, max_bytes=max_bytes, layout=TINY_LAYOUT) as index:
+        filled = Filled(index, rounds)
+        for _ in range(rounds):
+            filled.round()
+            if max_bytes is not None:
+                assert occupied(path) <= max_bytes
+        filled.fill()
+        filled.check()
+        while len(filled.keys) > 50:
+            filled.remove(50)
+        index.compact()
+        filled.insert(200)
+        filled.check()
+    with simindex.open(path, "r") as index:
+        filled.index = index
+        filled.check()
+
+
+@pytest.mark.parametrize("max_bytes", [MIB, 2 * MIB])
+def test_index_that_reached_max_bytes_can_be_emptied(tmp_path: Path, max_bytes: int) -> None:
+    fill_and_empty(tmp_path / "i", 36, max_bytes)
+
+
+def test_index_at_the_longest_file_of_the_process_can_be_emptied(tmp_path: Path) -> None:
+    run = [sys.executable, "-W", "error", __file__, str(tmp_path / "i"), str(2 * MIB)]
+    subprocess.run(run, check=True, timeout=120)
+
+
+def test_index_on_a_full_disk_can_be_emptied(tmp_path: Path) -> None:
+    mount = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=4m none "$0" && exec "$@"', str(tmp_path)]
+    try:
+        subprocess.run([*mount, "true"], check=True, capture_output=True, timeout=20)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no right to mount a small file system in a private mount namespace")
+    run = [*mount, sys.executable, "-W", "error", __file__, str(tmp_path / "i"), "0"]
+    subprocess.run(run, check=True, timeout=120)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("rounds", [1, 12])
+def test_full_index_is_compacted_and_takes_inserts_again(tmp_path: Path, rounds: int) -> None:
+    path, limit = tmp_path / "i", 4 * MIB
+    with simindex.open(path, "x", SMALL, max_bytes=limit) as index:
+        filled = Filled(index, 3)
+        for _ in range(rounds):
+            filled.round()
+        index.compact()
+        filled.check()
+        assert index.stats().segments == 1
+        filled.insert(5)
+        filled.fill()
+        filled.remove(30)
+        filled.check()
+        assert occupied(path) <= limit
+
+
+def test_removals_one_by_one_expiry_and_transactions_that_only_remove_go_through(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=2 * MIB, layout=TINY_LAYOUT) as index:
+        filled = Filled(index, 7)
+        filled.fill()
+        for key in range(30):
+            index.remove(key)
+        with index.transaction():
+            index.insert("there", ["for a moment"])
+            assert index.remove_many(["there", *range(30, 60)]) == 31
+        filled.keys -= set(range(60))
+        filled.check()
+        filled.fill()
+        newest = index[max(filled.keys)].inserted_at
+        gone = index.expire(newest, batch_size=50)
+        filled.keys = {key for key in filled.keys if key in index}
+        assert 0 < len(filled.keys) < gone
+        filled.check()
+
+
+def test_change_that_inserts_as_well_leaves_the_ballast_alone(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL, max_bytes=2 * MIB, layout=TINY_LAYOUT) as index:
+        filled = Filled(index, 7)
+        filled.fill()
+        before = lengths(path)
+        with pytest.raises(IndexFullError, match="kept for removals"):
+            index.replace(0, document(0), b"x" * MIB)
+
+        def remove_and_insert() -> None:
+            with index.transaction():
+                index.remove_many(range(1, 20))
+                index.insert("large", document(0), b"x" * MIB)
+
+        with pytest.raises(IndexFullError, match="kept for removals"):
+            remove_and_insert()
+        assert lengths(path) == before
+        filled.check()
+
+
+def test_insert_waits_until_what_a_removal_used_is_there_again(tmp_path: Path) -> None:
+    """Pages that a removal took are not a gift to the next insert."""
+    with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=2 * MIB, layout=TINY_LAYOUT) as index:
+        filled = Filled(index, 7)
+        for _ in range(20):
+            filled.fill()
+            with index._store.reading() as txn:
+                used = index._store.figures(txn)["used_bytes"]
+            assert used <= 2 * MIB - ballast_bytes(2 * MIB, 2 * MIB)
+            filled.remove(20)
+
+
+class FullDisk:
+    """A disk without a free byte: files cannot grow, and space cannot be allocated."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+        self.room = 0
+        self._path = path
+        self._statvfs, self._allocate = os.statvfs, os.posix_fallocate
+        monkeypatch.setattr("simindex.storage.folder.os.statvfs", self.statvfs)
+        monkeypatch.setattr("simindex.storage.folder.os.posix_fallocate", self.allocate)
+
+    def statvfs(self, path: Path) -> os.statvfs_result:
+        found = list(self._statvfs(path))
+        found[0], found[1], found[3], found[4] = 4096, 4096, self.room // 4096, self.room // 4096
+        return os.statvfs_result(found)
+
+    def allocate(self, file: int, first: int, size: int) -> None:
+        if size - os.fstat(file).st_size > self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self._allocate(file, first, size)
+
+
+def test_insert_is_refused_while_the_disk_has_no_room_for_the_ballast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
+        filled = Filled(index, 1)
+        filled.insert(500)
+        assert lengths(path)[BALLAST_FILE] == MIB
+        disk = FullDisk(monkeypatch, path)
+        filled.insert(5)
+        index._store._give_up_ballast()  # as a removal does on a full disk
+        with pytest.raises(IndexFullError, match="the disk is full but for what is kept for removals"):
+            filled.insert(5)
+        filled.remove(20)
+        assert BALLAST_FILE not in lengths(path)
+        disk.room = 16 * MIB
+        filled.insert(5)
+        assert lengths(path)[BALLAST_FILE] == MIB
+        filled.check()
+
+
+def test_compaction_says_what_it_needs_before_anything_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
+        filled = Filled(index, 1)
+        filled.insert(700)
+        filled.insert(300)
+        filled.remove(100)
+        before = (path / "data.mdb").read_bytes()
+        with monkeypatch.context() as patch:
+            FullDisk(patch, path)
+            with pytest.raises(IndexFullError) as raised:
+                index.compact()
+        needed = raised.value.needed_bytes
+        assert needed is not None
+        assert f"expected {needed} bytes of free disk" in str(raised.value)
+        assert (path / "data.mdb").read_bytes() == before
+        assert lengths(path)[BALLAST_FILE] == MIB
+        assert pickle.loads(pickle.dumps(raised.value)).needed_bytes == needed
+        # It is an estimate from counts; that much room is enough, and not far from what is taken.
+        merged = []
+
+        def copy_and_look(store: Store) -> None:
+            merged.append(lengths(path)["data.mdb"])
+            replace_by_copy(store)
+
+        monkeypatch.setattr("simindex.changes.compaction.replace_by_copy", copy_and_look)
+        index.compact()
+        taken = merged[0] - len(before) + lengths(path)["data.mdb"]
+        assert taken <= needed <= 2 * taken
+        filled.check()
+
+
+def test_compaction_goes_by_the_longest_file_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=TINY_LAYOUT) as index:
+        filled = Filled(index, 1)
+        filled.insert(700)
+        filled.insert(300)
+        before = lengths(tmp_path / "i")
+        with monkeypatch.context() as patch:
+            longest = before["data.mdb"]
+            patch.setattr("simindex.storage.store.resource.getrlimit", lambda _: (longest, longest))
+            with pytest.raises(IndexFullError, match=f"limit of {longest} \\(RLIMIT_FSIZE\\)") as raised:
+                index.compact()
+        assert raised.value.needed_bytes is not None
+        assert lengths(tmp_path / "i") == before
+        index.compact()
+        filled.check()
+
+
+def test_compaction_that_finds_no_room_on_its_way_is_an_index_full_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=TINY_LAYOUT) as index:
+        filled = Filled(index, 1)
+        filled.insert(300)
+
+        def full(*_: object) -> None:
+            raise IndexFullError("no space")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("simindex.storage.replacement._mark_copied", full)
+            with pytest.raises(IndexFullError, match=r"^no space$"):
+                index.compact()
+        filled.check()
+        index.compact()
+        filled.check()
+
+
+@pytest.mark.parametrize(
+    ("file_bytes", "limit", "expected"),
+    [
+        (0, 1 << 44, MIB),
+        (64 * MIB, 1 << 44, MIB),
+        (200 * MIB, 1 << 44, 3 * MIB),
+        (1 << 30, 1 << 44, 16 * MIB),
+        (1 << 40, 1 << 44, 16 * MIB),
+        (MIB, MIB, MIB // 4),
+        (0, 3 * MIB + 5, 3 * MIB // 4),
+        (4 * MIB, 4 * MIB, MIB),
+    ],
+)
+def test_ballast_is_a_64th_within_bounds(file_bytes: int, limit: int, expected: int) -> None:
+    assert ballast_bytes(file_bytes, limit) == expected
+
+
+def test_ballast_lies_on_the_disk_and_follows_the_file(tmp_path: Path) -> None:
+    file = tmp_path / BALLAST_FILE
+    ballast = Ballast(str(tmp_path))
+    for file_bytes, limit, held in [
+        (0, 1 << 40, MIB),
+        (200 * MIB, 1 << 40, 3 * MIB),
+        (10 * MIB, 1 << 40, MIB),
+        (3 * MIB + MIB // 2, 4 * MIB, MIB // 2),
+    ]:
+        missing = ballast.hold(file_bytes, limit)
+        assert (ballast.held, file.stat().st_size) == (held, held)
+        assert file.stat().st_blocks * 512 >= held
+        assert missing == (MIB // 2 if limit == 4 * MIB else 0)
+    assert Ballast(str(tmp_path)).held == MIB // 2
+    with open(file, "wb") as holes:
+        holes.truncate(MIB)
+    assert Ballast(str(tmp_path)).held == 0
+    ballast.give_up()
+    assert (ballast.held, file.exists()) == (0, False)
+
+
+def test_file_system_that_cannot_allocate_ahead_takes_inserts_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr("simindex.storage.folder.os.posix_fallocate", unsupported)
+    with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=MIB) as index:
+        filled = Filled(index, 1)
+        filled.insert(50)
+        assert BALLAST_FILE not in lengths(tmp_path / "i")
+        for _ in range(5):
+            filled.round()
+        filled.check()
+
+
+def test_ballast_counts_for_nothing_where_an_index_is_made_or_read(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    path.mkdir()
+    (path / BALLAST_FILE).touch()
+    with simindex.open(path, "x", SMALL) as index:
+        index.insert(1, document(1))
+    (path / BALLAST_FILE).unlink()
+    with simindex.open(path, "r") as index:
+        assert list(index) == [1]
+    assert BALLAST_FILE not in lengths(path)
+    with simindex.open(path):
+        assert lengths(path)[BALLAST_FILE] == MIB
+
+
+def test_pages_freed_by_the_last_commits_are_used_before_a_removal_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LMDB uses a freed page two commits later, so a removal that finds none makes two."""
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert(1, document(1))
+        index.insert(2, document(2))
+        commit, left = Store._commit, [IndexFullError("no space"), IndexFullError("no space")]
+        runs: list[object] = []
+
+        def failing(store: Store, change: object, usable: int | None) -> object:
+            runs.append(change)
+            if left:
+                raise left.pop()
+            return commit(store, change, usable)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Store, "_commit", failing)
+        index.remove(1)
+        assert len(runs) == 5
+        assert list(index) == [2]
+        index.insert(3, document(3))
+        assert len(runs) == 6
+
+
+def _main(path: str, longest: int) -> None:
+    if longest:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (longest, longest))
+    fill_and_empty(Path(path), 36)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1], int(sys.argv[2]))
