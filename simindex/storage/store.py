@@ -396,14 +396,14 @@ class Store:
         """
         if not self.writable:
             raise read_only(self.path)
-        return self._commit_freeing(change) if frees else self._commit(change, self._usable_bytes())
+        return self._commit_freeing(change) if frees else self._commit(change, frees=False)
 
     def _commit_freeing(self, change: Callable[[WriteTransaction], Result]) -> Result:
         """Commit what frees space, at last with the ballast; what of that is left is held again."""
         remedies = [self._free_pages_of_last_commits, self._give_up_ballast]
         while True:
             try:
-                result = self._commit(change, None)
+                result = self._commit(change, frees=True)
                 break
             except IndexFullError:
                 if not remedies:
@@ -414,13 +414,14 @@ class Store:
                 self.hold_ballast()
         return result
 
-    def _commit(self, change: Callable[[WriteTransaction], Result], usable: int | None) -> Result:
+    def _commit(self, change: Callable[[WriteTransaction], Result], *, frees: bool) -> Result:
         environment = self.environment()
         now = time.monotonic()
         if now - self._checked_readers > _READER_CHECK_SECONDS:
             # Slots of killed readers pin pages until somebody looks.
             self._checked_readers = now
             environment.env.reader_check()
+        usable = None if frees else self._usable_bytes()
         while True:
             try:
                 with environment.inside() as env:
@@ -508,7 +509,7 @@ class Store:
     def _free_pages_of_last_commits(self) -> None:
         """Let LMDB have the pages that the last commits have freed: it uses them two commits later."""
         for _ in range(2):
-            self._commit(_change_nothing, None)
+            self._commit(_change_nothing, frees=True)
 
     @contextlib.contextmanager
     def room_for_compaction(self, growth: int, copy: int) -> Iterator[None]:
