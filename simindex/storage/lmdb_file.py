@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -163,3 +164,19 @@ def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
     except lmdb.Error as exc:
         raise translated(exc, path) from exc
     return databases
+
+
+def used_bytes(env: lmdb.Environment, txn: lmdb.Transaction, databases: dict[str, lmdb._Database]) -> int:
+    """Return the bytes of the pages that a write transaction leaves in use, those of the free list apart."""
+    stats = [env.stat(), *(txn.stat(database) for database in databases.values())]
+    pages = sum(stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"] for stat in stats)
+    return (pages + 2) * stats[0]["psize"]
+
+
+def limit_of(max_bytes: int | None) -> tuple[int, str]:
+    """Return the largest length of the data file, and how to have more. The process's own limit counts."""
+    limit = min(max_bytes or MAX_MAP_BYTES, MAX_MAP_BYTES)
+    longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if longest == resource.RLIM_INFINITY or longest >= limit:
+        return limit, "open with a larger max_bytes"
+    return max(longest, MIN_MAP_BYTES), "let the process write longer files (RLIMIT_FSIZE)"

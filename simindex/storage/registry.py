@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable
 
+from simindex.errors import SimIndexError
 from simindex.storage.environment import Environment
 
 _FORK_WAIT_SECONDS = 10.0
@@ -54,12 +55,21 @@ class Registry:
                         self.environments.pop(identity, None)
                         environment.env.close()
 
-    def inherited_from(self, folder: str) -> Environment | None:
-        """Return the parent's environment of a folder, whatever file lies there now; see `inherited`."""
-        for environment, _ in self.inherited.values():
-            if environment.folder == folder:
-                return environment
-        return None
+    def close_inherited(self, identity: tuple[int, int], folder: str, path: str) -> None:
+        """In a forked child: close the parent's environment of a file, for a process may open one only.
+
+        By the folder, too: another process may have put another file there since the parent opened it.
+        """
+        for found, (environment, quiet) in list(self.inherited.items()):
+            if found != identity and environment.folder != folder:
+                continue
+            if not quiet:
+                raise SimIndexError(
+                    f"{path}: the parent process was in the middle of a call on it when it forked; "
+                    "open it in a process that is started anew"
+                )
+            environment.env.close()
+            del self.inherited[found]
 
     def install_hooks(self) -> None:
         """Follow every fork() from now on."""

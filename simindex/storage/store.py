@@ -30,7 +30,7 @@ from typing import TypeVar
 import lmdb
 
 from simindex.checks import require_int
-from simindex.errors import ClosedError, IndexFullError, IndexLockedError, SimIndexError
+from simindex.errors import IndexFullError, IndexLockedError, SimIndexError
 from simindex.storage.environment import Environment, Pin
 from simindex.storage.folder import (
     DATA_FILE,
@@ -52,11 +52,13 @@ from simindex.storage.lmdb_file import (
     MIN_MAP_BYTES,
     databases_of,
     file_lengths,
+    limit_of,
     open_lmdb,
+    used_bytes,
 )
 from simindex.storage.registry import registry
 from simindex.storage.transactions import ReadTransaction, WriteTransaction
-from simindex.storage.translation import read_only, translated
+from simindex.storage.translation import closed, read_only, translated
 
 Result = TypeVar("Result")
 
@@ -146,7 +148,7 @@ class Store:
             require_int("max_bytes", max_bytes, MIN_MAP_BYTES)
         self.writable = mode != "r"
         self.is_new = False
-        self._limit, self._remedy = _limit_of(max_bytes)
+        self._limit, self._remedy = limit_of(max_bytes)
         self._kept = ballast_bytes(self._limit, self._limit)
         """Bytes of the limit that only removals may use."""
         self._map_limit = self._limit - self._kept
@@ -201,7 +203,7 @@ class Store:
                     raise IndexLockedError(
                         f"{self.path}: this process has it open without permission to write; close that first"
                     )
-                self._close_inherited(identity)
+                registry.close_inherited(identity, self._folder(), self.path)
             env, writable = open_lmdb(
                 self.path, self._map_bytes, create=self.writable, permissions=self._permissions
             )
@@ -233,22 +235,6 @@ class Store:
                 return environment
         return None
 
-    def _close_inherited(self, identity: tuple[int, int]) -> None:
-        """In a forked child: close the parent's environment of a file, for a process may open one only."""
-        # By the folder, too: a process of its own may have put another file there since the parent opened it.
-        environment, quiet = registry.inherited.get(identity, (None, False))
-        environment = environment or registry.inherited_from(self._folder())
-        if environment is None:
-            return
-        identity = environment.identity
-        if not registry.inherited.get(identity, (None, quiet))[1]:
-            raise SimIndexError(
-                f"{self.path}: the parent process was in the middle of a call on it when it forked; "
-                "open it in a process that is started anew"
-            )
-        environment.env.close()
-        del registry.inherited[identity]
-
     def _open_databases(self, mode: str) -> None:
         environment = self.environment()
         if not environment.databases:
@@ -278,13 +264,9 @@ class Store:
         """Return the environment. Raises ClosedError when the handle is closed or was forked."""
         environment = self._environment
         if environment is None:
-            raise ClosedError(f"{self.path}: {self._reason or 'the index is closed'}; open it again").located(
-                self.path
-            )
+            raise closed(self.path, f"{self._reason or 'the index is closed'}; open it again")
         if environment.failure and not environment.gate.is_stopped:
-            raise ClosedError(
-                f"{self.path}: {environment.failure}; close this handle and open the index again"
-            ).located(self.path)
+            raise closed(self.path, f"{environment.failure}; close this handle and open the index again")
         return environment
 
     def require_open(self) -> None:
@@ -451,14 +433,14 @@ class Store:
         """
         if not self.writable:
             raise read_only(self.path)
-        return self._commit_freeing(change) if frees else self._commit(change, self._usable_bytes())
+        return self._commit_freeing(change) if frees else self._commit(change, frees=False)
 
     def _commit_freeing(self, change: Callable[[WriteTransaction], Result]) -> Result:
         """Commit what frees space, at last with the ballast; what of that is left is held again."""
         remedies = [self._free_pages_of_last_commits, self._give_up_ballast]
         while True:
             try:
-                result = self._commit(change, None)
+                result = self._commit(change, frees=True)
                 break
             except IndexFullError:
                 if not remedies:
@@ -469,7 +451,7 @@ class Store:
                 self.hold_ballast()
         return result
 
-    def _commit(self, change: Callable[[WriteTransaction], Result], usable: int | None) -> Result:
+    def _commit(self, change: Callable[[WriteTransaction], Result], *, frees: bool) -> Result:
         environment = self.environment()
         now = time.monotonic()
         if now - self._checked_readers > _READER_CHECK_SECONDS:
@@ -480,12 +462,13 @@ class Store:
             self._lock.require_held()
         if not self._is_in_place(environment):
             self._lose(environment)
+        usable = None if frees else self._usable_bytes()
         while True:
             try:
                 with environment.inside() as visit:
                     with visit.env.begin(write=True) as txn:
                         result = change(WriteTransaction(txn, environment.databases))
-                        if usable is not None and _used_bytes(visit.env, txn, environment.databases) > usable:
+                        if usable is not None and used_bytes(visit.env, txn, environment.databases) > usable:
                             raise self._full(usable)
                     self._lengthen_file(visit.env)
                     return result
@@ -573,7 +556,7 @@ class Store:
     def _free_pages_of_last_commits(self) -> None:
         """Let LMDB have the pages that the last commits have freed: it uses them two commits later."""
         for _ in range(2):
-            self._commit(_change_nothing, None)
+            self._commit(_change_nothing, frees=True)
 
     @contextlib.contextmanager
     def room_for_compaction(self, growth: int, copy: int) -> Iterator[None]:
@@ -623,22 +606,6 @@ class Store:
             "used_bytes": sum(sizes.values()),
             **sizes,
         }
-
-
-def _limit_of(max_bytes: int | None) -> tuple[int, str]:
-    """Return the largest length of the data file, and how to have more. The process's own limit counts."""
-    limit = min(max_bytes or MAX_MAP_BYTES, MAX_MAP_BYTES)
-    longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    if longest == resource.RLIM_INFINITY or longest >= limit:
-        return limit, "open with a larger max_bytes"
-    return max(longest, MIN_MAP_BYTES), "let the process write longer files (RLIMIT_FSIZE)"
-
-
-def _used_bytes(env: lmdb.Environment, txn: lmdb.Transaction, databases: dict[str, lmdb._Database]) -> int:
-    """Return the bytes of the pages that a write transaction leaves in use, those of the free list apart."""
-    stats = [env.stat(), *(txn.stat(database) for database in databases.values())]
-    pages = sum(stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"] for stat in stats)
-    return (pages + 2) * stats[0]["psize"]
 
 
 def _change_nothing(txn: WriteTransaction) -> None:

@@ -63,6 +63,13 @@ def _of(error: lmdb.Error | OSError, path: str) -> SimIndexError:
     return SimIndexError(f"{path}: {text}")
 
 
+def closed(path: str, why: str) -> ClosedError:
+    """Return the error of a handle that is used no more."""
+    error = ClosedError(f"{path}: {why}")
+    error.path = path
+    return error
+
+
 def read_only(path: str) -> ReadOnlyError:
     """Return the error of a change through a handle that only reads."""
     return ReadOnlyError(f'{path}: opened with mode "r"; open it with mode "a" to change it')

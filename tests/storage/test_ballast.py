@@ -386,11 +386,11 @@ def test_pages_freed_by_the_last_commits_are_used_before_a_removal_is_refused(
         commit, left = Store._commit, [IndexFullError("no space"), IndexFullError("no space")]
         runs: list[object] = []
 
-        def failing(store: Store, change: object, usable: int | None) -> object:
+        def failing(store: Store, change: object, *, frees: bool) -> object:
             runs.append(change)
             if left:
                 raise left.pop()
-            return commit(store, change, usable)  # type: ignore[arg-type]
+            return commit(store, change, frees=frees)  # type: ignore[arg-type]
 
         monkeypatch.setattr(Store, "_commit", failing)
         index.remove(1)

@@ -124,7 +124,7 @@ def test_place_with_a_data_file_is_one_for_every_mode_but_x(tmp_path: Path, mode
 def test_place_with_nothing_but_traces_takes_a_new_index(tmp_path: Path, names: list[str]) -> None:
     """What a writer leaves that was killed before it made the data file."""
     for name in names:
-        (tmp_path / name).touch()
+        (tmp_path / name).mkdir() if name == COMPACT_FOLDER else (tmp_path / name).touch()
     require_place(tmp_path, "a")
     for mode in ("r", "r+"):
         with pytest.raises(FileNotFoundError, match="no simindex index"):

@@ -200,10 +200,10 @@ def test_commit_runs_again_from_the_start_when_the_map_grows(tmp_path: Path) -> 
 
 def test_commit_beyond_the_limit_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     store = bare_store(tmp_path / "i", map_bytes=1 << 20, max_bytes=2 << 20)
-    with pytest.raises(IndexFullError, match=f"largest allowed size of {2 << 20} bytes"):
+    with pytest.raises(IndexFullError, match="largest allowed size"):
         put(store, "groups", key=bytes(3 << 20))
     assert held(store, "groups") == {}
-    assert store.environment().env.info()["map_size"] == 2 << 20
+    assert store.environment().env.info()["map_size"] <= 2 << 20
     store.close()
 
 
