@@ -34,6 +34,7 @@ from simindex.queries.search import (
     nearest,
 )
 from simindex.queries.stats import Stats, make_stats
+from simindex.queries.walk import Walk
 from simindex.sketching.shingles import Document
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
@@ -425,15 +426,14 @@ class Index:
 
     def __iter__(self) -> Iterator[Key]:
         """Yield the stored keys in order of insertion; documents stored meanwhile may come, too."""
-        first = 0
+        walk = Walk()
         while True:
             with self._store.reading() as txn:
-                found = self._session.view(txn).numbers_from(first, _ITERATION_CHUNK)
+                found = walk.part(self._session.view(txn), _ITERATION_CHUNK)
             if not found:
                 return
             for _, record in found:
                 yield record.key
-            first = found[-1][0] + 1
 
     def stats(self) -> Stats:
         """Return counts, sizes and what the settings give; see `Stats`."""
