@@ -135,7 +135,9 @@ class View:
             CorruptIndexError: the stored numbers do not ascend, or reach behind the manifest's.
         """
         found = []
-        for number, value in numbered(self._txn.items("documents", number_key(first)), "documents", first):
+        # From the very first key, for a damaged one can be shorter than a number.
+        items = self._txn.items("documents", number_key(first) if first else b"")
+        for number, value in numbered(items, "documents", first):
             if number >= self.manifest.next_number:
                 raise CorruptIndexError(
                     f"document {number}: expected numbers below {self.manifest.next_number}; stored numbers "
