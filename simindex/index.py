@@ -155,7 +155,7 @@ class Index:
         Args:
             key: str, bytes or 64-bit int, at most 64 KiB; the kinds are distinct.
             document: a str, ready shingles, a mapping of shingles to weights, or a `Sketch`.
-            metadata: any value msgpack can hold.
+            metadata: any value msgpack can hold, up to 1,023 arrays and maps inside one another and 1 GiB.
 
         Raises:
             KeyExistsError: the key is stored already.

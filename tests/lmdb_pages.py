@@ -47,7 +47,7 @@ def root(data: bytes, name: str) -> int:
     newest = max(metas, key=lambda at: struct.unpack_from("<Q", data, at + 24 + 2 * _DATABASE.size + 8))
     main = _DATABASE.unpack_from(data, newest + 24 + _DATABASE.size)[-1]
     value = next(value for key, _, value in nodes(page(data, main)) if key == name.encode())
-    return _DATABASE.unpack(value)[-1]
+    return int(_DATABASE.unpack(value)[-1])
 
 
 def leaves(data: bytes, name: str) -> list[int]:

@@ -161,7 +161,7 @@ def pack_metadata(metadata: object) -> bytes:
         return NIL
     try:
         packed = pack(metadata)
-        if not _is_flat(metadata) and len(packed) <= MAX_METADATA_BYTES:
+        if not is_flat(metadata) and len(packed) <= MAX_METADATA_BYTES:
             # What cannot be read back (a map whose keys are tuples) would spoil every query that finds it.
             # So it is read as it will be read: one level down, in an array of one.
             unpack(b"\x91" + packed)
@@ -186,7 +186,7 @@ def _is_deep(error: BaseException) -> bool:
 _SCALARS = {str, int, float, bool, bytes, type(None)}
 
 
-def _is_flat(metadata: object) -> bool:
+def is_flat(metadata: object) -> bool:
     """Whether metadata is surely read back as it was packed: a scalar, or a map of names to scalars."""
     if type(metadata) is dict:
         return set(map(type, metadata)) <= {str} and set(map(type, metadata.values())) <= _SCALARS

@@ -5,6 +5,8 @@ import gzip
 import json
 import os
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from commandline import stored
@@ -225,3 +227,18 @@ def test_insert_looks_at_the_inputs_before_it_creates_an_index(run, tmp_path, ro
     assert result.code == 1
     assert result.err.startswith(f"simindex: {message}")
     assert not (tmp_path / "news").exists()
+
+
+def test_insert_takes_a_row_with_too_deep_metadata_for_a_bad_one(run: Any, tmp_path: Path) -> None:
+    """It would be stored, and then neither be read nor removed."""
+    deepest, too_deep = ("[" * depth + "]" * depth for depth in (1022, 1023))
+    lines = [f'{{"id":"{key}","text":"a b c {key}","m":{m}}}' for key, m in (("x", deepest), ("y", too_deep))]
+    (tmp_path / "deep.jsonl").write_text("\n".join(lines))
+    done = run("insert", "news", "deep.jsonl", "--metadata")
+    assert done.code == 1
+    assert "deep.jsonl:2: metadata: expected a value that msgpack can hold, found more than 1,023" in done.err
+    assert run("insert", "more", "deep.jsonl", "--metadata", "--skip-bad-rows").code == 0
+    assert stored("more") == ["x"]
+    assert run("query", "more", "a b c x").code == 0
+    assert run("remove", "more", "x").code == 0
+    assert run("insert", "plain", "deep.jsonl").code == 0
