@@ -8,7 +8,6 @@ number's or for one of another kind; what is decoded has fields of the types and
 from __future__ import annotations
 
 import operator
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped] # it carries no type information
@@ -17,7 +16,7 @@ import xxhash
 
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import MAX_KEY_BYTES, Key, number_key
-from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, SEAL_SEEDS, pack, seal, unpack, unseal
+from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, pack, seal, unpack, unseal
 
 NIL = b"\xc0"
 """The packed ``None``: metadata of a document that has none."""
@@ -83,13 +82,12 @@ def encode_records(
     database_keys = numbers.astype(">u8").view("V8").tolist()
     heads, tails = map(_head_of, packed_rests), map(_tail_of, packed_rests)
     contents = list(map(b"".join, zip(heads, packed_keys, packed_metadata, tails, strict=True)))
-    seals = map(xxhash.xxh3_64_digest, map(operator.add, database_keys, contents), repeat(_SEED))
+    # The seed of this database, 0, is the default; to hand it over would cost a twentieth of all this.
+    seals = map(xxhash.xxh3_64_digest, map(operator.add, database_keys, contents))
     return list(zip(database_keys, map(operator.add, contents, seals), strict=True))
 
 
 _head_of, _tail_of = operator.itemgetter(0), operator.itemgetter(1)
-
-_SEED = SEAL_SEEDS["documents"]
 
 
 def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:
@@ -107,7 +105,7 @@ def decode_record_of(number: int, value: bytes | memoryview, encoded_key: bytes)
 def _content(number: int, value: bytes | memoryview) -> bytes:
     key, sealed = number_key(number), bytes(value)
     content = sealed[:-SEAL_BYTES]
-    if xxhash.xxh3_64_digest(key + content, _SEED) != sealed[-SEAL_BYTES:]:
+    if xxhash.xxh3_64_digest(key + content) != sealed[-SEAL_BYTES:]:
         unseal("documents", key, value, f"document {number}")  # raises
     return content
 
@@ -119,15 +117,14 @@ MAX_INSERTED_AT = 253_402_300_799_000_000 - 1
 def _record(number: int, content: bytes) -> StoredRecord:
     fields = unpack(content)
     if type(fields) is list and len(fields) in (4, 6):
-        record = StoredRecord._make(fields) if len(fields) == 6 else StoredRecord(*fields)
-        key, _, inserted_at, present, leader, kept = record
+        record = StoredRecord(*fields)
+        key, inserted_at, present = record.key, record.inserted_at, record.present
         if (
-            (type(key) is int or (type(key) in _KEY_TYPES and _is_short(key)))
-            and type(inserted_at) is type(present) is int
+            type(inserted_at) is type(present) is int
             and 0 <= inserted_at <= MAX_INSERTED_AT
             and 0 <= present <= 3
-            and (leader is None or (type(leader) is int and 0 <= leader < number))
-            and (kept is None or (type(kept) is bytes and not len(kept) % 4))
+            and (type(key) is int or (type(key) in _KEY_TYPES and _is_short(key)))
+            and (len(fields) == 4 or _are_rest(number, record.leader, record.kept))
         ):
             return record
     raise CorruptIndexError(
@@ -141,6 +138,13 @@ _KEY_TYPES = str, bytes
 
 def _is_short(key: Any) -> bool:
     return len(key) <= MAX_KEY_BYTES // 4 or len(pack(key)) <= MAX_KEY_BYTES + 5
+
+
+def _are_rest(number: int, leader: object, kept: object) -> bool:
+    """Whether these are the last two fields of a record: an earlier number, whole shingle hashes."""
+    if kept is not None and (type(kept) is not bytes or len(kept) % 4):
+        return False
+    return leader is None or (type(leader) is int and 0 <= leader < number)
 
 
 MAX_METADATA_DEPTH = MAX_DEPTH - 1
