@@ -202,15 +202,17 @@ def config_from_dict(stored: dict[str, Any]) -> Config:
     Raises:
         FormatError: an unknown field or value, or another version of the hashing contract.
     """
+    if not isinstance(stored, dict):
+        raise FormatError(f"stored configuration: expected a map, found {stored!r:.100}")
     if stored.get("hashing") != HASHING_VERSION:
         raise FormatError(
-            f"hashing contract: expected version {HASHING_VERSION}, found {stored.get('hashing')!r}; "
+            f"hashing contract: expected version {HASHING_VERSION}, found {stored.get('hashing')!r:.100}; "
             "open the index with the simindex version that wrote it"
         )
     known = {field.name for field in fields(Config)} | {"hashing"}
     if unknown := stored.keys() - known:
         raise FormatError(
-            f"stored configuration: unknown fields {sorted(unknown)}; "
+            f"stored configuration: unknown fields {sorted(map(str, unknown))!s:.300}; "
             "open the index with the simindex version that wrote it"
         )
     try:
@@ -224,8 +226,8 @@ def config_from_dict(stored: dict[str, Any]) -> Config:
             keep_shingles=stored["keep_shingles"],
             seed=stored["seed"],
         )
-    except (KeyError, TypeError, ValueError) as exc:
-        raise FormatError(f"stored configuration: expected known fields, found {stored!r}") from exc
+    except (KeyError, TypeError, ValueError, OverflowError) as exc:
+        raise FormatError(f"stored configuration: expected known fields, found {stored!r:.1000}") from exc
 
 
 def require_equal(stored: Config, wanted: Config) -> None:

@@ -36,6 +36,7 @@ from simindex.queries.search import (
     sketched,
 )
 from simindex.queries.stats import Stats, make_stats
+from simindex.queries.walk import Walk
 from simindex.sketching.shingles import Document
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
@@ -160,7 +161,7 @@ class Index:
         Args:
             key: str, bytes or 64-bit int, at most 64 KiB; the kinds are distinct.
             document: a str, ready shingles, a mapping of shingles to weights, or a `Sketch`.
-            metadata: any value msgpack can hold.
+            metadata: any value msgpack can hold, up to 1,023 arrays and maps inside one another and 1 GiB.
 
         Raises:
             KeyExistsError: the key is stored already.
@@ -453,15 +454,14 @@ class Index:
 
     def __iter__(self) -> Iterator[Key]:
         """Yield the stored keys in order of insertion; documents stored meanwhile may come, too."""
-        first = 0
+        walk = Walk()
         while True:
             with self._store.reading() as txn:
-                found = self._session.view(txn).numbers_from(first, _ITERATION_CHUNK)
+                found = walk.part(self._session.view(txn), _ITERATION_CHUNK)
             if not found:
                 return
             for _, record in found:
                 yield record.key
-            first = found[-1][0] + 1
 
     def stats(self) -> Stats:
         """Return counts, sizes and what the settings give; see `Stats`."""

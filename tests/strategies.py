@@ -49,4 +49,4 @@ metadata_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=8,
 )
-numbers = st.integers(0, 2**63)
+numbers = st.integers(0, 2**63 - 1)

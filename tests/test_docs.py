@@ -19,18 +19,20 @@ import simindex
 from simindex import CharShingles, Config, Layout, SimHashConfig, Sketcher, WordShingles, textbook
 from simindex.cli import app
 from simindex.config import HASHING_VERSION, config_from_dict, config_to_dict
+from simindex.format.header import FORMAT_VERSION, decode_header, encode_header
 from simindex.format.keys import MAX_KEY_BYTES, WHOLE_SEGMENT, encode_key, key_hashes, segment_key
 from simindex.format.layout import Geometry, SegmentEntry
-from simindex.format.manifest import (
-    FORMAT_VERSION,
-    Manifest,
-    decode_header,
-    decode_manifest,
-    encode_header,
-    encode_manifest,
+from simindex.format.manifest import Manifest, decode_manifest, encode_manifest
+from simindex.format.records import (
+    MAX_METADATA_BYTES,
+    MAX_METADATA_DEPTH,
+    REMOVED_DOCUMENT,
+    StoredRecord,
+    decode_flags,
+    decode_group_size,
+    decode_record,
 )
-from simindex.format.records import REMOVED_DOCUMENT, StoredRecord, decode_record, decode_small
-from simindex.format.seals import unseal
+from simindex.format.seals import SEAL_SEEDS, unseal
 from simindex.segments.load import Segment
 from simindex.sketching.permutations import make_plan
 
@@ -340,11 +342,14 @@ def number(value: int) -> bytes:
 
 def test_format_example_decodes_with_the_format_functions():
     header = WHOLE["meta", b"config"]
-    config_dict, layout, blocks = decode_header(header, "the page")
-    config = config_from_dict(config_dict)
+    decoded = decode_header(header, "the page")
+    layout, blocks = decoded.layout, decoded.blocks
+    config = config_from_dict(decoded.config)
     assert config == Config(num_perm=8, simhash=SimHashConfig(max_distance=3, blocks=4))
     assert (layout, blocks) == (Layout(), 4)
-    assert encode_header(config_to_dict(config), layout, blocks) == header
+    assert config_to_dict(config) == decoded.config
+    assert decoded.kinds == Geometry(1, make_plan(4, 3).num_tables, layout).kinds
+    assert encode_header(decoded) == header
     manifest = decode_manifest(WHOLE["meta", b"manifest"])
     assert manifest == Manifest(3, 1, 2, 1, (SegmentEntry(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),))
     assert encode_manifest(manifest) == WHOLE["meta", b"manifest"]
@@ -353,8 +358,8 @@ def test_format_example_decodes_with_the_format_functions():
     assert first == StoredRecord(b"\x07", None, inserted_at, 3)
     copy = decode_record(2, WHOLE["documents", number(2)])
     assert copy == StoredRecord(3, None, inserted_at, 3, leader=0)
-    assert decode_small(0, WHOLE["removed", number(0)], "") == REMOVED_DOCUMENT
-    assert decode_small(0, WHOLE["groups", number(0)], "") == 1
+    assert decode_flags(0, WHOLE["removed", number(0)]) == REMOVED_DOCUMENT
+    assert decode_group_size(0, WHOLE["groups", number(0)]) == 1
     tables = Geometry(1, make_plan(4, 3).num_tables, layout)
     key = segment_key(0, WHOLE_SEGMENT, 0)
     Segment(tables, manifest.segments[0], {key: WHOLE["segments", key]}.get)  # checks length and seal
@@ -362,8 +367,11 @@ def test_format_example_decodes_with_the_format_functions():
 
 def test_format_example_decodes_as_the_page_says():
     """Without simindex.format: widths, order and seals as the page has them."""
-    for (_, key), value in WHOLE.items():
-        assert xxhash.xxh3_64_digest(key + value[:-8]) == value[-8:]
+    seeds = {"documents": 0, "meta": 1, "segments": 2, "removed": 3, "groups": 4}
+    named = ", ".join(f"{seed} for `{database}`" for database, seed in seeds.items())
+    assert f"seeded with a number for each database: {named}" in text_of(FORMAT)
+    for (database, key), value in WHOLE.items():
+        assert xxhash.xxh3_64_digest(key + value[:-8], seeds[database]) == value[-8:]
     key = number(0) + b"\xff\xff" + bytes(4)
     value = WHOLE["segments", key][:-8]
     at = 0
@@ -396,7 +404,7 @@ def test_format_example_decodes_as_the_page_says():
 
 def test_format_block_seals_are_as_the_page_says():
     for (_, key), value in CHUNKS.items():
-        seed = textbook.xxh64(key, 0) & (2**63 - 1)
+        seed = textbook.xxh64(key, 2) & (2**63 - 1)
         if key[8:10] == b"\0\0":  # the key table: keys, numbers
             slices = [value[:24], value[24:36]]
         elif key[8:10] == b"\x80\0":  # its filter: one word
@@ -413,12 +421,21 @@ def test_format_damage_in_the_example_is_found():
         damaged = bytearray(value)
         damaged[-9] ^= 1
         with pytest.raises(simindex.CorruptIndexError):
-            unseal(key, bytes(damaged), database)
+            unseal(database, key, bytes(damaged), database)
+
+
+def test_format_value_in_another_database_is_found_out():
+    for (database, key), value in WHOLE.items():
+        for other in SEAL_SEEDS.keys() - {database}:
+            with pytest.raises(simindex.CorruptIndexError):
+                unseal(other, key, value, database)
 
 
 def test_format_numbers_of_the_page_are_those_of_the_code():
     text = text_of(FORMAT)
     assert f"This is format version {FORMAT_VERSION}." in text
+    assert f"up to {MAX_METADATA_DEPTH:,} arrays and maps inside one another" in text
+    assert f"{MAX_METADATA_BYTES >> 30} GiB" in text
     assert f"A block is {simindex._kernel.TABLE_BLOCK} entries of a sorted table" in text
     assert f"or {simindex._kernel.SKETCH_BLOCK} rows of a sketch column" in text
     config = Config()

@@ -64,7 +64,7 @@ def test_golden_index_gives_its_answers(tmp_path, file, name):
 
 
 def test_golden_indexes_hold_what_the_format_has():
-    golden = json.loads((GOLDEN / "format-1.json").read_text(encoding="utf-8"))
+    golden = json.loads((GOLDEN / "format-2.json").read_text(encoding="utf-8"))
     assert all(golden[name]["databases"][database] for name in ("chunked",) for database in DATABASES)
     tables = {bytes.fromhex(key)[8:10] for key, _ in golden["chunked"]["databases"]["segments"]}
     assert len(tables) > 5
@@ -73,7 +73,7 @@ def test_golden_indexes_hold_what_the_format_has():
 
 
 def test_dump_index_prints_what_is_stored(tmp_path):
-    golden = json.loads((GOLDEN / "format-1.json").read_text(encoding="utf-8"))["whole"]["databases"]
+    golden = json.loads((GOLDEN / "format-2.json").read_text(encoding="utf-8"))["whole"]["databases"]
     path = built_from(golden, tmp_path / "i")
     done = subprocess.run(
         [sys.executable, str(DUMP_INDEX), str(path)], capture_output=True, check=True, timeout=60

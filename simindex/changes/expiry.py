@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from simindex.changes.session import Session
+from simindex.queries.walk import Walk
 
 
 def expire(session: Session, before: datetime, batch_size: int) -> int:
@@ -17,7 +18,7 @@ def expire(session: Session, before: datetime, batch_size: int) -> int:
     while True:
         with session.changing() as (_, pending):
             with session.store.reading() as txn:
-                found = session.view(txn).numbers_from(0, batch_size)
+                found = Walk().part(session.view(txn), batch_size)
             old = [(number, record) for number, record in found if record.inserted_at < limit]
             for number, record in old:
                 pending.remove_number(number, record)

@@ -12,10 +12,8 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from simindex.changes.documents import NewDocuments
-from simindex.errors import CorruptIndexError
 from simindex.format.keys import encode_keys, key_hashes
-from simindex.format.records import NIL
-from simindex.format.seals import pack, unpack
+from simindex.format.records import NIL, pack_metadata
 from simindex.parallel import in_order, num_workers
 from simindex.sketching.sketch import Sketch
 from simindex.sketching.sketcher import Sketcher
@@ -56,7 +54,7 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher) -> NewDo
     encoded = encode_keys(keys)
     metadata = [NIL] * len(items)
     if lengths != {2}:
-        metadata = [_pack_metadata(item[0], item[2]) if len(item) == 3 else NIL for item in items]
+        metadata = [_naming(item[0], pack_metadata, item[2]) if len(item) == 3 else NIL for item in items]
     try:
         sketches = sketcher.sketch_many(documents)
     except (TypeError, ValueError):
@@ -89,22 +87,6 @@ def _naming(key: object, function: Callable[[Any], Any], argument: object) -> An
         except TypeError:  # a type with other arguments, such as UnicodeDecodeError
             named = ValueError(message) if isinstance(exc, ValueError) else TypeError(message)
         raise named from exc
-
-
-def _pack_metadata(key: object, metadata: object) -> bytes:
-    if metadata is None:
-        return NIL
-    try:
-        packed = pack(metadata)
-        if isinstance(metadata, str | int | float):
-            return packed
-        # What cannot be read back (a map whose keys are tuples) would spoil every query that finds it.
-        unpack(packed)
-        return packed
-    except (TypeError, ValueError, OverflowError, RecursionError, CorruptIndexError) as exc:
-        raise TypeError(
-            f"key {key!r:.80}: metadata: expected a value that msgpack can hold, found {exc}"
-        ) from exc
 
 
 def prepared_batches(

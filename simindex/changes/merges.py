@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from simindex.format.keys import number_key, segment_prefix
-from simindex.format.layout import SegmentEntry
+from simindex.format.layout import MAX_SPAN, SegmentEntry
 from simindex.format.manifest import Manifest
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import View
 from simindex.segments.build import Puts
 from simindex.segments.load import Segment
 from simindex.segments.merge import Merge
-from simindex.segments.merge_policy import MAX_SOURCES, MAX_SPAN, is_free, pick_merges
+from simindex.segments.merge_policy import MAX_SOURCES, is_free, pick_merges
 from simindex.storage.transactions import WriteTransaction
 
 _COMPACTION_STEP = 8 << 20  # bytes of merging a commit of `compact`

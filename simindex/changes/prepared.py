@@ -13,7 +13,7 @@ from functools import cached_property
 from simindex.changes.merges import Merged
 from simindex.format.keys import number_key
 from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
-from simindex.format.records import encode_small
+from simindex.format.records import encode_flags, encode_group_size
 from simindex.segments.build import Puts
 from simindex.storage.transactions import WriteTransaction
 
@@ -62,10 +62,10 @@ class Prepared:
         for key, value in self.segment:
             txn.put("segments", key, value)
         for number, flags in self.flags.items():
-            txn.put("removed", number_key(number), encode_small(number, flags))
+            txn.put("removed", number_key(number), encode_flags(number, flags))
         for leader, size in self.groups.items():
             if size:
-                txn.put("groups", number_key(leader), encode_small(leader, size))
+                txn.put("groups", number_key(leader), encode_group_size(leader, size))
             else:
                 txn.delete("groups", number_key(leader))
         self.merged.store(txn)

@@ -14,8 +14,8 @@ from simindex.changes.documents import NewDocuments
 from simindex.changes.merges import Merges
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
-from simindex.errors import KeyExistsError
-from simindex.format.keys import number_of, segment_of, segment_prefix
+from simindex.errors import CorruptIndexError, KeyExistsError
+from simindex.format.keys import numbered, segment_of, segment_prefix
 from simindex.format.manifest import Manifest, decode_manifest
 from simindex.format.records import REMOVED_SKETCH, flags_unverified
 from simindex.queries.scheme import Scheme
@@ -51,6 +51,8 @@ class Writer:
                 key = next((key for key, _ in txn.items("segments", first)), None)
                 if key is None:
                     break
+                if key < first:
+                    raise CorruptIndexError("segments: expected ascending keys; restore a backup", key=key)
                 if segment_of(key) not in live:
                     orphans.add(segment_of(key))
                 first = segment_prefix(segment_of(key) + 1)
@@ -66,8 +68,8 @@ class Writer:
         """
         with self._store.reading() as txn:
             return [
-                number_of(key)
-                for key, value in txn.items("removed")
+                number
+                for number, value in numbered(txn.items("removed"), "removed")
                 if flags_unverified(value) & REMOVED_SKETCH
             ]
 

@@ -2,7 +2,7 @@
 
 Owns how arrays are joined and sealed, and where the arrays of a one-value segment lie in it. Must not decide
 how a segment is cut. Invariants: values are little-endian; a chunk ends in one seal for each of its blocks,
-seeded with its database key; a segment of one value ends in one seal.
+seeded with its database and its key; a segment of one value ends in one seal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.format.layout import ENTRY_BYTES, FINGERPRINT_BYTES, KEY_BYTES, Geometry, SegmentEntry
 from simindex.format.rows import CHUNK_ROW
-from simindex.format.seals import seal
+from simindex.format.seals import SEAL_SEEDS, seal
 
 
 def table_key(value: int) -> bytes:
@@ -22,7 +22,7 @@ def table_key(value: int) -> bytes:
 
 def chunk_seed(key: bytes) -> int:
     """Return what the block seals of a chunk are seeded with, so that they bind content to place."""
-    return _kernel.xxh64(key, 0) & (2**63 - 1)
+    return _kernel.xxh64(key, SEAL_SEEDS["segments"]) & (2**63 - 1)
 
 
 def encode_chunk(key: bytes, keys: np.ndarray, numbers: np.ndarray) -> bytes:
@@ -50,7 +50,7 @@ def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
     Args:
         arrays: keys and numbers of each table, then words, fingerprints and numbers of the sketch column.
     """
-    return seal(key, b"".join(arrays))  # type: ignore[arg-type] # arrays are buffers
+    return seal("segments", key, b"".join(arrays))  # type: ignore[arg-type] # arrays are buffers
 
 
 def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:

@@ -7,12 +7,14 @@ bytes is the order of the numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped] # it carries no type information
 import numpy as np
 import xxhash
 
+from simindex.errors import CorruptIndexError
 from simindex.format.seals import pack
 
 Key = str | bytes | int
@@ -60,9 +62,43 @@ def number_key(number: int) -> bytes:
     return number.to_bytes(8, "big")
 
 
-def number_of(key: bytes | memoryview) -> int:
-    """Return the document number of a database key."""
+def number_of(key: bytes) -> int:
+    """Return the document number of a database key. Raises CorruptIndexError for one that is none."""
+    if len(key) != _NUMBER_KEY_BYTES or key[0] > _TOP_BYTE:
+        raise CorruptIndexError(
+            f"key {key.hex():.80}: expected a number of 8 bytes below 2^63; "
+            "restore a backup or rebuild the index",
+            key=key,
+        )
     return int.from_bytes(key, "big")
+
+
+_NUMBER_KEY_BYTES, _SEGMENT_KEY_BYTES, _TOP_BYTE = 8, 14, 0x7F
+
+
+def numbered(
+    items: Iterable[tuple[bytes, memoryview]], database: str, first: int = 0
+) -> Iterator[tuple[int, memoryview]]:
+    """Yield (number, value) of database entries as they are walked; ends, whatever the walk meets.
+
+    Args:
+        items: (key, value) of all entries from `first` on.
+        database: their database, for messages.
+
+    Raises:
+        CorruptIndexError: a key is no number, or the keys do not ascend.
+    """
+    following = first
+    for key, value in items:
+        number = number_of(key)
+        if number < following:
+            raise CorruptIndexError(
+                f"{database}: expected ascending numbers, found {number} where {following} or more comes; "
+                "restore a backup or rebuild the index",
+                key=key,
+            )
+        yield number, value
+        following = number + 1
 
 
 WHOLE_SEGMENT = 0xFFFF
@@ -85,5 +121,11 @@ def whole_segment_key(segment: int) -> bytes:
 
 
 def segment_of(key: bytes) -> int:
-    """Return the segment id of a chunk's database key."""
+    """Return the segment id of a chunk's database key. Raises CorruptIndexError for a key that is none."""
+    if len(key) != _SEGMENT_KEY_BYTES or key[0] > _TOP_BYTE:
+        raise CorruptIndexError(
+            f"key {key.hex():.80}: expected segment, table and chunk in 14 bytes; "
+            "restore a backup or rebuild the index",
+            key=key,
+        )
     return int.from_bytes(key[:8], "big")

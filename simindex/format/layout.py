@@ -7,7 +7,7 @@ header; no value of a segment says anything about itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,6 +30,12 @@ ENTRY_BYTES = KEY_BYTES + NUMBER_BYTES
 """Bytes of an entry of a sorted table."""
 
 _MAX_FILTER_CHUNK_BITS = 30
+
+_MAX_FACTOR, _MAX_CHUNK = 2**32, 1 << 28
+"""A chunk of so many entries has 3 GiB of the 4 GiB that LMDB takes for a value."""
+
+MAX_SPAN = 2**32 - 1
+"""Relative numbers have 32 bits."""
 
 
 class SegmentEntry(NamedTuple):
@@ -83,8 +89,35 @@ class Layout:
     chunk_bytes: int = 1 << 20
 
     def __post_init__(self) -> None:
+        for value in (self.tier_factor, self.entries_per_chunk, self.chunk_bytes):
+            if type(value) is not int:
+                raise TypeError(f"layout: expected ints, found {value!r}")
         if self.tier_factor < 2 or self.entries_per_chunk < 1 or self.chunk_bytes < 1:
             raise ValueError(f"layout: expected tier_factor >= 2 and sizes >= 1, found {self}")
+        if self.tier_factor > _MAX_FACTOR or max(self.entries_per_chunk, self.chunk_bytes) > _MAX_CHUNK:
+            raise ValueError(f"layout: expected sizes up to {_MAX_CHUNK}, found {self}")
+
+
+class TableKind(NamedTuple):
+    """What the header says of one kind of table, so that a reader knows which it does not know.
+
+    Attributes:
+        name: of the kind.
+        first: number of the first table of the kind.
+        num_tables: how many there are.
+        widths: as in `Column`.
+        block: entries of a sealed block.
+    """
+
+    name: str
+    first: int
+    num_tables: int
+    widths: tuple[int, int, int]
+    block: int
+
+
+KIND_NAMES = "key", "copy", "band", "permutation", "sketch", "filter"
+"""The kinds of tables, in the order of their numbers."""
 
 
 class Column(NamedTuple):
@@ -125,8 +158,9 @@ class Column(NamedTuple):
 
     @property
     def all_blocks(self) -> int:
-        """Sealed blocks of all its chunks, the last one counted as a full one."""
-        return self.chunks * self.blocks(self.per_chunk)
+        """Sealed blocks of all its chunks."""
+        full = max(0, self.chunks - 1)
+        return full * self.blocks(self.per_chunk) + self.blocks(self.total - full * self.per_chunk)
 
     def chunk_bytes(self, count: int) -> int:
         """Return the bytes of a chunk of `count` entries, seals included."""
@@ -182,6 +216,21 @@ class Geometry:
         return FIRST_BAND_TABLE + self.bands + self.permutations
 
     @property
+    def kinds(self) -> list[TableKind]:
+        """Which tables there are, by kind."""
+        entry, sketch = (
+            (KEY_BYTES, 0, NUMBER_BYTES),
+            (KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES),
+        )
+        firsts = KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, self.first_permutation, self.count, FILTERS
+        counts = 1, 1, self.bands, self.permutations, 1, self.count
+        widths = entry, entry, entry, entry, sketch, (KEY_BYTES, 0, 0)
+        return [
+            TableKind(name, first, count, width, Column(first, 0, 1, width).block)
+            for name, first, count, width in zip(KIND_NAMES, firsts, counts, widths, strict=True)
+        ]
+
+    @property
     def sketch_bytes(self) -> int:
         """Bytes of a row of the sketch column: band words, fingerprint, number."""
         return KEY_BYTES * self.bands + FINGERPRINT_BYTES + NUMBER_BYTES
@@ -206,10 +255,15 @@ class Geometry:
         Eight to sixteen bits an entry, so that about one absent prefix in ten is looked up in vain. Where
         the prefixes searched by are more than three bits shorter than that a filter serves nothing.
         """
-        bits = [max(_kernel.MIN_FILTER_BITS, (8 * n - 1).bit_length()) if n else 0 for n in entry.counts]
+        bits = [self.most_filter_bits(n) if n else 0 for n in entry.counts]
         if bits[3] > self.shortest_prefix + 3:
             bits[3] = 0
         return bytes(bits)
+
+    @staticmethod
+    def most_filter_bits(entries: int) -> int:
+        """Return the bits of a filter of so many entries, 1 or more."""
+        return max(_kernel.MIN_FILTER_BITS, (8 * entries - 1).bit_length())
 
     def filter_bits(self, entry: SegmentEntry) -> list[int]:
         """Return the bits of each table's filter, 0 for none."""
@@ -241,6 +295,19 @@ class Geometry:
         entries = entry.num_keys + entry.num_copies
         entries += self.bands * entry.num_signatures + self.permutations * entry.num_fingerprints
         return ENTRY_BYTES * entries + self.sketch_bytes * entry.num_sketches
+
+    def stored_bytes(self, entries: Collection[SegmentEntry]) -> int:
+        """Return the bytes of segments with their stored filters, seals left out."""
+        if not entries:
+            return 0
+        # `segment_bytes` is linear in the counts: one call for the sums.
+        columns = list(zip(*entries, strict=True))
+        keys, copies, signatures, fingerprints, sketches = map(sum, columns[3:8])
+        total = self.segment_bytes(SegmentEntry(0, 0, 0, keys, copies, signatures, fingerprints, sketches))
+        if any(columns[8]):
+            bits = [bits for entry in entries if entry.chunked for bits in self.filter_bits(entry) if bits]
+            total += sum(1 << bit >> 3 for bit in bits)
+        return total
 
     def fits_one_value(self, entry: SegmentEntry) -> bool:
         """Whether a segment of so many entries is stored as one value, and not cut into chunks."""

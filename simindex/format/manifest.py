@@ -1,25 +1,25 @@
-"""The header and the manifest: what an index is, and which segments of it are live.
+"""The manifest: which segments are live, and the counters.
 
-Owns the two sealed values that everything else is read by, magic and version among them. Must not choose a
-configuration. Invariant: magic, seal and version stay where and what they are, so that any version can
-refuse the files of another.
+Owns the sealed value that every commit replaces whole. Must not know how segments come about. Invariant:
+what is decoded agrees with itself: every field has its type and range, ids are given once, the ranges of
+segments ascend, and no segment holds more than its range has room for.
 """
 
 from __future__ import annotations
 
-from dataclasses import astuple
+import operator
+from itertools import chain
 from typing import Any, NamedTuple
 
-from simindex.errors import FormatError
-from simindex.format.layout import Layout, SegmentEntry
+from simindex import _kernel
+from simindex.errors import CorruptIndexError
+from simindex.format.layout import MAX_SPAN, Geometry, SegmentEntry
 from simindex.format.seals import pack, seal, unpack, unseal
 
-MAGIC = "simindex"
+MANIFEST_KEY = b"manifest"
 
-FORMAT_VERSION = 1
-"""Version of the file format. A reader refuses any other."""
-
-CONFIG_KEY, MANIFEST_KEY = b"config", b"manifest"
+MAX_NUMBER = 2**63 - 1
+"""The largest number of a document, and the largest id of a segment."""
 
 
 class Manifest(NamedTuple):
@@ -43,34 +43,78 @@ class Manifest(NamedTuple):
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return the sealed manifest."""
     *counters, segments = manifest
-    return seal(MANIFEST_KEY, pack([*counters, segments]))
+    return seal("meta", MANIFEST_KEY, pack([*counters, segments]))
 
 
 def decode_manifest(value: bytes | memoryview) -> Manifest:
-    """Return the manifest. Raises CorruptIndexError when its seal is broken."""
-    *counters, segments = unpack(unseal(MANIFEST_KEY, value, "manifest"))
-    return Manifest._make([*counters, tuple(SegmentEntry(*entry) for entry in segments)])
+    """Return the manifest. Raises CorruptIndexError when its seal is broken, or it contradicts itself."""
+    fields = unpack(unseal("meta", MANIFEST_KEY, value, "manifest"))
+    if not isinstance(fields, list) or len(fields) != len(Manifest._fields):
+        raise _contradiction(f"{len(Manifest._fields)} fields", fields)
+    *counters, entries = fields
+    if not isinstance(entries, list):
+        raise _contradiction("an array of segments", entries)
+    for name, counter in zip(Manifest._fields, counters, strict=False):
+        if type(counter) is not int or not 0 <= counter <= MAX_NUMBER:
+            raise _contradiction(f"{name} of 0..2^63-1", counter)
+    if entries:
+        _require_consistent(entries, counters)
+    elif counters[2] or counters[3]:
+        raise _contradiction("no documents without segments", counters)
+    return Manifest._make([*counters, tuple(map(SegmentEntry._make, entries))])
 
 
-def encode_header(config: dict[str, Any], layout: Layout, blocks: int) -> bytes:
-    """Return the sealed header: magic, format version, layout, blocks of a fingerprint, configuration."""
-    return seal(CONFIG_KEY, pack([MAGIC, FORMAT_VERSION, list(astuple(layout)), blocks, config]))
+def _require_consistent(entries: list[Any], counters: list[int]) -> None:
+    """Refuse entries of segments that contradict themselves, their neighbours or the counters.
 
-
-def decode_header(value: bytes | memoryview, where: str) -> tuple[dict[str, Any], Layout, int]:
-    """Return (stored configuration, layout, blocks of a fingerprint).
-
-    Raises:
-        FormatError: no simindex header, or one of another format version.
-        CorruptIndexError: a header whose seal is broken.
+    Field by field over all segments, for an index can have many: no loop here runs in Python but over the
+    few that are cut into chunks.
     """
-    if MAGIC.encode() not in bytes(value[: len(MAGIC) + 8]):
-        raise FormatError(f"{where}: expected a simindex header, found other data; not an index")
-    header = unpack(unseal(CONFIG_KEY, value, "header"))
-    if header[1] != FORMAT_VERSION:
-        raise FormatError(
-            f"{where}: expected format version {FORMAT_VERSION}, found {header[1]!r}; "
-            "open it with the simindex version that wrote it, or upgrade simindex"
+    next_number, next_segment, num_documents, num_copies = counters
+    if set(map(type, entries)) != {list} or set(map(len, entries)) != {len(SegmentEntry._fields)}:
+        raise _contradiction(f"arrays of {len(SegmentEntry._fields)} fields as segments", entries)
+    columns = list(zip(*entries, strict=True))
+    if set(map(type, chain(*columns[:-1]))) != {int} or set(map(type, columns[-1])) != {bytes}:
+        raise _contradiction("segments of eight integers, a form and filters", entries)
+    ids, bases, spans, *counts, forms, filters = columns
+    if min(ids) < 0 or max(ids) >= next_segment or len(set(ids)) != len(ids):
+        raise _contradiction(f"ids of segments once each, below {next_segment}", ids)
+    if min(spans) < 1 or max(spans) > MAX_SPAN:
+        raise _contradiction(f"spans of 1..{MAX_SPAN}", spans)
+    ends = [*map(operator.add, bases, spans)]
+    if bases[0] < 0 or not all(map(operator.le, ends, (*bases[1:], next_number))):
+        raise _contradiction(
+            f"ranges of segments that ascend, below {next_number}", list(zip(bases, ends, strict=True))
         )
-    _, _, layout, blocks, config = header
-    return config, Layout(*layout), blocks
+    for column in counts:
+        if min(column) < 0 or not all(map(operator.le, column, spans)):
+            raise _contradiction("counts of entries within the spans", column)
+    if num_documents > sum(counts[0]) or num_copies > min(sum(counts[1]), num_documents):
+        raise _contradiction("no more documents and copies than entries of them", counters)
+    if set(forms) - {0, 1}:
+        raise _contradiction("forms of segments 0 or 1", forms)
+    if any(forms) or any(filters):
+        for form, bits, span in zip(forms, filters, spans, strict=True):
+            if form:
+                _require_filters(bits, span)
+            elif bits:
+                raise _contradiction("no filters of a segment that is one value", bits)
+
+
+def _require_filters(filters: bytes, span: int) -> None:
+    """Refuse bits of filters that no writer chooses for tables of up to `span` entries."""
+    most = Geometry.most_filter_bits(span)
+    if len(filters) != _KINDS or any(
+        bits and not _kernel.MIN_FILTER_BITS <= bits <= most for bits in filters
+    ):
+        raise _contradiction(f"filters of up to {most} bits for {_KINDS} kinds of tables", filters)
+
+
+_KINDS = 4
+
+
+def _contradiction(expected: str, found: object) -> CorruptIndexError:
+    return CorruptIndexError(
+        f"manifest: expected {expected}, found {found!r:.200}; restore a backup or rebuild the index",
+        key=MANIFEST_KEY,
+    )

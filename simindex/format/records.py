@@ -1,19 +1,22 @@
 """What is stored under a document's number: its record, the flags of a removal, the size of a group.
 
-Owns the fields of a record and their bytes. Must not know segments. Invariant: the seal of each value covers
-its database key, so that one number's value is never taken for another's.
+Owns the fields of a record and their bytes, and which metadata a record can hold. Must not know segments.
+Invariants: the seal of each value covers its database and its key, so that a value is never taken for another
+number's or for one of another kind; what is decoded has fields of the types and ranges of docs/format.md.
 """
 
 from __future__ import annotations
 
 import operator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgpack  # type: ignore[import-untyped] # it carries no type information
 import numpy as np
 import xxhash
 
-from simindex.format.keys import Key, number_key
-from simindex.format.seals import SEAL_BYTES, pack, seal, unpack, unseal
+from simindex.errors import CorruptIndexError
+from simindex.format.keys import MAX_KEY_BYTES, Key, number_key
+from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, pack, seal, unpack, unseal
 
 NIL = b"\xc0"
 """The packed ``None``: metadata of a document that has none."""
@@ -79,6 +82,7 @@ def encode_records(
     database_keys = numbers.astype(">u8").view("V8").tolist()
     heads, tails = map(_head_of, packed_rests), map(_tail_of, packed_rests)
     contents = list(map(b"".join, zip(heads, packed_keys, packed_metadata, tails, strict=True)))
+    # The seed of this database, 0, is the default; to hand it over would cost a twentieth of all this.
     seals = map(xxhash.xxh3_64_digest, map(operator.add, database_keys, contents))
     return list(zip(database_keys, map(operator.add, contents, seals), strict=True))
 
@@ -87,23 +91,110 @@ _head_of, _tail_of = operator.itemgetter(0), operator.itemgetter(1)
 
 
 def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:
-    """Return the record of a document. Raises CorruptIndexError when its seal is broken."""
-    return StoredRecord(*unpack(_content(number, value)))
+    """Return the record of a document. Raises CorruptIndexError when its seal is broken or it is none."""
+    return _record(number, _content(number, value))
 
 
 def decode_record_of(number: int, value: bytes | memoryview, encoded_key: bytes) -> StoredRecord | None:
     """Return the record of a document if its key has that stored form, else ``None``; as `decode_record`."""
     content = _content(number, value)
     # The key comes right behind the array header, and no stored form of a key begins another one.
-    return StoredRecord(*unpack(content)) if content.startswith(encoded_key, 1) else None
+    return _record(number, content) if content.startswith(encoded_key, 1) else None
 
 
 def _content(number: int, value: bytes | memoryview) -> bytes:
     key, sealed = number_key(number), bytes(value)
     content = sealed[:-SEAL_BYTES]
     if xxhash.xxh3_64_digest(key + content) != sealed[-SEAL_BYTES:]:
-        unseal(key, value, f"document {number}")  # raises
+        unseal("documents", key, value, f"document {number}")  # raises
     return content
+
+
+MAX_INSERTED_AT = 253_402_300_799_000_000 - 1
+"""Microseconds since 1970 that are still a time of the year 9999, as far as Python's datetime goes."""
+
+
+def _record(number: int, content: bytes) -> StoredRecord:
+    fields = unpack(content)
+    if type(fields) is list and len(fields) in (4, 6):
+        record = StoredRecord(*fields)
+        key, inserted_at, present = record.key, record.inserted_at, record.present
+        if (
+            type(inserted_at) is type(present) is int
+            and 0 <= inserted_at <= MAX_INSERTED_AT
+            and 0 <= present <= 3
+            and (type(key) is int or (type(key) in _KEY_TYPES and _is_short(key)))
+            and (len(fields) == 4 or _are_rest(number, record.leader, record.kept))
+        ):
+            return record
+    raise CorruptIndexError(
+        f"document {number}: expected a record, found {fields!r:.100}; restore a backup or rebuild the index",
+        key=number_key(number),
+    )
+
+
+_KEY_TYPES = str, bytes
+
+
+def _is_short(key: Any) -> bool:
+    return len(key) <= MAX_KEY_BYTES // 4 or len(pack(key)) <= MAX_KEY_BYTES + 5
+
+
+def _are_rest(number: int, leader: object, kept: object) -> bool:
+    """Whether these are the last two fields of a record: an earlier number, whole shingle hashes."""
+    if kept is not None and (type(kept) is not bytes or len(kept) % 4):
+        return False
+    return leader is None or (type(leader) is int and 0 <= leader < number)
+
+
+MAX_METADATA_DEPTH = MAX_DEPTH - 1
+"""Arrays and maps inside one another in metadata; the record around it is one more."""
+
+MAX_METADATA_BYTES = 1 << 30
+"""Packed metadata of a document; a value of LMDB has 4 GiB at most."""
+
+
+def pack_metadata(metadata: object) -> bytes:
+    """Return metadata as a record holds it.
+
+    Raises:
+        TypeError: msgpack cannot hold it, or not read it back, as where it is too deep.
+        ValueError: it is too large.
+    """
+    if metadata is None:
+        return NIL
+    try:
+        packed = pack(metadata)
+        if not is_flat(metadata) and len(packed) <= MAX_METADATA_BYTES:
+            # What cannot be read back (a map whose keys are tuples) would spoil every query that finds it.
+            # So it is read as it will be read: one level down, in an array of one.
+            unpack(b"\x91" + packed)
+    except (TypeError, ValueError, OverflowError, RecursionError, CorruptIndexError) as exc:
+        too_deep = f"more than {MAX_METADATA_DEPTH:,} arrays and maps inside one another"
+        found = too_deep if _is_deep(exc) else exc
+        raise TypeError(f"metadata: expected a value that msgpack can hold, found {found}") from exc
+    if len(packed) > MAX_METADATA_BYTES:
+        raise ValueError(
+            f"metadata: expected at most {MAX_METADATA_BYTES:,} bytes in msgpack, found {len(packed):,}"
+        )
+    return packed
+
+
+def _is_deep(error: BaseException) -> bool:
+    """Whether msgpack refused a value for its depth, when writing or when reading."""
+    if isinstance(error, CorruptIndexError):
+        return isinstance(error.__cause__, msgpack.StackError)
+    return isinstance(error, RecursionError) or "recursion limit" in str(error)
+
+
+_SCALARS = {str, int, float, bool, bytes, type(None)}
+
+
+def is_flat(metadata: object) -> bool:
+    """Whether metadata is surely read back as it was packed: a scalar, or a map of names to scalars."""
+    if type(metadata) is dict:
+        return set(map(type, metadata)) <= {str} and set(map(type, metadata.values())) <= _SCALARS
+    return type(metadata) in _SCALARS
 
 
 def encode_kept(hashes: np.ndarray) -> bytes:
@@ -125,11 +216,52 @@ def flags_unverified(value: bytes | memoryview) -> int:
     return value[0] if len(value) else 0
 
 
-def encode_small(number: int, value: int) -> bytes:
-    """Return a sealed unsigned integer for a number (removed flags, group sizes)."""
-    return seal(number_key(number), value.to_bytes(8, "little"))
+def encode_flags(number: int, flags: int) -> bytes:
+    """Return the sealed REMOVED flags of a number."""
+    return seal("removed", number_key(number), flags.to_bytes(_COUNT_BYTES, "little"))
 
 
-def decode_small(number: int, value: bytes | memoryview, what: str) -> int:
-    """Return the unsigned integer of `encode_small`."""
-    return int.from_bytes(unseal(number_key(number), value, what), "little")
+def decode_flags(number: int, value: bytes | memoryview) -> int:
+    """Return the REMOVED flags of `encode_flags`. Raises CorruptIndexError for anything else."""
+    what = f"removal mark {number}"
+    flags = _decode_count("removed", number, value, what)
+    if flags not in _STORED_FLAGS:
+        raise CorruptIndexError(
+            f"{what}: expected flags {_STORED_FLAGS}, found {flags}; restore a backup or rebuild the index",
+            key=number_key(number),
+        )
+    return flags
+
+
+_STORED_FLAGS = REMOVED_DOCUMENT, REMOVED_DOCUMENT | REMOVED_SKETCH
+
+
+def encode_group_size(leader: int, size: int) -> bytes:
+    """Return the sealed number of live documents that share a leader's sketch."""
+    return seal("groups", number_key(leader), size.to_bytes(_COUNT_BYTES, "little"))
+
+
+def decode_group_size(leader: int, value: bytes | memoryview) -> int:
+    """Return the size of `encode_group_size`, 1 or more. Raises CorruptIndexError for anything else."""
+    what = f"group {leader}"
+    size = _decode_count("groups", leader, value, what)
+    if not size:
+        raise CorruptIndexError(
+            f"{what}: expected a size of 1 or more, found 0; restore a backup or rebuild the index",
+            key=number_key(leader),
+        )
+    return size
+
+
+_COUNT_BYTES = 8
+
+
+def _decode_count(database: str, number: int, value: bytes | memoryview, what: str) -> int:
+    content = unseal(database, number_key(number), value, what)
+    if len(content) != _COUNT_BYTES:
+        raise CorruptIndexError(
+            f"{what}: expected {_COUNT_BYTES} bytes and a seal, found {len(content)} and a seal; "
+            "restore a backup or rebuild the index",
+            key=number_key(number),
+        )
+    return int.from_bytes(content, "little")

@@ -1,7 +1,8 @@
-"""Values and their seals: msgpack, and the hash that binds a value to its database key.
+"""Values and their seals: msgpack, and the hash that binds a value to its database and its key.
 
 Owns how a value is packed and how damage to it is noticed. Must not know what a value means.
-Invariant: a value that was changed, cut or put under another key is refused by `unseal`.
+Invariant: a value that was changed, cut, put under another key or into another database is refused by
+`unseal`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,14 @@ import xxhash
 from simindex.errors import CorruptIndexError
 
 SEAL_BYTES = 8
+
+SEAL_SEEDS = {"documents": 0, "meta": 1, "segments": 2, "removed": 3, "groups": 4}
+"""What the seals of each database are seeded with. A page of one database that comes to lie in the place of
+another's brings keys that fit, so a seal has to tell the databases apart as well. Records, of which there are
+most, have the seed that costs nothing."""
+
+MAX_DEPTH = 1024
+"""Arrays and maps inside one another that msgpack can read; it writes one more."""
 
 
 def pack(value: object) -> bytes:
@@ -29,26 +38,28 @@ def unpack(data: bytes | memoryview) -> Any:
     """Return the value of a msgpack form. Raises CorruptIndexError for anything else."""
     try:
         return msgpack.unpackb(data, raw=False, strict_map_key=False, unicode_errors="surrogatepass")
-    except (ValueError, msgpack.UnpackException) as exc:
+    except (ValueError, TypeError, msgpack.UnpackException) as exc:  # TypeError: a list as a key of a map
         raise CorruptIndexError(f"expected a msgpack value, found {len(data)} other bytes") from exc
 
 
-def seal(key: bytes, content: bytes | memoryview) -> bytes:
+def seal(database: str, key: bytes, content: bytes | memoryview) -> bytes:
     """Return content followed by the xxh3-64 of key and content, in the canonical (big-endian) form."""
-    digest = xxhash.xxh3_64(key)
+    digest = xxhash.xxh3_64(key, SEAL_SEEDS[database])
     digest.update(content)
     return b"".join((content, digest.digest()))
 
 
-def unseal(key: bytes, value: bytes | memoryview, what: str, segment: int | None = None) -> memoryview:
+def unseal(
+    database: str, key: bytes, value: bytes | memoryview, what: str, segment: int | None = None
+) -> memoryview:
     """Return the content of a sealed value; `what` and `segment` say in an error what it is.
 
     Raises:
-        CorruptIndexError: the seal does not fit the key and the content.
+        CorruptIndexError: the seal does not fit the database, the key and the content.
     """
     view = memoryview(value)
     content = view[:-SEAL_BYTES]
-    digest = xxhash.xxh3_64(key)
+    digest = xxhash.xxh3_64(key, SEAL_SEEDS[database])
     digest.update(content)
     if digest.digest() != view[-SEAL_BYTES:]:
         raise CorruptIndexError(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from simindex.format.keys import encode_key
+from simindex.format.records import is_flat, pack_metadata
 from simindex.inputs.errors import BadRowError, InputError
 
 _SHORT_KEY = 10_000  # characters that are surely within the limit on keys
@@ -61,6 +62,11 @@ class Fields:
         metadata = None
         if self.metadata:
             metadata = {name: value for name, value in values.items() if name not in (self.id, self.text)}
+            if not is_flat(metadata):
+                try:
+                    pack_metadata(metadata)
+                except (TypeError, ValueError) as exc:
+                    return BadRowError(f"{name}:{number}", str(exc))
         return Row(key, document, metadata or None)
 
     def require_column(self, place: str, columns: Sequence[str]) -> None:

@@ -7,22 +7,17 @@ later version's better choice loses no table of an existing index.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from simindex.config import Config, config_from_dict, config_to_dict, require_equal
+from simindex.config import Config, SimHashConfig, config_from_dict, config_to_dict, require_equal
 from simindex.errors import FormatError
+from simindex.format.header import CONFIG_KEY, Header, decode_header, encode_header
 from simindex.format.layout import Geometry, Layout
-from simindex.format.manifest import (
-    CONFIG_KEY,
-    MANIFEST_KEY,
-    Manifest,
-    decode_header,
-    encode_header,
-    encode_manifest,
-)
+from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
 from simindex.sketching.permutations import PermutationPlan, make_plan, plan_for
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 from simindex.sketching.sketcher import origin_of
@@ -58,6 +53,13 @@ class Scheme:
         return cls(config, Geometry(config.bands, plan.num_tables, layout, shortest), plan)
 
     @property
+    def header(self) -> Header:
+        """What is stored of it."""
+        return Header(
+            self.tables.layout, len(self.plan.widths), self.tables.kinds, config_to_dict(self.config)
+        )
+
+    @property
     def whole_sketch(self) -> int:
         """HAS_SIGNATURE | HAS_FINGERPRINT, as far as a sketch can have them."""
         config = self.config
@@ -80,14 +82,37 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
     if store.is_new:
         created = config or Config()
         plan = plan_for(created.simhash)
-        header = encode_header(config_to_dict(created), layout or Layout(), len(plan.widths) if plan else 0)
-        store.initialise(CONFIG_KEY, header, MANIFEST_KEY, encode_manifest(Manifest()))
+        new = Scheme.of(created, layout or Layout(), len(plan.widths) if plan else 0)
+        store.initialise(CONFIG_KEY, encode_header(new.header), MANIFEST_KEY, encode_manifest(Manifest()))
     with store.reading() as txn:
         value = txn.get("meta", CONFIG_KEY)
         if value is None:
             raise FormatError(f"{store.path}: an LMDB environment, but not a simindex index")
-        stored_config, stored_layout, blocks = decode_header(value, store.path)
-    stored = config_from_dict(stored_config)
+        header = decode_header(value, store.path)
+    scheme = _scheme_of(header, store.path)
     if config is not None:
-        require_equal(stored, config)
-    return Scheme.of(stored, stored_layout, blocks)
+        require_equal(scheme.config, config)
+    return scheme
+
+
+def _possible_blocks(simhash: SimHashConfig | None) -> Collection[int]:
+    """Return the numbers of blocks that an index of these settings can have been made with."""
+    if simhash is None:
+        return (0,)
+    if simhash.blocks is not None:
+        return (simhash.blocks,)
+    return range(simhash.max_distance + 1, simhash.max_distance + 7)
+
+
+def _scheme_of(header: Header, where: str) -> Scheme:
+    """Return the scheme of a stored header. Raises FormatError when its parts contradict one another."""
+    config, blocks = config_from_dict(header.config), header.blocks
+    if blocks not in _possible_blocks(config.simhash):
+        raise FormatError(f"{where}: header: expected blocks that fit {config.simhash}, found {blocks}")
+    scheme = Scheme.of(config, header.layout, blocks)
+    if header.kinds != scheme.tables.kinds:
+        raise FormatError(
+            f"{where}: header: expected the tables of its configuration, {scheme.tables.kinds!s:.300}, "
+            f"found {header.kinds!s:.300}"
+        )
+    return scheme

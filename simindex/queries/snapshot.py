@@ -69,11 +69,22 @@ class SnapshotCache:
             expected, manifest = self._expected
             if stored != expected:
                 manifest = decode_manifest(stored)
+                self._require_room(txn, manifest)
             segments = {entry.id: known.get(entry.id) or self.load(txn, entry) for entry in manifest.segments}
             directory = Directory(self._tables, list(segments.values()))
             fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, segments, directory)
         self._last = fresh
         return fresh
+
+    def _require_room(self, txn: ReadTransaction, manifest: Manifest) -> None:
+        """Refuse counts of entries that the stored pages have no room for, before memory is asked for."""
+        expected, found = self._tables.stored_bytes(manifest.segments), txn.sizes()["segments"]
+        if expected > found:
+            raise CorruptIndexError(
+                f"manifest: expected segments in the {found} bytes of their pages, found counts for "
+                f"{expected} bytes; restore a backup or rebuild the index",
+                key=MANIFEST_KEY,
+            )
 
     def load(self, txn: ReadTransaction, entry: SegmentEntry) -> Segment:
         """Load one live segment."""

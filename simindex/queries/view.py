@@ -13,15 +13,16 @@ import numpy as np
 
 from simindex.errors import CorruptIndexError
 from simindex.format.chunks import table_key
-from simindex.format.keys import encode_key, key_hashes, number_key, number_of
+from simindex.format.keys import encode_key, key_hashes, number_key, numbered
 from simindex.format.layout import COPY_TABLE, KEY_TABLE, SegmentEntry
 from simindex.format.records import (
     REMOVED_SKETCH,
     StoredRecord,
+    decode_flags,
+    decode_group_size,
     decode_kept,
     decode_record,
     decode_record_of,
-    decode_small,
 )
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import Snapshot
@@ -111,28 +112,38 @@ class View:
     def removed_flags(self, number: int) -> int:
         """Return the REMOVED flags of a committed number, 0 when nothing of it is gone."""
         value = self._txn.get("removed", number_key(number))
-        return 0 if value is None else decode_small(number, value, f"removal mark {number}")
+        return 0 if value is None else decode_flags(number, value)
 
     def removed_between(self, first: int, behind: int) -> dict[int, int]:
         """Return number -> REMOVED flags of first..behind-1."""
         removed = {}
-        for key, value in self._txn.items("removed", number_key(first)):
-            number = number_of(key)
+        for number, value in numbered(self._txn.items("removed", number_key(first)), "removed", first):
             if number >= behind:
                 break
-            removed[number] = decode_small(number, value, f"removal mark {number}")
+            removed[number] = decode_flags(number, value)
         return removed
 
     def group_size(self, leader: int) -> int | None:
         """Return how many live documents share a leader's sketch; ``None`` when there was never a copy."""
         value = self._txn.get("groups", number_key(leader))
-        return None if value is None else decode_small(leader, value, f"group {leader}")
+        return None if value is None else decode_group_size(leader, value)
 
     def numbers_from(self, first: int, limit: int) -> list[tuple[int, StoredRecord]]:
-        """Return up to `limit` live documents in order of number, from `first` on."""
+        """Return up to `limit` live documents in order of number, from `first` on; see `walk`.
+
+        Raises:
+            CorruptIndexError: the stored numbers do not ascend, or reach behind the manifest's.
+        """
         found = []
-        for key, value in self._txn.items("documents", number_key(first)):
-            number = number_of(key)
+        # From the very first key, for a damaged one can be shorter than a number.
+        items = self._txn.items("documents", number_key(first) if first else b"")
+        for number, value in numbered(items, "documents", first):
+            if number >= self.manifest.next_number:
+                raise CorruptIndexError(
+                    f"document {number}: expected numbers below {self.manifest.next_number}; stored numbers "
+                    "are ahead of the manifest; restore a backup or rebuild the index",
+                    key=number_key(number),
+                )
             if number not in self.pending.gone:
                 found.append((number, decode_record(number, value)))
                 if len(found) == limit:

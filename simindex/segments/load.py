@@ -130,7 +130,7 @@ class Segment:
         form = _whole_form(geometry, self.entry._replace(id=0, base=0, span=0))
         key = whole_segment_key(self.entry.id)
         value = self._kept(key, get(key), form.value_bytes)
-        unseal(key, value, f"segment {self.entry.id}", segment=self.entry.id)
+        unseal("segments", key, value, f"segment {self.entry.id}", segment=self.entry.id)
         memory = np.zeros(form.num_words, dtype=np.uint64)
         memory[: len(form.rows)] = form.rows
         place = _kernel.address(memory)

@@ -12,11 +12,8 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from simindex.format.layout import Layout, SegmentEntry
+from simindex.format.layout import MAX_SPAN, Layout, SegmentEntry
 from simindex.format.manifest import Manifest
-
-MAX_SPAN = 2**32 - 1
-"""Relative numbers have 32 bits."""
 
 MAX_SOURCES = 4096
 """Segments that become one at once, at most; a compaction of more takes several rounds."""

@@ -11,6 +11,7 @@ import os
 import lmdb
 
 from simindex.errors import (
+    ClosedError,
     CorruptIndexError,
     DiskError,
     FormatError,

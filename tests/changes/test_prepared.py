@@ -11,7 +11,7 @@ from simindex.changes.prepared import Prepared
 from simindex.format.keys import number_key, segment_key
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest, decode_manifest
-from simindex.format.records import decode_small
+from simindex.format.records import decode_flags, decode_group_size
 from simindex.storage.lmdb_file import DATABASES
 from simindex.storage.store import Store
 from simindex.storage.transactions import WriteTransaction
@@ -61,9 +61,9 @@ def test_store_puts_everything_in_its_place(tmp_path: Path) -> None:
     }
     assert after["segments"] == {segment_key(4, 0, 0): b"new", segment_key(5, 0, 0): b"merged"}
     assert after["removed"].keys() == {number_key(7)}
-    assert decode_small(7, after["removed"][number_key(7)], "mark") == 3
+    assert decode_flags(7, after["removed"][number_key(7)]) == 3
     assert after["groups"].keys() == {number_key(8)}
-    assert decode_small(8, after["groups"][number_key(8)], "group") == 2
+    assert decode_group_size(8, after["groups"][number_key(8)]) == 2
     assert decode_manifest(after["meta"][b"manifest"]) == commit.manifest == commit.merged.manifest
     assert after["meta"][b"manifest"] == commit.encoded_manifest
     store.close()

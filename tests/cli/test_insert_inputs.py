@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commandline import Run, stored
@@ -299,3 +300,18 @@ def test_other_commands_keep_the_limits_too(run: Run, news: str, tmp_path: Path)
     result = run("remove", news, "--input", "keys", "--max-line", "50")
     assert (result.code, "keys:2: expected a line of at most 50 bytes" in result.err) == (1, True)
     assert stored(news) == ["fox", "fox too", 7]
+
+
+def test_insert_takes_a_row_with_too_deep_metadata_for_a_bad_one(run: Any, tmp_path: Path) -> None:
+    """It would be stored, and then neither be read nor removed."""
+    deepest, too_deep = ("[" * depth + "]" * depth for depth in (1022, 1023))
+    lines = [f'{{"id":"{key}","text":"a b c {key}","m":{m}}}' for key, m in (("x", deepest), ("y", too_deep))]
+    (tmp_path / "deep.jsonl").write_text("\n".join(lines))
+    done = run("insert", "news", "deep.jsonl", "--metadata")
+    assert done.code == 1
+    assert "deep.jsonl:2: metadata: expected a value that msgpack can hold, found more than 1,023" in done.err
+    assert run("insert", "more", "deep.jsonl", "--metadata", "--skip-bad-rows").code == 0
+    assert stored("more") == ["x"]
+    assert run("query", "more", "a b c x").code == 0
+    assert run("remove", "more", "x").code == 0
+    assert run("insert", "plain", "deep.jsonl").code == 0

@@ -1,10 +1,14 @@
 """Keys: kinds and values stay apart, and numbers come back."""
 
+from itertools import pairwise
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import external_keys, numbers
 
+from simindex import CorruptIndexError
 from simindex.format.keys import (
     WHOLE_SEGMENT,
     encode_key,
@@ -12,6 +16,7 @@ from simindex.format.keys import (
     key_hashes,
     number_key,
     number_of,
+    numbered,
     segment_key,
     segment_of,
     segment_prefix,
@@ -40,3 +45,23 @@ def test_keys_of_a_segment_begin_with_its_prefix(segment, table, chunk):
     assert key.startswith(segment_prefix(segment))
     assert segment_of(key) == segment
     assert whole_segment_key(segment) == segment_key(segment, WHOLE_SEGMENT, 0)
+
+
+@given(st.binary(max_size=20))
+def test_key_of_another_length_is_damage(key: bytes) -> None:
+    if len(key) != 8 or key >= b"\x80":
+        with pytest.raises(CorruptIndexError, match="expected a number of 8 bytes"):
+            number_of(key)
+    if len(key) != 14 or key >= b"\x80":
+        with pytest.raises(CorruptIndexError, match="expected segment, table and chunk in 14 bytes"):
+            segment_of(key)
+
+
+@given(st.lists(st.integers(0, 40), max_size=8), st.integers(0, 20))
+def test_walk_is_refused_where_numbers_do_not_ascend(found: list[int], first: int) -> None:
+    items = [(number_key(number), memoryview(b"%d" % number)) for number in found]
+    if all(a < b for a, b in pairwise([first - 1, *found])):
+        assert list(numbered(items, "removed", first)) == [(n, b"%d" % n) for n in found]
+    else:
+        with pytest.raises(CorruptIndexError, match="removed: expected ascending numbers"):
+            list(numbered(items, "removed", first))

@@ -1,53 +1,109 @@
-"""Header and manifest: they come back, and what a version does not know is refused."""
+"""Manifest: it comes back, and one that contradicts itself is damage, whatever its seal says."""
+
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import numbers, uint64s
 
-from simindex import Config, FormatError, Layout, SimHashConfig, WordShingles
-from simindex.config import config_from_dict, config_to_dict
-from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import Manifest, decode_header, decode_manifest, encode_header, encode_manifest
-
-counts = st.integers(0, 2**32)
-
-entries = st.builds(SegmentEntry, *[counts] * 8, st.integers(0, 1))
-
-layouts = st.builds(Layout, st.integers(2, 100), st.integers(1, 2**20), st.integers(1, 2**30))
+from simindex import CorruptIndexError
+from simindex.format.layout import Geometry, SegmentEntry
+from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest, encode_manifest
+from simindex.format.seals import pack, seal
 
 
-@given(st.builds(Manifest, numbers, numbers, numbers, numbers, st.lists(entries, max_size=5).map(tuple)))
-def test_manifest_comes_back_as_it_was_encoded(manifest):
+@st.composite
+def manifests(draw: st.DrawFn) -> Manifest:
+    """Manifests as writers make them."""
+    entries: list[SegmentEntry] = []
+    number = draw(st.integers(0, 2**40))
+    for segment in draw(st.lists(st.integers(0, 2**40), max_size=5, unique=True)):
+        span = draw(st.integers(1, 2**32 - 1))
+        counts = [draw(st.integers(0, span)) for _ in range(5)]
+        chunked = draw(st.booleans())
+        bits = st.sampled_from([0, 6, Geometry.most_filter_bits(span)])
+        filters = bytes(draw(bits) for _ in range(4)) if chunked else b""
+        entries.append(SegmentEntry(segment, number, span, *counts, int(chunked), filters))  # type: ignore[call-arg]
+        number += span + draw(st.integers(0, 10))
+    documents = draw(st.integers(0, sum(entry.num_keys for entry in entries)))
+    copies = draw(st.integers(0, min(documents, sum(entry.num_copies for entry in entries))))
+    next_segment = max((entry.id for entry in entries), default=0) + draw(st.integers(1, 9))
+    return Manifest(number, next_segment, documents, copies, tuple(entries))
+
+
+@given(manifests())
+def test_manifest_comes_back_as_it_was_encoded(manifest: Manifest) -> None:
     assert decode_manifest(encode_manifest(manifest)) == manifest
 
 
-@given(layouts, st.integers(0, 14), st.integers(0, 128), st.none() | st.integers(0, 8), uint64s)
-def test_header_comes_back_as_it_was_encoded(layout, blocks, bands, distance, seed):
-    simhash = None if distance is None and bands else SimHashConfig(distance or 0)
-    config = Config(WordShingles(2, ()), 8 * bands, simhash, 5 if bands else 0, seed)
-    header = encode_header(config_to_dict(config), layout, blocks)
-    found_config, found_layout, found_blocks = decode_header(header, "test")
-    assert config_from_dict(found_config) == config
-    assert (found_layout, found_blocks) == (layout, blocks)
+FIRST = SegmentEntry(0, 0, 10, 10, 1, 9, 9, 9)
+SECOND = SegmentEntry(3, 10, 5, 5, 0, 5, 5, 5, 1, bytes([6, 0, 6, 0]))
+WHOLE = Manifest(15, 4, 12, 1, (FIRST, SECOND))
+
+
+def test_manifest_of_the_cases_below_is_whole() -> None:
+    assert decode_manifest(encode_manifest(WHOLE)) == WHOLE
+
+
+def with_second(**fields: object) -> Manifest:
+    return WHOLE._replace(segments=(FIRST, SECOND._replace(**fields)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "manifest",
     [
-        ({"stemming": "porter"}, r"unknown fields \['stemming'\]"),
-        ({"hashing": 2}, "hashing contract: expected version 1, found 2"),
-        ({"num_perm": "x"}, "expected known fields"),
-        ({"simhash": {"max_distance": 3, "depth": 1}}, "expected known fields"),
+        WHOLE._replace(next_number=14),
+        WHOLE._replace(next_number=2**63),
+        WHOLE._replace(next_number=-1),
+        WHOLE._replace(next_number=15.0),  # type: ignore[arg-type]
+        WHOLE._replace(next_segment=3),
+        WHOLE._replace(num_documents=16),
+        WHOLE._replace(num_documents=-5),
+        WHOLE._replace(num_documents=True),
+        WHOLE._replace(num_copies=2),
+        WHOLE._replace(segments=()),
+        WHOLE._replace(segments=(SECOND, FIRST)),
+        WHOLE._replace(segments=(FIRST, FIRST)),
+        with_second(id="x"),
+        with_second(id=0),
+        with_second(id=-1),
+        with_second(id=2**63),
+        with_second(base=9),
+        with_second(base=11),
+        with_second(base=-20),
+        with_second(base=None),
+        with_second(span=0),
+        with_second(span=2**40),
+        with_second(num_keys=6),
+        with_second(num_keys=-5),
+        with_second(num_copies=6),
+        with_second(num_signatures=2**70 >> 10),
+        with_second(num_fingerprints=6),
+        with_second(num_sketches=6),
+        with_second(chunked=2),
+        with_second(chunked=0),
+        with_second(chunked=False),
+        with_second(filters=b""),
+        with_second(filters=bytes(5)),
+        with_second(filters=bytes([200, 0, 0, 0])),
+        with_second(filters=bytes([5, 0, 0, 0])),
+        with_second(filters=bytes([7, 0, 0, 0])),
+        with_second(filters="abcd"),
+        with_second(filters=None),
     ],
+    ids=repr,
 )
-def test_configuration_of_a_later_version_is_refused(change, message):
-    """What is not known may change what a sketch means."""
-    with pytest.raises(FormatError, match=message):
-        config_from_dict(config_to_dict(Config()) | change)
+def test_manifest_that_contradicts_itself_is_damage(manifest: Manifest) -> None:
+    with pytest.raises(CorruptIndexError, match=r"manifest: expected .*, found"):
+        decode_manifest(encode_manifest(manifest))
 
 
-@given(st.binary(max_size=60))
-def test_other_bytes_are_no_header(data):
-    with pytest.raises(FormatError, match="expected a simindex header, found other data"):
-        decode_header(data, "test")
+@pytest.mark.parametrize(
+    "fields",
+    [None, 7, "manifest", [], {}, [0, 0, 0, 0], [0, 0, 0, 0, [], 0], [0, 0, 0, 0, {}], [0, 0, 0, 0, [7]],
+     [0, 0, 0, 0, [[]]], [0, 0, 0, 0, [[0] * 9]], [0, 0, 0, 0, ["ten letters"[:10]]]],
+    ids=repr,
+)  # fmt: skip
+def test_manifest_of_other_fields_is_damage(fields: Any) -> None:
+    with pytest.raises(CorruptIndexError, match="manifest: expected"):
+        decode_manifest(seal("meta", MANIFEST_KEY, pack(fields)))

@@ -1,5 +1,7 @@
 """Records, flags and small values come back as they were encoded."""
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,17 +11,20 @@ from strategies import external_keys, metadata_values, numbers, uint64s
 from simindex import CorruptIndexError
 from simindex.format.keys import encode_key, number_key
 from simindex.format.records import (
+    MAX_INSERTED_AT,
     NIL,
+    decode_flags,
+    decode_group_size,
     decode_kept,
     decode_record,
-    decode_small,
+    encode_flags,
+    encode_group_size,
     encode_kept,
     encode_records,
     encode_rest,
-    encode_small,
     flags_unverified,
 )
-from simindex.format.seals import pack
+from simindex.format.seals import pack, seal
 
 
 @settings(max_examples=60)
@@ -27,12 +32,13 @@ from simindex.format.seals import pack
     numbers,
     external_keys,
     metadata_values,
-    st.integers(2**32, 2**63),
+    st.integers(2**32, MAX_INSERTED_AT),
     st.integers(0, 3),
-    st.none() | numbers,
-    st.none() | st.binary(),
+    st.none() | st.integers(0, 2**62),
+    st.none() | st.lists(st.binary(min_size=4, max_size=4)).map(b"".join),
 )
 def test_record_comes_back_as_it_was_encoded(number, key, value, inserted_at, present, leader, kept):
+    number += 0 if leader is None else leader + 1 if number <= leader else 0
     rest = encode_rest(inserted_at, present, leader, kept)
     ((database_key, sealed),) = encode_records(
         np.array([number], np.uint64), [encode_key(key)], [pack(value)], [rest]
@@ -60,18 +66,86 @@ def test_kept_shingles_come_back_as_they_were_encoded(hashes):
     assert decode_kept(packed).tolist() == hashes
 
 
+@given(numbers, st.sampled_from([1, 3]), st.integers(1, 2**64 - 1))
+def test_flags_and_sizes_come_back_as_they_were_encoded(number: int, flags: int, size: int) -> None:
+    mark, group = encode_flags(number, flags), encode_group_size(number, size)
+    assert (decode_flags(number, mark), decode_group_size(number, group)) == (flags, size)
+    for wrong in (
+        lambda: decode_flags(number + 1, mark),
+        lambda: decode_group_size(number + 1, group),
+        lambda: decode_flags(number, encode_group_size(number, flags)),
+        lambda: decode_group_size(number, encode_flags(number, size)),
+    ):
+        with pytest.raises(CorruptIndexError, match="expected a value that fits its seal"):
+            wrong()
+
+
+@given(numbers, st.binary(max_size=20).filter(lambda content: len(content) != 8))
+def test_mark_and_size_have_eight_bytes(number: int, content: bytes) -> None:
+    key = number_key(number)
+    with pytest.raises(CorruptIndexError, match="expected 8 bytes and a seal"):
+        decode_flags(number, seal("removed", key, content))
+    with pytest.raises(CorruptIndexError, match="expected 8 bytes and a seal"):
+        decode_group_size(number, seal("groups", key, content))
+
+
 @given(numbers, uint64s)
-def test_small_value_comes_back_as_it_was_encoded(number, value):
-    assert decode_small(number, encode_small(number, value), "test") == value
-    with pytest.raises(CorruptIndexError):
-        decode_small(number + 1, encode_small(number, value), "test")
+def test_only_known_flags_and_sizes_of_one_or_more_are_read(number: int, value: int) -> None:
+    content = value.to_bytes(8, "little")
+    if value not in (1, 3):
+        with pytest.raises(CorruptIndexError, match=f"expected flags .* found {value}"):
+            decode_flags(number, seal("removed", number_key(number), content))
+    if not value:
+        with pytest.raises(CorruptIndexError, match="expected a size of 1 or more"):
+            decode_group_size(number, seal("groups", number_key(number), content))
 
 
-@pytest.mark.parametrize("flags", [0, 1, 2, 3])
-def test_unverified_flags_are_those_that_were_encoded(flags):
-    value = encode_small(5, flags)
+@pytest.mark.parametrize("flags", [1, 3])
+def test_unverified_flags_are_those_that_were_encoded(flags: int) -> None:
+    value = encode_flags(5, flags)
     assert flags_unverified(value) == flags_unverified(memoryview(value)) == flags
     assert flags_unverified(b"") == 0
+
+
+NOW = 1_700_000_000_000_000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [],
+        ["k", None],
+        ["k", None, NOW],
+        ["k", None, NOW, 3, None],
+        ["k", None, NOW, 3, None, None, None],
+        {"k": 1, 2: 3, 4: 5, 6: 7},
+        "four",
+        [None, None, NOW, 3],
+        [True, None, NOW, 3],
+        [1.5, None, NOW, 3],
+        ["k" * 65_537, None, NOW, 3],
+        ["k", None, 2**63, 3],
+        ["k", None, -1, 3],
+        ["k", None, None, 3],
+        ["k", None, NOW, 4],
+        ["k", None, NOW, True],
+        ["k", None, NOW, 3, 7, None],
+        ["k", None, NOW, 3, -1, None],
+        ["k", None, NOW, 3, "x", None],
+        ["k", None, NOW, 3, None, b"123"],
+        ["k", None, NOW, 3, None, [1]],
+    ],
+    ids=repr,
+)
+def test_record_of_other_fields_is_damage(fields: object) -> None:
+    value = seal("documents", number_key(7), pack(fields))
+    with pytest.raises(CorruptIndexError, match="document 7: expected a record, found"):
+        decode_record(7, value)
+
+
+def test_greatest_time_of_a_record_is_a_time() -> None:
+    value = seal("documents", number_key(7), pack(["k", None, MAX_INSERTED_AT, 3]))
+    assert datetime.fromtimestamp(decode_record(7, value).inserted_at / 1e6, UTC).year == 9999
 
 
 def test_nil_is_the_packed_none():

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from strategies import metadata_values
 
 from simindex import CorruptIndexError
-from simindex.format.seals import pack, seal, unpack, unseal
+from simindex.format.seals import SEAL_SEEDS, pack, seal, unpack, unseal
+
+databases = st.sampled_from(sorted(SEAL_SEEDS))
 
 
 def equal(a, b):
@@ -20,20 +22,40 @@ def test_value_comes_back_as_it_was_packed(value):
     assert equal(unpack(pack(value)), value)
 
 
-@given(st.binary(max_size=40), st.binary(max_size=200), st.data())
-def test_sealed_value_is_refused_when_any_bit_of_it_or_its_key_is_flipped(key, content, data):
-    sealed = seal(key, content)
-    assert bytes(unseal(key, sealed, "test")) == content
+@given(databases, st.binary(max_size=40), st.binary(max_size=200), st.data())
+def test_sealed_value_is_refused_when_any_bit_of_it_or_its_key_is_flipped(database, key, content, data):
+    sealed = seal(database, key, content)
+    assert bytes(unseal(database, key, sealed, "test")) == content
     place = data.draw(st.integers(0, 8 * (len(key) + len(sealed)) - 1))
     both = bytearray(key + sealed)
     both[place // 8] ^= 1 << place % 8
     with pytest.raises(CorruptIndexError, match="test: expected a value that fits its seal") as raised:
-        unseal(bytes(both[: len(key)]), bytes(both[len(key) :]), "test")
+        unseal(database, bytes(both[: len(key)]), bytes(both[len(key) :]), "test")
     assert raised.value.key == both[: len(key)]
 
 
 @given(st.binary(max_size=40), st.binary(max_size=200), st.integers(1, 20))
 def test_sealed_value_is_refused_when_it_is_cut_short(key, content, cut):
-    sealed = seal(key, content)
+    sealed = seal("removed", key, content)
     with pytest.raises(CorruptIndexError):
-        unseal(key, sealed[: max(0, len(sealed) - cut)], "test")
+        unseal("removed", key, sealed[: max(0, len(sealed) - cut)], "test")
+
+
+@given(databases, databases, st.binary(max_size=40), st.binary(max_size=200))
+def test_sealed_value_is_refused_in_another_database(
+    database: str, other: str, key: bytes, content: bytes
+) -> None:
+    sealed = seal(database, key, content)
+    if database == other:
+        assert bytes(unseal(other, key, sealed, "test")) == content
+    else:
+        with pytest.raises(CorruptIndexError, match="expected a value that fits its seal"):
+            unseal(other, key, sealed, "test")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xc1", b"\x81\x91\x01\x02", b"\x91" * 1025 + b"\xc0", b"\xdd\xff\xff\xff\xff"]
+)
+def test_what_is_no_msgpack_value_is_damage(data: bytes) -> None:
+    with pytest.raises(CorruptIndexError, match="expected a msgpack value"):
+        unpack(data)

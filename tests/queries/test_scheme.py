@@ -23,7 +23,8 @@ from simindex import (
     Sketcher,
     WordShingles,
 )
-from simindex.format.manifest import CONFIG_KEY, MANIFEST_KEY, Manifest, decode_manifest
+from simindex.format.header import CONFIG_KEY
+from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
 from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.sketching import permutations
@@ -38,8 +39,8 @@ def rewrite_header(path: Path, change: Callable[[Any], Any]) -> None:
         meta = env.open_db(b"meta", create=False)
         with env.begin(write=True) as txn:
             key = CONFIG_KEY
-            fields = unpack(unseal(key, txn.get(key, db=meta) or b"", "header"))
-            txn.put(key, seal(key, pack(change(fields))), db=meta)
+            fields = unpack(unseal("meta", key, txn.get(key, db=meta) or b"", "header"))
+            txn.put(key, seal("meta", key, pack(change(fields))), db=meta)
 
 
 def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -48,7 +49,7 @@ def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> No
         index.insert("fox", FOX)
     rewrite_header(path, lambda fields: [fields[0], 7, *fields[2:], "a field of the future"])
     before = (path / "data.mdb").read_bytes()
-    message = "expected format version 1, found 7; open it with the simindex version that wrote it"
+    message = "expected format version 2, found 7; open it with the simindex version that wrote it"
     for mode in "ra":
         with pytest.raises(FormatError, match=message):
             simindex.open(path, mode)
@@ -70,7 +71,7 @@ def test_settings_that_this_version_does_not_know_are_refused(
 ) -> None:
     path = tmp_path / "i"
     simindex.open(path).close()
-    rewrite_header(path, lambda fields: [*fields[:4], change(fields[4])])
+    rewrite_header(path, lambda fields: [*fields[:-1], change(fields[-1])])
     for mode in "ra":
         with pytest.raises(FormatError, match=message):
             simindex.open(path, mode)

@@ -34,7 +34,7 @@ def test_segment_of_one_value_with_keys_in_no_order_is_damage_whatever_its_seal_
     geometry, data = Geometry(0, 0, Layout()), table_only(0, [5, 6, 7])
     entry, ((key, value),) = segment_puts(geometry, data.entry(7), data)
     keys = np.array([5, 7, 6], np.uint64).tobytes()
-    harmful = seal(key, keys + value[len(keys) : -SEAL_BYTES])
+    harmful = seal("segments", key, keys + value[len(keys) : -SEAL_BYTES])
     with pytest.raises(CorruptIndexError, match="segment 7, table keys: expected keys in asc") as raised:
         Segment(geometry, entry, {key: harmful}.get)
     assert place_of(raised.value) == (7, "keys", None, None, None)

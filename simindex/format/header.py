@@ -1,0 +1,114 @@
+"""The header: what an index is, and what a reader has to know of it.
+
+Owns the sealed value that everything else is read by, magic and version among its fields. Must not choose a
+configuration. Invariant: magic, seal and version stay where and what they are, so that any version can
+refuse the files of another. What a later version adds without changing what stands here (a kind of table, a
+way to code) it names in the header; a reader that does not know the name refuses the index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import Any, NamedTuple
+
+import xxhash
+
+from simindex.errors import FormatError
+from simindex.format.layout import KIND_NAMES, Layout, TableKind
+from simindex.format.seals import SEAL_BYTES, pack, seal, unpack, unseal
+
+MAGIC = "simindex"
+
+FORMAT_VERSION = 2
+"""Version of the file format. A reader refuses any other."""
+
+CONFIG_KEY = b"config"
+
+FEATURES: tuple[str, ...] = ()
+"""What a header can ask of a reader beyond this version of the format."""
+
+
+class Header(NamedTuple):
+    """What an index is.
+
+    Attributes:
+        layout: how segments are cut.
+        blocks: of a fingerprint; 0 without SimHash.
+        kinds: which tables there are.
+        config: the stored form of the configuration.
+    """
+
+    layout: Layout
+    blocks: int
+    kinds: list[TableKind]
+    config: dict[str, Any]
+
+
+def encode_header(header: Header) -> bytes:
+    """Return the sealed header."""
+    layout, kinds = list(astuple(header.layout)), [list(kind) for kind in header.kinds]
+    fields = [MAGIC, FORMAT_VERSION, FEATURES, layout, header.blocks, kinds, header.config]
+    return seal("meta", CONFIG_KEY, pack(fields))
+
+
+def decode_header(value: bytes | memoryview, where: str) -> Header:
+    """Return the header.
+
+    Raises:
+        FormatError: no simindex header, one of another format version, or one that asks for what this
+            version does not know.
+        CorruptIndexError: a header whose seal is broken.
+    """
+    if MAGIC.encode() not in bytes(value[: len(MAGIC) + 8]):
+        raise FormatError(f"{where}: expected a simindex header, found other data; not an index")
+    _refuse_format_1(value, where)
+    fields = unpack(unseal("meta", CONFIG_KEY, value, "header"))
+    if not isinstance(fields, list) or len(fields) < 2 or fields[0] != MAGIC:
+        raise FormatError(f"{where}: expected a simindex header, found {fields!r:.100}; not an index")
+    if fields[1] != FORMAT_VERSION:
+        raise FormatError(
+            f"{where}: expected format version {FORMAT_VERSION}, found {fields[1]!r:.20}; "
+            "open it with the simindex version that wrote it, or upgrade simindex"
+        )
+    # What is asked of a reader comes first: the fields behind it may be of a later version's making.
+    features = fields[2] if len(fields) > 2 else None
+    _require_known("features", features, FEATURES, where)
+    try:
+        _, _, _, layout, blocks, kinds, config = fields
+        _require_known("kinds of tables", [kind[0] for kind in kinds], KIND_NAMES, where)
+        rows = [TableKind(name, first, n, tuple(widths), block) for name, first, n, widths, block in kinds]
+        tier_factor, entries_per_chunk, chunk_bytes = layout
+        header = Header(Layout(tier_factor, entries_per_chunk, chunk_bytes), blocks, rows, config)
+    except FormatError:
+        raise
+    except (TypeError, ValueError, LookupError) as exc:
+        raise _strange(fields, where) from exc
+    if type(blocks) is not int or not isinstance(config, dict):
+        raise _strange(fields, where)
+    return header
+
+
+def _require_known(what: str, found: object, known: tuple[str, ...], where: str) -> None:
+    if not isinstance(found, list):
+        raise FormatError(f"{where}: header: expected {what}, found {found!r:.100}")
+    unknown = [name for name in found if name not in known]
+    if unknown:
+        raise FormatError(
+            f"{where}: the index needs {what} that this version of simindex does not know: "
+            f"{', '.join(map(str, unknown))}; upgrade simindex"
+        )
+
+
+def _strange(fields: object, where: str) -> FormatError:
+    return FormatError(f"{where}: expected a header of format {FORMAT_VERSION}, found {fields!r:.300}")
+
+
+def _refuse_format_1(value: bytes | memoryview, where: str) -> None:
+    """Tell an index of format 1, whose seals were not yet bound to a database, from a damaged header."""
+    content, found = bytes(value[:-SEAL_BYTES]), bytes(value[-SEAL_BYTES:])
+    if xxhash.xxh3_64_digest(CONFIG_KEY + content) != found:
+        return
+    raise FormatError(
+        f"{where}: expected format version {FORMAT_VERSION}, found 1, which was never released and is no "
+        "longer read; build the index anew"
+    )

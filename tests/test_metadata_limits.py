@@ -1,0 +1,121 @@
+"""Metadata at its limits: what is taken comes back through every call, one more of it is refused."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simindex
+from simindex import Config, Index, SimHashConfig
+from simindex.format import records
+from simindex.format.records import MAX_METADATA_DEPTH
+from simindex.format.seals import pack
+
+CONFIG = Config(num_perm=16, simhash=SimHashConfig(3, 4))
+KEYS = ["inserted", "one of many", "replaced", "if new", "in a transaction"]
+LIMIT = 5_000
+
+
+def lists(depth: int) -> Any:
+    value: Any = None
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def maps(depth: int) -> Any:
+    value: Any = b"\xff"
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+def of_bytes(size: int) -> Any:
+    return bytes(size - 5 if size > 65_540 else size - 3)
+
+
+def of_text(size: int) -> Any:
+    return {"text": "x" * (size - 9)}
+
+
+def nested(size: int) -> Any:
+    return [[bytes(size - 5)]]
+
+
+DEEPEST = [lists, maps]
+LARGEST = [of_bytes, of_text, nested]
+LIMITS = [(make, MAX_METADATA_DEPTH) for make in DEEPEST] + [(make, LIMIT) for make in LARGEST]
+
+
+def text_of(key: str) -> str:
+    return f"the text of the document {key} has words of its own"
+
+
+def insert_everywhere(index: Index, metadata: Any) -> None:
+    """Insert documents through every call that takes metadata."""
+    index.insert(KEYS[0], text_of(KEYS[0]), metadata)
+    index.insert_many([(KEYS[1], text_of(KEYS[1]), metadata), ("plain", "another text altogether")])
+    index.replace(KEYS[2], text_of(KEYS[2]), metadata)
+    assert index.insert_if_new(KEYS[3], text_of(KEYS[3]), 0.9, metadata) == []
+    with index.transaction():
+        index.insert(KEYS[4], text_of(KEYS[4]), metadata)
+        assert pack(index[KEYS[4]].metadata) == pack(metadata)
+        assert index.query(text_of(KEYS[4]), 0.9)[0].key == KEYS[4]
+        assert len(list(index)) == len(index)
+
+
+@pytest.fixture
+def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest metadata, of a size that a test can afford."""
+    monkeypatch.setattr(records, "MAX_METADATA_BYTES", LIMIT)
+
+
+@pytest.mark.usefixtures("small_limit")
+@pytest.mark.parametrize(("make", "most"), LIMITS)
+def test_greatest_metadata_comes_back_through_every_call(
+    tmp_path: Path, make: Callable[[int], Any], most: int
+) -> None:
+    metadata = make(most)
+    assert most == MAX_METADATA_DEPTH or len(pack(metadata)) == LIMIT
+    with simindex.open(tmp_path / "i", "x", CONFIG) as index:
+        insert_everywhere(index, metadata)
+    with simindex.open(tmp_path / "i") as index:
+        assert set(index) == {*KEYS, "plain"}
+        for key in KEYS:
+            assert key in index
+            assert pack(index[key].metadata) == pack(metadata)
+            assert index.query(text_of(key), 0.9)[0].key == key
+            assert index.query_key(key, 0.9) == []
+            assert index.nearest(text_of(key), 1)[0].key == key
+            assert index.query_simhash(text_of(key), 0)[0].key == key
+        index.replace(KEYS[0], text_of(KEYS[0]), metadata)
+        index.remove(KEYS[1])
+        index.compact()
+        assert len(list(index)) == len(index) == 5
+        assert pack(index[KEYS[2]].metadata) == pack(metadata)
+        assert index.expire(datetime.now(UTC) + timedelta(1)) == 5
+
+
+@pytest.mark.usefixtures("small_limit")
+@pytest.mark.parametrize(("make", "most"), LIMITS)
+def test_one_more_is_refused_with_the_key_and_the_limit(
+    tmp_path: Path, make: Callable[[int], Any], most: int
+) -> None:
+    metadata = make(most + 1)
+    message = r"key 'bad key': metadata: expected .*(1,023 arrays and maps|at most 5,000 bytes)"
+    with simindex.open(tmp_path / "i", "x", CONFIG) as index:
+        for call in (
+            lambda: index.insert("bad key", text_of("x"), metadata),
+            lambda: index.replace("bad key", text_of("x"), metadata),
+            lambda: index.insert_many([("good", text_of("y")), ("bad key", text_of("x"), metadata)]),
+            lambda: index.insert_if_new("bad key", text_of("x"), metadata=metadata),
+        ):
+            with pytest.raises((TypeError, ValueError), match=message):
+                call()
+        with index.transaction():
+            with pytest.raises((TypeError, ValueError), match=message):
+                index.insert("bad key", text_of("x"), metadata)
+            index.insert("good", text_of("y"))
+        assert list(index) == ["good"]

@@ -1,0 +1,113 @@
+"""Pages that came to lie in another's place: all of their values are whole, and none is where it belongs."""
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import islice, pairwise
+from pathlib import Path
+
+import lmdb_pages
+import pytest
+
+import simindex
+from simindex import Config, CorruptIndexError
+
+SIZE = 1500
+REMOVED = range(0, SIZE, 4)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of several leaf pages in `documents` and `removed`; not to be changed."""
+    folder = tmp_path_factory.mktemp("pages")
+    with simindex.open(folder / "made", "x", Config(num_perm=16, simhash=None)) as index:
+        index.insert_many((n, [f"{n}", f"{n + 1}"]) for n in range(SIZE))
+        index.remove_many(REMOVED)
+    return lmdb_pages.compacted(folder / "made", folder / "i")
+
+
+def damaged(pages: Path, path: Path, change: Callable[[bytearray], object]) -> Path:
+    """A copy of the index whose file `change` has changed."""
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(pages, path)
+    data = bytearray((path / "data.mdb").read_bytes())
+    change(data)
+    (path / "data.mdb").write_bytes(data)
+    return path
+
+
+def absent(index: simindex.Index) -> tuple[list[int], int]:
+    """(live documents that the index says it has not, how many it has an error for)."""
+    missing, errors = [], 0
+    for n in set(range(SIZE)) - set(REMOVED):
+        try:
+            assert index[n].key == n
+        except KeyError:
+            missing.append(n)
+        except CorruptIndexError:
+            errors += 1
+    return missing, errors
+
+
+def test_page_of_documents_in_the_place_of_one_of_removed_hides_no_document(
+    tmp_path: Path, pages: Path
+) -> None:
+    data = (pages / "data.mdb").read_bytes()
+    mark_pages, record_pages = lmdb_pages.leaves(data, "removed"), lmdb_pages.leaves(data, "documents")
+    assert len(mark_pages) > 1
+    for number in record_pages[:: len(record_pages) // 8]:
+        path = damaged(pages, tmp_path / "i", lambda d, n=number: lmdb_pages.swap(d, n, mark_pages[0]))
+        with simindex.open(path, "r") as index:
+            missing, errors = absent(index)
+            assert not missing
+            assert errors
+            with pytest.raises(CorruptIndexError):
+                list(index)
+
+
+def test_iteration_notices_documents_that_are_missing(tmp_path: Path, pages: Path) -> None:
+    data = (pages / "data.mdb").read_bytes()
+    top, leaves = lmdb_pages.root(data, "documents"), lmdb_pages.leaves(data, "documents")
+
+    def only_one_leaf(data: bytearray) -> None:
+        data[top * lmdb_pages.PAGE : (top + 1) * lmdb_pages.PAGE] = lmdb_pages.page(data, leaves[0])
+
+    path = damaged(pages, tmp_path / "i", only_one_leaf)
+    message = f"expected {SIZE - len(REMOVED)} of them, found"
+    with simindex.open(path, "r") as index, pytest.raises(CorruptIndexError, match=message):
+        list(index)
+    with simindex.open(path, "r+") as index, pytest.raises(CorruptIndexError, match="of them, found"):
+        index.expire(datetime.now(UTC))
+
+
+def test_iteration_ends_and_raises_where_keys_do_not_ascend(tmp_path: Path, pages: Path) -> None:
+    leaves = lmdb_pages.leaves((pages / "data.mdb").read_bytes(), "documents")
+    for one, other in pairwise(leaves):
+        path = damaged(pages, tmp_path / "i", lambda d, a=one, b=other: lmdb_pages.swap(d, a, b))
+        with simindex.open(path, "r") as index, pytest.raises(CorruptIndexError, match=r"ascending|of them"):
+            list(islice(index, SIZE))
+
+
+def test_marks_that_do_not_ascend_are_found_when_a_writer_opens(tmp_path: Path, pages: Path) -> None:
+    first, second = lmdb_pages.leaves((pages / "data.mdb").read_bytes(), "removed")[:2]
+    path = damaged(pages, tmp_path / "i", lambda d: lmdb_pages.swap(d, first, second))
+    with pytest.raises(CorruptIndexError, match="removed: expected ascending numbers"):
+        simindex.open(path, "r+")
+
+
+def test_iteration_counts_only_what_one_state_has(tmp_path: Path) -> None:
+    """What is stored or removed while an iteration goes on is no damage."""
+    with simindex.open(tmp_path / "i", "x", Config(num_perm=16, simhash=None)) as index:
+        index.insert_many((n, [f"{n}"]) for n in range(2_500))
+        keys = iter(index)
+        assert next(keys) == 0
+        index.remove(5)
+        index.insert("new", ["new"])
+        assert len(list(keys)) == 2_500
+        with index.transaction():
+            index.remove(6)
+            keys = iter(index)
+            assert next(keys) == 0
+            index.insert("newer", ["newer"])
+            assert len(list(keys)) == 2_499
+            assert len(list(index)) == len(index) == 2_500
