@@ -601,11 +601,7 @@ class Store:
     def figures(self, txn: ReadTransaction) -> dict[str, int]:
         """Return sizes in bytes: of the file, of the pages in use and of each database."""
         sizes = txn.sizes()
-        return {
-            "file_bytes": os.stat(self.data).st_size,
-            "used_bytes": sum(sizes.values()),
-            **sizes,
-        }
+        return {"file_bytes": os.stat(self.data).st_size, "used_bytes": sum(sizes.values()), **sizes}
 
 
 def _change_nothing(txn: WriteTransaction) -> None:
