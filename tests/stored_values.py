@@ -1,11 +1,14 @@
 """What is stored in an index, read and written past simindex."""
 
+from collections.abc import Iterable
+from pathlib import Path
+
 import lmdb
 
 DATABASES = ("meta", "documents", "segments", "removed", "groups")
 
 
-def stored_values(path):
+def stored_values(path: Path) -> list[tuple[str, bytes, bytes]]:
     """List of (database, key, value)."""
     with lmdb.open(str(path), max_dbs=16, readonly=True, lib_version=0) as env:
         handles = {name: env.open_db(name.encode(), create=False) for name in DATABASES}
@@ -13,7 +16,7 @@ def stored_values(path):
             return [(name, key, value) for name in DATABASES for key, value in txn.cursor(db=handles[name])]
 
 
-def store_values(path, changes):
+def store_values(path: Path, changes: Iterable[tuple[str, bytes, bytes | None]]) -> None:
     """Store (database, key, value) each, past simindex; a value of None deletes the key."""
     with lmdb.open(str(path), max_dbs=16, map_size=1 << 24, lib_version=0) as env:
         handles = {name: env.open_db(name.encode()) for name in DATABASES}
@@ -25,7 +28,7 @@ def store_values(path, changes):
                     txn.put(key, value, db=handles[name])
 
 
-def flipped(value, bit):
+def flipped(value: bytes, bit: int) -> bytes:
     changed = bytearray(value)
     changed[bit // 8] ^= 1 << bit % 8
     return bytes(changed)

@@ -35,7 +35,7 @@ from simindex import (
     Layout,
     SimIndexError,
 )
-from simindex.storage import gate, store, translation
+from simindex.storage import gate, lmdb_file, store, translation
 from simindex.storage.registry import registry
 
 SMALL = Config(num_perm=16)
@@ -525,3 +525,23 @@ def test_errors_name_the_index_that_they_are_about(path: Path) -> None:
     assert raised.value.path == str(path)
     assert KeyExistsError("no index").path is None
     assert CorruptIndexError("none").path is None
+
+
+def test_change_over_knows_the_file_that_it_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another compaction may put the next file at the path between a look at it and its opening."""
+    opener = lmdb_file.open_lmdb
+    compact = "import simindex, sys\nwith simindex.open(sys.argv[1], 'r+') as index: index.compact()"
+    waiting = [compact, compact]
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        if waiting:
+            subprocess.run([sys.executable, "-c", waiting.pop(), str(path)], check=True, timeout=60)
+        return opener(*arguments, **options)
+
+    with simindex.open(path, "r") as reader:
+        subprocess.run([sys.executable, "-c", compact, str(path)], check=True, timeout=60)
+        monkeypatch.setattr(store, "open_lmdb", late)
+        monkeypatch.setattr(store, "_LOOK_AGAIN_SECONDS", 0.0)
+        for _ in range(4):
+            assert len(reader) == 20
+    assert not waiting

@@ -204,9 +204,7 @@ class Store:
                         f"{self.path}: this process has it open without permission to write; close that first"
                     )
                 registry.close_inherited(identity, self._folder(), self.path)
-            env, writable = open_lmdb(
-                self.path, self._map_bytes, create=self.writable, permissions=self._permissions
-            )
+            env, writable = self._open_lmdb()
             try:
                 opened = Environment(env, self._folder(), identity_of(self.data), writable)
                 opened.handles.add(self)
@@ -215,6 +213,18 @@ class Store:
                 env.close()
                 raise
             return opened
+
+    def _open_lmdb(self) -> tuple[lmdb.Environment, bool]:
+        """Open the file at the path: one that is still there when it is open, for a compaction of another
+        process may replace it meanwhile. See `open_lmdb`."""
+        while True:
+            before = identity_of(self.data) if os.path.exists(self.data) else None
+            env, writable = open_lmdb(
+                self.path, self._map_bytes, create=self.writable, permissions=self._permissions
+            )
+            if before in (None, identity_of(self.data)):
+                return env, writable
+            env.close()
 
     def _folder(self) -> str:
         return os.path.realpath(self.path)
@@ -402,11 +412,11 @@ class Store:
             environment.failure = "its data file could not be opened again"
             registry.environments.pop(environment.identity, None)
             environment.env.close()
-            env, _ = open_lmdb(self.path, self._map_bytes, create=self.writable)
+            env, _ = self._open_lmdb()
             try:
                 self._last_page = -1
-                environment.change(env, identity, databases_of(env, self.path))
-                registry.environments[identity] = environment
+                environment.change(env, identity_of(self.data), databases_of(env, self.path))
+                registry.environments[environment.identity] = environment
             except BaseException:
                 environment.failure = "its data file could not be opened again"
                 env.close()

@@ -11,7 +11,7 @@ from simindex.format.layout import Column
 
 
 @given(st.integers(0, 300), st.sampled_from([None, 0, 1, 16]))
-def test_chunk_has_the_length_that_its_count_gives(count, bands):
+def test_chunk_has_the_length_that_its_count_gives(count: int, bands: int | None) -> None:
     key = segment_key(1, 2, 3)
     column = Column(2, count, 300, (8, 0, 4) if bands is None else (8 * bands, 8, 4))
     some, some_numbers = np.arange(count, dtype=np.uint64), np.arange(count, dtype=np.uint32)
@@ -25,5 +25,5 @@ def test_chunk_has_the_length_that_its_count_gives(count, bands):
 
 
 @given(uint64s)
-def test_table_key_is_what_an_array_of_it_holds(value):
+def test_table_key_is_what_an_array_of_it_holds(value: int) -> None:
     assert table_key(value) == np.array([value], dtype="<u8").tobytes()

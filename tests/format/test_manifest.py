@@ -23,7 +23,7 @@ def manifests(draw: st.DrawFn) -> Manifest:
         chunked = draw(st.booleans())
         bits = st.sampled_from([0, 6, Geometry.most_filter_bits(span)])
         filters = bytes(draw(bits) for _ in range(4)) if chunked else b""
-        entries.append(SegmentEntry(segment, number, span, *counts, int(chunked), filters))  # type: ignore[call-arg]
+        entries.append(SegmentEntry._make([segment, number, span, *counts, int(chunked), filters]))
         number += span + draw(st.integers(0, 10))
     documents = draw(st.integers(0, sum(entry.num_keys for entry in entries)))
     copies = draw(st.integers(0, min(documents, sum(entry.num_copies for entry in entries))))

@@ -1,5 +1,6 @@
 """Records, flags and small values come back as they were encoded."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import external_keys, metadata_values, numbers, uint64s
 
 from simindex import CorruptIndexError
-from simindex.format.keys import encode_key, number_key
+from simindex.format.keys import Key, encode_key, number_key
 from simindex.format.records import (
     MAX_INSERTED_AT,
     NIL,
@@ -37,7 +38,15 @@ from simindex.format.seals import pack, seal
     st.none() | st.integers(0, 2**62),
     st.none() | st.lists(st.binary(min_size=4, max_size=4)).map(b"".join),
 )
-def test_record_comes_back_as_it_was_encoded(number, key, value, inserted_at, present, leader, kept):
+def test_record_comes_back_as_it_was_encoded(
+    number: int,
+    key: Key,
+    value: object,
+    inserted_at: int,
+    present: int,
+    leader: int | None,
+    kept: bytes | None,
+) -> None:
     number += 0 if leader is None else leader + 1 if number <= leader else 0
     rest = encode_rest(inserted_at, present, leader, kept)
     ((database_key, sealed),) = encode_records(
@@ -60,7 +69,7 @@ def test_record_comes_back_as_it_was_encoded(number, key, value, inserted_at, pr
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=20))
-def test_kept_shingles_come_back_as_they_were_encoded(hashes):
+def test_kept_shingles_come_back_as_they_were_encoded(hashes: list[int]) -> None:
     packed = encode_kept(np.array(hashes, dtype=np.uint32))
     assert packed == b"".join(value.to_bytes(4, "little") for value in hashes)
     assert decode_kept(packed).tolist() == hashes
@@ -70,12 +79,13 @@ def test_kept_shingles_come_back_as_they_were_encoded(hashes):
 def test_flags_and_sizes_come_back_as_they_were_encoded(number: int, flags: int, size: int) -> None:
     mark, group = encode_flags(number, flags), encode_group_size(number, size)
     assert (decode_flags(number, mark), decode_group_size(number, group)) == (flags, size)
-    for wrong in (
+    misread: list[Callable[[], int]] = [
         lambda: decode_flags(number + 1, mark),
         lambda: decode_group_size(number + 1, group),
         lambda: decode_flags(number, encode_group_size(number, flags)),
         lambda: decode_group_size(number, encode_flags(number, size)),
-    ):
+    ]
+    for wrong in misread:
         with pytest.raises(CorruptIndexError, match="expected a value that fits its seal"):
             wrong()
 
@@ -148,5 +158,5 @@ def test_greatest_time_of_a_record_is_a_time() -> None:
     assert datetime.fromtimestamp(decode_record(7, value).inserted_at / 1e6, UTC).year == 9999
 
 
-def test_nil_is_the_packed_none():
+def test_nil_is_the_packed_none() -> None:
     assert pack(None) == NIL

@@ -11,19 +11,21 @@ from simindex.format.seals import SEAL_SEEDS, pack, seal, unpack, unseal
 databases = st.sampled_from(sorted(SEAL_SEEDS))
 
 
-def equal(a, b):
+def equal(a: object, b: object) -> bool:
     """Equality in which a NaN equals itself."""
     return pack(a) == pack(b)
 
 
 @settings(max_examples=60)
 @given(metadata_values)
-def test_value_comes_back_as_it_was_packed(value):
+def test_value_comes_back_as_it_was_packed(value: object) -> None:
     assert equal(unpack(pack(value)), value)
 
 
 @given(databases, st.binary(max_size=40), st.binary(max_size=200), st.data())
-def test_sealed_value_is_refused_when_any_bit_of_it_or_its_key_is_flipped(database, key, content, data):
+def test_sealed_value_is_refused_when_any_bit_of_it_or_its_key_is_flipped(
+    database: str, key: bytes, content: bytes, data: st.DataObject
+) -> None:
     sealed = seal(database, key, content)
     assert bytes(unseal(database, key, sealed, "test")) == content
     place = data.draw(st.integers(0, 8 * (len(key) + len(sealed)) - 1))
@@ -31,11 +33,11 @@ def test_sealed_value_is_refused_when_any_bit_of_it_or_its_key_is_flipped(databa
     both[place // 8] ^= 1 << place % 8
     with pytest.raises(CorruptIndexError, match="test: expected a value that fits its seal") as raised:
         unseal(database, bytes(both[: len(key)]), bytes(both[len(key) :]), "test")
-    assert raised.value.key == both[: len(key)]
+    assert raised.value.key == bytes(both[: len(key)])
 
 
 @given(st.binary(max_size=40), st.binary(max_size=200), st.integers(1, 20))
-def test_sealed_value_is_refused_when_it_is_cut_short(key, content, cut):
+def test_sealed_value_is_refused_when_it_is_cut_short(key: bytes, content: bytes, cut: int) -> None:
     sealed = seal("removed", key, content)
     with pytest.raises(CorruptIndexError):
         unseal("removed", key, sealed[: max(0, len(sealed) - cut)], "test")

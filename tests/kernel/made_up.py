@@ -3,7 +3,7 @@
 Keeps every array alive that a directory has the address of.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -25,6 +25,20 @@ class MadeUpSegment(NamedTuple):
     span: int
     tables: list[list[tuple[int, int]]]
     sketches: list[Stored]
+
+
+class Shape(TypedDict, total=False):
+    """How the segments of a made-up directory are laid out; what is left out is as `MadeUp` has it."""
+
+    entries_per_chunk: int
+    sketches_per_chunk: int
+    filter_bits: int
+    filter_chunk_bits: int
+    sealed: bool
+
+
+# What seals are made of: the arguments of `seal_blocks`.
+SealArguments = tuple[np.ndarray, np.ndarray | None, np.ndarray | None, int, int]
 
 
 class MadeUp:
@@ -52,7 +66,7 @@ class MadeUp:
         self.arrays: dict[tuple[int, int, int, str], np.ndarray] = {}
         self._kept: list[np.ndarray] = []
         self._checked: list[np.ndarray] = []
-        self._sealings: list[tuple[np.ndarray, tuple[Any, ...]]] = []
+        self._sealings: list[tuple[np.ndarray, SealArguments]] = []
         self._sealed, self._bands = sealed, bands
         self._entries, self._sketches = entries_per_chunk, sketches_per_chunk
         self._filter_bits, self._filter_chunk_bits = filter_bits, min(filter_chunk_bits, filter_bits or 63)
@@ -95,7 +109,15 @@ class MadeUp:
         self._kept.append(array)
         return _kernel.address(array)
 
-    def _chunk(self, row, where, keys, numbers, fingerprints, words_per_key) -> None:
+    def _chunk(
+        self,
+        row: np.ndarray,
+        where: tuple[int, int, int],
+        keys: np.ndarray,
+        numbers: np.ndarray | None,
+        fingerprints: np.ndarray | None,
+        words_per_key: int,
+    ) -> None:
         segment, table, chunk = where
         seed = 1000 * segment + 10 * table + chunk
         row["keys"], row["seed"], row["count"] = self._address(keys), seed, keys.size // words_per_key
@@ -116,7 +138,9 @@ class MadeUp:
             self._checked.append(np.zeros(len(seals) // 8, np.uint8))
             row["checked"] = self._address(self._checked[-1])
 
-    def _lay_table(self, row, segment, table, entries, num_tables) -> None:
+    def _lay_table(
+        self, row: np.ndarray, segment: int, table: int, entries: list[tuple[int, int]], num_tables: int
+    ) -> None:
         keys = np.array([key for key, _ in entries], np.uint64)
         numbers = np.array([number for _, number in entries], np.uint32)
         starts = range(0, len(entries), self._entries)
@@ -129,7 +153,7 @@ class MadeUp:
         if self._filter_bits and entries:
             self._lay_filter(row, segment, num_tables + 1 + table, keys)
 
-    def _lay_filter(self, row, segment, table, keys) -> None:
+    def _lay_filter(self, row: np.ndarray, segment: int, table: int, keys: np.ndarray) -> None:
         size, taken = 1 << self._filter_chunk_bits, 0
         num_chunks = 1 << self._filter_bits - self._filter_chunk_bits
         chunks = np.zeros(num_chunks, rows.CHUNK_ROW)
@@ -143,7 +167,7 @@ class MadeUp:
         if num_chunks == 1:
             row["bitmap"], row["bitmap_checked"] = chunks[0]["keys"], chunks[0]["checked"]
 
-    def _lay_sketches(self, segment, column, sketches) -> int:
+    def _lay_sketches(self, segment: int, column: int, sketches: list[Stored]) -> int:
         starts = range(0, len(sketches), self._sketches)
         chunks = np.zeros(len(starts) + 1, rows.CHUNK_ROW)
         for chunk, at in enumerate(starts):

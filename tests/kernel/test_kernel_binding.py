@@ -1,5 +1,8 @@
 """What the kernel takes from Python: numbers of arguments, lengths of buffers, layouts of structs."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,19 +16,19 @@ FUNCTIONS = [name for name in dir(_kernel) if callable(getattr(_kernel, name)) a
 
 
 @pytest.mark.parametrize("arguments", [(), (1, 2), (b"", b"", b"", b"", [], b"", b"", b"")])
-def test_kernel_refuses_short_buffers(arguments):
+def test_kernel_refuses_short_buffers(arguments: tuple[Any, ...]) -> None:
     with pytest.raises((TypeError, ValueError)):
         _kernel.sketch_texts(*arguments)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_function_refuses_a_number_of_arguments_that_is_not_its_own(name):
+def test_every_function_refuses_a_number_of_arguments_that_is_not_its_own(name: str) -> None:
     for arguments in ((), (b"",) * 13):
         with pytest.raises(TypeError):
             getattr(_kernel, name)(*arguments)
 
 
-def sketch_arguments(documents):
+def sketch_arguments(documents: Sequence[object]) -> list[Any]:
     sketcher = Sketcher(Config(num_perm=16))
     plan = sketcher._whole.plan
     tables = alphabet.class_table(), alphabet.fold_table()
@@ -37,7 +40,7 @@ NAMES = ["plan", "coefficients", "classes", "folds", None, "words", "fingerprint
 
 
 @pytest.mark.parametrize("place", [n for n, name in enumerate(NAMES) if name])
-def test_a_buffer_that_is_a_byte_short_is_named(place):
+def test_a_buffer_that_is_a_byte_short_is_named(place: int) -> None:
     arguments = sketch_arguments(["one", "two"])
     _kernel.sketch_texts(*arguments)
     whole = 16 if place == 3 else len(bytes(arguments[place]))
@@ -48,22 +51,23 @@ def test_a_buffer_that_is_a_byte_short_is_named(place):
         _kernel.sketch_texts(*arguments)
 
 
-def test_a_buffer_that_cannot_be_written_is_refused():
+def test_a_buffer_that_cannot_be_written_is_refused() -> None:
     arguments = sketch_arguments(["one"])
     arguments[5] = bytes(16)
     with pytest.raises(BufferError):
         _kernel.sketch_texts(*arguments)
 
 
-def test_a_document_that_is_no_str_is_refused():
+def test_a_document_that_is_no_str_is_refused() -> None:
     with pytest.raises(TypeError):
         _kernel.sketch_texts(*sketch_arguments(["one", b"two"]))
 
 
-def test_buffers_are_let_go_after_a_failure():
+def test_buffers_are_let_go_after_a_failure() -> None:
     """A bytearray that is still held cannot grow."""
     held = bytearray(160)
-    for bad in (bytearray(1), 7):
+    unfit: list[Any] = [bytearray(1), 7]
+    for bad in unfit:
         with pytest.raises((TypeError, ValueError)):
             _kernel.permute(held, held, bytes(160), bad)
         held.append(0)
@@ -80,5 +84,5 @@ def test_buffers_are_let_go_after_a_failure():
         ("match", rows.MATCH.size),
     ],
 )
-def test_rows_are_as_long_as_the_structs_of_the_kernel(name, num_bytes):
+def test_rows_are_as_long_as_the_structs_of_the_kernel(name: str, num_bytes: int) -> None:
     assert _kernel.STRUCT_BYTES[name] == num_bytes

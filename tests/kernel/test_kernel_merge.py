@@ -1,13 +1,14 @@
 """Merging of the kernel against a sort of the live entries, over made-up directories."""
 
+from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import MadeUp, MadeUpSegment, Stored
+from made_up import MadeUp, MadeUpSegment, Shape, Stored
 from strategies import uint64s
 
 from simindex import _kernel
@@ -20,7 +21,7 @@ layouts = st.fixed_dictionaries(
 )
 
 
-def made_up(runs, **layout):
+def made_up(runs: list[list[int]], **layout: Unpack[Shape]) -> tuple[MadeUp, np.ndarray]:
     """(directory, sources) of segments of one table with these keys."""
     segments = [MadeUpSegment(len(run), [[(key, n) for n, key in enumerate(run)]], []) for run in runs]
     directory = MadeUp(segments, num_tables=1, bands=1, **layout)
@@ -29,16 +30,19 @@ def made_up(runs, **layout):
     return directory, sources
 
 
-def bit_set(numbers, size):
+def bit_set(numbers: Iterable[int], size: int) -> np.ndarray:
     bits = np.zeros(size // 8 + 1, np.uint8)
     for number in numbers:
         bits[number >> 3] |= 1 << (number & 7)
     return bits
 
 
-def merged(directory, sources, total, dead, capacities):
+def merged(
+    directory: MadeUp, sources: np.ndarray, total: int, dead: np.ndarray | None, capacities: list[int]
+) -> list[tuple[int, int]]:
     """Everything that steps of these capacities (in turns) write."""
-    entries, step = [], 0
+    entries: list[tuple[int, int]] = []
+    step = 0
     while sources["position"].sum() < total:
         capacity = capacities[step % len(capacities)]
         keys, numbers = np.zeros(capacity, np.uint64), np.zeros(capacity, np.uint32)
@@ -53,7 +57,9 @@ def merged(directory, sources, total, dead, capacities):
 
 @settings(max_examples=200)
 @given(runs_of, layouts, st.data())
-def test_merge_equals_a_sort_of_the_live_entries(runs, layout, data):
+def test_merge_equals_a_sort_of_the_live_entries(
+    runs: list[list[int]], layout: Shape, data: st.DataObject
+) -> None:
     directory, sources = made_up(runs, **layout)
     entries = [
         (key, base + n) for base, run in zip(directory.bases, runs, strict=True) for n, key in enumerate(run)
@@ -65,7 +71,7 @@ def test_merge_equals_a_sort_of_the_live_entries(runs, layout, data):
     assert merged(directory, sources, len(entries), dead, capacities) == live
 
 
-def test_merge_has_no_bound_on_its_sources():
+def test_merge_has_no_bound_on_its_sources() -> None:
     """The work area for each source comes from the caller."""
     runs = [[n * 7919 % 5003, n] for n in range(5000)]
     directory, sources = made_up(runs)
@@ -74,7 +80,7 @@ def test_merge_has_no_bound_on_its_sources():
 
 
 @pytest.mark.parametrize("part", ["keys", "numbers"])
-def test_merge_refuses_a_damaged_block(part):
+def test_merge_refuses_a_damaged_block(part: str) -> None:
     directory, sources = made_up([[n << 50 for n in range(400)]])
     directory.arrays[0, 0, 0, part][300] ^= 1
     keys, numbers = np.zeros(400, np.uint64), np.zeros(400, np.uint32)
@@ -113,7 +119,7 @@ def test_merge_ends_whatever_bit_of_a_key_is_flipped(bit: int, capacity: int) ->
 @settings(max_examples=150)
 @given(layouts, st.integers(1, 900), st.randoms(use_true_random=False))
 def test_merge_of_keys_in_no_order_is_damage_whatever_their_seals_say(
-    layout: dict[str, Any], capacity: int, random: Random
+    layout: Shape, capacity: int, random: Random
 ) -> None:
     """Made to harm: how much a step takes is found by searches that believe in order."""
     runs = [[(3 * n + at) << 54 for n in range(300)] for at in range(3)]
@@ -131,7 +137,7 @@ def test_merge_of_keys_in_no_order_is_damage_whatever_their_seals_say(
 @pytest.mark.parametrize("layout", [{"sealed": False}, {"entries_per_chunk": 128}, {}])
 @pytest.mark.parametrize("number", [300, 0xFFFFFFF0])
 def test_merge_of_numbers_outside_of_their_segment_is_damage_whatever_their_seals_say(
-    number: int, layout: dict[str, Any]
+    number: int, layout: Shape
 ) -> None:
     runs = [[(3 * n + at) << 54 for n in range(300)] for at in range(3)]
     directory, sources = made_up(runs, **layout)
@@ -155,7 +161,9 @@ def test_merge_takes_no_sources_that_are_not_there_and_no_numbers_without_a_bit(
 
 @settings(max_examples=150)
 @given(st.lists(st.integers(0, 60), unique=True).map(sorted), st.sampled_from([3, 16, 1000]), st.data())
-def test_copy_sketches_copies_the_live_ones_in_order(numbers, sketches_per_chunk, data):
+def test_copy_sketches_copies_the_live_ones_in_order(
+    numbers: list[int], sketches_per_chunk: int, data: st.DataObject
+) -> None:
     sketches = [Stored(n, (n * 3, n * 5), n * 7) for n in numbers]
     directory = MadeUp(
         [MadeUpSegment(100, [[]], []), MadeUpSegment(61, [[]], sketches)],
@@ -163,7 +171,8 @@ def test_copy_sketches_copies_the_live_ones_in_order(numbers, sketches_per_chunk
     )  # fmt: skip
     removed = data.draw(st.frozensets(st.integers(0, 60)))
     dead = bit_set({1000 + n for n in removed}, 1061) if removed else None
-    copied, position = [], 0
+    copied: list[tuple[int, list[int], int]] = []
+    position = 0
     while position < len(numbers):
         room = data.draw(st.integers(1, 20))
         words, fingerprints = np.zeros((room, 2), np.uint64), np.zeros(room, np.uint64)
@@ -177,7 +186,7 @@ def test_copy_sketches_copies_the_live_ones_in_order(numbers, sketches_per_chunk
     assert copied == [(1000 + n, [n * 3, n * 5], n * 7) for n in numbers if n not in removed]
 
 
-def test_copy_sketches_refuses_a_damaged_block_and_a_segment_that_is_not_there():
+def test_copy_sketches_refuses_a_damaged_block_and_a_segment_that_is_not_there() -> None:
     sketches = [Stored(n, (n, n), n) for n in range(40)]
     directory = MadeUp([MadeUpSegment(40, [[]], sketches)], num_tables=1, bands=2)
     room = np.zeros((40, 2), np.uint64), np.zeros(40, np.uint32), np.zeros(40, np.uint64)

@@ -1,6 +1,7 @@
 """Searches of the kernel against a comparison with every stored sketch, over made-up directories."""
 
 import random
+from collections.abc import Callable
 from functools import cache, partial
 from itertools import groupby
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import MadeUp, MadeUpSegment, Stored
+from made_up import MadeUp, MadeUpSegment, Shape, Stored
 
 from simindex import _kernel, textbook
 from simindex.format.rows import MATCH, NO_FIGURE
@@ -20,12 +21,20 @@ NUM_TABLES = FIRST_PERMUTATION + len(ORDERS)
 PREFIX = [16 + 4 * (table % 3) for table in range(len(ORDERS))]
 ALL = 2**40
 
+Words = tuple[int, ...]
+Pair = tuple[Words, int]  # the words and the fingerprint of a sketch
+Run = list[tuple[int, Pair | None]]  # the key and the sketch of each document of a segment
+Document = tuple[int, int, int, Words | None, int | None]  # number, segment, key, words, fingerprint
+Queries = list[tuple[int, Pair]]  # which parts are present, and the sketch
+Found = list[tuple[int, ...]]  # rows of MATCH
+Search = Callable[[MadeUp, Queries], object]
+
 # Few different values, so that documents share prefixes, keys, fingerprints and whole sketches. Drawn from a
 # pool, for Hypothesis takes longer to draw three words of a document than all else here takes.
 RANDOM = random.Random(4)
 
 
-def near():
+def near() -> int:
     """One of three words with up to four bits flipped."""
     word = RANDOM.choice([0, 2**64 - 1, 0x0123456789ABCDEF])
     for _ in range(RANDOM.randrange(5)):
@@ -52,24 +61,27 @@ layouts = st.fixed_dictionaries(
 
 
 @cache
-def permuted(fingerprint):
+def permuted(fingerprint: int) -> list[int]:
     """The fingerprint in the order of blocks of each table."""
     return [textbook.permute(fingerprint, WIDTHS, order) for order in ORDERS]
 
 
-def key_of(sketch):
+def key_of(sketch: Pair) -> int:
     """The key of a document's whole sketch in table 0 where it has no key of its own: crowded on purpose."""
     return sketch[1] >> 62 << 62
 
 
-def made_up(runs, layout):
+def made_up(runs: list[Run], layout: Shape) -> tuple[MadeUp, list[Document]]:
     """(directory, documents) of segments with a key table, a table a band and one a permutation.
 
     The documents are (number, segment, key, words, fingerprint) of all, words None without a sketch.
     """
-    segments, stored, base = [], [], 0
+    segments: list[MadeUpSegment] = []
+    stored: list[Document] = []
+    base = 0
     for at, run in enumerate(runs):
-        tables, column = [[] for _ in range(NUM_TABLES)], []
+        tables: list[list[tuple[int, int]]] = [[] for _ in range(NUM_TABLES)]
+        column: list[Stored] = []
         for number, (key, sketch) in enumerate(run):
             tables[0].append((key, number))
             if sketch is None:
@@ -90,21 +102,21 @@ def made_up(runs, layout):
 
 
 @cache
-def agreeing(left, right):
+def agreeing(left: Words, right: Words) -> int:
     return sum(
         a == b for x, y in zip(left, right, strict=True) for a, b in zip(*map(octets, (x, y)), strict=True)
     )
 
 
-def octets(word):
+def octets(word: int) -> bytes:
     return word.to_bytes(8, "big")
 
 
-def share_prefix(left, right, bits):
+def share_prefix(left: int, right: int, bits: int) -> bool:
     return (left ^ right) >> 64 - bits == 0
 
 
-def batch_of(queries):
+def batch_of(queries: Queries) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """words, fingerprints and present of queries (present, (words, fingerprint))."""
     return (
         np.array([rows for _, (rows, _) in queries], np.uint64).reshape(len(queries), BANDS),
@@ -113,7 +125,14 @@ def batch_of(queries):
     )
 
 
-def query_bands(directory, queries, bits, min_agree, max_candidates, with_fingerprints):
+def query_bands(
+    directory: MadeUp,
+    queries: Queries,
+    bits: int,
+    min_agree: int,
+    max_candidates: int,
+    with_fingerprints: bool,
+) -> tuple[Found, list[int]]:
     truncated = np.zeros(len(queries), np.uint8)
     found = _kernel.query_bands(
         directory.header, *batch_of(queries), 1, bits, min_agree, max_candidates, with_fingerprints, truncated
@@ -121,7 +140,9 @@ def query_bands(directory, queries, bits, min_agree, max_candidates, with_finger
     return list(MATCH.iter_unpack(found)), truncated.tolist()
 
 
-def query_fingerprints(directory, queries, max_distance, max_candidates, max_scan):
+def query_fingerprints(
+    directory: MadeUp, queries: Queries, max_distance: int, max_candidates: int, max_scan: int
+) -> tuple[Found, list[int], list[int]]:
     rows, fingerprints, present = batch_of(queries)
     orders = np.array([permuted(int(f)) for f in fingerprints], np.uint64).reshape(-1, len(ORDERS)).T.copy()
     truncated, scanned = np.zeros(len(queries), np.uint8), np.zeros(len(queries), np.uint64)
@@ -138,13 +159,15 @@ runs_of = st.lists(documents, max_size=4)
 
 @settings(max_examples=100)
 @given(runs_of, layouts, queries_of, st.integers(1, 64), st.integers(0, 16), st.booleans())
-def test_query_bands_equals_brute_force(runs, layout, queries, bits, min_agree, with_fingerprints):
+def test_query_bands_equals_brute_force(
+    runs: list[Run], layout: Shape, queries: Queries, bits: int, min_agree: int, with_fingerprints: bool
+) -> None:
     directory, stored = made_up(runs, layout)
-    expected = []
+    expected: Found = []
     for place, (present, (rows, fingerprint)) in enumerate(queries):
-        found = []
+        found: Found = []
         for number, _, _, own, own_fingerprint in stored:
-            if own is None or not present & 1:
+            if own is None or own_fingerprint is None or not present & 1:
                 continue
             if any(share_prefix(a, b, bits) for a, b in zip(rows, own, strict=True)):
                 agree = agreeing(rows, own)
@@ -161,13 +184,17 @@ def test_query_bands_equals_brute_force(runs, layout, queries, bits, min_agree, 
 
 @settings(max_examples=100)
 @given(runs_of, layouts, queries_of, st.integers(0, 8))
-def test_query_fingerprints_equals_brute_force(runs, layout, queries, max_distance):
+def test_query_fingerprints_equals_brute_force(
+    runs: list[Run], layout: Shape, queries: Queries, max_distance: int
+) -> None:
     directory, stored = made_up(runs, layout)
-    expected, scanned = [], []
+    expected: Found = []
+    scanned: list[int] = []
     for place, (present, (rows, fingerprint)) in enumerate(queries):
-        found, entries = [], 0
+        found: Found = []
+        entries = 0
         for number, _, _, own, own_fingerprint in stored:
-            if own is None or not present & 2:
+            if own is None or own_fingerprint is None or not present & 2:
                 continue
             shared = sum(map(share_prefix, permuted(fingerprint), permuted(own_fingerprint), PREFIX))
             entries += shared
@@ -186,7 +213,9 @@ def test_query_fingerprints_equals_brute_force(runs, layout, queries, max_distan
 
 @settings(max_examples=100)
 @given(runs_of, layouts, sketches, st.integers(1, 64), st.integers(1, 12))
-def test_query_bands_compares_those_found_by_most_bands_then_the_oldest(runs, layout, query, bits, most):
+def test_query_bands_compares_those_found_by_most_bands_then_the_oldest(
+    runs: list[Run], layout: Shape, query: Pair, bits: int, most: int
+) -> None:
     directory, stored = made_up(runs, layout)
     times = {
         number: sum(share_prefix(a, b, bits) for a, b in zip(query[0], own, strict=True))
@@ -201,7 +230,9 @@ def test_query_bands_compares_those_found_by_most_bands_then_the_oldest(runs, la
 
 @settings(max_examples=100)
 @given(runs_of, layouts, sketches, st.integers(1, 200))
-def test_query_fingerprints_scans_no_more_than_asked_and_says_so(runs, layout, query, max_scan):
+def test_query_fingerprints_scans_no_more_than_asked_and_says_so(
+    runs: list[Run], layout: Shape, query: Pair, max_scan: int
+) -> None:
     directory, _ = made_up(runs, layout)
     whole, _, [entries] = query_fingerprints(directory, [(3, query)], 4, ALL, ALL)
     found, [truncated], [scanned] = query_fingerprints(directory, [(3, query)], 4, ALL, max_scan)
@@ -213,7 +244,7 @@ def test_query_fingerprints_scans_no_more_than_asked_and_says_so(runs, layout, q
 
 @settings(max_examples=100)
 @given(runs_of, layouts, st.lists(keys, max_size=6), st.integers(1, 5) | st.just(ALL))
-def test_find_keys_equals_brute_force(runs, layout, wanted, most):
+def test_find_keys_equals_brute_force(runs: list[Run], layout: Shape, wanted: list[int], most: int) -> None:
     directory, stored = made_up(runs, layout)
     found = _kernel.find_keys(directory.header, 0, np.array(wanted, np.uint64), most)
     expected = [
@@ -224,7 +255,7 @@ def test_find_keys_equals_brute_force(runs, layout, wanted, most):
     assert sorted(MATCH.iter_unpack(found)) == sorted(expected)
 
 
-def test_find_keys_takes_more_keys_than_one_group():
+def test_find_keys_takes_more_keys_than_one_group() -> None:
     directory, _ = made_up([[(n, None) for n in range(1000)]], {"entries_per_chunk": 300})
     found = _kernel.find_keys(directory.header, 0, np.arange(0, 2000, 3, dtype=np.uint64), 1)
     assert [(number, place) for number, place, _, _ in MATCH.iter_unpack(found)] == [
@@ -234,7 +265,7 @@ def test_find_keys_takes_more_keys_than_one_group():
 
 @settings(max_examples=100)
 @given(runs_of, layouts, st.lists(sketches, max_size=6), st.integers(1, 5) | st.just(ALL))
-def test_find_equal_equals_brute_force(runs, layout, wanted, most):
+def test_find_equal_equals_brute_force(runs: list[Run], layout: Shape, wanted: list[Pair], most: int) -> None:
     """`most` bounds the entries of equal key that are compared in each segment, equal or not."""
     runs = [[(key_of(sketch), sketch) for _, sketch in run if sketch] for run in runs]
     directory, stored = made_up(runs, layout)
@@ -246,7 +277,7 @@ def test_find_equal_equals_brute_force(runs, layout, wanted, most):
         np.array([fingerprint for _, fingerprint in wanted], np.uint64),
         most,
     )
-    expected = []
+    expected: Found = []
     for place, sketch in enumerate(wanted):
         of_key = [document for document in stored if document[2] == key_of(sketch)]
         for _, compared in groupby(of_key, lambda document: document[1]):
@@ -258,7 +289,7 @@ def test_find_equal_equals_brute_force(runs, layout, wanted, most):
 
 @settings(max_examples=100)
 @given(runs_of, layouts)
-def test_read_sketch_gives_what_is_stored(runs, layout):
+def test_read_sketch_gives_what_is_stored(runs: list[Run], layout: Shape) -> None:
     directory, stored = made_up(runs, layout)
     for number, _, _, own, fingerprint in stored:
         read = np.zeros(BANDS, np.uint64)
@@ -270,7 +301,7 @@ def test_read_sketch_gives_what_is_stored(runs, layout):
 SKETCH = ((5, 6), 7)
 
 
-def flipped(column, part):
+def flipped(column: int, part: str) -> MadeUp:
     """A directory of 40 equal sketches of which one byte of a part of row 20 was flipped."""
     directory, _ = made_up([[(n << 57, SKETCH) for n in range(40)]], {"sketches_per_chunk": 32})
     directory.arrays[0, column, 0, part][20] ^= 1
@@ -283,7 +314,7 @@ BY_FINGERPRINT = partial(query_fingerprints, max_distance=3, max_candidates=ALL,
 
 @pytest.mark.parametrize("query", [BY_BANDS, BY_FINGERPRINT])
 @pytest.mark.parametrize("part", ["keys", "numbers", "fingerprints"])
-def test_query_refuses_a_damaged_sketch(query, part):
+def test_query_refuses_a_damaged_sketch(query: Search, part: str) -> None:
     with pytest.raises(_kernel.Damage) as raised:
         query(flipped(NUM_TABLES, part), [(3, SKETCH)])
     assert raised.value.args == (0, NUM_TABLES, 0, 1)
@@ -291,15 +322,15 @@ def test_query_refuses_a_damaged_sketch(query, part):
 
 @pytest.mark.parametrize(("query", "table"), [(BY_BANDS, 1), (BY_FINGERPRINT, FIRST_PERMUTATION)])
 @pytest.mark.parametrize("part", ["keys", "numbers"])
-def test_query_refuses_a_damaged_table(query, table, part):
+def test_query_refuses_a_damaged_table(query: Search, table: int, part: str) -> None:
     with pytest.raises(_kernel.Damage) as raised:
         query(flipped(table, part), [(3, SKETCH)])
     assert raised.value.args == (0, table, 0, 0)
 
 
-def test_sketch_that_damage_hides_is_damage_and_not_nothing():
+def test_sketch_that_damage_hides_is_damage_and_not_nothing() -> None:
     """Numbers with gaps are searched; one that an entry names and nobody finds means a broken block."""
-    run = [(n, SKETCH if n % 2 else None) for n in range(100)]
+    run: Run = [(n, SKETCH if n % 2 else None) for n in range(100)]
     directory, _ = made_up([run], {})
     directory.arrays[0, NUM_TABLES, 0, "numbers"][20] += 1
     with pytest.raises(_kernel.Damage) as raised:

@@ -7,22 +7,23 @@ from hypothesis import strategies as st
 from strategies import any_texts, normalize_steps, uint64s
 
 from simindex import _kernel, textbook
-from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
+from simindex.config import CharShingles, Config, Shingles, SimHashConfig, WordShingles
 from simindex.sketching.family import row_coefficients
 from simindex.sketching.shingles import ready_hashes, shingle_hashes, shingles_of
+from simindex.sketching.sketch import Sketch
 from simindex.sketching.sketcher import Sketcher
 
 sizes = st.integers(1, 12)
 
 
-def textbook_shingles(text, shingles):
+def textbook_shingles(text: str, shingles: Shingles) -> list[str]:
     normal = textbook.normalize(text, shingles.normalize)
     if isinstance(shingles, WordShingles):
         return textbook.word_shingles(textbook.words(normal), shingles.size)
     return textbook.character_shingles(normal, shingles.size)
 
 
-def textbook_sketch(text, config):
+def textbook_sketch(text: str, config: Config) -> tuple[list[int] | None, int | None]:
     """(words or None, fingerprint or None), from the definitions alone."""
     words = fingerprint = None
     signature = [textbook.shingle_hash(s, config.seed) for s in textbook_shingles(text, config.shingles)]
@@ -36,7 +37,7 @@ def textbook_sketch(text, config):
     return words, fingerprint
 
 
-def found_sketch(sketch):
+def found_sketch(sketch: Sketch) -> tuple[list[int] | None, int | None]:
     return None if sketch.words is None else [int(w) for w in sketch.words], sketch.fingerprint
 
 
@@ -47,7 +48,7 @@ def found_sketch(sketch):
 @example("a\x00b \x00", 2, ("whitespace",))
 @example("x" * 63 + " " + "Y" * 64 + "z", 1, ("casefold",))
 @example("กินข้าว 好好 かな", 2, ("casefold",))
-def test_word_shingles_equal_their_twin(text, size, normalize):
+def test_word_shingles_equal_their_twin(text: str, size: int, normalize: tuple[str, ...]) -> None:
     shingles = WordShingles(size, normalize)
     assert shingles_of(text, shingles) == textbook_shingles(text, shingles)
 
@@ -56,13 +57,13 @@ def test_word_shingles_equal_their_twin(text, size, normalize):
 @given(any_texts, sizes, normalize_steps)
 @example(" \t a \x85 b\x1c ", 1, ("whitespace",))
 @example("\u0345ŉß", 2, ("casefold",))
-def test_character_shingles_equal_their_twin(text, size, normalize):
+def test_character_shingles_equal_their_twin(text: str, size: int, normalize: tuple[str, ...]) -> None:
     shingles = CharShingles(size, normalize)
     assert shingles_of(text, shingles) == textbook_shingles(text, shingles)
 
 
 @given(any_texts)
-def test_ascii_text_gives_the_same_words_on_the_general_path(text):
+def test_ascii_text_gives_the_same_words_on_the_general_path(text: str) -> None:
     """A non-ASCII word in front sends the same text down the general path."""
     ascii_text = text.encode("ascii", "ignore").decode()
     for shingles in (WordShingles(1), WordShingles(1, ())):
@@ -71,14 +72,14 @@ def test_ascii_text_gives_the_same_words_on_the_general_path(text):
 
 @settings(max_examples=150)
 @given(any_texts, st.sampled_from([0, 8, 64, 72, 128]), st.integers(0, 2**64 - 1), st.data())
-def test_sketch_equals_its_twin(text, num_perm, seed, data):
+def test_sketch_equals_its_twin(text: str, num_perm: int, seed: int, data: st.DataObject) -> None:
     kinds = st.builds(WordShingles, sizes, normalize_steps) | st.builds(CharShingles, sizes, normalize_steps)
     simhash = data.draw(st.none() | st.builds(SimHashConfig, shingles=kinds)) if num_perm else SimHashConfig()
     config = Config(data.draw(kinds), num_perm, simhash, 0, seed)
     assert found_sketch(Sketcher(config).sketch(text)) == textbook_sketch(text, config)
 
 
-def test_sketch_of_a_megabyte_equals_its_twin():
+def test_sketch_of_a_megabyte_equals_its_twin() -> None:
     words = [f"w{i * 7919 % 30011}" for i in range(155_000)]
     text = " ".join(words) + " Ende é"
     assert len(text) > 1_000_000
@@ -87,18 +88,18 @@ def test_sketch_of_a_megabyte_equals_its_twin():
 
 
 @given(st.binary(max_size=200), st.integers(0, 2**64 - 1))
-def test_xxh64_equals_the_xxhash_package(data, seed):
+def test_xxh64_equals_the_xxhash_package(data: bytes, seed: int) -> None:
     assert _kernel.xxh64(data, seed) == xxhash.xxh64_intdigest(data, seed)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=[]), max_size=8) | st.binary(max_size=40)), uint64s)
-def test_ready_hashes_equal_their_twin(shingles, seed):
+def test_ready_hashes_equal_their_twin(shingles: list[str | bytes], seed: int) -> None:
     assert ready_hashes(shingles, seed).tolist() == [textbook.shingle_hash(s, seed) for s in shingles]
 
 
 @given(st.sampled_from([8, 16, 128, 1024]), uint64s)
 @settings(max_examples=30)
-def test_row_coefficients_equal_their_twin(num_perm, seed):
+def test_row_coefficients_equal_their_twin(num_perm: int, seed: int) -> None:
     assert list(zip(*row_coefficients(num_perm, seed).tolist(), strict=True)) == textbook.row_coefficients(
         num_perm, seed
     )
@@ -106,7 +107,7 @@ def test_row_coefficients_equal_their_twin(num_perm, seed):
 
 @settings(max_examples=60)
 @given(st.lists(uint64s, min_size=1, max_size=700))
-def test_simhash_equals_its_twin(hashes):
+def test_simhash_equals_its_twin(hashes: list[int]) -> None:
     config = Config(num_perm=0)
     sketcher = Sketcher(config)
     words, fingerprints, present = np.zeros((1, 0), "u8"), np.zeros(1, "u8"), np.zeros(1, "u1")
@@ -122,7 +123,7 @@ def test_simhash_equals_its_twin(hashes):
 
 
 @given(st.lists(st.tuples(uint64s, st.floats(0.001, 1e6)), min_size=1, max_size=50))
-def test_weighted_simhash_equals_its_twin(weighted):
+def test_weighted_simhash_equals_its_twin(weighted: list[tuple[int, float]]) -> None:
     ordered = sorted(weighted)
     hashes, weights = np.array([h for h, _ in ordered], "u8"), np.array([w for _, w in ordered], "f8")
     assert _kernel.weighted_simhash(hashes, weights) == textbook.weighted_simhash(weighted)
@@ -130,7 +131,7 @@ def test_weighted_simhash_equals_its_twin(weighted):
 
 @given(st.integers(1, 128), st.data())
 @settings(max_examples=60)
-def test_agreement_equals_its_twin(bands, data):
+def test_agreement_equals_its_twin(bands: int, data: st.DataObject) -> None:
     rows = st.lists(st.integers(0, 3), min_size=8 * bands, max_size=8 * bands)
     left, right = data.draw(rows), data.draw(rows)
     words = [np.array(textbook.band_words(r), "u8") for r in (left, right)]
@@ -139,7 +140,7 @@ def test_agreement_equals_its_twin(bands, data):
 
 @given(st.lists(uint64s, min_size=1, max_size=5), st.integers(0, 8), st.integers(1, 6))
 @settings(max_examples=60)
-def test_permuted_blocks_equal_their_twin(fingerprints, max_distance, more):
+def test_permuted_blocks_equal_their_twin(fingerprints: list[int], max_distance: int, more: int) -> None:
     num_blocks = max_distance + more
     widths = textbook.blocks(64, num_blocks)
     orders = textbook.permutation_orders(num_blocks, max_distance)[:256]
@@ -151,7 +152,7 @@ def test_permuted_blocks_equal_their_twin(fingerprints, max_distance, more):
     assert permuted.tolist() == expected
 
 
-def test_shingle_hashes_are_xxh64_of_utf8():
+def test_shingle_hashes_are_xxh64_of_utf8() -> None:
     hashes = shingle_hashes("Grüße aus Köln heute", WordShingles(3), 7)
     expected = ["grüsse aus köln", "aus köln heute"]
     assert hashes.tolist() == [xxhash.xxh64_intdigest(s.encode(), 7) for s in expected]

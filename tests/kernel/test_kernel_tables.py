@@ -1,11 +1,13 @@
 """Prefix search, filters, seals and comparison of the kernel against plain Python over all entries."""
 
+from typing import Unpack
+
 import numpy as np
 import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import MadeUp, MadeUpSegment
+from made_up import MadeUp, MadeUpSegment, Shape
 from strategies import uint64s
 
 from simindex import _kernel
@@ -15,20 +17,20 @@ ALL = 2**40
 crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1) | uint64s
 
 
-def keys_found(directory, wanted):
+def keys_found(directory: MadeUp, wanted: list[int]) -> list[tuple[int, int]]:
     found = _kernel.find_keys(directory.header, 0, np.array(wanted, np.uint64), ALL)
     return [(number, place) for number, place, _, _ in MATCH.iter_unpack(found)]
 
 
-def table_of(keys, **layout):
+def table_of(keys: list[int], **layout: Unpack[Shape]) -> MadeUp:
     segment = MadeUpSegment(len(keys), [[(key, number) for number, key in enumerate(keys)]], [])
     return MadeUp([segment], num_tables=1, bands=1, **layout)
 
 
-def skewed(kind, count):
+def skewed(kind: str, count: int) -> list[int]:
     """Sorted keys of a distribution that a guess by interpolation gets wrong."""
     steps = np.arange(count, dtype=np.uint64)
-    return {
+    keys: list[int] = {
         "even": steps * np.uint64(2**64 // count),
         "low": steps,
         "high": np.uint64(2**64 - 1) - steps[::-1],
@@ -36,11 +38,14 @@ def skewed(kind, count):
         "powers": np.sort(np.uint64(1) << steps % np.uint64(64)) + steps,
         "two ends": np.where(steps % np.uint64(2), steps, np.uint64(2**64 - 1) - steps),
     }[kind].tolist()
+    return keys
 
 
 @pytest.mark.parametrize("entries_per_chunk", [1000, 64, 9])
 @pytest.mark.parametrize("kind", ["even", "low", "high", "squares", "powers", "two ends"])
-def test_every_key_of_a_skewed_table_is_found_and_its_neighbours_are_not(kind, entries_per_chunk):
+def test_every_key_of_a_skewed_table_is_found_and_its_neighbours_are_not(
+    kind: str, entries_per_chunk: int
+) -> None:
     keys = skewed(kind, 800)
     directory = table_of(keys, entries_per_chunk=entries_per_chunk)
     stored = set(keys)
@@ -80,7 +85,9 @@ def test_a_key_is_found_or_is_damage_whatever_bit_of_another_is_flipped(
 
 @settings(max_examples=150)
 @given(st.lists(crowded, max_size=80), st.integers(6, 16), st.integers(0, 2**10 - 1), st.integers(1, 4))
-def test_filter_bits_are_the_leading_bits_of_the_keys(keys, filter_bits, first, words):
+def test_filter_bits_are_the_leading_bits_of_the_keys(
+    keys: list[int], filter_bits: int, first: int, words: int
+) -> None:
     """As many keys are taken as fall into the bitmap before the first that does not."""
     keys = sorted(key for key in keys if key >> 64 - filter_bits >= first)
     places = [(key >> 64 - filter_bits) - first for key in keys]
@@ -93,14 +100,14 @@ def test_filter_bits_are_the_leading_bits_of_the_keys(keys, filter_bits, first, 
 
 
 @pytest.mark.parametrize("filter_bits", [5, 64])
-def test_filter_of_too_few_or_many_bits_is_refused(filter_bits):
+def test_filter_of_too_few_or_many_bits_is_refused(filter_bits: int) -> None:
     with pytest.raises(ValueError, match=r"filter_bits: expected 6\.\.63"):
         _kernel.set_filter_bits(np.zeros(1, np.uint64), filter_bits, 0, np.zeros(1, np.uint64))
 
 
 @settings(max_examples=100)
 @given(st.lists(crowded, min_size=1, max_size=80), st.integers(6, 16))
-def test_fill_filters_gives_the_bitmap_that_is_set_key_by_key(keys, filter_bits):
+def test_fill_filters_gives_the_bitmap_that_is_set_key_by_key(keys: list[int], filter_bits: int) -> None:
     directory = table_of(keys, filter_bits=filter_bits)
     bitmap = directory.arrays[0, 2, 0, "keys"]
     expected = bitmap.copy()
@@ -109,7 +116,7 @@ def test_fill_filters_gives_the_bitmap_that_is_set_key_by_key(keys, filter_bits)
     assert np.array_equal(bitmap, expected)
 
 
-def test_a_filter_that_denies_by_damage_is_damage():
+def test_a_filter_that_denies_by_damage_is_damage() -> None:
     """What a filter denies nobody looks at again, so its block is verified then."""
     directory = table_of([n << 52 for n in range(0, 4000, 2)], filter_bits=15, filter_chunk_bits=14)
     assert keys_found(directory, [8 << 52, 9 << 52]) == [(4, 0)]
@@ -121,7 +128,7 @@ def test_a_filter_that_denies_by_damage_is_damage():
     assert raised.value.args == (0, 2, 1, 1)
 
 
-def sealed_blocks(parts, count, size, seed):
+def sealed_blocks(parts: list[tuple[np.ndarray, int]], count: int, size: int, seed: int) -> bytes:
     """The definition: XXH64 of each part of a block, each seeded with the one before."""
     seals = []
     for block in range(-(-count // size)):
@@ -134,7 +141,7 @@ def sealed_blocks(parts, count, size, seed):
 
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 127, 128, 129, 300])
-def test_seals_are_those_of_their_definition(count):
+def test_seals_are_those_of_their_definition(count: int) -> None:
     random = np.random.default_rng(count)
     keys, numbers = random.integers(0, 2**64, count, np.uint64), random.integers(0, 2**32, count, np.uint32)
     words = random.integers(0, 2**64, (count, 3), np.uint64)

@@ -14,7 +14,7 @@ from simindex.segments.build import FilterWriter, SegmentWriter, segment_puts
 
 @settings(max_examples=60)
 @given(st.lists(crowded, max_size=400), st.integers(1, 3))
-def test_sort_tables_equals_a_stable_sort(keys, tables):
+def test_sort_tables_equals_a_stable_sort(keys: list[int], tables: int) -> None:
     count = len(keys) // tables
     rows = np.array(keys[: count * tables], np.uint64).reshape(tables, count)
     out, places = np.empty_like(rows), np.empty(rows.shape, np.uint32)
@@ -24,7 +24,7 @@ def test_sort_tables_equals_a_stable_sort(keys, tables):
     assert out.tolist() == np.sort(rows, axis=1).tolist()
 
 
-def test_sort_tables_of_a_crowded_prefix_equals_a_stable_sort():
+def test_sort_tables_of_a_crowded_prefix_equals_a_stable_sort() -> None:
     random = np.random.default_rng(1)
     rows = random.integers(0, 2**20, (2, 50_000), dtype=np.uint64)
     out, places = np.empty_like(rows), np.empty(rows.shape, np.uint32)
@@ -34,7 +34,9 @@ def test_sort_tables_of_a_crowded_prefix_equals_a_stable_sort():
 
 @settings(max_examples=60)
 @given(layouts, st.lists(crowded, max_size=60), st.data())
-def test_writer_makes_the_same_values_of_tables_that_come_in_parts(layout, keys, data):
+def test_writer_makes_the_same_values_of_tables_that_come_in_parts(
+    layout: Layout, keys: list[int], data: st.DataObject
+) -> None:
     """As a merge brings them and as a commit does."""
     geometry, whole = Geometry(0, 0, layout), table_only(0, sorted(keys))
     expected_entry, expected = segment_puts(geometry, whole.entry(3), whole)
@@ -55,7 +57,9 @@ def test_writer_makes_the_same_values_of_tables_that_come_in_parts(layout, keys,
     st.integers(6, 14),
     st.lists(st.lists(crowded, max_size=60), max_size=5),
 )
-def test_a_filter_has_a_bit_for_each_prefix_that_is_there(chunk_bytes, bits, parts):
+def test_a_filter_has_a_bit_for_each_prefix_that_is_there(
+    chunk_bytes: int, bits: int, parts: list[list[int]]
+) -> None:
     keys = sorted(key for part in parts for key in part)
     writer = FilterWriter(Geometry(0, 0, Layout(2, 512, chunk_bytes)), 7, 3, bits)
     puts, at = [], 0

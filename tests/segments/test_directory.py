@@ -15,7 +15,7 @@ from simindex.segments.directory import Directory
 
 @settings(max_examples=150)
 @given(layouts, st.lists(st.lists(crowded, max_size=90), max_size=4), st.lists(crowded, max_size=8))
-def test_find_keys_equals_a_plain_search(layout, runs, wanted):
+def test_find_keys_equals_a_plain_search(layout: Layout, runs: list[list[int]], wanted: list[int]) -> None:
     geometry, segments, entries = build(layout, runs)
     wanted += [runs[0][0]] if runs and runs[0] else []
     found = Directory(geometry, segments).find_keys(KEY_TABLE, np.array(wanted, np.uint64), 2**62)
@@ -25,14 +25,14 @@ def test_find_keys_equals_a_plain_search(layout, runs, wanted):
 
 @settings(max_examples=60)
 @given(st.lists(uint64s, min_size=1, max_size=3000), st.integers(1, 3000))
-def test_find_keys_takes_no_more_than_asked(keys, most):
+def test_find_keys_takes_no_more_than_asked(keys: list[int], most: int) -> None:
     geometry, segments, _ = build(Layout(), [[5] * len(keys)])
     found = list(Directory(geometry, segments).find_keys(KEY_TABLE, np.array([5], np.uint64), most))
     assert [number for _, number in found] == list(range(min(most, len(keys))))
 
 
 @pytest.mark.parametrize("chunk", [0, 1, 3])
-def test_damage_in_a_chunk_names_its_place(chunk):
+def test_damage_in_a_chunk_names_its_place(chunk: int) -> None:
     """What repairs an index goes by attributes, not by the text of a message."""
     geometry, _, segment = damaged_segment(segment_key(0, KEY_TABLE, chunk))
     with pytest.raises(CorruptIndexError) as raised:
@@ -40,7 +40,7 @@ def test_damage_in_a_chunk_names_its_place(chunk):
     assert place_of(raised.value) == (0, "keys", chunk, 0, None)
 
 
-def test_a_damaged_filter_is_an_error():
+def test_a_damaged_filter_is_an_error() -> None:
     """What a filter denies nobody looks at again, so it must not deny by damage."""
     geometry, _, segment = damaged_segment(segment_key(0, FILTERS + KEY_TABLE, 1))
     keys = np.array([n << 53 for n in range(2000)], np.uint64)

@@ -13,7 +13,7 @@ from simindex.segments.load import Segment
 
 
 @pytest.mark.parametrize("changed", [None, b"", b"other bytes"])
-def test_value_of_another_length_names_its_segment_and_key(changed):
+def test_value_of_another_length_names_its_segment_and_key(changed: bytes | None) -> None:
     geometry, data = Geometry(0, 0, Layout(2, 512, 256)), table_only(0, [n << 53 for n in range(2000)])
     entry, puts = segment_puts(geometry, data.entry(7), data)
     at = segment_key(7, KEY_TABLE, 2)
@@ -22,7 +22,7 @@ def test_value_of_another_length_names_its_segment_and_key(changed):
     assert place_of(raised.value) == (7, None, None, None, at)
 
 
-def test_damaged_segment_of_one_value_names_its_key():
+def test_damaged_segment_of_one_value_names_its_key() -> None:
     geometry, data = Geometry(0, 0, Layout()), table_only(0, [5, 6, 7])
     entry, ((key, value),) = segment_puts(geometry, data.entry(7), data)
     with pytest.raises(CorruptIndexError, match="segment 7: expected a value that fits its seal") as raised:

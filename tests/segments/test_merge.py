@@ -18,13 +18,15 @@ from simindex.segments.merge import Merge
 
 @settings(max_examples=150)
 @given(layouts, st.lists(st.lists(crowded, min_size=1, max_size=40), min_size=1, max_size=5), st.data())
-def test_merge_equals_a_sort_of_the_live_entries(layout, runs, data):
+def test_merge_equals_a_sort_of_the_live_entries(
+    layout: Layout, runs: list[list[int]], data: st.DataObject
+) -> None:
     geometry, segments, entries = build(layout, runs)
     removed = data.draw(st.frozensets(st.sampled_from(sorted(entries))))
     sources = [segment.entry for segment in segments]
     loaded = {segment.entry.id: segment for segment in segments}
     merge = Merge.start(geometry, sources, 99, dict.fromkeys(removed, 3))
-    values = {}
+    values: dict[bytes, bytes] = {}
     while not merge.done:
         puts, _ = merge.advance(data.draw(st.integers(1, 200)), lambda entry: loaded[entry.id])
         values |= {key: bytes(value) for key, value in puts}
@@ -38,7 +40,7 @@ def test_merge_equals_a_sort_of_the_live_entries(layout, runs, data):
         assert [(int(keys[place]), number) for place, number in found] == live
 
 
-def test_merge_refuses_a_damaged_source():
+def test_merge_refuses_a_damaged_source() -> None:
     """A broken chunk must not be given a fresh seal by being merged."""
     geometry, entry, segment = damaged_segment(segment_key(0, KEY_TABLE, 0))
     merge = Merge.start(geometry, [entry], 1, {})

@@ -8,7 +8,7 @@ from simindex.format.layout import SegmentEntry
 from simindex.segments.merge_policy import pick_merges, tier_of
 
 
-def entries_of(*sizes):
+def entries_of(*sizes: int) -> list[SegmentEntry]:
     base, stored = 0, []
     for segment, size in enumerate(sizes):
         stored.append(SegmentEntry(segment, base, size, size, 0, size, size, size))
@@ -17,28 +17,28 @@ def entries_of(*sizes):
 
 
 @pytest.mark.parametrize(("size", "tier"), [(0, 0), (1, 0), (7, 0), (8, 1), (63, 1), (64, 2), (4096, 4)])
-def test_tier_is_the_power_that_the_size_reaches(size, tier):
+def test_tier_is_the_power_that_the_size_reaches(size: int, tier: int) -> None:
     assert tier_of(SegmentEntry(0, 0, size, size, 0, 0, 0, 0), 8) == tier
 
 
-def test_pick_merges_takes_neighbours_of_one_tier():
+def test_pick_merges_takes_neighbours_of_one_tier() -> None:
     merged = pick_merges(entries_of(64, *[1] * 9), set(), 8)
     assert [[entry.id for entry in run] for run in merged] == [list(range(1, 10))]
 
 
-def test_pick_merges_takes_smaller_ones_between():
+def test_pick_merges_takes_smaller_ones_between() -> None:
     merged = pick_merges(entries_of(*[64, 1] * 8), set(), 8)
     assert [[entry.id for entry in run] for run in merged] == [list(range(15))]
 
 
-def test_pick_merges_leaves_out_busy_and_few():
+def test_pick_merges_leaves_out_busy_and_few() -> None:
     assert pick_merges(entries_of(*[1] * 7), set(), 8) == []
     assert pick_merges(entries_of(*[1] * 12), {5}, 8) == []
 
 
 @settings(max_examples=30)
 @given(st.integers(2, 9), st.lists(st.sampled_from([1, 1, 1, 3, 20, 500]), min_size=1, max_size=300))
-def test_pick_merges_keeps_the_number_of_segments_small(factor, sizes):
+def test_pick_merges_keeps_the_number_of_segments_small(factor: int, sizes: list[int]) -> None:
     """Merged at once whenever due, segments stay within factor a tier, whatever the sizes of commits."""
     stored, base = [], 0
     for segment, size in enumerate(sizes):
