@@ -32,7 +32,7 @@ ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines cannot
 
 
 def open_lmdb(
-    path: str, map_bytes: int, *, create: bool, permissions: int | None = None
+    path: str, map_bytes: int, create: bool, permissions: int | None = None
 ) -> tuple[lmdb.Environment, bool]:
     """Open an environment with as large a map as the system grants, down from `map_bytes`.
 

@@ -24,6 +24,8 @@ from simindex.storage.translation import translated
 
 _COPIED_KEY = b"copied"
 
+_COPY_ATTEMPTS = 5
+
 # LMDB chooses between a file's two meta pages by the parity of the last transaction's number, which the lock
 # file keeps and the old file's was. Two commits make both valid.
 _BOTH_META_PAGES = (b"1", b"2")
@@ -58,7 +60,17 @@ def replace_by_copy(store: Store) -> None:
 def _copy(store: Store, target: Path) -> None:
     # LMDB's own `copy` writes past the page cache: the next queries would read from disk.
     with store.environment().inside() as visit, open(target, "xb", opener=_open_private) as data:
-        visit.env.copyfd(data.fileno(), compact=True)
+        for attempt in range(_COPY_ATTEMPTS):
+            try:
+                visit.env.copyfd(data.fileno(), compact=True)
+                break
+            except lmdb.IncompatibleError:
+                # LMDB compares the pages that it has copied with those of its snapshot. Beside processes that
+                # open and fork all the time it was seen to disagree once in some thousand compactions.
+                if attempt == _COPY_ATTEMPTS - 1:
+                    raise
+                data.seek(0)
+                data.truncate()
         _keep_owner(data.fileno(), os.stat(store.data))
         os.fsync(data.fileno())
 

@@ -203,10 +203,10 @@ class Store:
                     raise IndexLockedError(
                         f"{self.path}: this process has it open without permission to write; close that first"
                     )
-                registry.close_inherited(identity, self._folder(), self.path)
+                registry.close_inherited(identity, os.path.realpath(self.path), self.path)
             env, writable = self._open_lmdb()
             try:
-                opened = Environment(env, self._folder(), identity_of(self.data), writable)
+                opened = Environment(env, os.path.realpath(self.path), identity_of(self.data), writable)
                 opened.handles.add(self)
                 registry.environments[opened.identity] = opened
             except BaseException:
@@ -215,19 +215,13 @@ class Store:
             return opened
 
     def _open_lmdb(self) -> tuple[lmdb.Environment, bool]:
-        """Open the file at the path: one that is still there when it is open, for a compaction of another
-        process may replace it meanwhile. See `open_lmdb`."""
+        """Open the file that is at the path when it is open: a compaction may replace it meanwhile."""
         while True:
             before = identity_of(self.data) if os.path.exists(self.data) else None
-            env, writable = open_lmdb(
-                self.path, self._map_bytes, create=self.writable, permissions=self._permissions
-            )
+            env, writable = open_lmdb(self.path, self._map_bytes, self.writable, self._permissions)
             if before in (None, identity_of(self.data)):
                 return env, writable
             env.close()
-
-    def _folder(self) -> str:
-        return os.path.realpath(self.path)
 
     def _stale_environment(self) -> Environment | None:
         """Return this process's environment of a file that a compaction has moved away from this path.
@@ -236,7 +230,11 @@ class Store:
         """
         with registry.lock:
             for environment in registry.environments.values():
-                if environment.folder != self._folder() or not environment.databases or environment.failure:
+                if (
+                    environment.folder != os.path.realpath(self.path)
+                    or not environment.databases
+                    or environment.failure
+                ):
                     continue
                 with environment.inside() as visit, visit.env.begin() as txn:
                     if not self._moved_away(environment, txn):

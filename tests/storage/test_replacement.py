@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import lmdb
 import pytest
 from bare_store import bare_store, held, put
 from merging import BATCHES, LAYOUT, SMALL, check, insert
@@ -132,3 +134,34 @@ def test_mark_in_a_file_that_is_in_its_place_counts_for_nothing_and_is_taken_bac
     clear_traces(store)  # without effect
     reader.close()
     store.close()
+
+
+def test_copy_that_lmdb_finds_incomplete_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Doubting:
+        """LMDB's environment, whose first copy breaks off behind some bytes."""
+
+        def __init__(self, env: lmdb.Environment) -> None:
+            self._env, self.copies = env, 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._env, name)
+
+        def copyfd(self, fd: int, *, compact: bool) -> None:
+            self.copies += 1
+            if self.copies == 1:
+                os.write(fd, b"some pages")
+                raise lmdb.IncompatibleError("mdb_env_copyfd3")
+            self._env.copyfd(fd, compact=compact)
+
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        insert(index, 0)
+        insert(index, 1)
+        environment: Any = index._store.environment()
+        doubting = environment.env = Doubting(environment.env)
+        index.compact()
+        assert doubting.copies == 2
+        check(index, [0, 1])
+    with simindex.open(tmp_path / "i", "r") as index:
+        assert len(index) == 10
