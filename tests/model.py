@@ -1,16 +1,18 @@
 """The model that the index is compared with: a dict, and brute force over the textbook's definitions."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from simindex import textbook
 from simindex.config import Config
+from simindex.format.keys import Key
 
 
 @dataclass
 class ModelDocument:
-    shingles: frozenset
+    shingles: frozenset[str]
     metadata: object
-    rows: list | None
+    rows: list[int] | None
     fingerprint: int | None
 
 
@@ -19,10 +21,10 @@ class Model:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.documents: dict = {}
+        self.documents: dict[Key, ModelDocument] = {}
         self._coefficients = textbook.row_coefficients(config.num_perm, config.seed)
 
-    def document(self, shingles, metadata=None) -> ModelDocument:
+    def document(self, shingles: Collection[str], metadata: object = None) -> ModelDocument:
         hashes = [textbook.shingle_hash(s, self.config.seed) for s in shingles]
         rows = fingerprint = None
         if hashes and self.config.num_perm:
@@ -31,7 +33,9 @@ class Model:
             fingerprint = textbook.simhash(hashes)
         return ModelDocument(frozenset(shingles), metadata, rows, fingerprint)
 
-    def similar(self, shingles, threshold, rows, without=None) -> dict:
+    def similar(
+        self, shingles: Collection[str], threshold: float, rows: int, without: Key | None = None
+    ) -> dict[Key, float]:
         """key -> estimate, of the documents that share `rows` rows of a band and reach the threshold."""
         query = self.document(shingles)
         found = {}
@@ -46,7 +50,7 @@ class Model:
                 found[key] = estimate
         return found
 
-    def near(self, fingerprint, max_distance) -> dict:
+    def near(self, fingerprint: int, max_distance: int) -> dict[Key, int]:
         """key -> distance, of the documents within that many bits."""
         return {
             key: textbook.hamming(fingerprint, stored.fingerprint)

@@ -4,6 +4,7 @@ the list that these tests go by."""
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -16,7 +17,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 _NAMES, _WHAT = 14, 38  # columns of the drawing
 
 
-def drawn_rooms():
+def drawn_rooms() -> tuple[dict[str, set[str]], set[str]]:
     """(rooms that stand, each with those below it; rooms that are to come), as the drawing has them."""
     drawing = (DOCS / "architecture.md").read_text().split("## The rooms")[1].split("```")[1]
     lines = [line[_NAMES:_WHAT].split() for line in drawing.splitlines()]
@@ -32,13 +33,13 @@ FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__
 NAMES = [str(path.relative_to(PACKAGE)) for path in FILES]
 
 
-def room_of(path):
+def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imported(path):
+def imported(path: Path) -> set[str]:
     """The modules that a file imports, in full: simindex.config, lmdb, os.path."""
-    found = set()
+    found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
@@ -48,23 +49,23 @@ def imported(path):
     return found
 
 
-def is_own(name):
+def is_own(name: str) -> bool:
     return name.split(".")[0] == "simindex"
 
 
-def roots(path):
+def roots(path: Path) -> set[str]:
     """The packages that a file imports."""
     return {name.split(".")[0] for name in imported(path)}
 
 
-def test_every_room_is_drawn_and_stands_as_it_is_drawn():
+def test_every_room_is_drawn_and_stands_as_it_is_drawn() -> None:
     assert {room_of(path) for path in FILES} == BELOW.keys() - {"_kernel"}
     assert TO_COME
     assert not any((PACKAGE / name).exists() for name in TO_COME)
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_imports_go_down(path):
+def test_imports_go_down(path: Path) -> None:
     room = room_of(path)
     rooms = {name.split(".")[1] for name in imported(path) if is_own(name) and "." in name}
     if room == "cli":
@@ -73,12 +74,12 @@ def test_imports_go_down(path):
     assert rooms <= BELOW[room] | ({room} if path.parent != PACKAGE else set())
 
 
-def test_no_file_imports_itself_by_a_detour():
+def test_no_file_imports_itself_by_a_detour() -> None:
     """Inside a room, too: the files of the package can be read in an order."""
     modules = {
         ".".join(["simindex", *path.relative_to(PACKAGE).with_suffix("").parts]): path for path in FILES
     }
-    graph = {}
+    graph: dict[str, set[str]] = {}
     for module, path in modules.items():
         names = {name for name in imported(path) if is_own(name)}
         graph[module] = {
@@ -93,17 +94,17 @@ TEXTBOOK = [path for path in FILES if room_of(path) == "textbook"]
 
 
 @pytest.mark.parametrize("path", TEXTBOOK, ids=[path.stem for path in TEXTBOOK])
-def test_textbook_imports_nothing_installed(path):
+def test_textbook_imports_nothing_installed(path: Path) -> None:
     assert roots(path) <= sys.stdlib_module_names | {"simindex"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_only_storage_knows_lmdb(path):
+def test_only_storage_knows_lmdb(path: Path) -> None:
     assert "lmdb" not in roots(path) or room_of(path) == "storage"
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_only_format_knows_bytes(path):
+def test_only_format_knows_bytes(path: Path) -> None:
     """How numbers lie in bytes, and how values are packed and sealed."""
     if room_of(path) in ("format", "storage"):
         return  # storage reads LMDB's own pages, not ours
@@ -117,7 +118,7 @@ def test_only_format_knows_bytes(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_only_the_command_line_prints(path):
+def test_only_the_command_line_prints(path: Path) -> None:
     if room_of(path) == "cli":
         return
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -133,7 +134,7 @@ def test_only_the_command_line_prints(path):
     assert not roots(path) & {"logging", "rich", "typer"}
 
 
-def test_library_loads_nothing_of_the_command_line():
+def test_library_loads_nothing_of_the_command_line() -> None:
     code = "import simindex, sys; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
@@ -143,8 +144,8 @@ def test_library_loads_nothing_of_the_command_line():
     assert not loaded & {"simindex.cli", "simindex.inputs", "typer", "click", "rich", "orjson"}
 
 
-def test_library_imports_the_four_packages_and_no_other():
-    installed = set()
+def test_library_imports_the_four_packages_and_no_other() -> None:
+    installed: set[str] = set()
     for path in FILES:
         if room_of(path) not in ("cli", "inputs"):
             installed |= roots(path) - sys.stdlib_module_names - {"simindex"}
@@ -155,24 +156,29 @@ def test_library_imports_the_four_packages_and_no_other():
 _LONGEST_FILE, _LONGEST_FUNCTION, _LONGEST_C_FILE = 450, 60, 600
 
 
-def code_lines(tree, source):
+def lines_of(node: ast.expr | ast.stmt) -> set[int]:
+    assert node.end_lineno is not None
+    return set(range(node.lineno, node.end_lineno + 1))
+
+
+def code_lines(tree: ast.AST, source: Iterable[str]) -> set[int]:
     """The numbers of the lines that hold code."""
     lines = {n for n, line in enumerate(source, 1) if line.strip() and not line.strip().startswith("#")}
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            lines -= set(range(node.lineno, node.end_lineno + 1))
+            lines -= lines_of(node)
     return lines
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_files_and_functions_can_be_read_at_a_sitting(path):
+def test_files_and_functions_can_be_read_at_a_sitting(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     lines = code_lines(tree, text.splitlines())
     assert len(lines) < _LONGEST_FILE
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
-            own = lines & set(range(node.lineno, node.end_lineno + 1))
+            own = lines & lines_of(node)
             assert len(own) <= _LONGEST_FUNCTION, node.name
 
 
@@ -180,7 +186,7 @@ SOURCES = Path(__file__).parents[1] / "simindex" / "_kernel"
 
 
 @pytest.mark.parametrize("path", sorted(SOURCES.glob("*.[ch]")), ids=lambda path: path.name)
-def test_c_files_can_be_read_at_a_sitting(path):
+def test_c_files_can_be_read_at_a_sitting(path: Path) -> None:
     lines, in_comment = 0, False
     for line in path.read_text(encoding="utf-8").splitlines():
         line = line.strip()
@@ -193,7 +199,7 @@ def test_c_files_can_be_read_at_a_sitting(path):
 
 
 @pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=lambda path: path.name)
-def test_folders_have_few_files(folder):
+def test_folders_have_few_files(folder: Path) -> None:
     assert len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) <= 10 or (
         folder.name == "commands"  # one a command, whatever their number
     )

@@ -3,14 +3,17 @@
 import random
 import re
 import shutil
+from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 from stored_values import flipped, store_values, stored_values
 
 import simindex
-from simindex import Config, CorruptIndexError, FormatError, Layout, SimHashConfig
-from simindex.format.keys import WHOLE_SEGMENT, number_key, segment_key
+from simindex import Config, CorruptIndexError, FormatError, Index, Layout, SimHashConfig
+from simindex.format.keys import WHOLE_SEGMENT, Key, number_key, segment_key
 from simindex.format.layout import COPY_TABLE, FILTERS, KEY_TABLE, Column
 from simindex.format.manifest import MANIFEST_KEY
 
@@ -25,15 +28,21 @@ FAMILY = [
 ]
 
 
-def documents():
+Answers = dict[str, Any]
+"""Question -> what the index answers."""
+
+ClosedIndex = tuple[Path, Answers]
+
+
+def documents() -> dict[Key, str]:
     """key -> text: a family of near duplicates, strangers, and copies."""
-    texts = {f"near {n}": text for n, text in enumerate(FAMILY)}
+    texts: dict[Key, str] = {f"near {n}": text for n, text in enumerate(FAMILY)}
     texts |= {n: f"stranger {n} knows word {n * 7} and word {n * 11} of the book {n * 13}" for n in range(30)}
     return texts | {b"copy": FAMILY[3], b"other copy": "stranger 5 knows word 35 and word 55 of the book 65"}
 
 
 @pytest.fixture(scope="module", params=LAYOUTS)
-def closed_index(request, tmp_path_factory):
+def closed_index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ClosedIndex:
     """(path, answers) of an index with several segments, copies and removed documents; not to be changed."""
     path = tmp_path_factory.mktemp("damage") / "i"
     with simindex.open(path, "x", DAMAGED, layout=LAYOUTS[request.param], map_bytes=1 << 20) as index:
@@ -43,7 +52,7 @@ def closed_index(request, tmp_path_factory):
         return path, answers(index)
 
 
-def answers(index):
+def answers(index: Index) -> Answers:
     """Everything that an index can be asked, touching every kind of stored value."""
     texts = list(documents().values())
     return {
@@ -57,7 +66,7 @@ def answers(index):
     }
 
 
-def outcome(path):
+def outcome(path: Path) -> Answers | Exception:
     """What the index answers, or the error that it raises."""
     try:
         with simindex.open(path, "r") as index:
@@ -66,7 +75,7 @@ def outcome(path):
         return error
 
 
-def kind_of(name, key):
+def kind_of(name: str, key: bytes) -> str:
     """A name for the kind of a stored value."""
     if name == "meta":
         return key.decode()
@@ -80,14 +89,15 @@ def kind_of(name, key):
     }.get(table, "sketches" if table == SKETCHES else "filter" if table >= FILTERS else "table")
 
 
-def test_flipped_bit_is_an_error_or_of_no_consequence(tmp_path, closed_index):
+def test_flipped_bit_is_an_error_or_of_no_consequence(tmp_path: Path, closed_index: ClosedIndex) -> None:
     """Never a wrong match, never an empty result: what is touched and damaged raises.
 
     A flipped bit in blocks that no question reads changes nothing; everything else is an error.
     """
     path, clean = closed_index
     chance = random.Random("flips")
-    detected, harmless = {}, {}
+    detected: dict[str, int] = {}
+    harmless: dict[str, int] = {}
     for name, key, value in stored_values(path):
         kind = kind_of(name, key)
         for bit in {0, 8 * len(value) - 1, *(chance.randrange(8 * len(value)) for _ in range(2))}:
@@ -108,7 +118,7 @@ def test_flipped_bit_is_an_error_or_of_no_consequence(tmp_path, closed_index):
     assert kinds - detected.keys() <= {"groups", "removed"}
 
 
-def test_missing_value_is_an_error(tmp_path, closed_index):
+def test_missing_value_is_an_error(tmp_path: Path, closed_index: ClosedIndex) -> None:
     path, clean = closed_index
     for name, key, _ in stored_values(path):
         copy = shutil.copytree(path, tmp_path / "damaged")
@@ -123,7 +133,7 @@ def test_missing_value_is_an_error(tmp_path, closed_index):
 
 
 @pytest.mark.parametrize("cut", ["empty", "shorter", "longer"])
-def test_value_of_another_length_is_an_error(tmp_path, closed_index, cut):
+def test_value_of_another_length_is_an_error(tmp_path: Path, closed_index: ClosedIndex, cut: str) -> None:
     path, clean = closed_index
     lengths = {
         "empty": lambda value: value[:0],
@@ -138,7 +148,7 @@ def test_value_of_another_length_is_an_error(tmp_path, closed_index, cut):
         shutil.rmtree(copy)
 
 
-def test_damaged_numbers_of_the_sketch_column_hide_nothing(tmp_path):
+def test_damaged_numbers_of_the_sketch_column_hide_nothing(tmp_path: Path) -> None:
     """In a segment with gaps a row is found by its number; those in between are not verified."""
     texts = [f"{n} {n * 7} {n * 11} {n * 13} words" for n in range(600)]
     config = Config(num_perm=16, simhash=None)
@@ -154,7 +164,7 @@ def test_damaged_numbers_of_the_sketch_column_hide_nothing(tmp_path):
     damaged = value[: numbers_at + 400] + bytes(400) + value[numbers_at + 800 :]
     store_values(tmp_path / "i", [("segments", place, damaged)])
     with simindex.open(tmp_path / "i", "r") as index:
-        outcomes = []
+        outcomes: list[bool | str] = []
         for n, text in enumerate(texts):
             if n % 9 == 0:
                 continue
@@ -163,12 +173,12 @@ def test_damaged_numbers_of_the_sketch_column_hide_nothing(tmp_path):
             except CorruptIndexError as error:
                 outcomes.append(str(error))
     assert False not in outcomes
-    assert all("table sketches" in outcome for outcome in outcomes if outcome is not True)
+    assert all("table sketches" in outcome for outcome in outcomes if isinstance(outcome, str))
     assert outcomes.count(True) < len(outcomes) - 50
     assert outcomes.count(True) > 50
 
 
-def test_values_that_changed_places_are_an_error(tmp_path, closed_index):
+def test_values_that_changed_places_are_an_error(tmp_path: Path, closed_index: ClosedIndex) -> None:
     """A seal binds a value to its key, so that an intact value in another's place is found out."""
     path, clean = closed_index
     values = stored_values(path)
@@ -185,7 +195,9 @@ def test_values_that_changed_places_are_an_error(tmp_path, closed_index):
     assert swapped > 30
 
 
-def test_damage_is_an_error_of_the_call_that_touches_it_and_of_no_other(tmp_path, closed_index):
+def test_damage_is_an_error_of_the_call_that_touches_it_and_of_no_other(
+    tmp_path: Path, closed_index: ClosedIndex
+) -> None:
     path, clean = closed_index
     copy = shutil.copytree(path, tmp_path / "damaged")
     number = documents().__len__() - 5  # a stranger
@@ -215,7 +227,7 @@ def test_damage_is_an_error_of_the_call_that_touches_it_and_of_no_other(tmp_path
         assert index.query("goes on as before")[0].key == "new"
 
 
-def test_older_manifest_put_back_is_found_out_by_the_next_insert(tmp_path):
+def test_older_manifest_put_back_is_found_out_by_the_next_insert(tmp_path: Path) -> None:
     """As when a file is restored in part: numbers that are taken are not given again."""
     path = tmp_path / "i"
     with simindex.open(path) as index:
@@ -230,11 +242,11 @@ def test_older_manifest_put_back_is_found_out_by_the_next_insert(tmp_path):
         assert index.query("the first of two documents")[0].key == "a"
 
 
-def test_damage_met_by_a_merge_is_an_error_and_the_index_stays_as_it_was(tmp_path):
+def test_damage_met_by_a_merge_is_an_error_and_the_index_stays_as_it_was(tmp_path: Path) -> None:
     """A merge reads whole segments: it must not carry damaged entries into a sealed new one."""
     path = tmp_path / "i"
 
-    def insert(path, numbers):
+    def insert(path: Path, numbers: Iterable[int]) -> None:
         with simindex.open(path, layout=Layout(4, 16, 600)) as index:
             for number in numbers:
                 index.insert_many((f"{number}-{n}", f"text {n} of the batch {number}") for n in range(30))

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import xxhash
 from typer.core import TyperOption
 
 import simindex
-from simindex import CharShingles, Config, Layout, SimHashConfig, Sketcher, WordShingles, textbook
+from simindex import CharShingles, Config, Index, Layout, SimHashConfig, Sketcher, WordShingles, textbook
 from simindex.cli import app
 from simindex.config import HASHING_VERSION, config_from_dict, config_to_dict
 from simindex.format.header import FORMAT_VERSION, decode_header, encode_header
@@ -33,8 +34,9 @@ from simindex.format.records import (
     decode_record,
 )
 from simindex.format.seals import SEAL_SEEDS, unseal
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 from simindex.segments.load import Segment
-from simindex.sketching.permutations import make_plan
+from simindex.sketching.permutations import make_plan, plan_for
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -57,7 +59,7 @@ def table_rows(page: Path, title: str) -> list[list[str]]:
         if line.startswith(f"| {title} |"):
             next(lines)
             break
-    rows = []
+    rows: list[list[str]] = []
     for line in lines:
         if not line.startswith("|"):
             return rows
@@ -68,7 +70,9 @@ def table_rows(page: Path, title: str) -> list[list[str]]:
 # ---- README ----
 
 
-def test_readme_examples_run(tmp_path, monkeypatch, capsys):
+def test_readme_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     first, second = fences(README, "python")
     assert len(first.splitlines()) <= 15
@@ -82,7 +86,7 @@ def test_readme_examples_run(tmp_path, monkeypatch, capsys):
         assert list(index) == [1, 2]
 
 
-def test_readme_commands_run(tmp_path):
+def test_readme_commands_run(tmp_path: Path) -> None:
     (block,) = (block for block in fences(README, "sh") if "simindex insert" in block)
     function = 'simindex() { "$PYTHON" -m simindex.cli "$@"; }\n'
     done = subprocess.run(
@@ -103,14 +107,14 @@ def test_readme_commands_run(tmp_path):
 
 def commands() -> dict[str, set[str]]:
     """The options of every command."""
-    group = typer.main.get_command(app)
+    group: Any = typer.main.get_command(app)
     return {
         name: {opt for p in command.params if isinstance(p, TyperOption) for opt in p.opts}
         for name, command in group.commands.items()
     }
 
 
-def test_readme_names_commands_and_options_that_exist():
+def test_readme_names_commands_and_options_that_exist() -> None:
     known = commands()
     lines = "\n".join(fences(README, "sh")).replace("\\\n", " ").splitlines()
     used = [(m[1], line) for line in lines for m in re.finditer(r"^simindex ([a-z]+)", line)]
@@ -123,9 +127,9 @@ def test_readme_names_commands_and_options_that_exist():
     assert inline <= set().union(*known.values())
 
 
-def test_readme_states_the_limits_of_the_code():
+def test_readme_states_the_limits_of_the_code() -> None:
     text = text_of(README)
-    assert f"{simindex.queries.search.DEFAULT_MAX_CANDIDATES:,}" in text
+    assert f"{DEFAULT_MAX_CANDIDATES:,}" in text
     assert MAX_KEY_BYTES == 64 * 1024
     assert "No call for all pairs, clusters, verification or backup yet" in text
     for call in ("pairs", "clusters", "check", "backup"):
@@ -155,7 +159,7 @@ def links(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page):
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for link in links(page):
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
@@ -165,7 +169,7 @@ def test_links_between_pages_lead_somewhere(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_files_that_pages_name_exist(page):
+def test_files_that_pages_name_exist(page: Path) -> None:
     for name in re.findall(r"`((?:simindex|tests|tools)/[\w/.-]+)`", text_of(page)):
         assert (ROOT / name).exists(), name
 
@@ -175,12 +179,12 @@ def test_files_that_pages_name_exist(page):
 HASHING = ROOT / "docs" / "hashing.md"
 
 
-def vectors() -> list[dict]:
+def vectors() -> list[dict[str, Any]]:
     """The texts with known answers: field -> value, `hash` -> list of (hash, shingle)."""
     (block,) = fences(HASHING, "vectors")
     found = []
     for paragraph in block.strip().split("\n\n"):
-        vector: dict = {"hash": []}
+        vector: dict[str, Any] = {"hash": []}
         for line in paragraph.splitlines():
             name, _, value = line.partition(" ")
             value = value.strip()
@@ -208,7 +212,7 @@ VECTORS = vectors()
 vector_cases = pytest.mark.parametrize("vector", VECTORS, ids=[vector["#"] for vector in VECTORS])
 
 
-def test_hashing_vectors_are_of_several_kinds():
+def test_hashing_vectors_are_of_several_kinds() -> None:
     assert len(VECTORS) >= 12
     assert len({vector["seed"] for vector in VECTORS}) >= 2
     assert {vector["kind"] for vector in VECTORS} == {WordShingles, CharShingles}
@@ -216,7 +220,7 @@ def test_hashing_vectors_are_of_several_kinds():
 
 
 @vector_cases
-def test_hashing_vector_equals_the_sketcher(vector):
+def test_hashing_vector_equals_the_sketcher(vector: dict[str, Any]) -> None:
     shingles = vector["kind"](vector["size"], vector["steps"])
     simhash = SimHashConfig(shingles=WordShingles(1, vector["steps"]))
     config = Config(shingles=shingles, num_perm=16, simhash=simhash, seed=vector["seed"])
@@ -229,7 +233,7 @@ def test_hashing_vector_equals_the_sketcher(vector):
 
 
 @vector_cases
-def test_hashing_vector_equals_the_textbook(vector):
+def test_hashing_vector_equals_the_textbook(vector: dict[str, Any]) -> None:
     text, seed = textbook.normalize(vector["text"], vector["steps"]), vector["seed"]
     if vector["kind"] is WordShingles:
         shingles = textbook.word_shingles(textbook.words(text), vector["size"])
@@ -246,15 +250,15 @@ def test_hashing_vector_equals_the_textbook(vector):
     assert (textbook.simhash(features) if features else None) == vector["fingerprint"]
 
 
-def test_hashing_tables_hold():
+def test_hashing_tables_hold() -> None:
     for data, seed, expected in table_rows(HASHING, "bytes"):
         raw = b"" if data == "(none)" else bytes.fromhex(data)
         assert textbook.xxh64(raw, int(seed)) == int(expected, 16) == xxhash.xxh64_intdigest(raw, int(seed))
     rows = table_rows(HASHING, "seed")
     assert len(rows) == 2
-    for seed, *expected in rows:
+    for seed, *coefficients in rows:
         flat = [value for pair in textbook.row_coefficients(3, int(seed)) for value in pair]
-        assert flat == [int(value, 16) for value in expected]
+        assert flat == [int(value, 16) for value in coefficients]
         assert simindex.sketching.family.row_coefficients(3, int(seed)).T.ravel().tolist() == flat
     keys = table_rows(HASHING, "key")
     assert len(keys) == 6
@@ -264,15 +268,16 @@ def test_hashing_tables_hold():
         assert int(key_hashes([encoded])[0]) == int(expected, 16)
 
 
-def test_hashing_weighted_example_holds():
+def test_hashing_weighted_example_holds() -> None:
     found = re.search(r"Weighted shingles `(\{.*?\})` .* fingerprint `([0-9a-f]{16})`", text_of(HASHING))
+    assert found is not None
     weighted, expected = json.loads(found[1]), int(found[2], 16)
     assert Sketcher().sketch(weighted).fingerprint == expected
     hashed = [(textbook.shingle_hash(s, 1), w) for s, w in weighted.items() if w]
     assert textbook.weighted_simhash(hashed) == expected
 
 
-def test_hashing_counts_of_classes_are_those_of_the_alphabet():
+def test_hashing_counts_of_classes_are_those_of_the_alphabet() -> None:
     alphabet = simindex.sketching.alphabet
     rows = {row[0]: row[2] for row in table_rows(HASHING, "class")}
     for name in ("word", "alone", "mark", "space"):
@@ -302,7 +307,7 @@ BLOCKS = hex_blocks()
 WHOLE, CHUNKS = {(d, k): v for d, k, v in BLOCKS[:-3]}, {(d, k): v for d, k, v in BLOCKS[-3:]}
 
 
-def stored(index) -> dict[tuple[str, bytes], bytes]:
+def stored(index: Index) -> dict[tuple[str, bytes], bytes]:
     """Everything in the five databases of an index."""
     with index._store.reading() as txn:
         names = ("meta", "documents", "segments", "removed", "groups")
@@ -310,14 +315,14 @@ def stored(index) -> dict[tuple[str, bytes], bytes]:
 
 
 @pytest.fixture
-def fixed_clock(monkeypatch):
+def fixed_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simindex.changes.writer.time.time_ns", lambda: EXAMPLE_SECONDS * 10**9)
 
 
 @pytest.mark.usefixtures("fixed_clock")
-def test_format_example_is_what_the_library_writes(tmp_path, monkeypatch):
+def test_format_example_is_what_the_library_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict = {}
+    names: dict[str, Any] = {}
     (example,) = fences(FORMAT, "python")
     exec(compile(example, "format.md", "exec"), names)
     with names["index"] as index:
@@ -325,11 +330,13 @@ def test_format_example_is_what_the_library_writes(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("fixed_clock")
-def test_format_example_in_chunks_is_what_the_library_writes(tmp_path, monkeypatch):
+def test_format_example_in_chunks_is_what_the_library_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (example,) = fences(FORMAT, "python")
     example = example.replace(", config)", ", config, layout=simindex.Layout(chunk_bytes=1))")
-    names = {"simindex": simindex}
+    names: dict[str, Any] = {"simindex": simindex}
     exec(compile(example, "format.md", "exec"), names)
     with names["index"] as index:
         found = stored(index)
@@ -340,7 +347,7 @@ def number(value: int) -> bytes:
     return value.to_bytes(8, "big")
 
 
-def test_format_example_decodes_with_the_format_functions():
+def test_format_example_decodes_with_the_format_functions() -> None:
     header = WHOLE["meta", b"config"]
     decoded = decode_header(header, "the page")
     layout, blocks = decoded.layout, decoded.blocks
@@ -365,7 +372,7 @@ def test_format_example_decodes_with_the_format_functions():
     Segment(tables, manifest.segments[0], {key: WHOLE["segments", key]}.get)  # checks length and seal
 
 
-def test_format_example_decodes_as_the_page_says():
+def test_format_example_decodes_as_the_page_says() -> None:
     """Without simindex.format: widths, order and seals as the page has them."""
     seeds = {"documents": 0, "meta": 1, "segments": 2, "removed": 3, "groups": 4}
     named = ", ".join(f"{seed} for `{database}`" for database, seed in seeds.items())
@@ -380,29 +387,35 @@ def test_format_example_decodes_as_the_page_says():
         nonlocal at
         array = np.frombuffer(value, dtype, count, at)
         at += array.nbytes
-        return array.tolist()
+        return list(array.tolist())
 
     texts = ["The quick brown fox", "the lazy dog sleeps"]
     sketcher = Sketcher(Config(num_perm=8))
     sketches = [sketcher.sketch(text) for text in texts]
-    entries = {n: [(int(s.words[0]), n) for s in [sketches[n]]] for n in (0, 1)}
+    words = [int(sketch.words[0]) for sketch in sketches if sketch.words is not None]
+    fingerprints = [sketch.fingerprint for sketch in sketches if sketch.fingerprint is not None]
+    assert len(words) == len(fingerprints) == 2
     hashes = [xxhash.xxh3_64_intdigest(packed) for packed in (b"\xa3fox", b"\xc4\x01\x07", b"\x03")]
     assert list(zip(take("<u8", 3), take("<u4", 3), strict=True)) == sorted(
         (h, n) for n, h in enumerate(hashes)
     )
     assert (take("<u8", 1), take("<u4", 1)) == ([0], [2])
-    assert list(zip(take("<u8", 2), take("<u4", 2), strict=True)) == sorted(entries[0] + entries[1])
+    assert list(zip(take("<u8", 2), take("<u4", 2), strict=True)) == sorted(
+        (word, n) for n, word in enumerate(words)
+    )
     for order in textbook.permutation_orders(4, 3):
-        permuted = [textbook.permute(s.fingerprint, textbook.blocks(64, 4), order) for s in sketches]
+        permuted = [
+            textbook.permute(fingerprint, textbook.blocks(64, 4), order) for fingerprint in fingerprints
+        ]
         found = list(zip(take("<u8", 2), take("<u4", 2), strict=True))
         assert found == sorted((p, n) for n, p in enumerate(permuted))
-    assert take("<u8", 2) == [int(sketch.words[0]) for sketch in sketches]
-    assert take("<u8", 2) == [sketch.fingerprint for sketch in sketches]
+    assert take("<u8", 2) == words
+    assert take("<u8", 2) == fingerprints
     assert take("<u4", 2) == [0, 1]
     assert at == len(value)
 
 
-def test_format_block_seals_are_as_the_page_says():
+def test_format_block_seals_are_as_the_page_says() -> None:
     for (_, key), value in CHUNKS.items():
         seed = textbook.xxh64(key, 2) & (2**63 - 1)
         if key[8:10] == b"\0\0":  # the key table: keys, numbers
@@ -416,7 +429,7 @@ def test_format_block_seals_are_as_the_page_says():
         assert value[-8:] == seed.to_bytes(8, "little")
 
 
-def test_format_damage_in_the_example_is_found():
+def test_format_damage_in_the_example_is_found() -> None:
     for (database, key), value in WHOLE.items():
         damaged = bytearray(value)
         damaged[-9] ^= 1
@@ -424,14 +437,14 @@ def test_format_damage_in_the_example_is_found():
             unseal(database, key, bytes(damaged), database)
 
 
-def test_format_value_in_another_database_is_found_out():
+def test_format_value_in_another_database_is_found_out() -> None:
     for (database, key), value in WHOLE.items():
         for other in SEAL_SEEDS.keys() - {database}:
             with pytest.raises(simindex.CorruptIndexError):
                 unseal(other, key, value, database)
 
 
-def test_format_numbers_of_the_page_are_those_of_the_code():
+def test_format_numbers_of_the_page_are_those_of_the_code() -> None:
     text = text_of(FORMAT)
     assert f"This is format version {FORMAT_VERSION}." in text
     assert f"up to {MAX_METADATA_DEPTH:,} arrays and maps inside one another" in text
@@ -439,7 +452,9 @@ def test_format_numbers_of_the_page_are_those_of_the_code():
     assert f"A block is {simindex._kernel.TABLE_BLOCK} entries of a sorted table" in text
     assert f"or {simindex._kernel.SKETCH_BLOCK} rows of a sketch column" in text
     config = Config()
-    blocks = len(simindex.sketching.permutations.plan_for(config.simhash).widths)
+    plan = plan_for(config.simhash)
+    assert plan is not None
+    blocks = len(plan.widths)
     tables = Geometry(config.bands, make_plan(blocks, 3).num_tables, Layout())
     most = next(
         n
@@ -449,7 +464,7 @@ def test_format_numbers_of_the_page_are_those_of_the_code():
     assert f"that is up to {most - 1:,} documents" in text
 
 
-def test_guide_examples_run():
+def test_guide_examples_run() -> None:
     guide = Path(__file__).parents[1] / "docs" / "minhash-or-simhash.md"
     found = doctest.testfile(str(guide), module_relative=False, encoding="utf-8")
     assert found.attempted > 5

@@ -23,20 +23,20 @@ classes = pytest.mark.parametrize("public", CLASSES.values(), ids=CLASSES)
 
 
 @classes
-def test_public_class_says_that_it_is_simindex(public):
+def test_public_class_says_that_it_is_simindex(public: type) -> None:
     assert public.__module__ == "simindex"
     assert repr(public) == f"<class 'simindex.{public.__qualname__}'>"
 
 
 @classes
-def test_public_class_is_pickled_by_its_public_name(public):
+def test_public_class_is_pickled_by_its_public_name(public: type) -> None:
     pickled = pickle.dumps(public, protocol=0)
     assert pickled.startswith(f"csimindex\n{public.__qualname__}\n".encode())
     assert pickle.loads(pickled) is public
 
 
 @pytest.fixture(scope="module")
-def values(tmp_path_factory):
+def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """A value of each public class that can be pickled, by the name of its class."""
     text = "the quick brown fox jumps over the lazy dog"
     config = Config()
@@ -53,7 +53,7 @@ def values(tmp_path_factory):
     return {type(value).__name__: value for value in found}
 
 
-def content(value):
+def content(value: object) -> object:
     """What a value holds, for classes that do not compare by it."""
     if isinstance(value, Exception):
         return value.args, str(value), vars(value)
@@ -65,33 +65,35 @@ def content(value):
 
 
 @pytest.mark.parametrize("name", sorted(CLASSES.keys() - {"Index"}))
-def test_value_survives_pickling(values, name):
+def test_value_survives_pickling(values: dict[str, object], name: str) -> None:
     again = pickle.loads(pickle.dumps(values[name]))
     assert type(again) is CLASSES[name]
     assert content(again) == content(values[name])
 
 
-def test_an_open_index_is_not_pickled(tmp_path):
+def test_an_open_index_is_not_pickled(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "index") as index, pytest.raises(TypeError, match="pickle"):
         pickle.dumps(index)
 
 
 @classes
-def test_annotations_are_understood_from_outside(public):
+def test_annotations_are_understood_from_outside(public: type) -> None:
     hints = typing.get_type_hints(public)
     assert not any(isinstance(hint, str) for hint in hints.values())
     own = [inspect.get_annotations(base).keys() for base in public.__mro__ if base.__module__ == "simindex"]
     assert hints.keys() == set().union(*own)
 
 
-def test_annotations_name_the_types_that_they_mean():
+def test_annotations_name_the_types_that_they_mean() -> None:
     assert typing.get_type_hints(simindex.Record)["sketch"] is simindex.Sketch
     assert typing.get_type_hints(simindex.Sketch)["words"] == np.ndarray | None
 
 
-def test_examples_of_public_classes_are_collected_from_the_face():
+def test_examples_of_public_classes_are_collected_from_the_face() -> None:
     found = {test.name for test in doctest.DocTestFinder().find(simindex) if test.examples}
-    written = {f"simindex.{name}" for name, public in CLASSES.items() if ">>> " in public.__doc__} | {
+    written = {
+        f"simindex.{name}" for name, public in CLASSES.items() if ">>> " in typing.cast("str", public.__doc__)
+    } | {
         f"simindex.{name}.{member}"
         for name, public in CLASSES.items()
         for member, value in vars(public).items()
@@ -101,7 +103,7 @@ def test_examples_of_public_classes_are_collected_from_the_face():
     assert {"simindex.Index", "simindex.Config", "simindex.Sketch.from_rows"} <= written <= found
 
 
-def test_source_of_public_calls_is_found():
+def test_source_of_public_calls_is_found() -> None:
     assert inspect.getsource(simindex.open).startswith("def open(")
     for name, member in vars(simindex.Index).items():
         if inspect.isfunction(member):
@@ -112,7 +114,7 @@ def test_source_of_public_calls_is_found():
 
 
 @pytest.fixture
-def checkout(tmp_path):
+def checkout(tmp_path: Path) -> Path:
     """The sources as a fresh checkout has them: no compiled kernel."""
     package = Path(simindex.__file__).parent
     skipped = shutil.ignore_patterns("*.so", "__pycache__")
@@ -122,7 +124,7 @@ def checkout(tmp_path):
 
 
 @pytest.mark.parametrize("code", ["import simindex", "from simindex import Sketch", "import simindex.tuning"])
-def test_checkout_without_kernel_says_what_to_do(checkout, code):
+def test_checkout_without_kernel_says_what_to_do(checkout: Path, code: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -135,7 +137,7 @@ def test_checkout_without_kernel_says_what_to_do(checkout, code):
     assert "pip install -e ." in said
 
 
-def test_copy_with_its_kernel_is_imported(checkout):
+def test_copy_with_its_kernel_is_imported(checkout: Path) -> None:
     import simindex._kernel
 
     shutil.copy(simindex._kernel.__file__, checkout / "simindex")

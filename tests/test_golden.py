@@ -19,7 +19,7 @@ GOLDEN_INDEXES = [
 ]
 
 
-def built_from(databases, path):
+def built_from(databases: dict[str, list[tuple[str, str]]], path: Path) -> Path:
     """An LMDB environment with these databases (hex), as an earlier version has left it."""
     path.mkdir()
     changes = [
@@ -32,7 +32,7 @@ def built_from(databases, path):
 
 
 @pytest.mark.parametrize(("file", "name"), GOLDEN_INDEXES, ids=lambda value: getattr(value, "stem", value))
-def test_golden_index_gives_its_answers(tmp_path, file, name):
+def test_golden_index_gives_its_answers(tmp_path: Path, file: Path, name: str) -> None:
     golden = json.loads(file.read_text(encoding="utf-8"))[name]
     path = built_from(golden["databases"], tmp_path / "i")
     with simindex.open(path, "r") as index:
@@ -63,7 +63,7 @@ def test_golden_index_gives_its_answers(tmp_path, file, name):
         assert len(index) == len(list(index)) == size + 20
 
 
-def test_golden_indexes_hold_what_the_format_has():
+def test_golden_indexes_hold_what_the_format_has() -> None:
     golden = json.loads((GOLDEN / "format-2.json").read_text(encoding="utf-8"))
     assert all(golden[name]["databases"][database] for name in ("chunked",) for database in DATABASES)
     tables = {bytes.fromhex(key)[8:10] for key, _ in golden["chunked"]["databases"]["segments"]}
@@ -72,7 +72,7 @@ def test_golden_indexes_hold_what_the_format_has():
     assert whole == {b"\xff\xff"}
 
 
-def test_dump_index_prints_what_is_stored(tmp_path):
+def test_dump_index_prints_what_is_stored(tmp_path: Path) -> None:
     golden = json.loads((GOLDEN / "format-2.json").read_text(encoding="utf-8"))["whole"]["databases"]
     path = built_from(golden, tmp_path / "i")
     done = subprocess.run(

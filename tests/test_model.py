@@ -2,18 +2,23 @@
 
 import shutil
 import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any, Literal
 from unittest import mock
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from model import Model
+from model import Model, ModelDocument
 
 import simindex
-from simindex import Layout, Sketch, tuning
+from simindex import Index, Layout, Sketch, tuning
+from simindex.format.keys import Key
 from simindex.storage.store import Store
+from simindex.storage.transactions import WriteTransaction
 
 # Few shingles, so that documents are often alike or empty; half of them out of four, so that many are equal.
 common = st.sampled_from([frozenset("abcdef"), frozenset("abcdeg"), frozenset("xyz"), frozenset("hijkl")])
@@ -26,11 +31,14 @@ tiny_layouts = st.sampled_from(
 
 
 class IndexMachine(RuleBasedStateMachine):
-    def __init__(self):
+    index: Index  # this and the reader: from `create` on
+    reader: Index
+    is_created = False
+
+    def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="simindex-test-"))
         self.path = self.folder / "index"
-        self.index = self.reader = None
 
     @initialize(
         layout=tiny_layouts,
@@ -38,7 +46,7 @@ class IndexMachine(RuleBasedStateMachine):
         blocks=st.sampled_from([None, 5]),
         simhash=st.booleans(),
     )
-    def create(self, layout, num_perm, blocks, simhash):
+    def create(self, layout: Layout, num_perm: int, blocks: int | None, simhash: bool) -> None:
         self.config = simindex.Config(
             num_perm=num_perm,
             simhash=simindex.SimHashConfig(3, blocks) if simhash or not num_perm else None,
@@ -47,13 +55,14 @@ class IndexMachine(RuleBasedStateMachine):
         self.layout = layout
         self.index = simindex.open(self.path, "x", self.config, layout=layout, map_bytes=1 << 20)
         self.reader = simindex.open(self.path, "r")
-        self.committed = {}
-        self.transaction = None
+        self.is_created = True
+        self.committed: dict[Key, ModelDocument] = {}
+        self.transaction: AbstractContextManager[Index] | None = None
 
     # ---- changes ----
 
     @rule(key=keys, document=shingles, metadata=st.none() | st.integers(0, 3))
-    def insert(self, key, document, metadata):
+    def insert(self, key: Key, document: frozenset[str], metadata: int | None) -> None:
         if key in self.model.documents:
             with pytest.raises(simindex.KeyExistsError):
                 self.index.insert(key, document, metadata)
@@ -63,7 +72,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.commit()
 
     @rule(key=keys, document=shingles)
-    def replace(self, key, document):
+    def replace(self, key: Key, document: frozenset[str]) -> None:
         self.index.replace(key, document)
         self.model.documents[key] = self.model.document(document)
         self.commit()
@@ -74,7 +83,13 @@ class IndexMachine(RuleBasedStateMachine):
         batch_size=st.integers(1, 5),
         workers=st.integers(1, 2),
     )
-    def insert_many(self, items, conflict, batch_size, workers):
+    def insert_many(
+        self,
+        items: list[tuple[Key, frozenset[str]]],
+        conflict: Literal["skip", "replace"],
+        batch_size: int,
+        workers: int,
+    ) -> None:
         before = dict(self.model.documents)
         report = self.index.insert_many(items, on_conflict=conflict, batch_size=batch_size, workers=workers)
         for key, document in items:
@@ -85,7 +100,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.commit()
 
     @rule(key=keys)
-    def remove(self, key):
+    def remove(self, key: Key) -> None:
         if key in self.model.documents:
             self.index.remove(key)
             del self.model.documents[key]
@@ -95,7 +110,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.commit()
 
     @rule(some=st.lists(keys, max_size=8))
-    def remove_many(self, some):
+    def remove_many(self, some: list[Key]) -> None:
         present = set(some) & self.model.documents.keys()
         assert self.index.remove_many(some) == len(present)
         for key in present:
@@ -104,7 +119,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.config.num_perm)
     @rule(key=keys, document=shingles, threshold=thresholds)
-    def insert_if_new(self, key, document, threshold):
+    def insert_if_new(self, key: Key, document: frozenset[str], threshold: float) -> None:
         rows = tuning.rows_for(threshold, self.config.bands)
         expected = self.model.similar(document, threshold, rows)
         if not expected and key in self.model.documents:
@@ -118,11 +133,11 @@ class IndexMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.transaction is None)
     @rule(items=st.lists(st.tuples(keys, shingles), min_size=1, max_size=12), is_durable=st.booleans())
-    def break_off(self, items, is_durable):
+    def break_off(self, items: list[tuple[Key, frozenset[str]]], is_durable: bool) -> None:
         """Ctrl-C during a commit: before anything is stored, or when all of it is durable already."""
         commit = Store.commit
 
-        def interrupted(store, change, frees):
+        def interrupted(store: Store, change: Callable[[WriteTransaction], object], frees: bool) -> None:
             if is_durable:
                 commit(store, change, frees)
             raise KeyboardInterrupt
@@ -135,26 +150,28 @@ class IndexMachine(RuleBasedStateMachine):
 
     # ---- transactions and life ----
 
-    def commit(self):
+    def commit(self) -> None:
         if self.transaction is None:
             self.committed = dict(self.model.documents)
 
     @precondition(lambda self: self.transaction is None)
     @rule()
-    def begin(self):
+    def begin(self) -> None:
         self.transaction = self.index.transaction()
         self.transaction.__enter__()
 
     @precondition(lambda self: self.transaction is not None)
     @rule()
-    def commit_transaction(self):
+    def commit_transaction(self) -> None:
+        assert self.transaction is not None
         self.transaction.__exit__(None, None, None)
         self.transaction = None
         self.commit()
 
     @precondition(lambda self: self.transaction is not None)
     @rule()
-    def roll_back(self):
+    def roll_back(self) -> None:
+        assert self.transaction is not None
         error = RuntimeError("rolled back")
         assert not self.transaction.__exit__(RuntimeError, error, None)
         self.transaction = None
@@ -162,19 +179,19 @@ class IndexMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.transaction is None)
     @rule()
-    def reopen(self):
+    def reopen(self) -> None:
         self.index.close()
         self.index = simindex.open(self.path)
 
     @precondition(lambda self: self.transaction is None)
     @rule()
-    def compact(self):
+    def compact(self) -> None:
         self.index.compact()
         assert self.index.stats().segments <= 1
 
     @precondition(lambda self: self.transaction is None)
     @rule(share=st.integers(0, 4))
-    def expire(self, share):
+    def expire(self, share: int) -> None:
         """Documents come back in order of insertion, so a time in the middle removes the first ones."""
         order = list(self.index)
         if order:
@@ -186,34 +203,35 @@ class IndexMachine(RuleBasedStateMachine):
             self.commit()
 
     @rule()
-    def reopen_reader(self):
+    def reopen_reader(self) -> None:
         self.reader.close()
         self.reader = simindex.open(self.path, "r")
 
     # ---- queries ----
 
-    def seen_by(self, handle):
+    def seen_by(self, handle: Index) -> Model:
         model = Model(self.config)
         model.documents = self.model.documents if handle is self.index else self.committed
         return model
 
     @precondition(lambda self: self.config.num_perm)
     @rule(document=shingles, threshold=thresholds)
-    def query(self, document, threshold):
+    def query(self, document: frozenset[str], threshold: float) -> None:
         rows = tuning.rows_for(threshold, self.config.bands)
         for handle in (self.index, self.reader):
             expected = self.seen_by(handle).similar(document, threshold, rows)
             matches = handle.query(document, threshold)
             assert {m.key: m.similarity for m in matches} == pytest.approx(expected)
             assert len(matches) == len(expected)
-            assert [m.similarity for m in matches] == sorted((m.similarity for m in matches), reverse=True)
+            similarities: list[Any] = [m.similarity for m in matches]
+            assert similarities == sorted(similarities, reverse=True)
             assert not matches.truncated
             limited = handle.query(document, threshold, limit=2)
             assert list(limited) == list(matches)[:2]
 
     @precondition(lambda self: self.config.num_perm)
     @rule(key=keys, threshold=thresholds)
-    def query_key(self, key, threshold):
+    def query_key(self, key: Key, threshold: float) -> None:
         if key not in self.model.documents:
             with pytest.raises(KeyError):
                 self.index.query_key(key, threshold)
@@ -224,7 +242,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.config.num_perm)
     @rule(document=shingles, k=st.integers(1, 5))
-    def nearest(self, document, k):
+    def nearest(self, document: frozenset[str], k: int) -> None:
         everything = self.model.similar(document, 0.0, 1)
         matches = self.index.nearest(document, k)
         assert len(matches) == min(k, len(everything))
@@ -237,17 +255,20 @@ class IndexMachine(RuleBasedStateMachine):
         distance=st.none() | st.integers(0, 3),
         flips=st.frozensets(st.integers(0, 63), max_size=3),
     )
-    def query_simhash(self, document, distance, flips):
-        fingerprint = self.model.document(document or {"a"}).fingerprint ^ sum(1 << bit for bit in flips)
+    def query_simhash(self, document: frozenset[str], distance: int | None, flips: frozenset[int]) -> None:
+        fingerprint = self.model.document(document or {"a"}).fingerprint
+        assert fingerprint is not None
+        fingerprint ^= sum(1 << bit for bit in flips)
         for handle in (self.index, self.reader):
             expected = self.seen_by(handle).near(fingerprint, 3 if distance is None else distance)
             matches = handle.query_simhash(Sketch.from_fingerprint(fingerprint), distance)
             assert {m.key: m.distance for m in matches} == expected
             assert len(matches) == len(expected)
-            assert [m.distance for m in matches] == sorted(m.distance for m in matches)
+            distances: list[Any] = [m.distance for m in matches]
+            assert distances == sorted(distances)
 
     @rule(key=keys)
-    def look_up(self, key):
+    def look_up(self, key: Key) -> None:
         for handle in (self.index, self.reader):
             model = self.seen_by(handle)
             assert (key in handle) == (key in model.documents)
@@ -260,16 +281,16 @@ class IndexMachine(RuleBasedStateMachine):
                 assert (None if rows is None else rows.tolist()) == stored.rows
 
     @invariant()
-    def sizes_agree(self):
-        if self.index is not None:
+    def sizes_agree(self) -> None:
+        if self.is_created:
             assert len(self.index) == len(self.model.documents)
             assert len(self.reader) == len(self.committed)
             assert sorted(map(repr, self.index)) == sorted(map(repr, self.model.documents))
 
-    def teardown(self):
+    def teardown(self) -> None:
         if self.transaction is not None:
             self.commit_transaction()
-        if self.index is not None:
+        if self.is_created:
             self.index.close()
             self.reader.close()
         shutil.rmtree(self.folder)

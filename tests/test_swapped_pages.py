@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def test_page_of_documents_in_the_place_of_one_of_removed_hides_no_document(
     mark_pages, record_pages = lmdb_pages.leaves(data, "removed"), lmdb_pages.leaves(data, "documents")
     assert len(mark_pages) > 1
     for number in record_pages[:: len(record_pages) // 8]:
-        path = damaged(pages, tmp_path / "i", lambda d, n=number: lmdb_pages.swap(d, n, mark_pages[0]))
+        path = damaged(pages, tmp_path / "i", partial(lmdb_pages.swap, one=number, other=mark_pages[0]))
         with simindex.open(path, "r") as index:
             missing, errors = absent(index)
             assert not missing
@@ -83,7 +84,7 @@ def test_iteration_notices_documents_that_are_missing(tmp_path: Path, pages: Pat
 def test_iteration_ends_and_raises_where_keys_do_not_ascend(tmp_path: Path, pages: Path) -> None:
     leaves = lmdb_pages.leaves((pages / "data.mdb").read_bytes(), "documents")
     for one, other in pairwise(leaves):
-        path = damaged(pages, tmp_path / "i", lambda d, a=one, b=other: lmdb_pages.swap(d, a, b))
+        path = damaged(pages, tmp_path / "i", partial(lmdb_pages.swap, one=one, other=other))
         with simindex.open(path, "r") as index, pytest.raises(CorruptIndexError, match=r"ascending|of them"):
             list(islice(index, SIZE))
 

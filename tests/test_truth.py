@@ -6,6 +6,9 @@ A pair counts as found when the query of its first document returns its second.
 import gzip
 import json
 import math
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from collection import (
@@ -22,10 +25,13 @@ from collection import (
 )
 
 import simindex
-from simindex import Config, textbook
+from simindex import Config, Index, Match, textbook
+
+Found = dict[str, dict[str, float]]
+"""id -> {id of a match: similarity}."""
 
 
-def open_with(tmp_path, documents, config=None):
+def open_with(tmp_path: Path, documents: Mapping[str, Any], config: Config | None = None) -> Index:
     """An index of id -> document."""
     index = simindex.open(tmp_path / "i", "x", config)
     report = index.insert_many(documents.items())
@@ -36,7 +42,7 @@ def open_with(tmp_path, documents, config=None):
 COPY = "copy of "
 
 
-def open_settled(tmp_path, documents):
+def open_settled(tmp_path: Path, documents: Mapping[str, Any]) -> Index:
     """The same documents in an index with a past: small commits that were merged, an exact copy of every
     third document, others that were removed again; compacted at the end."""
     index = simindex.open(tmp_path / "i", "x")
@@ -56,7 +62,7 @@ def open_settled(tmp_path, documents):
     return index
 
 
-def without_copies(found, documents):
+def without_copies(found: Found, documents: Mapping[str, Any]) -> Found:
     """What was found in a settled index, without copies; each must be found together with its original."""
     copied = set(list(documents)[::3])
     for key, matches in found.items():
@@ -71,32 +77,38 @@ def without_copies(found, documents):
     }
 
 
-def found_by_first(index, documents, threshold, **options):
+def found_by_first(index: Index, documents: Mapping[str, Any], threshold: float, **options: Any) -> Found:
     """id -> {id of a match: similarity}, of every document, without itself."""
-    found = {}
+    found: Found = {}
     for key, matches in zip(
         documents, index.query_many(list(documents.values()), threshold, **options), strict=True
     ):
         assert not matches.truncated
         assert len({match.key for match in matches}) == len(matches)
-        found[key] = {match.key: match.similarity for match in matches if match.key != key}
+        others = {match.key: match.similarity for match in matches if match.key != key}
+        found[key] = cast("dict[str, float]", others)
     return found
 
 
-def recall(found, pairs):
+def highest_first(match: Match) -> float:
+    assert match.similarity is not None
+    return -match.similarity
+
+
+def recall(found: Found, pairs: Collection[Pair]) -> float:
     return sum(pair.b in found[pair.a] for pair in pairs) / len(pairs)
 
 
-def numbered(sets):
+def numbered(sets: Mapping[str, Collection[object]]) -> dict[str, frozenset[int]]:
     """The same sets with numbers for members, which are compared faster."""
-    numbers = {}
+    numbers: dict[object, int] = {}
     return {
         key: frozenset([numbers.setdefault(member, len(numbers)) for member in members])
         for key, members in sets.items()
     }
 
 
-def assert_no_false_match(found, texts, threshold):
+def assert_no_false_match(found: Found, texts: Mapping[str, str], threshold: float) -> None:
     """No match whose exact similarity is five standard errors of 128 rows below the threshold.
 
     By chance that happens to one estimate in 3.5 million (normal), and there are under 200,000 of them.
@@ -113,7 +125,7 @@ def assert_no_false_match(found, texts, threshold):
 # ---- the extract of the SPDX licences: always there ----
 
 
-def test_extract_truth_is_what_brute_force_finds():
+def test_extract_truth_is_what_brute_force_finds() -> None:
     sets = numbered({key: shingle_set(text) for key, text in extract().items()})
     pairs = textbook.brute_force_pairs(sets, 0.5)
     assert {Pair(*pair) for pair in pairs} == set(extract_truth())
@@ -122,7 +134,7 @@ def test_extract_truth_is_what_brute_force_finds():
     assert sum(pair[2] >= 0.8 for pair in pairs) == 118
 
 
-def test_extract_is_small_enough_to_be_published():
+def test_extract_is_small_enough_to_be_published() -> None:
     assert sum(path.stat().st_size for path in EXTRACT.iterdir()) < 300_000
 
 
@@ -130,7 +142,9 @@ PROMISES = [(0.8, 0.7, 0.99), (0.5, 0.4, 0.95)]
 
 
 @pytest.mark.parametrize(("lowest", "threshold", "least"), PROMISES)
-def test_extract_recall_reaches_the_promise(tmp_path, lowest, threshold, least):
+def test_extract_recall_reaches_the_promise(
+    tmp_path: Path, lowest: float, threshold: float, least: float
+) -> None:
     texts = extract()
     with open_with(tmp_path, texts) as index:
         found = found_by_first(index, texts, threshold)
@@ -139,7 +153,7 @@ def test_extract_recall_reaches_the_promise(tmp_path, lowest, threshold, least):
     assert_no_false_match(found, texts, threshold)
 
 
-def test_extract_is_answered_the_same_by_an_index_with_a_past(tmp_path):
+def test_extract_is_answered_the_same_by_an_index_with_a_past(tmp_path: Path) -> None:
     """Merging, removing, compacting and the folding of copies change nothing that is found."""
     texts = extract()
     (tmp_path / "fresh").mkdir()
@@ -150,7 +164,7 @@ def test_extract_is_answered_the_same_by_an_index_with_a_past(tmp_path):
             assert recall(found, [pair for pair in extract_truth() if pair.similarity >= lowest]) >= least
 
 
-def test_extract_is_found_whole_by_its_own_texts(tmp_path):
+def test_extract_is_found_whole_by_its_own_texts(tmp_path: Path) -> None:
     texts = extract()
     with open_with(tmp_path, texts) as index:
         for key, matches in zip(texts, index.query_many(list(texts.values()), 1.0), strict=True):
@@ -158,7 +172,7 @@ def test_extract_is_found_whole_by_its_own_texts(tmp_path):
             assert {match.similarity for match in matches} == {1.0}
 
 
-def test_exact_similarity_equals_the_textbook(tmp_path):
+def test_exact_similarity_equals_the_textbook(tmp_path: Path) -> None:
     """With all shingle hashes kept, ``exact=True`` gives the Jaccard similarity to the last bit.
 
     The words are the textbook's: they differ from the collection's own rule in the three texts that are
@@ -166,17 +180,17 @@ def test_exact_similarity_equals_the_textbook(tmp_path):
     """
     texts = extract()
     steps = Config().shingles.normalize
-    sets = {
+    words = {
         key: frozenset(textbook.word_shingles(textbook.words(textbook.normalize(text, steps)), 3))
         for key, text in texts.items()
     }
-    sets = numbered(sets)
+    sets = numbered(words)
     most = max(len(members) for members in sets.values())
     with open_with(tmp_path, texts, Config(keep_shingles=most + 1)) as index:
         found = found_by_first(index, texts, 0.5, exact=True)
         assert (
             list(index.query(texts["MIT"], 0.9, limit=3, exact=True))
-            == sorted(index.query(texts["MIT"], 0.9, exact=True), key=lambda match: -match.similarity)[:3]
+            == sorted(index.query(texts["MIT"], 0.9, exact=True), key=highest_first)[:3]
         )
     expected = textbook.brute_force_pairs(sets, 0.5)
     pairs = [Pair(*pair) for pair in expected]
@@ -189,7 +203,7 @@ def test_exact_similarity_equals_the_textbook(tmp_path):
     assert recall(found, pairs) >= 0.95
 
 
-def test_exact_similarity_is_an_estimate_when_not_all_shingles_are_kept(tmp_path):
+def test_exact_similarity_is_an_estimate_when_not_all_shingles_are_kept(tmp_path: Path) -> None:
     """The share of 256 bottom hashes: standard error sqrt(s(1-s)/256), 0.031 at most; five of them."""
     texts = extract()
     truth = {(pair.a, pair.b): pair.similarity for pair in extract_truth()}
@@ -204,7 +218,9 @@ def test_exact_similarity_is_an_estimate_when_not_all_shingles_are_kept(tmp_path
 
 
 @pytest.mark.parametrize(("size", "num_pairs"), [(100, 5), (1000, 10), (2500, 20)])
-def test_articles_every_plagiarised_pair_is_found_and_no_other(tmp_path, size, num_pairs):
+def test_articles_every_plagiarised_pair_is_found_and_no_other(
+    tmp_path: Path, size: int, num_pairs: int
+) -> None:
     """One word is missing or changed in each copy: exact similarities of 0.978 to 0.983."""
     folder = other("articles")
     texts = texts_of(folder / f"articles_{size}.docs.jsonl.gz")
@@ -224,7 +240,9 @@ def test_articles_every_plagiarised_pair_is_found_and_no_other(tmp_path, size, n
 
 @pytest.mark.parametrize("build", [open_with, open_settled])
 @pytest.mark.parametrize("name", ["licenses", "reuters-21578"])
-def test_collection_recall_reaches_the_promise(tmp_path, name, build):
+def test_collection_recall_reaches_the_promise(
+    tmp_path: Path, name: str, build: Callable[[Path, dict[str, str]], Index]
+) -> None:
     folder = other(name)
     texts = texts_of(folder / "docs.jsonl.gz")
     with build(tmp_path, texts) as index:
@@ -236,7 +254,7 @@ def test_collection_recall_reaches_the_promise(tmp_path, name, build):
             assert_no_false_match(found, texts, threshold)
 
 
-def test_movielens_neighbours_are_found_among_ready_shingles(tmp_path):
+def test_movielens_neighbours_are_found_among_ready_shingles(tmp_path: Path) -> None:
     """The three pairs of users whose films have a similarity above 0.6 (a distance below 0.4)."""
     folder = other("movielens-100k")
     users = {row["id"]: {str(film) for film in row["movies"]} for row in rows_of(folder / "docs.jsonl.gz")}
@@ -254,7 +272,7 @@ def test_movielens_neighbours_are_found_among_ready_shingles(tmp_path):
         assert a in estimated[b]
 
 
-def test_rows_are_read_from_plain_and_compressed_files(tmp_path):
+def test_rows_are_read_from_plain_and_compressed_files(tmp_path: Path) -> None:
     for name, opener in (("a.jsonl", open), ("a.jsonl.gz", gzip.open)):
         with opener(tmp_path / name, "wt") as file:
             file.write(json.dumps({"id": "a", "text": "b"}) + "\n")

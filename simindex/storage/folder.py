@@ -9,11 +9,12 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 import stat
 from pathlib import Path
 
 from simindex.checks import require_int
-from simindex.errors import FormatError, IndexLockedError
+from simindex.errors import FormatError, IndexFullError, IndexLockedError
 
 DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE = "data.mdb", "lock.mdb", "writer.lock"
 COMPACT_FOLDER = "compact.tmp"
@@ -277,3 +278,28 @@ class Ballast:
         self.held = 0
         with contextlib.suppress(OSError):
             self._file.unlink(missing_ok=True)
+
+
+def require_room(path: str, file_bytes: int, needed: int, found: int) -> None:
+    """Refuse a compaction that would run out of space.
+
+    Args:
+        file_bytes: that the data file will come to.
+        needed, found: bytes of free disk.
+
+    Raises:
+        IndexFullError: with `needed_bytes`.
+    """
+    longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if longest != resource.RLIM_INFINITY and file_bytes > longest:
+        raise IndexFullError(
+            f"{path}: expected a file of {file_bytes} bytes to be allowed, found a limit of {longest} "
+            "(RLIMIT_FSIZE); nothing was changed. Raise it, or remove documents",
+            needed_bytes=needed,
+        )
+    if needed > found:
+        raise IndexFullError(
+            f"{path}: expected {needed} bytes of free disk for the new segment and the copy beside the old "
+            f"file, found {found}; nothing was changed. Free some space, or remove documents",
+            needed_bytes=needed,
+        )

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import resource
 import time
 import warnings
 import weakref
@@ -42,6 +41,7 @@ from simindex.storage.folder import (
     require_permissions,
     require_place,
     require_plain_files,
+    require_room,
     sync_folder,
 )
 from simindex.storage.gate import Visitor
@@ -228,13 +228,10 @@ class Store:
 
         A process may open the folder only once, so its other handles change over together with this one.
         """
+        folder = os.path.realpath(self.path)
         with registry.lock:
             for environment in registry.environments.values():
-                if (
-                    environment.folder != os.path.realpath(self.path)
-                    or not environment.databases
-                    or environment.failure
-                ):
+                if environment.folder != folder or not environment.databases or environment.failure:
                     continue
                 with environment.inside() as visit, visit.env.begin() as txn:
                     if not self._moved_away(environment, txn):
@@ -579,20 +576,8 @@ class Store:
         """
         require_plain_files(Path(self.path))
         file_bytes = os.stat(self.data).st_size
-        needed, found = growth + copy, self._ballast.available()
-        longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-        if longest != resource.RLIM_INFINITY and file_bytes + growth > longest:
-            raise IndexFullError(
-                f"{self.path}: expected a file of {file_bytes + growth} bytes to be allowed, found a limit "
-                f"of {longest} (RLIMIT_FSIZE); nothing was changed. Raise it, or remove documents",
-                needed_bytes=needed,
-            )
-        if needed > found:
-            raise IndexFullError(
-                f"{self.path}: expected {needed} bytes of free disk for the new segment and the copy beside "
-                f"the old file, found {found}; nothing was changed. Free some space, or remove documents",
-                needed_bytes=needed,
-            )
+        needed = growth + copy
+        require_room(self.path, file_bytes + growth, needed, self._ballast.available())
         self._is_compacting = True
         self._give_up_ballast()
         self._map_limit = min(max(self._limit, file_bytes) + needed, MAX_MAP_BYTES)

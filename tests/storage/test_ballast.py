@@ -280,7 +280,7 @@ def test_compaction_goes_by_the_longest_file_of_the_process(
         before = lengths(tmp_path / "i")
         with monkeypatch.context() as patch:
             longest = before["data.mdb"]
-            patch.setattr("simindex.storage.store.resource.getrlimit", lambda _: (longest, longest))
+            patch.setattr("simindex.storage.folder.resource.getrlimit", lambda _: (longest, longest))
             with pytest.raises(IndexFullError, match=f"limit of {longest} \\(RLIMIT_FSIZE\\)") as raised:
                 index.compact()
         assert raised.value.needed_bytes is not None

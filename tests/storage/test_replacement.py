@@ -136,9 +136,7 @@ def test_mark_in_a_file_that_is_in_its_place_counts_for_nothing_and_is_taken_bac
     store.close()
 
 
-def test_copy_that_lmdb_finds_incomplete_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copy_that_lmdb_finds_incomplete_is_made_again(tmp_path: Path) -> None:
     class Doubting:
         """LMDB's environment, whose first copy breaks off behind some bytes."""
 
