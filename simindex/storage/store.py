@@ -324,7 +324,8 @@ class Store:
     def begin_read(self, environment: Environment, visitor: Visitor) -> lmdb.Transaction:
         """Return a read transaction of LMDB for a visitor who is inside, who ends it if it is not pinned."""
         for attempt in range(6):
-            self.environment()  # it may have been lost while everybody was kept out
+            if environment.failure:
+                self.environment()  # it was lost while everybody was kept out
             try:
                 txn = self._pinned(environment) if self.is_pinned else environment.env.begin(buffers=True)
                 is_known = txn.id() == environment.checked_id
