@@ -27,6 +27,9 @@ MAX_READERS = 1024
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _HARDLY_FREE_BYTES = 1 << 20
 
+# What LMDB says of tree pages that lead nowhere, or in a circle; whoever met one has a bad transaction.
+_DAMAGE = lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.CursorFullError | lmdb.BadTxnError
+
 
 def translated(error: lmdb.Error | OSError, path: str) -> SimIndexError:
     """Return the simindex error for an error of LMDB or of a file; one of simindex as it is."""
@@ -55,7 +58,7 @@ def _of(error: lmdb.Error | OSError, path: str) -> SimIndexError:
         return SimIndexError(f"{path}: no file descriptor is left ({text}); close files or raise the limit")
     if isinstance(error, lmdb.InvalidError | lmdb.VersionMismatchError) or "Bad file descriptor" in text:
         return FormatError(f"{path}: {DATA_FILE} is not an LMDB file that simindex can read ({text})")
-    if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError):
+    if isinstance(error, _DAMAGE):
         return CorruptIndexError(f"{path}: damaged pages ({text}); restore a backup")
     if isinstance(error, lmdb.ReadonlyError):
         return ReadOnlyError(f"{path}: no permission to write ({text})")
