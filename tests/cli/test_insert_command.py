@@ -91,7 +91,12 @@ def test_insert_interrupted_says_what_is_stored(run: Run, monkeypatch: pytest.Mo
 
     rows = [{"id": number, "text": f"{number} {SHIP}"} for number in range(50)]
     monkeypatch.setattr(io, "BytesIO", Interrupting)
-    result = run("insert", "news", "-", "--batch-size", 10, "--workers", 1, stdin=json_lines(rows))
+    # A shell starts what it runs in the background with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        result = run("insert", "news", "-", "--batch-size", 10, "--workers", 1, stdin=json_lines(rows))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert result.code == 130
     assert result.err == "simindex: interrupted; at least the first 30 documents of the input are stored\n"
     assert stored("news") == list(range(30))
