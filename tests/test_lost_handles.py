@@ -523,6 +523,10 @@ def test_errors_name_the_index_that_they_are_about(path: Path) -> None:
     with simindex.open(path, "r") as reader, pytest.raises(SimIndexError) as raised:
         reader.insert(21, document(21))
     assert raised.value.path == str(path)
+    (path.parent / "file").touch()
+    with pytest.raises(SimIndexError, match="expected a folder with an index, found a file") as raised:
+        simindex.open(path.parent / "file")
+    assert raised.value.path == str(path.parent / "file")
     assert KeyExistsError("no index").path is None
     assert CorruptIndexError("none").path is None
 
@@ -545,3 +549,12 @@ def test_change_over_knows_the_file_that_it_opened(path: Path, monkeypatch: pyte
         for _ in range(4):
             assert len(reader) == 20
     assert not waiting
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "a"])
+def test_data_file_that_lost_everything_is_no_new_index(path: Path, mode: str) -> None:
+    os.truncate(path / "data.mdb", 0)
+    with pytest.raises(CorruptIndexError, match=r"data\.mdb is empty") as raised:
+        simindex.open(path, mode)
+    assert raised.value.path == str(path)
+    assert (path / "data.mdb").stat().st_size == 0

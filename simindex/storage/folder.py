@@ -14,7 +14,7 @@ import stat
 from pathlib import Path
 
 from simindex.checks import require_int
-from simindex.errors import FormatError, IndexFullError, IndexLockedError
+from simindex.errors import CorruptIndexError, FormatError, IndexFullError, IndexLockedError
 
 DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE = "data.mdb", "lock.mdb", "writer.lock"
 COMPACT_FOLDER = "compact.tmp"
@@ -92,6 +92,7 @@ def require_place(path: Path, mode: str, permissions: int | None = None) -> None
 
     Raises:
         FileNotFoundError, FileExistsError, FormatError: see `simindex.open`.
+        CorruptIndexError: nothing is left of the data file.
     """
     if mode not in MODES:
         raise ValueError(f'mode: expected "r", "r+", "a" or "x", found {mode!r}')
@@ -102,6 +103,12 @@ def require_place(path: Path, mode: str, permissions: int | None = None) -> None
     if mode == "x" and names - {WRITER_LOCK_FILE, BALLAST_FILE}:
         raise FileExistsError(errno.EEXIST, 'mode "x" creates a new index, but there is something', str(path))
     if DATA_FILE in names:
+        # One that was never completed has no ballast yet.
+        if BALLAST_FILE in names and not (path / DATA_FILE).stat().st_size:
+            raise CorruptIndexError(
+                f"{path}: {DATA_FILE} is empty, and the ballast of an index lies beside it; it was cut "
+                "short, restore a backup"
+            )
         return
     if mode in ("r", "r+"):
         raise FileNotFoundError(errno.ENOENT, "no simindex index", str(path))

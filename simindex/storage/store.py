@@ -169,9 +169,9 @@ class Store:
         self._permissions = permissions
         registry.install_hooks()
         registry.close_unused()
-        require_place(Path(self.path), mode, permissions)
-        self._ballast = Ballast(self.path)
         try:
+            require_place(Path(self.path), mode, permissions)
+            self._ballast = Ballast(self.path)
             registry.on_fork.add(weakref.WeakMethod(self._abandon))
             if self.writable:
                 self._lock = WriterLock(self.path, permissions_of(Path(self.path), permissions))
