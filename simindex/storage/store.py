@@ -204,9 +204,9 @@ class Store:
                         f"{self.path}: this process has it open without permission to write; close that first"
                     )
                 registry.close_inherited(identity, os.path.realpath(self.path), self.path)
-            env, writable = self._open_lmdb()
+            env, writable, identity = self._open_lmdb()
             try:
-                opened = Environment(env, os.path.realpath(self.path), identity_of(self.data), writable)
+                opened = Environment(env, os.path.realpath(self.path), identity, writable)
                 opened.handles.add(self)
                 registry.environments[opened.identity] = opened
             except BaseException:
@@ -214,13 +214,14 @@ class Store:
                 raise
             return opened
 
-    def _open_lmdb(self) -> tuple[lmdb.Environment, bool]:
-        """Open the file that is at the path when it is open: a compaction may replace it meanwhile."""
+    def _open_lmdb(self) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
+        """Open the file at the path; returns what it is, too, for a compaction may replace it meanwhile."""
         while True:
             before = identity_of(self.data) if os.path.exists(self.data) else None
             env, writable = open_lmdb(self.path, self._map_bytes, self.writable, self._permissions)
-            if before in (None, identity_of(self.data)):
-                return env, writable
+            identity = identity_of(self.data)
+            if before in (None, identity):
+                return env, writable, identity
             env.close()
 
     def _stale_environment(self) -> Environment | None:
@@ -408,11 +409,11 @@ class Store:
             environment.failure = "its data file could not be opened again"
             registry.environments.pop(environment.identity, None)
             environment.env.close()
-            env, _ = self._open_lmdb()
+            env, _, identity = self._open_lmdb()
             try:
                 self._last_page = -1
-                environment.change(env, identity_of(self.data), databases_of(env, self.path))
-                registry.environments[environment.identity] = environment
+                environment.change(env, identity, databases_of(env, self.path))
+                registry.environments[identity] = environment
             except BaseException:
                 environment.failure = "its data file could not be opened again"
                 env.close()
