@@ -53,7 +53,10 @@ def test_insert_skip_bad_rows_reports_the_first_and_counts_all(run: Run, tmp_pat
     result = run("insert", "news", "a.jsonl", "--skip-bad-rows", "--batch-size", 2)
     assert result.code == 0
     assert result.err.count("; skipped\n") == 20
-    assert "simindex: a.jsonl:4: expected a field 'text', found []; skipped\n" in result.err
+    assert (
+        "simindex: a.jsonl:4: expected a field 'text', found []; --text-field names another; skipped\n"
+        in result.err
+    )
     assert "simindex: ... and 3 more (23 bad rows in all)\n" in result.err
     assert "4 documents inserted, 0 replaced, 0 skipped, 23 bad rows" in result.err
     assert stored("news") == ["fox", "fox too", 7, 8]

@@ -79,7 +79,7 @@ def test_query_input_ends_at_a_bad_row_after_the_rows_before_it(run: Run, news: 
     result = run("query", news, "--input", "-", "--json", stdin=json_lines(ROWS) + b"{}\n")
     assert result.code == 1
     assert len(result.out.splitlines()) == 3
-    assert result.err == "simindex: stdin:4: expected a field 'text', found []\n"
+    assert result.err == "simindex: stdin:4: expected a field 'text', found []; --text-field names another\n"
 
 
 def test_query_without_a_match_says_so(run: Run, news: str) -> None:
