@@ -150,7 +150,7 @@ def test_prepared_documents_are_what_was_handed_in() -> None:
 
 def test_bad_document_is_named_though_it_is_a_generator_that_was_read_before() -> None:
     with pytest.raises(TypeError, match=r"^key 'bad': "):
-        prepare_documents([("good", (w for w in ["x"])), ("bad", (w for w in [5]))], SKETCHER)
+        prepare_documents([("good", (w for w in ["x"])), ("bad", (w for w in [5.0]))], SKETCHER)
 
 
 @pytest.mark.parametrize("workers", [1, 2, None])
