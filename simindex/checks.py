@@ -38,3 +38,18 @@ def require_share(name: str, value: object, *, zero: bool = False) -> None:
         raise TypeError(f"{name}: expected a number, found {type(value).__name__}")
     if not (0 <= value <= 1 if zero else 0 < value <= 1):
         raise ValueError(f"{name}: expected a number in {'[' if zero else '('}0, 1], found {value!r}")
+
+
+def require_seconds(name: str, value: object) -> None:
+    """Refuse what is neither ``None`` nor a number of seconds, 0 or more.
+
+    Raises:
+        TypeError: no int, no float and not None.
+        ValueError: a number below 0, or NaN.
+    """
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name}: expected a number of seconds or None, found {type(value).__name__}")
+    if not value >= 0:
+        raise ValueError(f"{name}: expected 0 seconds or more, or None, found {value!r}")

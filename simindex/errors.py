@@ -102,7 +102,15 @@ class CorruptIndexError(SimIndexError):
 
 
 class IndexLockedError(SimIndexError):
-    """Another process, or another handle of this one, has the index open for writing."""
+    """Another process, or another handle of this one, has the index open for writing.
+
+    Attributes:
+        waited_seconds: how long `open` has waited for it (`timeout=`).
+    """
+
+    def __init__(self, message: str, *, waited_seconds: float = 0.0) -> None:
+        super().__init__(message)
+        self.waited_seconds = waited_seconds
 
 
 class IndexFullError(SimIndexError, OSError):

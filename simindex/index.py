@@ -23,7 +23,7 @@ from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
 from simindex.queries.matches import Matches
-from simindex.queries.record import Record, record_of
+from simindex.queries.record import Record, holds, record_of
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
@@ -80,6 +80,7 @@ class Index:
         layout: Layout | None = None,
         refresh: Literal["auto", "manual"] = "auto",
         permissions: int | None = None,
+        timeout: float | None = 0.0,
     ) -> None:
         if refresh not in ("auto", "manual"):
             raise ValueError(f'refresh: expected "auto" or "manual", found {refresh!r}')
@@ -92,7 +93,9 @@ class Index:
         require_int("max_candidates", max_candidates, 1, 2**24)
         self._max_candidates = max_candidates
         pinned = refresh == "manual"
-        self._store = Store(path, mode, map_bytes, max_bytes, pinned=pinned, permissions=permissions)
+        self._store = Store(
+            path, mode, map_bytes, max_bytes, pinned=pinned, permissions=permissions, timeout=timeout
+        )
         try:
             scheme = scheme_of(self._store, config, layout)
             self._config = scheme.config
@@ -445,8 +448,9 @@ class Index:
             return record_of(self._session.view(txn), key)
 
     def __contains__(self, key: object) -> bool:
+        """Whether a key is stored; of what cannot be a key, False."""
         with self._store.reading() as txn:
-            return self._session.view(txn).find_key(key) is not None
+            return holds(self._session.view(txn), key)
 
     def __len__(self) -> int:
         with self._store.reading() as txn:
@@ -486,6 +490,7 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     layout: Layout | None = None,
     refresh: Literal["auto", "manual"] = "auto",
     permissions: int | None = None,
+    timeout: float | None = 0.0,
 ) -> Index:
     """Open an index.
 
@@ -506,6 +511,8 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         permissions: of the files of a new index, as 0o600; a folder made for it can also be entered by
             who may read them. ``None``: 0o644 less the umask. Without effect on an index that is there
             already, whose files keep what they have.
+        timeout: seconds to wait for a writer that has the index open, where this mode writes, too;
+            ``None``: for ever. Ctrl-C ends the wait.
 
     Raises:
         FileNotFoundError: mode "r" or "r+", and there is no index.
@@ -513,7 +520,8 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         ConfigMismatchError: `config` differs from the stored one.
         FormatError: the path holds something else, links or pipes in the place of files, or an index of
             another format version.
-        IndexLockedError: another mode than "r", and another handle has it open for writing.
+        IndexLockedError: another mode than "r", and another handle has it open for writing, still after
+            `timeout` seconds; `waited_seconds` says how long that was.
     """
     return Index(
         path,
@@ -525,4 +533,5 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         layout=layout,
         refresh=refresh,
         permissions=permissions,
+        timeout=timeout,
     )

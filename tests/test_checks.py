@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simindex.checks import require_int, require_share
+from simindex.checks import require_int, require_seconds, require_share
 
 
 @given(st.integers(-50, 50), st.integers(-20, 20), st.none() | st.integers(-20, 20), st.integers(1, 5))
@@ -69,3 +69,20 @@ def test_require_share_takes_nothing_outside(value: float, zero: bool) -> None:
 def test_require_share_takes_no_other_type(value: object) -> None:
     with pytest.raises(TypeError, match=f"^share: expected a number, found {type(value).__name__}$"):
         require_share("share", value)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, 2, 0.5, float("inf"), None])
+def test_require_seconds_takes_none_and_numbers_from_zero_on(value: float | None) -> None:
+    require_seconds("t", value)
+
+
+@pytest.mark.parametrize("value", [-1, -0.1, float("nan"), float("-inf")])
+def test_require_seconds_takes_nothing_below_zero(value: float) -> None:
+    with pytest.raises(ValueError, match=r"^t: expected 0 seconds or more, or None, found"):
+        require_seconds("t", value)
+
+
+@pytest.mark.parametrize("value", ["1", True, [1]])
+def test_require_seconds_takes_no_other_type(value: object) -> None:
+    with pytest.raises(TypeError, match=r"^t: expected a number of seconds or None, found"):
+        require_seconds("t", value)

@@ -4,7 +4,14 @@ import pickle
 
 import pytest
 
-from simindex import ConfigMismatchError, CorruptIndexError, KeyExistsError, SimIndexError, errors
+from simindex import (
+    ConfigMismatchError,
+    CorruptIndexError,
+    IndexLockedError,
+    KeyExistsError,
+    SimIndexError,
+    errors,
+)
 
 
 def test_stored_key_is_an_attribute_and_is_named_with_what_to_do() -> None:
@@ -36,6 +43,7 @@ def test_place_of_damage_is_in_attributes() -> None:
         KeyExistsError("a"),
         ConfigMismatchError("text", {"seed": (1, 2)}),
         CorruptIndexError("text", segment=1, key=b"k"),
+        IndexLockedError("text", waited_seconds=1.5),
     ],
     ids=lambda error: type(error).__name__,
 )

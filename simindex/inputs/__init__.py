@@ -1,8 +1,8 @@
 """Files, folders and standard input -> rows: a key, a document, metadata.
 
 `Inputs` reads several in order, `Fields` says which fields of a row are what, `Limits` how much of them may
-be held in memory at once. One file a format; a format reads a `Source` and knows nothing of the others. Must
-not print, open an index, or know who asked.
+be held in memory at once. `formats` has a file each; a format reads a `Source` and knows nothing of the
+others. Must not print, open an index, or know who asked.
 
 Invariant: what is no document comes out as a `BadRowError`, in its turn, and nothing is mended but bytes of
 a text file that are not UTF-8 (`text`). Importing stays light: packages that simindex does not require are
@@ -10,10 +10,10 @@ imported when an input needs them.
 """
 
 from simindex.inputs.errors import BadRowError, InputError, MissingPackageError, optional_module
+from simindex.inputs.formats.text import read_text
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.several import Inputs
 from simindex.inputs.source import Limits, Source
-from simindex.inputs.text import read_text
 
 __all__ = [
     "BadRowError",

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from simindex.inputs.errors import BadRowError
+from simindex.inputs.formats.text import read_text
 from simindex.inputs.rows import Row
 from simindex.inputs.source import Source
-from simindex.inputs.text import read_text
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from simindex.inputs import csv, folder, jsonl, parquet, text
+from simindex.inputs import folder
 from simindex.inputs.errors import BadRowError, InputError
+from simindex.inputs.formats import csv, jsonl, parquet, text
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import Limits, Source
 from simindex.inputs.streams import PACKINGS, require_unpacker, without_packing
@@ -64,9 +65,9 @@ class Inputs:
     memory (of .parquet, a thousand), whatever the size of the inputs; a row that is over one of the limits is
     a `BadRowError`.
 
-    >>> inputs = Inputs([os.path.dirname(__file__)], globs=["text.py"])
+    >>> inputs = Inputs([os.path.dirname(__file__)], globs=["rows.py"])
     >>> [row.key for row in inputs]
-    ['text.py']
+    ['rows.py']
     """
 
     def __init__(

@@ -11,6 +11,7 @@ import fcntl
 import os
 import resource
 import stat
+import time
 from pathlib import Path
 
 from simindex.checks import require_int
@@ -29,6 +30,9 @@ DEFAULT_PERMISSIONS = 0o644
 """Of files, less the umask."""
 
 _FILES = (DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE, BALLAST_FILE)
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.05
+"""Between two attempts to get the writer's lock; each is twice the one before."""
+
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFIFO: "a pipe",
@@ -111,7 +115,8 @@ def require_place(path: Path, mode: str, permissions: int | None = None) -> None
             )
         return
     if mode in ("r", "r+"):
-        raise FileNotFoundError(errno.ENOENT, "no simindex index", str(path))
+        make = ' (mode "r+" makes none; "a" and "x" do)' if mode == "r+" else ""
+        raise FileNotFoundError(errno.ENOENT, f"no simindex index{make}", str(path))
     if names - {WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER, BALLAST_FILE}:
         raise FormatError(
             f"{path}: expected an index, an empty folder or nothing, found other files; choose another path"
@@ -157,25 +162,52 @@ class WriterLock:
 
     _file: int | None = None
 
-    def __init__(self, path: str, permissions: int | None = None) -> None:
-        """Take the lock.
+    def __init__(self, path: str, permissions: int | None = None, timeout: float | None = 0.0) -> None:
+        """Take the lock, or wait for it: ask again and again, in pauses that grow.
 
         Args:
             permissions: of its file, if that is to be made.
+            timeout: seconds to wait; ``None``: for ever.
 
         Raises:
-            IndexLockedError: somebody has it.
+            IndexLockedError: somebody has it, and still had it when the time was up.
         """
         self._path = path
-        self._file = open_plain(Path(path) / WRITER_LOCK_FILE, permissions)
+        started, pause = time.monotonic(), _FIRST_PAUSE_SECONDS
+        self.waited_seconds = 0.0
+        while not self._take(permissions):
+            left = None if timeout is None else timeout - self.waited_seconds
+            if left is not None and left <= 0:
+                raise self._locked()
+            time.sleep(pause if left is None else min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            self.waited_seconds = time.monotonic() - started
+
+    def _take(self, permissions: int | None) -> bool:
+        """Take the lock if it is free.
+
+        The file is opened for every attempt: one that is kept open would go along into a forked child, which
+        would then hold the lock, too.
+        """
+        self._file = open_plain(Path(self._path) / WRITER_LOCK_FILE, permissions)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
+        except BlockingIOError:
             self.abandon()
-            raise IndexLockedError(
-                f"{path}: expected to be the only writer, but another handle has the index open for "
-                'writing; close it, or open with mode "r"'
-            ) from exc
+            return False
+        except BaseException:
+            self.abandon()
+            raise
+        return True
+
+    def _locked(self) -> IndexLockedError:
+        waited = self.waited_seconds
+        how_long = f", still after {waited:.3g} seconds; wait longer" if waited else "; wait for it"
+        return IndexLockedError(
+            f"{self._path}: expected to be the only writer, but another handle has the index open for "
+            f'writing{how_long} (timeout=), close it, or open with mode "r"',
+            waited_seconds=waited,
+        )
 
     def require_held(self) -> None:
         """Make sure that the file at the path is still the one that is locked, before anything is written.

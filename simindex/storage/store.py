@@ -28,7 +28,7 @@ from typing import TypeVar
 
 import lmdb
 
-from simindex.checks import require_int
+from simindex.checks import require_int, require_seconds
 from simindex.errors import IndexFullError, IndexLockedError, SimIndexError
 from simindex.storage.environment import Environment, Pin
 from simindex.storage.folder import (
@@ -140,6 +140,7 @@ class Store:
         *,
         pinned: bool = False,
         permissions: int | None = None,
+        timeout: float | None = 0.0,
     ) -> None:
         self.path = str(Path(path))
         self.data = os.path.join(self.path, DATA_FILE)
@@ -165,6 +166,7 @@ class Store:
         self._reason = ""
         """Why the handle is dead, where it was not closed."""
         self._checked_readers = time.monotonic()
+        require_seconds("timeout", timeout)
         require_permissions(permissions)
         self._permissions = permissions
         registry.install_hooks()
@@ -174,7 +176,9 @@ class Store:
             self._ballast = Ballast(self.path)
             registry.on_fork.add(weakref.WeakMethod(self._abandon))
             if self.writable:
-                self._lock = WriterLock(self.path, permissions_of(Path(self.path), permissions))
+                self._lock = WriterLock(self.path, permissions_of(Path(self.path), permissions), timeout)
+                if self._lock.waited_seconds:
+                    require_place(Path(self.path), mode, permissions)  # somebody may have made it meanwhile
             self._environment = self._open_environment()
             self._keep_limit()
             self._open_databases(mode)

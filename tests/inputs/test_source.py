@@ -10,7 +10,8 @@ from typing import IO, Any
 import pytest
 from samples import zstd
 
-from simindex.inputs import Fields, InputError, Limits, Source, csv
+from simindex.inputs import Fields, InputError, Limits, Source
+from simindex.inputs.formats import csv
 
 
 def test_source_is_called_by_its_path_or_stdin() -> None:

@@ -3,13 +3,17 @@
 import multiprocessing
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
+from typing import Any
 
 import pytest
-from processes import Tell, everything_from, forked
+from processes import Tell, ask, everything_from, forked, pipes_of, start
 
 import simindex
 from simindex import Config, ConfigMismatchError, FormatError, IndexLockedError
@@ -126,9 +130,12 @@ def test_place_with_nothing_but_traces_takes_a_new_index(tmp_path: Path, names: 
     for name in names:
         (tmp_path / name).mkdir() if name == COMPACT_FOLDER else (tmp_path / name).touch()
     require_place(tmp_path, "a")
-    for mode in ("r", "r+"):
-        with pytest.raises(FileNotFoundError, match="no simindex index"):
-            require_place(tmp_path, mode)
+    with pytest.raises(FileNotFoundError, match="no simindex index:"):
+        require_place(tmp_path, "r")
+    with pytest.raises(
+        FileNotFoundError, match=r'no simindex index \(mode "r\+" makes none; "a" and "x" do\)'
+    ):
+        require_place(tmp_path, "r+")
     if len(names) < 2:
         require_place(tmp_path, "x")
 
@@ -156,6 +163,116 @@ def test_writer_lock_is_for_one_until_it_is_released(tmp_path: Path) -> None:
     lock.release()
     lock.release()  # without effect
     WriterLock(str(tmp_path)).release()
+
+
+def test_writer_lock_is_waited_for_and_the_error_says_how_long(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x") as index:
+        with pytest.raises(IndexLockedError, match="wait for it") as refused:
+            simindex.open(tmp_path / "i")
+        assert refused.value.waited_seconds == 0
+        with pytest.raises(IndexLockedError, match=r"still after 0\.\d+ seconds; wait longer") as refused:
+            simindex.open(tmp_path / "i", timeout=0.15)
+        assert refused.value.waited_seconds >= 0.15
+        assert len(simindex.open(tmp_path / "i", "r", timeout=None)) == 0
+        index.insert("a", ["a"])
+
+
+@pytest.mark.parametrize("timeout", [20, None])
+def test_writer_that_waits_is_let_in_when_the_one_before_closes(
+    tmp_path: Path, timeout: float | None
+) -> None:
+    before = simindex.open(tmp_path / "i", "x")
+    waits = threading.Event()
+
+    def wait() -> None:
+        waits.set()
+        with simindex.open(tmp_path / "i", timeout=timeout) as index:
+            assert list(index) == ["a"]
+            index.insert("b", ["b"])
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    waits.wait(20)
+    time.sleep(0.1)
+    before.insert("a", ["a"])
+    before.close()
+    waiting.join(20)
+    with simindex.open(tmp_path / "i", "r+") as index:
+        assert list(index) == ["a", "b"]
+
+
+def test_writer_that_waits_is_let_in_when_the_one_before_is_killed(tmp_path: Path) -> None:
+    code = "import sys, simindex; index = simindex.open(sys.argv[1]); print('open', flush=True); input()"
+    process = start(code, tmp_path / "i")
+    assert ask(process) == "open"
+    killing = threading.Timer(0.1, process.kill)
+    killing.start()
+    with simindex.open(tmp_path / "i", timeout=20) as index:
+        index.insert("a", ["a"])
+    killing.join()
+    process.communicate()
+
+
+def test_creation_that_waited_looks_again_for_what_was_made_meanwhile(tmp_path: Path) -> None:
+    lock = WriterLock(str(tmp_path))
+
+    def make() -> None:
+        (tmp_path / DATA_FILE).touch()
+        lock.release()
+
+    making = threading.Timer(0.1, make)
+    making.start()
+    with pytest.raises(FileExistsError, match='mode "x"'):
+        simindex.open(tmp_path, "x", timeout=20)
+    making.join()
+    WriterLock(str(tmp_path)).release()
+
+
+def test_ctrl_c_ends_the_wait_for_the_writer(tmp_path: Path) -> None:
+    code = (
+        "import sys, simindex\nprint('waits', flush=True)\n"
+        "try: simindex.open(sys.argv[1], timeout=None)\nexcept KeyboardInterrupt: print('ended')"
+    )
+    with simindex.open(tmp_path / "i", "x") as index:
+        process = start(code, tmp_path / "i")
+        assert pipes_of(process)[1].readline() == "waits\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=20)[0] == "ended\n"
+        index.insert("a", ["a"])
+
+
+def test_forked_child_of_a_process_that_waits_does_not_share_the_lock(tmp_path: Path) -> None:
+    """A lock belongs to the open file: a child that inherits it would keep it beyond the parent's end."""
+    lock = WriterLock(str(tmp_path))
+    read, write = os.pipe()
+    waiting = threading.Thread(target=lambda: WriterLock(str(tmp_path), timeout=20).abandon())
+    waiting.start()
+    time.sleep(0.1)
+
+    def work(_: Tell) -> None:
+        lock.abandon()
+        os.read(read, 1)
+
+    pid, pipe = forked(work)
+    try:
+        lock.release()
+        waiting.join(20)  # it had the lock and only closed its file
+        WriterLock(str(tmp_path)).release()
+    finally:
+        os.write(write, b".")
+        os.waitpid(pid, 0)
+    for end in (read, write, pipe):
+        os.close(end)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "error"), [(-1, ValueError), (float("nan"), ValueError), ("1", TypeError), (True, TypeError)]
+)
+def test_timeout_is_a_number_of_seconds_or_none(tmp_path: Path, timeout: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"timeout: expected .*seconds"):
+        simindex.open(tmp_path / "i", timeout=timeout)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_writer_lock_that_a_forked_child_abandons_stays_with_the_parent(tmp_path: Path) -> None:

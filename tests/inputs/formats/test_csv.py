@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from samples import good
 
 from simindex.inputs import BadRowError, Fields, InputError, Limits, Row, Source
-from simindex.inputs import csv as csv_input
+from simindex.inputs.formats import csv as csv_input
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"))
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import FOX, good
 
-from simindex.inputs import BadRowError, Fields, Row, Source, jsonl
+from simindex.inputs import BadRowError, Fields, Row, Source
+from simindex.inputs.formats import jsonl
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 KEYS = st.integers(-(2**63), 2**63 - 1) | TEXTS.filter(lambda text: len(text) < 100)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from simindex.inputs import BadRowError, Fields, InputError, Limits, Row, Source, parquet
+from simindex.inputs import BadRowError, Fields, InputError, Limits, Row, Source
+from simindex.inputs.formats import parquet
 
 pyarrow = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.parquet")

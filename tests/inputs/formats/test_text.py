@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simindex.inputs import BadRowError, Fields, Limits, Row, Source, read_text, text
+from simindex.inputs import BadRowError, Fields, Limits, Row, Source, read_text
+from simindex.inputs.formats import text
 
 
 @pytest.mark.parametrize(
