@@ -111,6 +111,11 @@ Workers = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="Threads that make sketches; default: one a core.")
 ]
 
+Wait = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0, help="Wait so long for another process that writes to the index."),
+]
+
 # ---- searching ----
 
 Threshold = Annotated[

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commandline import Run, matches_of
+from commandline import NO_INDEX, Run, matches_of
 from samples import FOX, FOX_TOO, ROWS, SHIP, json_lines
 
 import simindex
@@ -175,7 +175,10 @@ def test_query_refuses_wrong_combinations(run: Run, news: str, arguments: list[o
 
 def test_query_reports_a_missing_index_file_or_value(run: Run, news: str, tmp_path: Path) -> None:
     result = run("query", "nowhere", FOX)
-    assert (result.code, result.err) == (1, "simindex: nowhere: no simindex index\n")
+    assert (result.code, result.err) == (
+        1,
+        NO_INDEX,
+    )
     assert not (tmp_path / "nowhere").exists()
     result = run("query", news, "--file", "page.txt")
     assert (result.code, result.err) == (1, "simindex: page.txt: No such file or directory\n")

@@ -128,6 +128,7 @@ def run(
     max_document: options.MaxDocument = None,
     max_window: options.MaxWindow = None,
     max_ratio: options.MaxRatio = None,
+    wait: options.Wait = 0.0,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     workers: options.Workers = None,
     words: creation.Words = None,
@@ -171,7 +172,7 @@ def run(
     rows = Inputs(inputs, fields, globs=glob or (), leave_out=index, limits=limits)
     began = time.monotonic()
     total_bytes = rows.total_bytes() if shows_progress() else None
-    with creation.open_for_insert(index, settings) as target, insert_bar(total_bytes) as advance:
+    with creation.open_for_insert(index, settings, wait) as target, insert_bar(total_bytes) as advance:
         is_stored = None if on_conflict is OnConflict.replace else target.__contains__
         feed = _Feed(rows, batch_size, skip_bad_rows, advance, is_stored)
         report = _insert(target, feed, on_conflict.value, batch_size, workers)

@@ -11,11 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-import simindex
 from simindex import Index, Match, Matches
 from simindex.cli import options
 from simindex.cli.batches import Batches
-from simindex.cli.creation import is_given
+from simindex.cli.creation import is_given, open_for_reading
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
 from simindex.format.keys import Key
@@ -168,7 +167,7 @@ def run(
     )
     fields = Fields(id_field, text_field, key_from=key_from.value)
     inputs = None if input_ is None else Inputs([input_], fields, limits=limits)
-    with simindex.open(index, "r", max_candidates=max_candidates) as stored:
+    with open_for_reading(index, max_candidates) as stored:
         search.require(stored)
         if inputs is not None:
             _print_many(_results(stored, search, inputs), as_json)
