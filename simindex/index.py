@@ -432,13 +432,11 @@ class Index:
         self._require_minhash("insert_if_new")
         documents = prepare_documents([(key, document, metadata)], self._sketcher)
         query = BandQuery(threshold, DEFAULT_RECALL, max_candidates=self._max_candidates)
-        with self._session.locked():
-            self._session.writer()
-            with self._store.reading() as txn:
-                view = self._session.view(txn)
-                matches = query.matches(view, query.find(view, documents.sketches))[0]
+        with self._session.changing() as (writer, pending), self._store.reading() as txn:
+            view = self._session.view(txn)
+            matches = query.matches(view, query.find(view, documents.sketches))[0]
             if not matches:
-                self._insert(documents, "error")
+                writer.insert(pending, documents, "error", view.committed())
         return matches
 
     # ---- the container ----
