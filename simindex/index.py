@@ -23,7 +23,7 @@ from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
 from simindex.queries.matches import Matches
-from simindex.queries.record import Record, record_of
+from simindex.queries.record import Record, holds, record_of
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
@@ -463,8 +463,9 @@ class Index:
             return record_of(self._session.view(txn), key)
 
     def __contains__(self, key: object) -> bool:
+        """Whether a key is stored; of what cannot be a key, False."""
         with self._store.reading() as txn:
-            return self._session.view(txn).find_key(key) is not None
+            return holds(self._session.view(txn), key)
 
     def __len__(self) -> int:
         with self._store.reading() as txn:
