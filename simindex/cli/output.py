@@ -8,7 +8,6 @@ terminal.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import sys
@@ -16,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from simindex.format.keys import Key
+from simindex.plain import plain
 
 
 def printable(text: str) -> str:
@@ -43,7 +43,7 @@ def shown_key(key: Key) -> str:
 
 def json_key(key: Key) -> object:
     """Return a key as it stands in JSON."""
-    return {"bytes": base64.b64encode(key).decode("ascii")} if isinstance(key, bytes) else key
+    return plain(key)
 
 
 def print_json(value: object) -> None:

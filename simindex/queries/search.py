@@ -25,7 +25,7 @@ from simindex.format.rows import MATCH, NO_FIGURE
 from simindex.parallel import in_order, num_workers
 from simindex.queries.matches import Match, Matches
 from simindex.queries.view import EVERY, View
-from simindex.sketching.estimate import kept_jaccard, similarity_table
+from simindex.sketching.estimate import error_table, kept_jaccard, similarity_table
 from simindex.sketching.shingles import Document
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
@@ -285,13 +285,14 @@ def _matches(
     results = [Matches(truncated=bool(flag)) for flag in found.truncated.tolist()]
     kept = found.batch.kept if exact else None
     similarities = similarity_table(config.num_perm) if config.num_perm else ()
+    errors = error_table(config.num_perm) if config.num_perm else ()
     room = EVERY if limit is None else min(limit, EVERY)  # beyond 64 bits the kernel would refuse it
     for number, query, agree, distance in MATCH.iter_unpack(found.matches):
         matches = results[query]
         if len(matches) >= room:
             continue
         wanted = room - len(matches) + (without is not None)
-        similarity = None if agree == NO_FIGURE else similarities[agree]
+        similarity, error = (None, None) if agree == NO_FIGURE else (similarities[agree], errors[agree])
         for document, record in view.documents_with(number, wanted):
             if document == without:
                 continue
@@ -301,8 +302,9 @@ def _matches(
             own = similarity if record.present & HAS_SIGNATURE else None
             if kept is not None:
                 own = _kept_similarity(kept[query], record.kept, config.keep_shingles)
-            has_bits = record.present & HAS_FINGERPRINT and distance != NO_FIGURE
-            matches.append(Match(record.key, own, distance if has_bits else None))
+            bits = distance if record.present & HAS_FINGERPRINT and distance != NO_FIGURE else None
+            own_error = None if own is None else error
+            matches.append(Match(record.key, own, bits, record.metadata, False, own_error))
     return results
 
 

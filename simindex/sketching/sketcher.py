@@ -104,8 +104,8 @@ class Sketcher:
         """Return the sketch of one document.
 
         Args:
-            document: a str; ready shingles (a set, list or other iterable of str or bytes); a mapping of
-                shingles to weights; or a Sketch, of which the result has what this configuration compares.
+            document: a str; ready shingles (a set, list or other iterable of str, bytes or int); a mapping
+                of shingles to weights; or a Sketch, of which the result has what this configuration compares.
 
         Raises:
             TypeError: no document, or a shingle or weight of another type.
@@ -196,7 +196,7 @@ class Sketcher:
             return
         if isinstance(document, bytes | bytearray | memoryview) or not isinstance(document, Iterable):
             raise TypeError(
-                "document: expected a str, a collection of shingles (str or bytes), a mapping of "
+                "document: expected a str, a collection of shingles (str, bytes or int), a mapping of "
                 f"shingles to weights, or a Sketch; found {type(document).__name__}"
             )
         weights = None

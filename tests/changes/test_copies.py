@@ -87,7 +87,7 @@ def test_query_looks_at_no_more_than_max_candidates(tmp_path: Path) -> None:
         matches = index.query(sketches[7], threshold=0.9)
         assert matches.truncated
         # What all bands found comes before what one did.
-        assert matches[0] == simindex.Match(7, 1.0, None)
+        assert (matches[0].key, matches[0].similarity) == (7, 1.0)
     with simindex.open(tmp_path / "i", "r") as index:
         assert not index.query(sketches[7], threshold=0.9).truncated
 

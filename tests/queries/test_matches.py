@@ -1,5 +1,10 @@
 """Matches: what a query answers."""
 
+import copy
+import json
+import pickle
+from dataclasses import FrozenInstanceError, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +13,7 @@ from fingerprints import BOTH, FOX, MINHASH_ONLY, SIMHASH_ONLY
 
 import simindex
 from simindex import Match, Matches, Sketch, Sketcher
+from simindex.sketching.estimate import error_table
 
 
 def test_match_has_the_figures_that_both_sides_have(tmp_path: Path) -> None:
@@ -22,7 +28,9 @@ def test_match_has_the_figures_that_both_sides_have(tmp_path: Path) -> None:
         index.insert("brought", Sketch.from_rows(rows, fingerprint))
 
         def figures(matches: Matches) -> dict[Any, tuple[float | None, int | None]]:
-            return {key: (similarity, distance) for key, similarity, distance in matches}
+            for match in matches:
+                assert (match.standard_error is None) == (match.similarity is None)
+            return {match.key: (match.similarity, match.distance) for match in matches}
 
         assert figures(index.query_simhash(FOX)) == {"text": (1.0, 0), "bare": (None, 0), "brought": (1.0, 0)}
         assert figures(index.query_simhash(Sketch.from_fingerprint(fingerprint))) == {
@@ -49,7 +57,6 @@ def test_matches_are_a_list_with_what_may_be_missing() -> None:
     matches = Matches([match], truncated=True, candidates=7)
     assert matches == [match]
     assert (matches.truncated, matches.candidates) == (True, 7)
-    assert match == ("a", 0.5, 3)
     assert (Matches(), Matches().truncated, Matches().candidates) == ([], False, None)
 
 
@@ -58,3 +65,83 @@ def test_matches_take_any_iterable_and_no_other_attribute() -> None:
     assert [match.key for match in matches] == ["a", "b"]
     with pytest.raises(AttributeError):
         matches.truncatd = True  # type: ignore[attr-defined] # that is what is refused
+
+
+def test_match_carries_the_metadata_of_its_document(tmp_path: Path) -> None:
+    pages = {"a": {"page": 7, "tags": ["x", b"y"]}, "b": None, "c": "text"}
+    with simindex.open(tmp_path / "i", "x", BOTH) as index:
+        # Of copies, each with its own.
+        index.insert_many((key, FOX, metadata) for key, metadata in pages.items())
+        for found in (index.query(FOX), index.query_simhash(FOX), index.nearest(FOX)):
+            assert {match.key: match.metadata for match in found} == pages
+        assert index.query_key("a")[0].metadata is None
+        with index.transaction():
+            index.insert("d", FOX, 4)
+            assert next(match.metadata for match in index.query(FOX) if match.key == "d") == 4
+
+
+def test_match_is_frozen_and_slotted_and_hashed_without_its_metadata() -> None:
+    match = Match("a", 0.5, 3, {"page": 7})
+    assert not hasattr(match, "__dict__")
+    with pytest.raises(FrozenInstanceError):
+        match.key = "b"  # type: ignore[misc] # that is what is refused
+    same, other = Match("a", 0.5, 3, {"page": 7}), Match("a", 0.5, 3, {"page": 8})
+    assert match == same
+    assert match != other
+    assert hash(match) == hash(same) == hash(other)
+    assert (match.exact, match.standard_error) == (False, None)
+
+
+def test_match_of_bytes_and_times_survives_json() -> None:
+    seen = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+    match = Match(b"a\x00", 0.5, 3, {"seen": seen, "raw": [b"ab", 1.5, None]}, False, 0.04)
+    as_dict = match.to_dict()
+    assert list(as_dict) == [field.name for field in fields(Match)]
+    assert (
+        as_dict
+        == json.loads(json.dumps(as_dict))
+        == {
+            "key": {"bytes": "YQA="},
+            "similarity": 0.5,
+            "distance": 3,
+            "metadata": {"seen": "2026-03-01T12:30:00+00:00", "raw": [{"bytes": "YWI="}, 1.5, None]},
+            "exact": False,
+            "standard_error": 0.04,
+        }
+    )
+    assert Match(7, None, 0).to_dict() == {
+        "key": 7,
+        "similarity": None,
+        "distance": 0,
+        "metadata": None,
+        "exact": False,
+        "standard_error": None,
+    }
+
+
+def test_matches_stay_matches_in_slices_copies_and_pickles() -> None:
+    matches = Matches((Match(key, 1.0, None) for key in "abc"), truncated=True, candidates=7)
+    copies = (matches[:], matches.copy(), copy.copy(matches), pickle.loads(pickle.dumps(matches)))
+    for again in (*copies, matches[1:], matches[::-1], matches[5:]):
+        assert type(again) is Matches
+        assert (again.truncated, again.candidates) == (True, 7)
+    assert all(again == matches for again in copies)
+    assert [match.key for match in matches[::-2]] == ["c", "a"]
+    assert matches[-1] == Match("c", 1.0, None)
+    assert matches.to_dicts() == [match.to_dict() for match in matches]
+
+
+def test_matches_show_that_they_are_truncated() -> None:
+    match = Match("a", 1.0, None)
+    assert repr(Matches([match])) == repr([match])
+    assert repr(Matches([match], truncated=True)) == f"Matches({[match]!r}, truncated=True)"
+    assert repr(Matches(truncated=True)) == "Matches([], truncated=True)"
+
+
+def test_estimate_of_one_has_an_error_and_no_claim_to_be_exact(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", MINHASH_ONLY) as index:
+        index.insert("a", FOX)
+        match = index.query(FOX)[0]
+        assert match.similarity == 1.0
+        assert not match.exact
+        assert match.standard_error == error_table(MINHASH_ONLY.num_perm)[-1] > 0.01

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from similarities import NUM_PERM, exact_similarities, rows_of_seed, tenths
 
 from simindex import textbook
-from simindex.sketching.estimate import kept_jaccard, similarity_table
+from simindex.sketching.estimate import error_table, kept_jaccard, similarity_table
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -99,6 +99,29 @@ def test_similarity_table_has_a_figure_for_every_number_of_agreeing_rows() -> No
     assert len(table) == 129
     assert (table[0], table[128]) == (0.0, 1.0)
     assert list(table) == sorted(table)
+
+
+@pytest.mark.parametrize("num_perm", [64, 128, 1024])
+def test_two_standard_errors_hold_the_similarity_as_often_as_they_should(num_perm: int) -> None:
+    """By the binomial distribution itself: at every similarity in 0.9 of cases or more, 0.95 on average."""
+    estimates, errors = np.array(similarity_table(num_perm)), np.array(error_table(num_perm))
+    assert errors.min() > 0
+    held = []
+    for similarity in np.linspace(0, 1, 401):
+        agree = binomial(num_perm, similarity + (1 - similarity) / 256)
+        held.append(agree[np.abs(estimates - similarity) <= 2 * errors].sum())
+    assert min(held) >= 0.9
+    assert 0.945 <= np.mean(held) <= 0.975
+
+
+def binomial(count: int, share: float) -> np.ndarray:
+    """The probability of each number of successes, 0..count."""
+    odds = np.zeros(count + 1)
+    odds[0] = 1
+    for _ in range(count):
+        odds[1:] = odds[1:] * (1 - share) + odds[:-1] * share
+        odds[0] *= 1 - share
+    return odds
 
 
 hash_sets = st.sets(st.one_of(st.integers(0, 40), st.integers(0, 2**32 - 1)), max_size=40)
