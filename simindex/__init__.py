@@ -41,6 +41,7 @@ from simindex.errors import (
     KeyExistsError,
     ReadOnlyError,
     SimIndexError,
+    TransactionOpenError,
 )
 from simindex.format.layout import Layout
 from simindex.index import Index, open  # noqa: A004 - the public name
@@ -76,6 +77,7 @@ __all__ = [
     "SketchBatch",
     "Sketcher",
     "Stats",
+    "TransactionOpenError",
     "WordShingles",
     "__version__",
     "open",

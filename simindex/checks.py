@@ -1,9 +1,11 @@
-"""Arguments that are no number of the right kind: refused with what was expected and what was found.
+"""Arguments of the wrong kind: refused with what was expected and what was found.
 
-Owns the wording of these checks. Must not know what a number is for; that is the name it is given.
+Owns the wording of these checks. Must not know what an argument is for; that is the name it is given.
 """
 
 from __future__ import annotations
+
+from collections.abc import AsyncIterable
 
 
 def require_int(
@@ -53,3 +55,12 @@ def require_seconds(name: str, value: object) -> None:
         raise TypeError(f"{name}: expected a number of seconds or None, found {type(value).__name__}")
     if not value >= 0:
         raise ValueError(f"{name}: expected 0 seconds or more, or None, found {value!r}")
+
+
+def require_synchronous(name: str, value: object) -> None:
+    """Refuse an asynchronous iterator where a plain one is read. Raises TypeError."""
+    if isinstance(value, AsyncIterable):
+        raise TypeError(
+            f"{name}: expected an iterable, found {type(value).__name__}, which only `async for` reads; "
+            "gather a batch of its items in a list and pass that, batch by batch"
+        )

@@ -17,7 +17,7 @@ from simindex.changes.documents import NewDocuments
 from simindex.changes.expiry import expire
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.changes.session import Session
-from simindex.checks import require_int
+from simindex.checks import require_int, require_synchronous
 from simindex.config import Config
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
@@ -52,7 +52,9 @@ class Index:
     """A persistent similarity index. Open one with `simindex.open`.
 
     Thread safety: all methods may be called from several threads; changes take turns, and a transaction
-    keeps other threads' changes out until it ends. Processes: one writer, any number of readers. A
+    keeps other threads' changes out until it ends. asyncio: the calls are plain ones, a change waits for the
+    disk; `await asyncio.to_thread(index.insert, key, text)` keeps the loop free, and a transaction belongs
+    to the task that has opened it. Processes: one writer, any number of readers. A
     forked child must open its own. Durable: everything a returned call has changed, except inside
     `transaction`, where it is the end of the block.
 
@@ -120,7 +122,8 @@ class Index:
         return self._config
 
     def close(self) -> None:
-        """Close the handle. An open transaction is rolled back. Closing twice is allowed."""
+        """Close the handle. An open transaction is rolled back, and its block ends in a ClosedError. Closing
+        twice is allowed."""
         if self._store.is_abandoned:
             return
         self._session.close()
@@ -149,11 +152,20 @@ class Index:
     def transaction(self) -> Iterator[Index]:
         """Make the changes inside the block one atomic, durable commit.
 
-        Queries of the same thread inside the block see them; an exception rolls all of them back. The
-        documents are gathered in memory, about 1 KB each.
+        Queries inside the block see them; an exception, a cancelled task's included, rolls all of them back.
+        The documents are gathered in memory, about 1 KB each.
+
+        The block belongs to the thread that has opened it; changes of other threads wait for its end, and
+        their queries see what is committed. In a task of asyncio it belongs to that task: other tasks see
+        what is committed, and a change of theirs is an error at once, as is one through `asyncio.to_thread`
+        inside the block, for both could wait for ever. Gather what has to be awaited first, and open the
+        block for the changes alone; it is a plain ``with``, there is no ``async with``. Tasks of other kinds
+        (trio, greenlets) are not told apart: open a transaction in a thread of its own there. So are not
+        the threads of `loop.run_in_executor`, which does not copy the context: they wait.
 
         Raises:
-            SimIndexError: a transaction is open already.
+            TransactionOpenError: a transaction is open already, of this or of another task.
+            ClosedError: at the end of the block, where the index was closed inside of it.
         """
         with self._session.transaction():
             yield self
@@ -213,6 +225,7 @@ class Index:
         if progress is not None and not callable(progress):
             raise TypeError(f"progress: expected a callable or None, found {type(progress).__name__}")
         require_int("batch_size", batch_size, 1)
+        require_synchronous("items", items)
         self._session.writer()
         totals = [0, 0, 0]
         for documents in prepared_batches(items, self._sketcher, batch_size, workers):
@@ -233,6 +246,7 @@ class Index:
         A full index takes it, too, unless it is of thousands of scattered documents; then remove fewer at a
         time.
         """
+        require_synchronous("keys", keys)
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
         with self._session.changing() as (_, pending):
             with self._store.reading() as txn:
@@ -307,6 +321,7 @@ class Index:
     def _ask(
         self, call: str, query: Query, documents: Iterable[Document], workers: int | None
     ) -> list[Matches]:
+        require_synchronous("documents", documents)
         asked = Asked.by(call, query, documents, self._sketcher, workers)
         with self._store.reading() as txn:
             return asked.matches(self._session.view(txn))
@@ -432,13 +447,11 @@ class Index:
         self._require_minhash("insert_if_new")
         documents = prepare_documents([(key, document, metadata)], self._sketcher)
         query = BandQuery(threshold, DEFAULT_RECALL, max_candidates=self._max_candidates)
-        with self._session.locked():
-            self._session.writer()
-            with self._store.reading() as txn:
-                view = self._session.view(txn)
-                matches = query.matches(view, query.find(view, documents.sketches))[0]
+        with self._session.changing() as (writer, pending), self._store.reading() as txn:
+            view = self._session.view(txn)
+            matches = query.matches(view, query.find(view, documents.sketches))[0]
             if not matches:
-                self._insert(documents, "error")
+                writer.insert(pending, documents, "error", view.committed())
         return matches
 
     # ---- the container ----
