@@ -45,6 +45,7 @@ from simindex.errors import (
 )
 from simindex.format.layout import Layout
 from simindex.index import Index, open  # noqa: A004 - the public name
+from simindex.queries.answers import Answers
 from simindex.queries.matches import Match, Matches
 from simindex.queries.record import Record
 from simindex.queries.stats import Stats
@@ -54,6 +55,7 @@ from simindex.sketching.sketcher import Sketcher
 __version__ = _version("simindex")
 
 __all__ = [
+    "Answers",
     "CharShingles",
     "ClosedError",
     "Config",

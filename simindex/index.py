@@ -6,12 +6,13 @@ Owns the public methods and what they promise. Must not know bytes, lmdb or tabl
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal
 
+from simindex.arrow import Table, documents_of, keyed_documents
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
 from simindex.changes.expiry import expire
@@ -22,6 +23,7 @@ from simindex.config import Config
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
+from simindex.queries.answers import Answers
 from simindex.queries.matches import Matches
 from simindex.queries.record import Record, holds, record_of
 from simindex.queries.scheme import scheme_of
@@ -196,29 +198,38 @@ class Index:
 
     def insert_many(
         self,
-        items: Iterable[tuple[Any, ...]],
+        items: Iterable[tuple[Any, ...]] | Table,
         *,
         on_conflict: Conflict = "error",
         batch_size: int = DEFAULT_BATCH_SIZE,
         progress: Callable[[int], object] | None = None,
         workers: int | None = None,
+        id: str | None = None,  # noqa: A002 - the column's usual name
+        text: str | None = None,
+        metadata: Sequence[str] | None = None,
     ) -> InsertReport:
         """Store many documents, a durable commit for each batch.
 
         Args:
-            items: (key, document) or (key, document, metadata); read as they are needed.
+            items: (key, document) or (key, document, metadata); read as they are needed. Or a table, read
+                batch by batch: of pyarrow, pandas or Polars, a relation of DuckDB, a Hugging Face dataset,
+                and whatever else has ``__arrow_c_stream__``; needs pyarrow.
             on_conflict: what to do with a stored key: "error", "skip" or "replace".
             batch_size: documents a commit, 1 or more; bounds the memory.
             progress: called after each batch with the number of documents done.
             workers: threads that make sketches while this one commits; ``None``: the number of cores.
+            id: a table's column of keys, of strings, binary or integers; ``None``: "id".
+            text: its column of documents, of strings, lists of ready shingles or maps of shingles to
+                weights; ``None``: "text".
+            metadata: its columns that become the metadata, a dict by their names; ``None``: none do.
 
         Returns:
             InsertReport(inserted, replaced, skipped).
 
         Raises:
             KeyExistsError: a key is stored already (`on_conflict` "error").
-            TypeError, ValueError: a bad document; the message names its key. The batches before its own
-                are stored, nothing of its own is.
+            TypeError, ValueError: a bad document; the message names its key, or of a null the row and
+                column. The batches before its own are stored, nothing of its own is.
         """
         if on_conflict not in ("error", "skip", "replace"):
             raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
@@ -228,7 +239,8 @@ class Index:
         require_synchronous("items", items)
         self._session.writer()
         totals = [0, 0, 0]
-        for documents in prepared_batches(items, self._sketcher, batch_size, workers):
+        rows = keyed_documents(items, id, text, metadata)
+        for documents in prepared_batches(rows, self._sketcher, batch_size, workers):
             for place, count in enumerate(self._insert(documents, on_conflict)):
                 totals[place] += count
             if progress is not None:
@@ -318,13 +330,11 @@ class Index:
             view = self._session.view(txn)
             return query.matches(view, query.find(view, batch))[0]
 
-    def _ask(
-        self, call: str, query: Query, documents: Iterable[Document], workers: int | None
-    ) -> list[Matches]:
+    def _ask(self, call: str, query: Query, documents: Iterable[Document], workers: int | None) -> Answers:
         require_synchronous("documents", documents)
         asked = Asked.by(call, query, documents, self._sketcher, workers)
         with self._store.reading() as txn:
-            return asked.matches(self._session.view(txn))
+            return Answers(asked.matches(self._session.view(txn)))
 
     def query(
         self,
@@ -358,22 +368,29 @@ class Index:
 
     def query_many(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | Table,
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
         recall: float = DEFAULT_RECALL,
         exact: bool = False,
         workers: int | None = None,
-    ) -> list[Matches]:
+        text: str | None = None,
+    ) -> Answers:
         """Return `query` for each document, in order, on one snapshot.
 
         Args:
+            documents: as in `insert`, read as they are needed; or a table, as in `insert_many`, or one
+                column of it, such as a Series.
             workers: threads that sketch and search when there are a thousand documents or more; ``None``:
                 the cores that this process may run on.
+            text: a table's column of documents; ``None``: "text".
+
+        Returns:
+            Answers: a list of `Matches` with `to_arrow`, which makes one long table of them.
         """
         query = self._band_query("query", threshold, limit, recall, exact)
-        return self._ask("query", query, documents, workers)
+        return self._ask("query", query, documents_of(documents, text), workers)
 
     def query_key(
         self,
@@ -423,19 +440,20 @@ class Index:
 
     def query_simhash_many(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | Table,
         max_distance: int | None = None,
         *,
         limit: int | None = None,
         workers: int | None = None,
-    ) -> list[Matches]:
+        text: str | None = None,
+    ) -> Answers:
         """Return `query_simhash` for each document, in order, on one snapshot.
 
         Args:
-            workers: as in `query_many`.
+            documents, workers, text: as in `query_many`.
         """
         query = self._fingerprint_query(max_distance, limit)
-        return self._ask("query_simhash", query, documents, workers)
+        return self._ask("query_simhash", query, documents_of(documents, text), workers)
 
     def insert_if_new(
         self, key: Key, document: Document, threshold: float = DEFAULT_THRESHOLD, metadata: object = None

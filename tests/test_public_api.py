@@ -7,6 +7,7 @@ import simindex
 
 def test_public_names_are_these() -> None:
     assert simindex.__all__ == [
+        "Answers",
         "CharShingles",
         "ClosedError",
         "Config",
