@@ -6,7 +6,7 @@ Owns the public methods and what they promise. Must not know bytes, lmdb or tabl
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
@@ -17,7 +17,7 @@ from simindex.changes.documents import NewDocuments
 from simindex.changes.expiry import expire
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.changes.session import Session
-from simindex.checks import require_int
+from simindex.checks import require_int, require_many
 from simindex.config import Config
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
@@ -37,7 +37,7 @@ from simindex.queries.search import (
 )
 from simindex.queries.stats import Stats, make_stats
 from simindex.queries.walk import Walk
-from simindex.sketching.shingles import Document
+from simindex.sketching.document import Document
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
@@ -208,6 +208,7 @@ class Index:
             TypeError, ValueError: a bad document; the message names its key. The batches before its own
                 are stored, nothing of its own is.
         """
+        require_many("insert_many", "(key, document)", items, "insert(key, document)")
         if on_conflict not in ("error", "skip", "replace"):
             raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
         if progress is not None and not callable(progress):
@@ -233,6 +234,8 @@ class Index:
         A full index takes it, too, unless it is of thousands of scattered documents; then remove fewer at a
         time.
         """
+        if not isinstance(keys, Mapping):  # a mapping is an iterable of its keys
+            require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
         with self._session.changing() as (_, pending):
             with self._store.reading() as txn:
@@ -357,6 +360,7 @@ class Index:
             workers: threads that sketch and search when there are a thousand documents or more; ``None``:
                 the cores that this process may run on.
         """
+        require_many("query_many", "documents", documents, "query(document)")
         query = self._band_query("query", threshold, limit, recall, exact)
         return self._ask("query", query, documents, workers)
 
@@ -419,6 +423,7 @@ class Index:
         Args:
             workers: as in `query_many`.
         """
+        require_many("query_simhash_many", "documents", documents, "query_simhash(document)")
         query = self._fingerprint_query(max_distance, limit)
         return self._ask("query_simhash", query, documents, workers)
 

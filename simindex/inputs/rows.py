@@ -21,7 +21,7 @@ class Row(NamedTuple):
     """A document of the input, as `Index.insert_many` takes it."""
 
     key: str | int
-    document: str | list[str]
+    document: str | tuple[str, ...]
     metadata: dict[str, Any] | None
 
 
@@ -80,7 +80,7 @@ class Fields:
 
     def _checked(
         self, place: str, key: Any, document: Any, values: dict[str, Any]
-    ) -> tuple[str | int, str | list[str]]:
+    ) -> tuple[str | int, str | tuple[str, ...]]:
         if key is None:
             key = place
         elif isinstance(key, bool) or not isinstance(key, str | int):
@@ -99,7 +99,7 @@ class Fields:
             raise BadRowError(place, f"{self.text}: expected a string or a list of strings, found {found}")
         if any(isinstance(item, bool) or not isinstance(item, str | int) for item in document):
             raise BadRowError(place, f"{self.text}: expected a list of strings and integers only")
-        return key, [str(item) for item in document]
+        return key, tuple(map(str, document))  # a list could be taken for many texts
 
 
 def _is_usual_key(key: object) -> bool:

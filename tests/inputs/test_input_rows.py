@@ -12,7 +12,7 @@ from simindex.inputs import BadRowError, Fields, InputError, Row
         ({"id": -1, "text": ""}, Row(-1, "", None)),
         ({"id": 2**64 - 1, "text": "x"}, Row(2**64 - 1, "x", None)),
         ({"text": "x"}, Row("f:9", "x", None)),
-        ({"id": None, "text": ["a", 1]}, Row("f:9", ["a", "1"], None)),
+        ({"id": None, "text": ["a", 1]}, Row("f:9", ("a", "1"), None)),
         ({"id": "k" * 20_000, "text": "x", "more": 1}, Row("k" * 20_000, "x", None)),
     ],
     ids=str,
