@@ -41,6 +41,7 @@ from simindex.errors import (
     KeyExistsError,
     ReadOnlyError,
     SimIndexError,
+    TransactionOpenError,
 )
 from simindex.format.keys import Key
 from simindex.format.layout import Layout
@@ -80,6 +81,7 @@ __all__ = [
     "SketchBatch",
     "Sketcher",
     "Stats",
+    "TransactionOpenError",
     "WordShingles",
     "__version__",
     "open",

@@ -52,7 +52,9 @@ class Index:
     """A persistent similarity index. Open one with `simindex.open`.
 
     Thread safety: all methods may be called from several threads; changes take turns, and a transaction
-    keeps other threads' changes out until it ends. Processes: one writer, any number of readers. A
+    keeps other threads' changes out until it ends. asyncio: the calls are plain ones, a change waits for the
+    disk; `await asyncio.to_thread(index.insert, key, text)` keeps the loop free, and a transaction belongs
+    to the task that has opened it. Processes: one writer, any number of readers. A
     forked child must open its own. Durable: everything a returned call has changed, except inside
     `transaction`, where it is the end of the block.
 
@@ -120,7 +122,8 @@ class Index:
         return self._config
 
     def close(self) -> None:
-        """Close the handle. An open transaction is rolled back. Closing twice is allowed."""
+        """Close the handle. An open transaction is rolled back, and its block ends in a ClosedError. Closing
+        twice is allowed."""
         if self._store.is_abandoned:
             return
         self._session.close()
@@ -149,11 +152,20 @@ class Index:
     def transaction(self) -> Iterator[Index]:
         """Make the changes inside the block one atomic, durable commit.
 
-        Queries of the same thread inside the block see them; an exception rolls all of them back. The
-        documents are gathered in memory, about 1 KB each.
+        Queries inside the block see them; an exception, a cancelled task's included, rolls all of them back.
+        The documents are gathered in memory, about 1 KB each.
+
+        The block belongs to the thread that has opened it; changes of other threads wait for its end, and
+        their queries see what is committed. In a task of asyncio it belongs to that task: other tasks see
+        what is committed, and a change of theirs is an error at once, as is one through `asyncio.to_thread`
+        inside the block, for both could wait for ever. Gather what has to be awaited first, and open the
+        block for the changes alone; it is a plain ``with``, there is no ``async with``. Tasks of other kinds
+        (trio, greenlets) are not told apart: open a transaction in a thread of its own there. So are not
+        the threads of `loop.run_in_executor`, which does not copy the context: they wait.
 
         Raises:
-            SimIndexError: a transaction is open already.
+            TransactionOpenError: a transaction is open already, of this or of another task.
+            ClosedError: at the end of the block, where the index was closed inside of it.
         """
         with self._session.transaction():
             yield self
@@ -208,7 +220,7 @@ class Index:
             TypeError, ValueError: a bad document; the message names its key. The batches before its own
                 are stored, nothing of its own is.
         """
-        require_many("insert_many", "(key, document)", items, "insert(key, document)")
+        require_many("insert_many", "items", items, "insert(key, document)")
         if on_conflict not in ("error", "skip", "replace"):
             raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
         if progress is not None and not callable(progress):
@@ -437,13 +449,11 @@ class Index:
         self._require_minhash("insert_if_new")
         documents = prepare_documents([(key, document, metadata)], self._sketcher)
         query = BandQuery(threshold, DEFAULT_RECALL, max_candidates=self._max_candidates)
-        with self._session.locked():
-            self._session.writer()
-            with self._store.reading() as txn:
-                view = self._session.view(txn)
-                matches = query.matches(view, query.find(view, documents.sketches))[0]
+        with self._session.changing() as (writer, pending), self._store.reading() as txn:
+            view = self._session.view(txn)
+            matches = query.matches(view, query.find(view, documents.sketches))[0]
             if not matches:
-                self._insert(documents, "error")
+                writer.insert(pending, documents, "error", view.committed())
         return matches
 
     # ---- the container ----

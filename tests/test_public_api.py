@@ -36,6 +36,7 @@ def test_public_names_are_these() -> None:
         "SketchBatch",
         "Sketcher",
         "Stats",
+        "TransactionOpenError",
         "WordShingles",
         "__version__",
         "open",
@@ -63,6 +64,7 @@ def test_public_names_have_docstrings() -> None:
         ("DiskError", OSError),
         ("ReadOnlyError", TypeError),
         ("ClosedError", ValueError),
+        ("TransactionOpenError", RuntimeError),
     ],
 )
 def test_error_is_a_simindex_error_and_what_a_caller_would_catch(
