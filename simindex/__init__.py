@@ -43,12 +43,14 @@ from simindex.errors import (
     SimIndexError,
     TransactionOpenError,
 )
+from simindex.format.keys import Key
 from simindex.format.layout import Layout
 from simindex.index import Index, open  # noqa: A004 - the public name
 from simindex.queries.answers import Answers
 from simindex.queries.matches import Match, Matches
 from simindex.queries.record import Record
 from simindex.queries.stats import Stats
+from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 
@@ -62,11 +64,13 @@ __all__ = [
     "ConfigMismatchError",
     "CorruptIndexError",
     "DiskError",
+    "Document",
     "FormatError",
     "Index",
     "IndexFullError",
     "IndexLockedError",
     "InsertReport",
+    "Key",
     "KeyExistsError",
     "Layout",
     "Match",

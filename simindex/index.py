@@ -6,7 +6,7 @@ Owns the public methods and what they promise. Must not know bytes, lmdb or tabl
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
@@ -18,7 +18,7 @@ from simindex.changes.documents import NewDocuments
 from simindex.changes.expiry import expire
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.changes.session import Session
-from simindex.checks import require_int, require_synchronous
+from simindex.checks import require_int, require_many
 from simindex.config import Config
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
@@ -39,7 +39,7 @@ from simindex.queries.search import (
 )
 from simindex.queries.stats import Stats, make_stats
 from simindex.queries.walk import Walk
-from simindex.sketching.shingles import Document
+from simindex.sketching.document import Document
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
@@ -231,15 +231,15 @@ class Index:
             TypeError, ValueError: a bad document; the message names its key, or of a null the row and
                 column. The batches before its own are stored, nothing of its own is.
         """
+        rows = keyed_documents(items, id, text, metadata)
+        require_many("insert_many", "items", rows, "insert(key, document)")
         if on_conflict not in ("error", "skip", "replace"):
             raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
         if progress is not None and not callable(progress):
             raise TypeError(f"progress: expected a callable or None, found {type(progress).__name__}")
         require_int("batch_size", batch_size, 1)
-        require_synchronous("items", items)
         self._session.writer()
         totals = [0, 0, 0]
-        rows = keyed_documents(items, id, text, metadata)
         for documents in prepared_batches(rows, self._sketcher, batch_size, workers):
             for place, count in enumerate(self._insert(documents, on_conflict)):
                 totals[place] += count
@@ -258,7 +258,8 @@ class Index:
         A full index takes it, too, unless it is of thousands of scattered documents; then remove fewer at a
         time.
         """
-        require_synchronous("keys", keys)
+        if not isinstance(keys, Mapping):  # a mapping is an iterable of its keys
+            require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
         with self._session.changing() as (_, pending):
             with self._store.reading() as txn:
@@ -331,7 +332,6 @@ class Index:
             return query.matches(view, query.find(view, batch))[0]
 
     def _ask(self, call: str, query: Query, documents: Iterable[Document], workers: int | None) -> Answers:
-        require_synchronous("documents", documents)
         asked = Asked.by(call, query, documents, self._sketcher, workers)
         with self._store.reading() as txn:
             return Answers(asked.matches(self._session.view(txn)))
@@ -389,8 +389,10 @@ class Index:
         Returns:
             Answers: a list of `Matches` with `to_arrow`, which makes one long table of them.
         """
+        asked = documents_of(documents, text)
+        require_many("query_many", "documents", asked, "query(document)")
         query = self._band_query("query", threshold, limit, recall, exact)
-        return self._ask("query", query, documents_of(documents, text), workers)
+        return self._ask("query", query, asked, workers)
 
     def query_key(
         self,
@@ -452,8 +454,10 @@ class Index:
         Args:
             documents, workers, text: as in `query_many`.
         """
+        asked = documents_of(documents, text)
+        require_many("query_simhash_many", "documents", asked, "query_simhash(document)")
         query = self._fingerprint_query(max_distance, limit)
-        return self._ask("query_simhash", query, documents_of(documents, text), workers)
+        return self._ask("query_simhash", query, asked, workers)
 
     def insert_if_new(
         self, key: Key, document: Document, threshold: float = DEFAULT_THRESHOLD, metadata: object = None
