@@ -6,23 +6,25 @@ Owns the public methods and what they promise. Must not know bytes, lmdb or tabl
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal
 
+from simindex.arrow import Table, documents_of, keyed_documents
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
 from simindex.changes.expiry import expire
 from simindex.changes.if_new.one import insert_if_new
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.changes.session import Session
-from simindex.checks import require_int, require_synchronous
+from simindex.checks import require_int, require_many
 from simindex.config import Config
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
+from simindex.queries.answers import Answers
 from simindex.queries.matches import Matches
 from simindex.queries.method import Method, method_of
 from simindex.queries.record import Record, holds, record_of
@@ -39,7 +41,7 @@ from simindex.queries.search import (
 )
 from simindex.queries.stats import Stats, make_stats
 from simindex.queries.walk import Walk
-from simindex.sketching.shingles import Document
+from simindex.sketching.document import Document
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
@@ -198,38 +200,48 @@ class Index:
 
     def insert_many(
         self,
-        items: Iterable[tuple[Any, ...]],
+        items: Iterable[tuple[Any, ...]] | Table,
         *,
         on_conflict: Conflict = "error",
         batch_size: int = DEFAULT_BATCH_SIZE,
         progress: Callable[[int], object] | None = None,
         workers: int | None = None,
+        id: str | None = None,  # noqa: A002 - the column's usual name
+        text: str | None = None,
+        metadata: Sequence[str] | None = None,
     ) -> InsertReport:
         """Store many documents, a durable commit for each batch.
 
         Args:
-            items: (key, document) or (key, document, metadata); read as they are needed.
+            items: (key, document) or (key, document, metadata); read as they are needed. Or a table, read
+                batch by batch: of pyarrow, pandas or Polars, a relation of DuckDB, a Hugging Face dataset,
+                and whatever else has ``__arrow_c_stream__``; needs pyarrow.
             on_conflict: what to do with a stored key: "error", "skip" or "replace".
             batch_size: documents a commit, 1 or more; bounds the memory.
             progress: called after each batch with the number of documents done.
             workers: threads that make sketches while this one commits; ``None``: the number of cores.
+            id: a table's column of keys, of strings, binary or integers; ``None``: "id".
+            text: its column of documents, of strings, lists of ready shingles or maps of shingles to
+                weights; ``None``: "text".
+            metadata: its columns that become the metadata, a dict by their names; ``None``: none do.
 
         Returns:
             InsertReport(inserted, replaced, skipped).
 
         Raises:
             KeyExistsError: a key is stored already (`on_conflict` "error").
-            TypeError, ValueError: a bad document; the message names its key. The batches before its own
-                are stored, nothing of its own is.
+            TypeError, ValueError: a bad document; the message names its key, or of a null the row and
+                column. The batches before its own are stored, nothing of its own is.
         """
+        rows = keyed_documents(items, id, text, metadata)
+        require_many("insert_many", "items", rows, "insert(key, document)")
         _require_conflict(on_conflict)
         if progress is not None and not callable(progress):
             raise TypeError(f"progress: expected a callable or None, found {type(progress).__name__}")
         require_int("batch_size", batch_size, 1)
-        require_synchronous("items", items)
         self._session.writer()
         totals = [0, 0, 0]
-        for documents in prepared_batches(items, self._sketcher, batch_size, workers):
+        for documents in prepared_batches(rows, self._sketcher, batch_size, workers):
             for place, count in enumerate(self._insert(documents, on_conflict)):
                 totals[place] += count
             if progress is not None:
@@ -247,7 +259,8 @@ class Index:
         A full index takes it, too, unless it is of thousands of scattered documents; then remove fewer at a
         time.
         """
-        require_synchronous("keys", keys)
+        if not isinstance(keys, Mapping):  # a mapping is an iterable of its keys
+            require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
         with self._session.changing() as (_, pending):
             with self._store.reading() as txn:
@@ -326,13 +339,10 @@ class Index:
             view = self._session.view(txn)
             return query.matches(view, query.find(view, batch))[0]
 
-    def _ask(
-        self, call: str, query: Query, documents: Iterable[Document], workers: int | None
-    ) -> list[Matches]:
-        require_synchronous("documents", documents)
+    def _ask(self, call: str, query: Query, documents: Iterable[Document], workers: int | None) -> Answers:
         asked = Asked.by(call, query, documents, self._sketcher, workers)
         with self._store.reading() as txn:
-            return asked.matches(self._session.view(txn))
+            return Answers(asked.matches(self._session.view(txn)))
 
     def query(
         self,
@@ -366,22 +376,31 @@ class Index:
 
     def query_many(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | Table,
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
         recall: float = DEFAULT_RECALL,
         exact: bool = False,
         workers: int | None = None,
-    ) -> list[Matches]:
+        text: str | None = None,
+    ) -> Answers:
         """Return `query` for each document, in order, on one snapshot.
 
         Args:
+            documents: as in `insert`, read as they are needed; or a table, as in `insert_many`, or one
+                column of it, such as a Series.
             workers: threads that sketch and search when there are a thousand documents or more; ``None``:
                 the cores that this process may run on.
+            text: a table's column of documents; ``None``: "text".
+
+        Returns:
+            Answers: a list of `Matches` with `to_arrow`, which makes one long table of them.
         """
+        asked = documents_of(documents, text)
+        require_many("query_many", "documents", asked, "query(document)")
         query = self._band_query("query", threshold, limit, recall, exact)
-        return self._ask("query", query, documents, workers)
+        return self._ask("query", query, asked, workers)
 
     def query_key(
         self,
@@ -431,19 +450,22 @@ class Index:
 
     def query_simhash_many(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | Table,
         max_distance: int | None = None,
         *,
         limit: int | None = None,
         workers: int | None = None,
-    ) -> list[Matches]:
+        text: str | None = None,
+    ) -> Answers:
         """Return `query_simhash` for each document, in order, on one snapshot.
 
         Args:
-            workers: as in `query_many`.
+            documents, workers, text: as in `query_many`.
         """
+        asked = documents_of(documents, text)
+        require_many("query_simhash_many", "documents", asked, "query_simhash(document)")
         query = self._fingerprint_query(max_distance, limit)
-        return self._ask("query_simhash", query, documents, workers)
+        return self._ask("query_simhash", query, asked, workers)
 
     def insert_if_new(
         self,
