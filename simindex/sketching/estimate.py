@@ -1,6 +1,6 @@
 """Two sets of kept shingles -> their similarity.
 
-Owns the estimator. Must not make sketches or read stored ones; signatures are estimated by `tuning.agreement`.
+Owns the estimator. Must not make sketches or read stored ones. Signatures are `tuning.agreement`'s.
 Sources: bottom-n sketches, Broder 1997, Cohen and Kaplan 2007.
 """
 
