@@ -1,15 +1,16 @@
 """Every exception that simindex raises on its own account.
 
     SimIndexError
-    ├── KeyExistsError       (KeyError)    the key is in the index already
-    ├── ConfigMismatchError  (ValueError)  another configuration than the stored one
-    ├── FormatError          (ValueError)  not an index, or one this version cannot read
-    ├── CorruptIndexError                  stored bytes fail their seal
-    ├── IndexLockedError                   another writer has the index open
-    ├── IndexFullError       (OSError)     the disk or the allowed size is used up
-    ├── DiskError            (OSError)     the disk failed
-    ├── ReadOnlyError        (TypeError)   a change through a handle opened with "r"
-    └── ClosedError          (ValueError)  a handle used after close, or in a forked child
+    ├── KeyExistsError       (KeyError)      the key is in the index already
+    ├── ConfigMismatchError  (ValueError)    another configuration than the stored one
+    ├── FormatError          (ValueError)    not an index, or one this version cannot read
+    ├── CorruptIndexError                                 stored bytes fail their seal
+    ├── IndexLockedError                                  another writer has the index open
+    ├── TransactionOpenError (RuntimeError)  a transaction is open, of this or of another task
+    ├── IndexFullError       (OSError)       the disk or the allowed size is used up
+    ├── DiskError            (OSError)       the disk failed
+    ├── ReadOnlyError        (TypeError)     a change through a handle opened with "r"
+    └── ClosedError          (ValueError)    a handle used after close, or in a forked child
 
 Misuse of an argument raises the plain ``TypeError`` or ``ValueError``. A message says what was
 expected, what was found, where, and what to do. Reading files adds its own: `simindex.inputs.errors`.
@@ -111,6 +112,14 @@ class IndexLockedError(SimIndexError):
     def __init__(self, message: str, *, waited_seconds: float = 0.0) -> None:
         super().__init__(message)
         self.waited_seconds = waited_seconds
+
+
+class TransactionOpenError(SimIndexError, RuntimeError):
+    """A transaction is open, and this change is not part of it. Nothing of the change was stored.
+
+    It is another task's of the same thread, or this thread works for the task that has it open, so waiting
+    for its end could last for ever; or it is the caller's own, and the call commits by itself.
+    """
 
 
 class IndexFullError(SimIndexError, OSError):

@@ -6,24 +6,26 @@ Owns the public methods and what they promise. Must not know bytes, lmdb or tabl
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal
 
+from simindex.arrow import Table, documents_of, keyed_documents
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
 from simindex.changes.expiry import expire
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.changes.session import Session
-from simindex.checks import require_int
+from simindex.checks import require_int, require_many
 from simindex.config import Config
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
+from simindex.queries.answers import Answers
 from simindex.queries.matches import Matches
-from simindex.queries.record import Record, record_of
+from simindex.queries.record import Record, holds, record_of
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
@@ -37,7 +39,7 @@ from simindex.queries.search import (
 )
 from simindex.queries.stats import Stats, make_stats
 from simindex.queries.walk import Walk
-from simindex.sketching.shingles import Document
+from simindex.sketching.document import Document
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
@@ -52,7 +54,9 @@ class Index:
     """A persistent similarity index. Open one with `simindex.open`.
 
     Thread safety: all methods may be called from several threads; changes take turns, and a transaction
-    keeps other threads' changes out until it ends. Processes: one writer, any number of readers. A
+    keeps other threads' changes out until it ends. asyncio: the calls are plain ones, a change waits for the
+    disk; `await asyncio.to_thread(index.insert, key, text)` keeps the loop free, and a transaction belongs
+    to the task that has opened it. Processes: one writer, any number of readers. A
     forked child must open its own. Durable: everything a returned call has changed, except inside
     `transaction`, where it is the end of the block.
 
@@ -120,7 +124,8 @@ class Index:
         return self._config
 
     def close(self) -> None:
-        """Close the handle. An open transaction is rolled back. Closing twice is allowed."""
+        """Close the handle. An open transaction is rolled back, and its block ends in a ClosedError. Closing
+        twice is allowed."""
         if self._store.is_abandoned:
             return
         self._session.close()
@@ -149,11 +154,20 @@ class Index:
     def transaction(self) -> Iterator[Index]:
         """Make the changes inside the block one atomic, durable commit.
 
-        Queries of the same thread inside the block see them; an exception rolls all of them back. The
-        documents are gathered in memory, about 1 KB each.
+        Queries inside the block see them; an exception, a cancelled task's included, rolls all of them back.
+        The documents are gathered in memory, about 1 KB each.
+
+        The block belongs to the thread that has opened it; changes of other threads wait for its end, and
+        their queries see what is committed. In a task of asyncio it belongs to that task: other tasks see
+        what is committed, and a change of theirs is an error at once, as is one through `asyncio.to_thread`
+        inside the block, for both could wait for ever. Gather what has to be awaited first, and open the
+        block for the changes alone; it is a plain ``with``, there is no ``async with``. Tasks of other kinds
+        (trio, greenlets) are not told apart: open a transaction in a thread of its own there. So are not
+        the threads of `loop.run_in_executor`, which does not copy the context: they wait.
 
         Raises:
-            SimIndexError: a transaction is open already.
+            TransactionOpenError: a transaction is open already, of this or of another task.
+            ClosedError: at the end of the block, where the index was closed inside of it.
         """
         with self._session.transaction():
             yield self
@@ -184,30 +198,41 @@ class Index:
 
     def insert_many(
         self,
-        items: Iterable[tuple[Any, ...]],
+        items: Iterable[tuple[Any, ...]] | Table,
         *,
         on_conflict: Conflict = "error",
         batch_size: int = DEFAULT_BATCH_SIZE,
         progress: Callable[[int], object] | None = None,
         workers: int | None = None,
+        id: str | None = None,  # noqa: A002 - the column's usual name
+        text: str | None = None,
+        metadata: Sequence[str] | None = None,
     ) -> InsertReport:
         """Store many documents, a durable commit for each batch.
 
         Args:
-            items: (key, document) or (key, document, metadata); read as they are needed.
+            items: (key, document) or (key, document, metadata); read as they are needed. Or a table, read
+                batch by batch: of pyarrow, pandas or Polars, a relation of DuckDB, a Hugging Face dataset,
+                and whatever else has ``__arrow_c_stream__``; needs pyarrow.
             on_conflict: what to do with a stored key: "error", "skip" or "replace".
             batch_size: documents a commit, 1 or more; bounds the memory.
             progress: called after each batch with the number of documents done.
             workers: threads that make sketches while this one commits; ``None``: the number of cores.
+            id: a table's column of keys, of strings, binary or integers; ``None``: "id".
+            text: its column of documents, of strings, lists of ready shingles or maps of shingles to
+                weights; ``None``: "text".
+            metadata: its columns that become the metadata, a dict by their names; ``None``: none do.
 
         Returns:
             InsertReport(inserted, replaced, skipped).
 
         Raises:
             KeyExistsError: a key is stored already (`on_conflict` "error").
-            TypeError, ValueError: a bad document; the message names its key. The batches before its own
-                are stored, nothing of its own is.
+            TypeError, ValueError: a bad document; the message names its key, or of a null the row and
+                column. The batches before its own are stored, nothing of its own is.
         """
+        rows = keyed_documents(items, id, text, metadata)
+        require_many("insert_many", "items", rows, "insert(key, document)")
         if on_conflict not in ("error", "skip", "replace"):
             raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
         if progress is not None and not callable(progress):
@@ -215,7 +240,7 @@ class Index:
         require_int("batch_size", batch_size, 1)
         self._session.writer()
         totals = [0, 0, 0]
-        for documents in prepared_batches(items, self._sketcher, batch_size, workers):
+        for documents in prepared_batches(rows, self._sketcher, batch_size, workers):
             for place, count in enumerate(self._insert(documents, on_conflict)):
                 totals[place] += count
             if progress is not None:
@@ -233,6 +258,8 @@ class Index:
         A full index takes it, too, unless it is of thousands of scattered documents; then remove fewer at a
         time.
         """
+        if not isinstance(keys, Mapping):  # a mapping is an iterable of its keys
+            require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
         with self._session.changing() as (_, pending):
             with self._store.reading() as txn:
@@ -304,12 +331,10 @@ class Index:
             view = self._session.view(txn)
             return query.matches(view, query.find(view, batch))[0]
 
-    def _ask(
-        self, call: str, query: Query, documents: Iterable[Document], workers: int | None
-    ) -> list[Matches]:
+    def _ask(self, call: str, query: Query, documents: Iterable[Document], workers: int | None) -> Answers:
         asked = Asked.by(call, query, documents, self._sketcher, workers)
         with self._store.reading() as txn:
-            return asked.matches(self._session.view(txn))
+            return Answers(asked.matches(self._session.view(txn)))
 
     def query(
         self,
@@ -350,22 +375,31 @@ class Index:
 
     def query_many(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | Table,
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
         recall: float | None = None,
         exact: bool = False,
         workers: int | None = None,
-    ) -> list[Matches]:
+        text: str | None = None,
+    ) -> Answers:
         """Return `query` for each document, in order, on one snapshot.
 
         Args:
+            documents: as in `insert`, read as they are needed; or a table, as in `insert_many`, or one
+                column of it, such as a Series.
             workers: threads that sketch and search when there are a thousand documents or more; ``None``:
                 the cores that this process may run on.
+            text: a table's column of documents; ``None``: "text".
+
+        Returns:
+            Answers: a list of `Matches` with `to_arrow`, which makes one long table of them.
         """
+        asked = documents_of(documents, text)
+        require_many("query_many", "documents", asked, "query(document)")
         query = self._band_query("query", threshold, limit, recall, exact)
-        return self._ask("query", query, documents, workers)
+        return self._ask("query", query, asked, workers)
 
     def query_key(
         self,
@@ -420,19 +454,22 @@ class Index:
 
     def query_simhash_many(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | Table,
         max_distance: int | None = None,
         *,
         limit: int | None = None,
         workers: int | None = None,
-    ) -> list[Matches]:
+        text: str | None = None,
+    ) -> Answers:
         """Return `query_simhash` for each document, in order, on one snapshot.
 
         Args:
-            workers: as in `query_many`.
+            documents, workers, text: as in `query_many`.
         """
+        asked = documents_of(documents, text)
+        require_many("query_simhash_many", "documents", asked, "query_simhash(document)")
         query = self._fingerprint_query(max_distance, limit)
-        return self._ask("query_simhash", query, documents, workers)
+        return self._ask("query_simhash", query, asked, workers)
 
     def insert_if_new(
         self, key: Key, document: Document, threshold: float = DEFAULT_THRESHOLD, metadata: object = None
@@ -446,13 +483,11 @@ class Index:
         self._require_minhash("insert_if_new")
         documents = prepare_documents([(key, document, metadata)], self._sketcher)
         query = BandQuery(threshold, max_candidates=self._max_candidates)
-        with self._session.locked():
-            self._session.writer()
-            with self._store.reading() as txn:
-                view = self._session.view(txn)
-                matches = query.matches(view, query.find(view, documents.sketches))[0]
+        with self._session.changing() as (writer, pending), self._store.reading() as txn:
+            view = self._session.view(txn)
+            matches = query.matches(view, query.find(view, documents.sketches))[0]
             if not matches:
-                self._insert(documents, "error")
+                writer.insert(pending, documents, "error", view.committed())
         return matches
 
     # ---- the container ----
@@ -462,8 +497,9 @@ class Index:
             return record_of(self._session.view(txn), key)
 
     def __contains__(self, key: object) -> bool:
+        """Whether a key is stored; of what cannot be a key, False."""
         with self._store.reading() as txn:
-            return self._session.view(txn).find_key(key) is not None
+            return holds(self._session.view(txn), key)
 
     def __len__(self) -> int:
         with self._store.reading() as txn:

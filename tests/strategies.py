@@ -16,7 +16,7 @@ _LATER = re.compile(
 # Characters whose cutting or folding has a rule of its own.
 _TRICKY = (
     "aZ_9 \t\n\x00\x1c\x85\xa0ßſİŉΐᾶﬁǅ\u0301\u0345้ัก好かカー〇Ａ①½²\ud800\udfff\u200d\ufeff"
-    "\U0001f600\U0001e900𝔘"
+    "\U0001f600\U0001e900𝔘❤\ufe0f\ufe0e\U0001f3fd\u20e3🇩🇪→─\U000e0067"
 )
 
 characters = st.one_of(

@@ -6,16 +6,19 @@
 import math
 import re
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from two_documents import CAR, FOX
 
 import simindex
 from simindex import (
     CharShingles,
+    ClosedError,
     Config,
     ConfigMismatchError,
     Index,
@@ -30,15 +33,22 @@ from simindex import (
 KEY_BYTES = 64 * 1024
 
 
+class Colour(StrEnum):
+    RED = "red"
+
+
 # ---- keys ----
 
-BAD_KEYS = [
+BAD_KEYS: list[tuple[Any, type[Exception], str]] = [
     (True, TypeError, "expected str, bytes or int, found bool"),
     (1.0, TypeError, "expected str, bytes or int, found float"),
     (None, TypeError, "expected str, bytes or int, found NoneType"),
     ((1, 2), TypeError, "found tuple"),
     (bytearray(b"a"), TypeError, "found bytearray"),
-    (np.int64(1), TypeError, "found int64"),
+    (np.float64(1), TypeError, "found float64"),
+    (np.True_, TypeError, "expected str, bytes or int, found bool"),
+    (np.array(1), TypeError, "found ndarray"),
+    ([], TypeError, "found list"),
     (2**64, ValueError, "expected an int of 64 bits, found 18446744073709551616"),
     (-(2**63) - 1, ValueError, "expected an int of 64 bits"),
     ("a" * (KEY_BYTES + 1), ValueError, "expected at most 65536 bytes, found 65537"),
@@ -60,12 +70,12 @@ def test_bad_key_is_refused_by_every_method(
         lambda: index.remove(key),
         lambda: index.remove_many(["fox", key]),
         lambda: index[key],
-        lambda: key in index,
         lambda: index.query_key(key),
     ):
         with pytest.raises(error, match=re.escape(message)) as caught:
             call()
         assert not isinstance(caught.value, KeyError)
+    assert key not in index
 
 
 @pytest.mark.parametrize(
@@ -113,18 +123,56 @@ def test_kinds_of_keys_are_distinct(tmp_path: Path) -> None:
         assert {match.key for match in index.query(FOX)} == {"1", b"1", "1 ", -1, "-1"}
 
 
+@pytest.mark.parametrize("question", [object(), None, 1.5, [1], {}, np.array([1, 2]), 2**64, "fox" * 10**5])
+def test_whether_anything_is_stored_can_be_asked(tmp_path: Path, question: object) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        assert question not in index
+    with pytest.raises(ClosedError):
+        assert question in index
+
+
+@pytest.mark.parametrize(
+    ("key", "plain"),
+    [
+        (np.int64(-5), -5),
+        (np.uint64(2**64 - 1), 2**64 - 1),
+        (np.int8(5), 5),
+        (np.str_("a"), "a"),
+        (np.bytes_(b"a"), b"a"),
+        (Colour.RED, "red"),
+    ],
+    ids=str,
+)
+def test_numpys_integers_and_strings_are_keys(tmp_path: Path, key: Any, plain: Any) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        with index.transaction():
+            index.insert(key, FOX)
+            assert [(type(k), k) for k in index] == [(type(plain), plain)]
+            assert type(index.query(FOX)[0].key) is type(plain)
+        assert [(type(k), k) for k in index] == [(type(plain), plain)]
+        assert key in index
+        assert plain in index
+        assert index[key].key == index[plain].key == plain
+        with pytest.raises(simindex.KeyExistsError):
+            index.insert_many([(plain, CAR), (key, CAR)])
+        assert index.query_key(key) == []
+        index.remove(key)
+        assert plain not in index
+
+
 BAD_DOCUMENTS = [
     (None, TypeError, "document: expected a str, a collection of shingles"),
     (5, TypeError, "found int"),
     (1.5, TypeError, "found float"),
     (b"text", TypeError, "found bytes"),
     (memoryview(b"text"), TypeError, "found memoryview"),
-    ([1, 2], TypeError, "expected str or bytes, found"),
-    (["a", None], TypeError, "expected str or bytes, found"),
-    ([["a"]], TypeError, "expected str or bytes, found"),
+    ([1.5, 2], TypeError, "expected str, bytes or int, found"),
+    ([1, True], TypeError, "expected str, bytes or int, found"),
+    (["a", None], TypeError, "expected str, bytes or int, found"),
+    ([["a"]], TypeError, "expected str, bytes or int, found"),
     ({"a": "x"}, TypeError, "weights: expected numbers"),
     ({"a": None}, TypeError, "weights: expected numbers"),
-    ({5: 1.0}, TypeError, "expected str or bytes, found"),
+    ({True: 1.0}, TypeError, "expected str, bytes or int, found"),
     ({"a": math.nan}, ValueError, "weights: expected finite numbers of 0 or more"),
     ({"a": math.inf}, ValueError, "weights: expected finite numbers of 0 or more"),
     ({"a": -1}, ValueError, "weights: expected finite numbers of 0 or more"),
@@ -281,11 +329,50 @@ def test_misspelt_option_is_refused(index: Index, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("call", ["insert_many", "query_many", "remove_many"])
-@pytest.mark.parametrize("argument", [5, None])
-def test_argument_that_is_no_iterable_is_refused(index: Index, call: str, argument: object) -> None:
-    with pytest.raises(TypeError, match="iterable"):
+MANY_CALLS = {
+    "insert_many": ("(key, document)", "insert(key, document)"),
+    "query_many": ("documents", "query(document)"),
+    "query_simhash_many": ("documents", "query_simhash(document)"),
+    "remove_many": ("keys", "remove(key)"),
+}
+
+
+@pytest.mark.parametrize("call", MANY_CALLS)
+@pytest.mark.parametrize("argument", [5, None, "fox", b"fox", bytearray(b"fox"), Sketch.from_fingerprint(5)])
+def test_one_thing_is_refused_where_many_are_expected(index: Index, call: str, argument: object) -> None:
+    what, one = MANY_CALLS[call]
+    found = type(argument).__name__
+    message = f"{call}: expected an iterable of {what}, found {found}; for one use {one}"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
         getattr(index, call)(argument)
+
+
+def test_str_is_refused_by_a_sketcher_that_expects_many() -> None:
+    with pytest.raises(
+        TypeError, match=r"^sketch_many: expected an iterable of documents, found str; for one"
+    ):
+        Sketcher().sketch_many(FOX)
+
+
+def test_mapping_is_refused_where_its_keys_are_not_what_is_meant(index: Index) -> None:
+    calls: list[Any] = [
+        index.insert_many, index.query_many, index.query_simhash_many, Sketcher().sketch_many
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(TypeError, match=r"found dict; hand over its items\(\), values\(\) or keys\(\)$"):
+            call({"a": FOX})
+    assert index.insert_many({"new": "some other text"}.items()).inserted == 1
+    assert index.remove_many({"new": 1}) == 1
+
+
+def test_data_frame_is_refused_where_its_columns_are_meant(index: Index) -> None:
+    frame = pa.table({"id": ["a"], "text": [FOX]})
+    for call in (Sketcher().sketch_many, index.remove_many):
+        with pytest.raises(TypeError, match=r"found Table of pyarrow; hand over its columns, as zip\("):
+            call(frame)
+    columns = zip(frame["id"].to_pylist(), frame["text"].to_pylist(), strict=True)
+    assert index.insert_many(columns).inserted == 1
+    index.remove("a")
 
 
 def test_question_that_the_settings_cannot_answer_is_refused(tmp_path: Path, index: Index) -> None:

@@ -280,7 +280,7 @@ def test_hashing_weighted_example_holds() -> None:
 def test_hashing_counts_of_classes_are_those_of_the_alphabet() -> None:
     alphabet = simindex.sketching.alphabet
     rows = {row[0]: row[2] for row in table_rows(HASHING, "class")}
-    for name in ("word", "alone", "mark", "space"):
+    for name in ("word", "alone", "symbol", "mark", "space", "flag", "modifier", "selector", "tag"):
         ranges = alphabet.ranges(getattr(alphabet, name.upper()))
         assert rows[name] == f"{sum(last - first + 1 for first, last in ranges):,}"
     folds = alphabet.folds().values()

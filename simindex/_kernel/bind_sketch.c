@@ -220,20 +220,50 @@ done:
     return result;
 }
 
+#define MAX_DECIMAL 20 /* -9223372036854775808 */
+
+/* The decimal digits of a number, at the end of a buffer of MAX_DECIMAL bytes. */
+static const char *decimal_of(int64_t number, char *buffer, Py_ssize_t *length) {
+    uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+    char *first = buffer + MAX_DECIMAL;
+    do *--first = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (number < 0) *--first = '-';
+    *length = buffer + MAX_DECIMAL - first;
+    return first;
+}
+
+/* An int, or a NumPy one, as the UTF-8 of its decimal digits; *made as in utf8_of. NULL with an exception set
+ * on failure. */
+static const char *digits_of(PyObject *number, char *buffer, Py_ssize_t *length, PyObject **made) {
+    int is_large;
+    PyObject *exact = PyNumber_Index(number); /* not by str of itself: a subclass may say something else */
+    if (!exact) return NULL;
+    int64_t value = PyLong_AsLongLongAndOverflow(exact, &is_large);
+    if (is_large) *made = PyObject_Str(exact);
+    Py_DECREF(exact);
+    if (is_large) return *made ? PyUnicode_AsUTF8AndSize(*made, length) : NULL;
+    return value == -1 && PyErr_Occurred() ? NULL : decimal_of(value, buffer, length);
+}
+
 /* 0, or -1 with an exception set. */
 static int hash_one(PyObject *shingle, uint64_t seed, uint64_t *hash) {
+    char digits[MAX_DECIMAL];
     const char *bytes = NULL;
     Py_ssize_t length = 0;
-    PyObject *encoded = NULL;
-    if (PyUnicode_Check(shingle)) bytes = utf8_of(shingle, &length, &encoded);
+    PyObject *made = NULL;
+    if (PyUnicode_Check(shingle)) bytes = utf8_of(shingle, &length, &made);
     else if (PyBytes_Check(shingle)) PyBytes_AsStringAndSize(shingle, (char **)&bytes, &length);
-    else PyErr_Format(PyExc_TypeError, "shingle: expected str or bytes, found %R", (PyObject *)Py_TYPE(shingle));
+    else if (!PyBool_Check(shingle) && PyIndex_Check(shingle)) bytes = digits_of(shingle, digits, &length, &made);
+    /* An array and NumPy's own True have the slot of an int, and are none. */
+    if (!bytes && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)))
+        PyErr_Format(PyExc_TypeError, "shingle: expected str, bytes or int, found %R", (PyObject *)Py_TYPE(shingle));
     if (bytes) *hash = xxh64(bytes, (size_t)length, seed);
-    Py_XDECREF(encoded);
+    Py_XDECREF(made);
     return bytes ? 0 : -1;
 }
 
-/* (shingles, seed): uint64 hashes of an iterable of str or bytes, in its order. */
+/* (shingles, seed): uint64 hashes of an iterable of str, bytes or int, in its order. */
 FUNCTION(hash_ready) {
     uint64_t seed, *hashes = NULL;
     size_t count = 0, room = 0;

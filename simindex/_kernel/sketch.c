@@ -55,7 +55,10 @@ uint64_t xxh64(const void *data, size_t length, uint64_t seed) { return xxh64_in
 
 /* ---- cutting ---- */
 
-enum { CLASS_OTHER, CLASS_WORD, CLASS_ALONE, CLASS_MARK, CLASS_SPACE, CLASS_FOLDS = 0x80 };
+enum {
+    CLASS_OTHER, CLASS_WORD, CLASS_ALONE, CLASS_MARK, CLASS_SPACE, CLASS_FLAG, CLASS_MODIFIER, CLASS_SELECTOR,
+    CLASS_FOLDS = 0x80
+};
 
 /* Decode one code point of well-formed UTF-8. */
 static inline uint32_t decode(const uint8_t **p) {
@@ -105,28 +108,32 @@ typedef struct {
     uint8_t *out, *begin;
     uint32_t *starts;
     size_t count;
-    int open;           /* words: CLASS_WORD or CLASS_ALONE while a word is being written, else 0 */
+    int open;           /* words: CLASS_WORD, CLASS_ALONE or CLASS_FLAG (half a flag) in a word, else 0 */
     int pending_space;  /* characters: white space seen since the last character */
 } cutter;
 
 static inline void begin_token(cutter *c) { c->starts[c->count++] = (uint32_t)(c->out - c->begin); }
 
 static inline void put_word_char(cutter *c, uint32_t code, int class) {
-    if (class == CLASS_MARK && c->open) {
+    if (class == CLASS_SELECTOR) return;
+    int is_mark = class == CLASS_MARK || class == CLASS_MODIFIER;
+    if (c->open && (is_mark || (class == CLASS_FLAG && c->open == CLASS_FLAG))) {
+        /* Behind a mark, and behind its second half, a flag is a word of its own like any other. */
+        if (c->open == CLASS_FLAG) c->open = CLASS_ALONE;
         c->out = encode(code, c->out);
         return;
     }
-    if (class != CLASS_WORD && class != CLASS_ALONE) {
+    if (class == CLASS_OTHER || class == CLASS_SPACE || class == CLASS_MARK) {
         if (c->open) *c->out++ = ' ';
         c->open = 0;
         return;
     }
-    if (c->open && (class == CLASS_ALONE || c->open == CLASS_ALONE)) {
+    if (c->open && (class != CLASS_WORD || c->open != CLASS_WORD)) {
         *c->out++ = ' ';
         c->open = 0;
     }
     if (!c->open) begin_token(c);
-    c->open = class;
+    c->open = class == CLASS_MODIFIER ? CLASS_ALONE : class;
     c->out = encode(code, c->out);
 }
 

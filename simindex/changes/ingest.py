@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from simindex.changes.documents import NewDocuments
-from simindex.format.keys import encode_keys, key_hashes
+from simindex.format.keys import encode_keys, key_hashes, plain_keys
 from simindex.format.records import NIL, pack_metadata
 from simindex.parallel import in_order, num_workers
 from simindex.sketching.sketch import Sketch
@@ -61,7 +61,7 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher) -> NewDo
         for key, document in zip(keys, documents, strict=True):
             _naming(key, sketcher.sketch, document)
         raise
-    return NewDocuments(keys, encoded, key_hashes(encoded), metadata, sketches)
+    return NewDocuments(plain_keys(keys, encoded), encoded, key_hashes(encoded), metadata, sketches)
 
 
 def _require_items(items: list[Any]) -> None:

@@ -4,25 +4,88 @@ Owns the lock between threads of one handle and the change that is being gathere
 bytes.
 
 Locking rule: the lock is held for every change and for the whole of a transaction; queries take no lock,
-and see pending documents only on the transaction's own thread.
+and see pending documents only where the transaction is their own.
+
+A transaction belongs to a thread, and to a task of asyncio where one has opened it: the tasks of a loop share
+their thread, so the lock lets them in, and a thread that a task waits for would wait for the lock for ever.
+Both are errors at once; see `_Block`.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
 from simindex.changes.writer import Writer
-from simindex.errors import IndexFullError, SimIndexError
+from simindex.errors import IndexFullError, SimIndexError, TransactionOpenError
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import SnapshotCache
 from simindex.queries.view import View
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
-from simindex.storage.translation import read_only
+from simindex.storage.translation import closed, read_only
+
+
+class _Block:
+    """An open transaction: its changes, and whose it is.
+
+    A context variable alone would not tell the owner, for the tasks that it starts and the threads of
+    `asyncio.to_thread` inherit it. Thread and task do; the variable tells such a thread, which the block most
+    likely waits for, from one that may wait its turn.
+    """
+
+    def __init__(self, pending: Pending) -> None:
+        self.pending = pending
+        self.is_open = True
+        self._thread = threading.get_ident()
+        self._task = _current_task()
+
+    def begin(self) -> None:
+        """From here on this context is inside of it."""
+        _BLOCKS.set((*(block for block in _BLOCKS.get() if block.is_open), self))
+
+    def end(self) -> None:
+        """It is over, for whoever has inherited it as well."""
+        self.is_open = False
+        # Contexts that have inherited it live on.
+        self._task = None
+        _BLOCKS.set(tuple(block for block in _BLOCKS.get() if block.is_open))
+
+    @property
+    def is_on_this_thread(self) -> bool:
+        """Whether this thread will end it, so that waiting for the end here would last for ever."""
+        return self._thread == threading.get_ident()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this code is inside of it. What was opened outside of any task is the whole thread's."""
+        return self.is_on_this_thread and (self._task is None or self._task is _current_task())
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this is another thread, with a context that was copied inside of the block."""
+        return not self.is_on_this_thread and any(block is self for block in _BLOCKS.get())
+
+
+_BLOCKS: ContextVar[tuple[_Block, ...]] = ContextVar("simindex_transactions", default=())
+"""The transactions that this context was inside of when it was copied, or is."""
+
+
+def _current_task() -> object | None:
+    """Return the asyncio task that runs on this thread, if any. Whoever has one has imported asyncio."""
+    current_task = getattr(sys.modules.get("asyncio"), "current_task", None)
+    if current_task is None:
+        return None
+    try:
+        task: object | None = current_task()
+    except RuntimeError:  # no loop runs here
+        return None
+    return task
 
 
 class Session:
@@ -33,8 +96,7 @@ class Session:
         self.scheme = scheme
         self._snapshots = SnapshotCache(scheme)
         self._lock = threading.RLock()
-        self._pending: Pending | None = None
-        self._owner: int | None = None
+        self._open: _Block | None = None
         with store.reading() as txn:
             manifest = self._snapshots.current(txn).manifest
         self._writer = Writer(store, scheme, manifest) if store.writable else None
@@ -46,12 +108,10 @@ class Session:
         return View(txn, self._snapshots.current(txn), self.scheme)
 
     def view(self, txn: ReadTransaction) -> View:
-        """Return the state that this thread's queries see."""
-        pending = self._pending
-        is_own = pending is not None and self._owner == threading.get_ident()
-        return View(
-            txn, self._snapshots.current(txn), self.scheme, pending.view() if pending and is_own else None
-        )
+        """Return the state that queries see: inside a transaction, its own changes, too."""
+        block = self._open
+        pending = block.pending.view() if block is not None and block.is_own else None
+        return View(txn, self._snapshots.current(txn), self.scheme, pending)
 
     def load_newest(self) -> None:
         """Load the newest committed state, ahead of the next query."""
@@ -69,8 +129,16 @@ class Session:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock. A forked child may have inherited it locked by a thread that it has not."""
+        """Hold the lock. A forked child may have inherited it locked by a thread that it has not.
+
+        Raises:
+            TransactionOpenError: another task of this thread, or the task that waits for this thread, has a
+                transaction open: its end could be waited for for ever.
+        """
         self.store.require_open()
+        block = self._open
+        if block is not None and (block.is_inherited or (block.is_on_this_thread and not block.is_own)):
+            raise self._not_its_own()
         with self._lock:
             try:
                 yield
@@ -78,13 +146,20 @@ class Session:
                 exc.located(self.store.path)
                 raise
 
+    def _not_its_own(self) -> TransactionOpenError:
+        return TransactionOpenError(
+            f"{self.store.path}: expected a change of the task that has a transaction open, found one of "
+            "another task, or of a thread that was started inside the block; nothing of it is stored. Make "
+            "it before or after the block, or let an asyncio.Lock keep the two apart"
+        ).located(self.store.path)
+
     @contextmanager
     def changing(self) -> Iterator[tuple[Writer, Pending]]:
         """Give a change: the open transaction's, or one that is committed at the end of the block."""
         with self.locked():
             writer = self.writer()
-            if self._pending is not None:
-                yield writer, self._pending
+            if self._open is not None:
+                yield writer, self._open.pending
                 return
             pending = writer.begin()
             yield writer, pending
@@ -95,24 +170,28 @@ class Session:
         """Gather the changes of the block and commit them together; see `Index.transaction`."""
         with self.locked():
             writer = self.writer()
-            if self._pending is not None:
-                raise SimIndexError("a transaction is open already; transactions do not nest")
-            self._pending = pending = writer.begin()
-            self._owner = threading.get_ident()
+            if self._open is not None:
+                raise TransactionOpenError("a transaction is open already; transactions do not nest")
+            block = _Block(writer.begin())
             try:
+                block.begin()
+                self._open = block
                 yield
-                if self._pending is pending:
-                    self._commit(self.writer(), pending)
+                if self._open is not block:
+                    why = "the index was closed inside a transaction, whose changes are not stored"
+                    raise closed(self.store.path, why)
+                self._commit(writer, block.pending)
             finally:
-                self._pending = self._owner = None
+                self._open = None
+                block.end()
 
     @contextmanager
     def alone(self, call: str) -> Iterator[Writer]:
         """Give the writer for many commits of a call's own; no transaction may be open."""
         with self.locked():
             writer = self.writer()
-            if self._pending is not None:
-                raise SimIndexError(f"{call}: expected no open transaction, found one; end it first")
+            if self._open is not None:
+                raise TransactionOpenError(f"{call}: expected no open transaction, found one; end it first")
             yield writer
 
     def _commit(self, writer: Writer, pending: Pending) -> None:
@@ -138,11 +217,17 @@ class Session:
         self._snapshots.expect(prepared.encoded_manifest, prepared.manifest)
 
     def close(self) -> None:
-        """Roll back an open transaction, and close the store."""
+        """Roll back an open transaction, another task's, too, which learns of it; and close the store.
+
+        Raises:
+            TransactionOpenError: on a thread that was started inside the transaction.
+        """
+        if self._open is not None and self._open.is_inherited:
+            raise self._not_its_own()
         with self._lock:
             # The store first: interrupted anywhere, the handle is open, or says that it is closed.
             try:
                 self.store.close()
             finally:
-                self._pending = None
+                self._open = None
                 self._writer = None

@@ -7,12 +7,21 @@ a new index stand in `creation`, beside what they mean. Must not know the index,
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
 from simindex.format.keys import Key
 from simindex.inputs import Limits
+
+
+class KeySource(Enum):
+    """What a key is made of where a row has none."""
+
+    content = "content"
+    line = "line"
+
 
 # ---- the index, and what is printed ----
 
@@ -30,6 +39,13 @@ InputPaths = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files
 IdField = Annotated[str, typer.Option(metavar="NAME", help="The field or column of a row's key.")]
 TextField = Annotated[
     str, typer.Option(metavar="NAME", help="The field or column of its text, or of a list of ready shingles.")
+]
+KeyOrigin = Annotated[
+    KeySource | None,
+    typer.Option(
+        help="Where a row has no key, make one: of its content, so that equal rows are one document; or "
+        "of its place, as FILE:LINE."
+    ),
 ]
 KeepMetadata = Annotated[
     bool, typer.Option("--metadata", help="Keep the other fields of a row as its metadata.")
@@ -93,6 +109,11 @@ def limits(**given: int | None) -> Limits:
 BatchSize = Annotated[int, typer.Option(metavar="N", min=1, help="Documents a commit.")]
 Workers = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="Threads that make sketches; default: one a core.")
+]
+
+Wait = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0, help="Wait so long for another process that writes to the index."),
 ]
 
 # ---- searching ----

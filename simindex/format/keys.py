@@ -15,9 +15,10 @@ import numpy as np
 import xxhash
 
 from simindex.errors import CorruptIndexError
-from simindex.format.seals import pack
+from simindex.format.seals import pack, unpack
 
 Key = str | bytes | int
+"""What names a document: str, bytes or an int of 64 bits. The kinds are distinct: ``"1"`` is not ``1``."""
 
 MAX_KEY_BYTES = 64 * 1024
 
@@ -25,10 +26,14 @@ MAX_KEY_BYTES = 64 * 1024
 def encode_key(key: object) -> bytes:
     """Return the stored form of an external key; str, bytes and int are distinct kinds.
 
+    NumPy's integers and strings are keys as the int and str that they are.
+
     Raises:
         TypeError: another type.
         ValueError: an int outside 64 bits, or more than 64 KiB.
     """
+    if isinstance(key, np.integer):
+        key = int(key)
     if isinstance(key, bool) or not isinstance(key, str | bytes | int):
         raise TypeError(f"key: expected str, bytes or int, found {type(key).__name__}")
     if isinstance(key, int):
@@ -49,6 +54,18 @@ def encode_keys(keys: list[Any]) -> list[bytes]:
     # The common case in one go: a packer of its own, for it keeps state between calls.
     packer = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass")
     return list(map(packer.pack, keys))
+
+
+def plain_keys(keys: list[Any], encoded: list[bytes]) -> list[Key]:
+    """Return keys as they will come back from the index: NumPy's and other subclasses as str, bytes or int.
+
+    Args:
+        encoded: the stored form of each.
+    """
+    return keys if set(map(type, keys)) <= _PLAIN else list(map(unpack, encoded))
+
+
+_PLAIN = {str, bytes, int}
 
 
 def key_hashes(encoded_keys: list[bytes]) -> np.ndarray:

@@ -11,7 +11,7 @@ imported when an input needs them.
 
 from simindex.inputs.errors import BadRowError, InputError, MissingPackageError, optional_module
 from simindex.inputs.formats.text import read_text
-from simindex.inputs.rows import Fields, Row
+from simindex.inputs.rows import Fields, KeyFrom, Row, RowByContent, tidy_path
 from simindex.inputs.several import Inputs
 from simindex.inputs.source import Limits, Source
 
@@ -20,10 +20,13 @@ __all__ = [
     "Fields",
     "InputError",
     "Inputs",
+    "KeyFrom",
     "Limits",
     "MissingPackageError",
     "Row",
+    "RowByContent",
     "Source",
     "optional_module",
     "read_text",
+    "tidy_path",
 ]

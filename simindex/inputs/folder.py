@@ -1,4 +1,4 @@
-"""A folder -> a row for each text file in it, under its path within the folder.
+"""A folder -> a row for each text file in it, under the path by which `find` tells it.
 
 Owns which files those are, and their order. Files and folders that cannot be read, or have vanished, come
 out as a `BadRowError`, in their turn.
@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 
 from simindex.inputs.errors import BadRowError
 from simindex.inputs.formats.text import read_text
-from simindex.inputs.rows import Row
+from simindex.inputs.rows import Row, tidy_path
 from simindex.inputs.source import Source
 
 
@@ -29,8 +29,8 @@ class Selection:
     globs: tuple[str, ...] = ()
     leave_out: str | None = None
 
-    def files(self, folder: str) -> Iterator[tuple[str | BadRowError, str]]:
-        """Yield each regular file of a folder and its path within, in order, folders by their name.
+    def files(self, folder: str) -> Iterator[str | BadRowError]:
+        """Yield the path of each regular file of a folder, in order, folders by their name.
 
         A link to a file counts as the file; a link to a folder is not followed, so there are no loops.
         """
@@ -38,13 +38,13 @@ class Selection:
         while ahead:
             path, within, is_folder = ahead.pop()
             if not is_folder:
-                yield path, within
+                yield path
                 continue
             try:
                 with os.scandir(path) as entries:
                     found = sorted(entries, key=lambda entry: entry.name, reverse=True)
             except OSError as exc:
-                yield _unreadable(path, exc), within
+                yield _unreadable(path, exc)
                 continue
             for entry in found:
                 inner = f"{within}/{entry.name}" if within else entry.name
@@ -56,7 +56,7 @@ class Selection:
 
     def total_bytes(self, folder: str) -> int:
         """Return the bytes of all files that are taken. Looks at every one."""
-        return sum(_num_bytes(file) for file, _ in self.files(folder) if not isinstance(file, BadRowError))
+        return sum(_num_bytes(file) for file in self.files(folder) if not isinstance(file, BadRowError))
 
     def _takes(self, name: str, within: str) -> bool:
         return not self.globs or any(
@@ -68,12 +68,12 @@ def read(source: Source, selection: Selection) -> Iterator[Row | BadRowError]:
     """Yield a row for each file of a folder."""
     done = 0
     source.follow(lambda: done)
-    for file, key in selection.files(source.path):
+    for file in selection.files(source.path):
         if isinstance(file, BadRowError):
             yield file
             continue
         try:
-            row = Row(key, read_text(file, source.limits), None)
+            row = Row(tidy_path(file), read_text(file, source.limits), None)
         except BadRowError as exc:
             yield exc
             continue

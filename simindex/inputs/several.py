@@ -66,8 +66,8 @@ class Inputs:
     a `BadRowError`.
 
     >>> inputs = Inputs([os.path.dirname(__file__)], globs=["rows.py"])
-    >>> [row.key for row in inputs]
-    ['rows.py']
+    >>> [row.key for row in inputs]  # doctest: +ELLIPSIS
+    ['...inputs/rows.py']
     """
 
     def __init__(

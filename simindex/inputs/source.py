@@ -17,6 +17,7 @@ from functools import partial
 
 from simindex.checks import require_int
 from simindex.inputs.errors import BadRowError, InputError, reason_of
+from simindex.inputs.rows import tidy_path
 from simindex.inputs.streams import MAX_READ_AHEAD, Stream
 
 _MIB = 1 << 20
@@ -76,7 +77,7 @@ class Source:
 
     Attributes:
         path: the same.
-        name: what it is called in keys and messages.
+        name: what it is called in messages.
         limits: the same.
     """
 
@@ -85,6 +86,11 @@ class Source:
         self.limits = limits or Limits()
         self.name = "stdin" if path == "-" else path
         self._position: Callable[[], int] = int
+
+    @property
+    def key(self) -> str:
+        """What its document is called, where it is one: its path as it was given, "." and "//" left out."""
+        return "stdin" if self.path == "-" else tidy_path(self.path)
 
     @property
     def bytes_read(self) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from simindex.format.keys import Key
+from simindex.format.keys import Key, encode_key
 from simindex.queries.view import View
 from simindex.sketching.sketch import Sketch
 
@@ -29,6 +29,15 @@ class Record:
     metadata: Any
     inserted_at: datetime
     sketch: Sketch
+
+
+def holds(view: View, key: object) -> bool:
+    """Whether a key is stored. What cannot be a key is not stored, as in a dict."""
+    try:
+        encode_key(key)
+    except (TypeError, ValueError):
+        return False
+    return view.find_key(key) is not None
 
 
 def record_of(view: View, key: Key) -> Record:

@@ -25,8 +25,8 @@ from simindex.format.rows import MATCH, NO_FIGURE
 from simindex.parallel import in_order, num_workers
 from simindex.queries.matches import Match, Matches
 from simindex.queries.view import EVERY, View
+from simindex.sketching.document import Document
 from simindex.sketching.estimate import kept_jaccard
-from simindex.sketching.shingles import Document
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.agreement import error_table, similarity_table

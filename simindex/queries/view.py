@@ -28,6 +28,7 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import Snapshot
 from simindex.segments.directory import Directory
 from simindex.segments.load import Segment
+from simindex.segments.memory import MemorySegment
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.storage.transactions import ReadTransaction
 
@@ -46,7 +47,7 @@ class PendingView(NamedTuple):
         record: returns the record of one of its documents; ``None`` for another number.
     """
 
-    segments: list[Segment]
+    segments: list[MemorySegment]
     by_key: Mapping[bytes, int]
     gone: Set[int]
     num_removed: int
@@ -64,6 +65,7 @@ class View:
     ) -> None:
         self.scheme = scheme
         self._txn = txn
+        self._snapshot = snapshot
         self._segments = snapshot.segments
         self.manifest = snapshot.manifest
         self.has_copies = snapshot.manifest.num_copies > 0
@@ -72,6 +74,10 @@ class View:
         self.directory = snapshot.directory
         if self.pending.segments:
             self.directory = Directory(scheme.tables, [*snapshot.directory.segments, *self.pending.segments])
+
+    def committed(self) -> View:
+        """Return the same state without the pending documents."""
+        return View(self._txn, self._snapshot, self.scheme) if self.pending is not _NOTHING_PENDING else self
 
     def segment(self, entry: SegmentEntry) -> Segment:
         """Return a live committed segment; its addresses are valid for the length of this view."""

@@ -1,4 +1,4 @@
-"""The alphabet of the hashing contract: which code points are letters, marks and white space, how they fold.
+"""The alphabet of the hashing contract: letters, marks, symbols and white space; how they fold.
 
 Owns the character ranges of Unicode 14.0 (the oldest that a supported Python knows), written down
 once; the kernel and the Python side read them from here, so an index answers the same under every
@@ -15,7 +15,15 @@ from functools import cache
 
 import numpy as np
 
-WORD_CLASS, ALONE_CLASS, MARK_CLASS, SPACE_CLASS = range(1, 5)
+(
+    WORD_CLASS,
+    ALONE_CLASS,
+    MARK_CLASS,
+    SPACE_CLASS,
+    FLAG_CLASS,
+    MODIFIER_CLASS,
+    SELECTOR_CLASS,
+) = range(1, 8)
 """The class of a code point, as the kernel numbers them; 0 is every other one."""
 
 FOLDS_BIT = 0x80
@@ -115,12 +123,12 @@ eb4-ebc ec8-ecd f18-f19 f35 f37 f39 f3e-f3f f71-f84 f86-f87 f8d-f97 f99-fbc fc6 
 105e-1060 1062-1064 1067-106d 1071-1074 1082-108d 108f 109a-109d 135d-135f 1712-1715 1732-1734
 1752-1753 1772-1773 17b4-17d3 17dd 180b-180d 180f 1885-1886 18a9 1920-192b 1930-193b 1a17-1a1b
 1a55-1a5e 1a60-1a7c 1a7f 1ab0-1ace 1b00-1b04 1b34-1b44 1b6b-1b73 1b80-1b82 1ba1-1bad 1be6-1bf3
-1c24-1c37 1cd0-1cd2 1cd4-1ce8 1ced 1cf4 1cf7-1cf9 1dc0-1dff 20d0-20f0 2cef-2cf1 2d7f 2de0-2dff
-302a-302f 3099-309a a66f-a672 a674-a67d a69e-a69f a6f0-a6f1 a802 a806 a80b a823-a827 a82c a880-a881
-a8b4-a8c5 a8e0-a8f1 a8ff a926-a92d a947-a953 a980-a983 a9b3-a9c0 a9e5 aa29-aa36 aa43 aa4c-aa4d
-aa7b-aa7d aab0 aab2-aab4 aab7-aab8 aabe-aabf aac1 aaeb-aaef aaf5-aaf6 abe3-abea abec-abed fb1e
-fe00-fe0f fe20-fe2f 101fd 102e0 10376-1037a 10a01-10a03 10a05-10a06 10a0c-10a0f 10a38-10a3a 10a3f
-10ae5-10ae6 10d24-10d27 10eab-10eac 10f46-10f50 10f82-10f85 11000-11002 11038-11046 11070
+1c24-1c37 1cd0-1cd2 1cd4-1ce8 1ced 1cf4 1cf7-1cf9 1dc0-1dff 20d0-20e2 20e4-20f0 2cef-2cf1 2d7f
+2de0-2dff 302a-302f 3099-309a a66f-a672 a674-a67d a69e-a69f a6f0-a6f1 a802 a806 a80b a823-a827 a82c
+a880-a881 a8b4-a8c5 a8e0-a8f1 a8ff a926-a92d a947-a953 a980-a983 a9b3-a9c0 a9e5 aa29-aa36 aa43
+aa4c-aa4d aa7b-aa7d aab0 aab2-aab4 aab7-aab8 aabe-aabf aac1 aaeb-aaef aaf5-aaf6 abe3-abea abec-abed
+fb1e fe00-fe0d fe20-fe2f 101fd 102e0 10376-1037a 10a01-10a03 10a05-10a06 10a0c-10a0f 10a38-10a3a
+10a3f 10ae5-10ae6 10d24-10d27 10eab-10eac 10f46-10f50 10f82-10f85 11000-11002 11038-11046 11070
 11073-11074 1107f-11082 110b0-110ba 110c2 11100-11102 11127-11134 11145-11146 11173 11180-11182
 111b3-111c0 111c9-111cc 111ce-111cf 1122c-11237 1123e 112df-112ea 11300-11303 1133b-1133c
 1133e-11344 11347-11348 1134b-1134d 11357 11362-11363 11366-1136c 11370-11374 11435-11446 1145e
@@ -218,6 +226,37 @@ e0100-e01ef f0000-ffffd 100000-10fffd
 """
 """Every assigned code point of Unicode 14.0, surrogates and private use included."""
 
+SYMBOL = """
+2190-2307 230c-2328 232b-2426 2440-244a 249c-24e9 25a0-2767 2794-27c4 27c7-27e5 27f0-2982 2999-29d7
+29dc-29fb 29fe-2b73 2b76-2b95 2b97-2bff 2ce5-2cea 2e50-2e51 2e80-2e99 2e9b-2ef3 2f00-2fd5 2ff0-2ffb
+3004 3012-3013 3020 3030 3036-3037 303d-303f 3190-3191 3196-319f 31c0-31e3 3200-321e 322a-3247 3250
+3260-327f 328a-32b0 32c0-33ff 4dc0-4dff a490-a4c6 a828-a82b a836-a837 a839 aa77-aa79 fb29 fd40-fd4f
+fdcf fdfd-fdff 10137-1013f 10179-10189 1018c-1018e 10190-1019c 101a0 101d0-101fc 10877-10878 10ac8
+1173f 11fd5-11fdc 11fe1-11ff1 16b3c-16b3f 16b45 1bc9c 1cf50-1cfc3 1d000-1d0f5 1d100-1d126
+1d129-1d164 1d16a-1d16c 1d183-1d184 1d18c-1d1a9 1d1ae-1d1ea 1d200-1d241 1d245 1d300-1d356 1d6c1
+1d6db 1d6fb 1d715 1d735 1d74f 1d76f 1d789 1d7a9 1d7c3 1d800-1d9ff 1da37-1da3a 1da6d-1da74
+1da76-1da83 1da85-1da86 1e14f 1ecac 1ed2e 1eef0-1eef1 1f000-1f0ff 1f10d-1f1e5 1f200-1f3fa
+1f400-1fb92 1fb94-1fbca 1fc00-1fffd
+"""
+"""Symbols and pictographs, each a word of its own (ALONE_CLASS), from U+2190 (arrows) on.
+
+Categories So and Sm of Unicode 14.0, and its property Extended_Pictographic (emoji-data.txt, Unicode
+Technical Standard 51), which has unassigned code points, too: a later version's emoji come from these.
+Without U+2500..U+259F, which draw lines, and U+FE00..U+FFFF: other forms of ASCII signs, and U+FFFD.
+"""
+
+FLAG = "1f1e6-1f1ff"
+"""Regional indicators: two are a flag."""
+
+MODIFIER = "20e3 1f3fb-1f3ff"
+"""What changes the emoji before it and is seen without one, too: the keycap, skin tones."""
+
+SELECTOR = "fe0e-fe0f"
+"""Variation selectors 15 and 16: a pictograph as text, as an emoji. The same text comes with and without."""
+
+TAG = "e0020-e007f"
+"""Tags, which spell the region of a flag behind it (MARK_CLASS)."""
+
 FOLD_RUNS = """
 41-5a+20 b5+307 c0-d6+20 d8-de+20 100-12e/2+1 132-136/2+1 139-147/2+1 14a-176/2+1 178-79 179-17d/2+1
 17f-10c 181+d2 182-184/2+1 186+ce 187+1 189-18a+cd 18b+1 18e+4f 18f+ca 190+cb 191+1 193+cd 194+cf
@@ -298,6 +337,20 @@ def folds() -> dict[int, tuple[int, ...]]:
     return table
 
 
+_CLASSES = (
+    (WORD_CLASS, WORD),
+    (ALONE_CLASS, ALONE),
+    (ALONE_CLASS, SYMBOL),
+    (MARK_CLASS, MARK),
+    (MARK_CLASS, TAG),
+    (SPACE_CLASS, SPACE),
+    (FLAG_CLASS, FLAG),
+    (MODIFIER_CLASS, MODIFIER),
+    (SELECTOR_CLASS, SELECTOR),
+)
+"""Every range text with its class, no code point in two."""
+
+
 @cache
 def class_table() -> bytes:
     """Return one byte for each of the 0x110000 code points: its class, with FOLDS_BIT where it folds.
@@ -308,7 +361,7 @@ def class_table() -> bytes:
     (True, True)
     """
     table = bytearray(0x110000)
-    for number, text in ((WORD_CLASS, WORD), (ALONE_CLASS, ALONE), (MARK_CLASS, MARK), (SPACE_CLASS, SPACE)):
+    for number, text in _CLASSES:
         for first, last in ranges(text):
             table[first : last + 1] = bytes([number]) * (last + 1 - first)
     for code in folds():

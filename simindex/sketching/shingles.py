@@ -1,6 +1,6 @@
-"""Documents -> shingles: which kinds of document there are, and how a text is normalised and cut.
+"""Documents -> shingles: how a text is normalised and cut, and how shingles are hashed.
 
-Owns the rule of what counts as a document and the settings that the kernel cuts by; the cutting
+Owns the settings that the kernel cuts by and the hashes of ready and weighted shingles; the cutting
 itself is in the kernel, its definition in `textbook`. Must not sketch or store.
 Invariant: insert and query pass through the same functions, so their normalisation is equal.
 
@@ -10,16 +10,13 @@ Source: w-shingling, Broder 1997; seeds on shingles and bags of shingles.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from simindex import _kernel
 from simindex.config import Shingles, WordShingles
 from simindex.sketching import alphabet
-
-Document = object
-"""A str, a collection of str or bytes (ready shingles), a mapping of those to weights, or a Sketch."""
 
 
 def cutting_fields(shingles: Shingles) -> tuple[int, int, int, int]:
@@ -84,22 +81,23 @@ def shingle_hashes(text: str, shingles: Shingles, seed: int) -> np.ndarray:
     return np.frombuffer(cast("bytes", hashes), dtype=np.uint64)
 
 
-def ready_hashes(shingles: Iterable[str | bytes], seed: int) -> np.ndarray:
+def ready_hashes(shingles: Iterable[str | bytes | int], seed: int) -> np.ndarray:
     """Return the XXH64 of ready shingles: uint64, shape (n,), in the order of iteration.
 
-    A str is hashed as its UTF-8, with U+FFFD for lone surrogates. `seed`: 0..2**64-1.
+    A str is hashed as its UTF-8, with U+FFFD for lone surrogates, an int as its decimal digits.
+    `seed`: 0..2**64-1.
 
     Raises:
-        TypeError: an element that is neither str nor bytes.
+        TypeError: an element that is no str, bytes or int; True and False are none.
 
-    >>> hashes = ready_hashes(["cat", b"cat"], seed=1)
-    >>> bool(hashes[0] == hashes[1])
-    True
+    >>> hashes = ready_hashes(["cat", b"cat", "7", 7], seed=1)
+    >>> bool(hashes[0] == hashes[1]), bool(hashes[2] == hashes[3])
+    (True, True)
     """
     return np.frombuffer(_kernel.hash_ready(shingles, seed), dtype=np.uint64)
 
 
-def weighted_hashes(weighted: Mapping[str | bytes, float], seed: int) -> tuple[np.ndarray, np.ndarray]:
+def weighted_hashes(weighted: Mapping[Any, float], seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (hashes, weights) of weighted shingles, ordered by hash and weight; weight 0 is left out.
 
     The order makes the sums of a fingerprint the same, to the last bit, whatever that of the mapping.
@@ -108,7 +106,7 @@ def weighted_hashes(weighted: Mapping[str | bytes, float], seed: int) -> tuple[n
         uint64 and float64, shape (n,) each.
 
     Raises:
-        TypeError: a shingle that is neither str nor bytes, or a weight that is no number.
+        TypeError: a shingle that is no str, bytes or int, or a weight that is no number.
         ValueError: a weight that is negative, infinite or NaN.
 
     >>> hashes, weights = weighted_hashes({"fox": 2.5, "gone": 0}, seed=1)

@@ -60,12 +60,18 @@ def xxh64(data: bytes, seed: int = 0) -> int:
     return value
 
 
-def shingle_hash(shingle: str | bytes, seed: int) -> int:
+def shingle_hash(shingle: str | bytes | int, seed: int) -> int:
     """Return the XXH64 of a shingle: of its UTF-8 with lone surrogates as U+FFFD, or of bytes as they are.
+
+    An int is the shingle of its decimal digits.
 
     >>> shingle_hash("мир", 1) == shingle_hash("мир".encode(), 1)
     True
+    >>> shingle_hash(-7, 1) == shingle_hash("-7", 1)
+    True
     """
+    if isinstance(shingle, int):
+        shingle = str(shingle)
     return xxh64(without_surrogates(shingle).encode() if isinstance(shingle, str) else shingle, seed)
 
 

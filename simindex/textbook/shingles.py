@@ -16,6 +16,12 @@ _ALONE_NAMES = (
     "YI SYLLABLE ",
 )  # fmt: skip
 
+# Emoji that are no symbols by category, and those that a Unicode after 14.0 may yet assign.
+_PICTOGRAPHS = "\u3030\u303d"
+_RESERVED = ((0x1F000, 0x1FAFF), (0x1FC00, 0x1FFFD))
+# Symbols that draw lines; other forms of ASCII signs, and U+FFFD.
+_NO_SYMBOLS = ((0x2500, 0x259F), (0xFE00, 0xFFFF))
+
 
 def without_surrogates(text: str) -> str:
     """Return `text` with U+FFFD for each lone surrogate, which UTF-8 cannot hold."""
@@ -41,23 +47,43 @@ def normalize(text: str, steps: Collection[str]) -> str:
 
 
 def character_class(char: str) -> str:
-    """Return "word", "alone", "mark" or "other", by the Unicode category and name of a character.
+    """Return the class of a character, by its Unicode category, its name and its place.
 
-    >>> [character_class(char) for char in ("a", "_", "語", "\\u0301", "-")]
-    ['word', 'word', 'alone', 'mark', 'other']
+    "word", "alone", "mark", "flag" (half of one), "modifier" (a skin tone or keycap), "selector" (of an
+    emoji's look) or "other"; symbols from U+2190 on and emoji are "alone" (Unicode Technical Standard 51).
+
+    >>> [character_class(char) for char in ("a", "_", "語", "→", "\\u0301", "-")]
+    ['word', 'word', 'alone', 'alone', 'mark', 'other']
     """
-    category = unicodedata.category(char)[0]
-    if (category == "L" or char == "〇") and unicodedata.name(char, "").startswith(_ALONE_NAMES):
+    if char in "\ufe0e\ufe0f":
+        return "selector"
+    if char == "\u20e3" or "\U0001f3fb" <= char <= "\U0001f3ff":
+        return "modifier"
+    if "\U0001f1e6" <= char <= "\U0001f1ff":
+        return "flag"
+    category = unicodedata.category(char)
+    if (category[0] == "L" or char == "〇") and unicodedata.name(char, "").startswith(_ALONE_NAMES):
         return "alone"
-    if category in "LN" or char == "_":
+    if category[0] in "LN" or char == "_":
         return "word"
-    return "mark" if category == "M" else "other"
+    if category[0] == "M" or "\U000e0020" <= char <= "\U000e007f":
+        return "mark"
+    return "alone" if _is_symbol(ord(char), category) else "other"
+
+
+def _is_symbol(code: int, category: str) -> bool:
+    if code < 0x2190 or any(first <= code <= last for first, last in _NO_SYMBOLS):
+        return False
+    if category == "Cn":
+        return any(first <= code <= last for first, last in _RESERVED)
+    return category in ("So", "Sm") or chr(code) in _PICTOGRAPHS
 
 
 def words(text: str) -> list[str]:
-    """Cut normalised text to words: runs of letters, digits and ``_``, ideographs and the like one by one.
+    """Cut normalised text to words: runs of letters, digits and ``_``; ideographs, emoji and the like alone.
 
-    A mark continues the word just before it and never begins one (bag of words, seed 004).
+    A mark or modifier continues the word just before it; a mark never begins one (bag of words, seed 004).
+    Two halves of a flag are one word. A selector is as if it were not there.
 
     >>> words("in mother Russia, car_2 drives 日本!")
     ['in', 'mother', 'Russia', 'car_2', 'drives', '日', '本']
@@ -66,11 +92,19 @@ def words(text: str) -> list[str]:
     before = "other"  # the class of the word that the next character may continue
     for char in text:
         now = character_class(char)
-        if (now == "mark" and before != "other") or before == now == "word":
+        if now == "selector":
+            continue
+        if now in ("mark", "modifier") and before != "other":
             found[-1] += char
-        elif now in ("word", "alone"):
+            before = "word" if before == "word" else "alone"
+        elif before == now == "word":
+            found[-1] += char
+        elif before == now == "flag":
+            found[-1] += char
+            before = "alone"
+        elif now in ("word", "alone", "flag", "modifier"):
             found.append(char)
-            before = now
+            before = "alone" if now == "modifier" else now
         else:
             before = "other"
     return found

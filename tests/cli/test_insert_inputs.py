@@ -28,14 +28,14 @@ def test_insert_reads_gzip_and_several_inputs_in_order(run: Run, rows_file: str)
     assert stored("news") == ["first", "fox", "fox too", 7]
 
 
-def test_insert_gives_a_row_without_id_its_place(run: Run, tmp_path: Path) -> None:
+def test_insert_key_from_line_gives_a_row_without_id_its_place(run: Run, tmp_path: Path) -> None:
     rows = [{"text": FOX}, {"id": None, "text": SHIP}]
     (tmp_path / "a.jsonl").write_bytes(
         b"\xef\xbb\xbf" + json_lines(rows[:1]) + b" \n\n" + json_lines(rows[1:])
     )
-    assert run("insert", "news", "a.jsonl").code == 0
+    assert run("insert", "news", "./a.jsonl", "--key-from", "line").code == 0
     assert stored("news") == ["a.jsonl:1", "a.jsonl:4"]
-    assert run("insert", "piped", "-", stdin=json_lines(rows)).code == 0
+    assert run("insert", "piped", "-", "--key-from", "line", stdin=json_lines(rows)).code == 0
     assert stored("piped") == ["stdin:1", "stdin:2"]
 
 
@@ -61,7 +61,7 @@ def test_insert_reads_csv(run: Run, tmp_path: Path) -> None:
     with open(tmp_path / "a.csv", "w", newline="", encoding="utf-8-sig") as file:
         rows = [["id", "text", "year"], ["x", f'{FOX},\n"quoted"', "1984"], ["", SHIP, "1999"]]
         csv.writer(file).writerows(rows)
-    assert run("insert", "news", "a.csv", "--metadata").code == 0
+    assert run("insert", "news", "a.csv", "--metadata", "--key-from", "line").code == 0
     assert stored("news") == ["x", "a.csv:4"]
     with simindex.open("news", "r") as index:
         assert index["x"].metadata == {"year": "1984"}
@@ -82,7 +82,8 @@ def test_insert_keys_a_text_file_by_its_path_and_reads_wrong_bytes_as_u_fffd(
 def test_insert_walks_a_folder_in_order_and_follows_no_linked_folder(run: Run, tmp_path: Path) -> None:
     make_folder(tmp_path)
     assert run("insert", "news", "tree").code == 0
-    assert stored("news") == ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]
+    names = ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]
+    assert stored("news") == [f"tree/{name}" for name in names]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_insert_glob_chooses_files_by_name_or_path(
 ) -> None:
     make_folder(tmp_path)
     assert run("insert", "news", "tree", *(f"--glob={pattern}" for pattern in patterns)).code == 0
-    assert stored("news") == keys
+    assert stored("news") == [f"tree/{key}" for key in keys]
 
 
 def test_insert_leaves_the_index_itself_out_of_a_folder(run: Run, tmp_path: Path) -> None:
@@ -115,9 +116,9 @@ def test_insert_keeps_file_names_that_are_not_utf_8(run: Run, tmp_path: Path) ->
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
     assert run("insert", "news", "tree").code == 0
-    assert json.loads(run("query", "news", SHIP, "--json").out)["key"] == name
+    assert json.loads(run("query", "news", SHIP, "--json").out)["key"] == f"tree/{name}"
     assert "\\udcff.txt" in run("query", "news", SHIP).out
-    assert run("remove", "news", "--input", "-", stdin=b"\xff.txt\n").code == 0
+    assert run("remove", "news", "--input", "-", stdin=b"tree/\xff.txt\n").code == 0
 
 
 @pytest.mark.parametrize(("name", "package"), [("a.jsonl.zst", "backports.zstd"), ("a.parquet", "pyarrow")])
@@ -152,7 +153,7 @@ def test_insert_reads_parquet(run: Run) -> None:
 
     rows = [{"id": 1, "text": FOX, "year": 1984}, {"id": None, "text": None}, {"id": None, "text": SHIP}]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), "a.parquet")
-    result = run("insert", "news", "a.parquet", "--metadata", "--skip-bad-rows")
+    result = run("insert", "news", "a.parquet", "--metadata", "--skip-bad-rows", "--key-from", "line")
     assert result.code == 0
     assert "a.parquet:2: text: expected a string" in result.err
     assert stored("news") == [1, "a.parquet:3"]
@@ -263,7 +264,7 @@ def test_insert_stores_the_batches_before_a_line_over_the_limit(run: Run, tmp_pa
 def test_insert_names_the_place_and_the_option_of_what_is_over_a_limit(
     run: Run, tmp_path: Path, name: str, option: str, place: str
 ) -> None:
-    (tmp_path / "a.csv").write_text(f"text\n{SHIP}\n")
+    (tmp_path / "a.csv").write_text(f"id,text\nx,{SHIP}\n")
     (tmp_path / "a.txt").write_text(SHIP)
     result = run("insert", "news", name, option, "50")
     assert result.code == 1

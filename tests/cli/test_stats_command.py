@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commandline import Run
+from commandline import NO_INDEX, Run
 
 
 def test_stats_shows_what_the_index_holds_and_gives(run: Run, news: str) -> None:
@@ -45,4 +45,8 @@ def test_stats_shows_an_index_of_one_method(run: Run, rows_file: str, option: st
 
 def test_stats_reports_a_missing_index(run: Run) -> None:
     result = run("stats", "nowhere", "--json")
-    assert (result.code, result.out, result.err) == (1, "", "simindex: nowhere: no simindex index\n")
+    assert (result.code, result.out, result.err) == (
+        1,
+        "",
+        NO_INDEX,
+    )

@@ -56,7 +56,7 @@ def test_inputs_do_not_know_the_bytes_of_stdin(three: list[str]) -> None:
 
 def test_stdin_is_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json_lines([{"text": FOX}, 5]))))
-    row, bad = Inputs(["-"])
+    row, bad = Inputs(["-"], Fields(key_from="line"))
     assert row == Row("stdin:1", FOX, None)
     assert str(bad) == "stdin:2: expected a JSON object, found int"
 
@@ -97,8 +97,8 @@ def test_reading_goes_on_after_a_bad_row_and_into_the_next_input(tmp_path: Path)
 
 
 def test_limits_hold_for_every_input(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(json_lines([{"text": "x" * 100}]))
-    (tmp_path / "b.csv").write_text(f"text\n{'x' * 100}\n")
+    (tmp_path / "a.jsonl").write_bytes(json_lines([{"id": 1, "text": "x" * 100}]))
+    (tmp_path / "b.csv").write_text(f"id,text\n2,{'x' * 100}\n")
     (tmp_path / "c.txt").write_text("x" * 100)
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "e").write_text("x" * 100)

@@ -92,8 +92,14 @@ def test_xxh64_equals_the_xxhash_package(data: bytes, seed: int) -> None:
     assert _kernel.xxh64(data, seed) == xxhash.xxh64_intdigest(data, seed)
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=[]), max_size=8) | st.binary(max_size=40)), uint64s)
-def test_ready_hashes_equal_their_twin(shingles: list[str | bytes], seed: int) -> None:
+any_shingles = st.one_of(
+    st.text(st.characters(exclude_categories=[]), max_size=8), st.binary(max_size=40), st.integers()
+)
+
+
+@given(st.lists(any_shingles), uint64s)
+@example([0, -1, 2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 2**64 - 1, 10**40], 1)
+def test_ready_hashes_equal_their_twin(shingles: list[str | bytes | int], seed: int) -> None:
     assert ready_hashes(shingles, seed).tolist() == [textbook.shingle_hash(s, seed) for s in shingles]
 
 

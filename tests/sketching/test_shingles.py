@@ -1,5 +1,8 @@
 """Ready and weighted shingles, and the settings of cutting; the cutting itself is in test_kernel."""
 
+from enum import IntEnum
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -56,9 +59,26 @@ def test_weights_that_are_no_numbers_are_refused(weight: complex | str | None) -
         weighted_hashes({"a": weight}, 1)  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize("shingle", [1.5, None, ("a",)])
-def test_ready_shingles_of_another_type_are_refused(shingle: float | tuple[str, ...] | None) -> None:
-    with pytest.raises(TypeError):
-        ready_hashes(["a", shingle], 1)  # type: ignore[list-item]
-    with pytest.raises(TypeError):
-        weighted_hashes({"a": 1, shingle: 1}, 1)  # type: ignore[dict-item]
+class Shout(IntEnum):
+    LOUD = 7
+
+    def __str__(self) -> str:
+        return "loud"
+
+
+@pytest.mark.parametrize("number", [7, np.int64(7), np.uint8(7), np.array(7), Shout.LOUD])
+def test_ints_of_any_kind_are_the_shingle_of_their_digits(number: Any) -> None:
+    assert ready_hashes([number], 1).tolist() == ready_hashes(["7"], 1).tolist()
+    assert weighted_hashes({"7": 2.0}, 1)[0].tolist() == ready_hashes([number], 1).tolist()
+
+
+@pytest.mark.parametrize("shingle", [1.5, None, ("a",), True, np.True_, np.float64(1), np.array([1])])
+def test_ready_shingles_of_another_type_are_refused(shingle: Any) -> None:
+    with pytest.raises(TypeError, match="shingle: expected str, bytes or int, found"):
+        ready_hashes(["a", shingle], 1)
+
+
+@pytest.mark.parametrize("shingle", [1.5, None, ("a",), True])
+def test_weighted_shingles_of_another_type_are_refused(shingle: Any) -> None:
+    with pytest.raises(TypeError, match="shingle: expected str, bytes or int, found"):
+        weighted_hashes({"a": 1, shingle: 1}, 1)

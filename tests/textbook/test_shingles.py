@@ -38,6 +38,16 @@ def test_textbook_normalize_refuses_an_unknown_step() -> None:
         ("กำขี่", ["ก", "ำ", "ขี่"]),
         ("〇々ー한국어", ["〇", "々", "ー", "한국어"]),
         ("a日\u0301\u0301-\u0301", ["a", "日\u0301\u0301"]),
+        ("ok😀😀→ ☆b", ["ok", "😀", "😀", "→", "☆", "b"]),
+        ("❤\ufe0f❤ a\ufe0fb\ufe0e", ["❤", "❤", "ab"]),
+        ("👍🏽👍 🏽\u0301 x🏽", ["👍🏽", "👍", "🏽\u0301", "x🏽"]),
+        ("👩\u200d💻👩🏿\u200d🚀", ["👩", "💻", "👩🏿", "🚀"]),
+        ("🇩🇪🇫🇷🇮 🇹a", ["🇩🇪", "🇫🇷", "🇮", "🇹", "a"]),
+        ("🇩\u0301🇪🇫", ["🇩\u0301", "🇪🇫"]),
+        ("1\ufe0f\u20e3#\ufe0f\u20e3", ["1\u20e3", "\u20e3"]),
+        ("🏴\U000e0067\U000e0062\U000e007f \U000e0067", ["🏴\U000e0067\U000e0062\U000e007f"]),
+        ("〰〽\U0001faff", ["〰", "〽", "\U0001faff"]),
+        ("│─█ ±÷ a≠b © ™ ＋ \ufffd", ["a", "≠", "b"]),
     ],
 )
 def test_textbook_words_are_cut_by_character_class(text: str, expected: list[str]) -> None:
@@ -51,6 +61,9 @@ def test_textbook_character_classes_equal_the_written_ranges() -> None:
         alphabet.ALONE_CLASS: "alone",
         alphabet.MARK_CLASS: "mark",
         alphabet.SPACE_CLASS: "other",
+        alphabet.FLAG_CLASS: "flag",
+        alphabet.MODIFIER_CLASS: "modifier",
+        alphabet.SELECTOR_CLASS: "selector",
     }
     table = alphabet.class_table()
     wrong = [
@@ -62,10 +75,21 @@ def test_textbook_character_classes_equal_the_written_ranges() -> None:
     assert wrong == []
 
 
-@given(st.text(st.one_of(st.sampled_from("ab_1 -日カ한ก\u0301\u0e34\u3099"), st.characters())))
+_LETTERS = {"word": "w", "alone": "a", "mark": "m", "flag": "f", "modifier": "t", "other": "-"}
+
+
+@given(
+    st.text(
+        st.one_of(
+            st.sampled_from("ab_1 -日カ한ก\u0301\u0e34\u3099😀❤\ufe0f🏽\u20e3\u200d🇩🇪\U000e0067"),
+            st.characters(),
+        )
+    )
+)
 def test_textbook_words_equal_a_regular_expression_over_classes(text: str) -> None:
-    classes = "".join(textbook.character_class(char)[0] for char in text)
-    runs = re.finditer("am*|w[wm]*", classes)
+    text = re.sub("[\ufe0e\ufe0f]", "", text)
+    classes = "".join(_LETTERS[textbook.character_class(char)] for char in text)
+    runs = re.finditer("(?:ff|f|a)[mt]*|w[wmt]*|t[mt]*", classes)
     assert textbook.words(text) == [text[run.start() : run.end()] for run in runs]
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-import simindex
 from simindex import SimHashConfig, Stats, WordShingles
 from simindex.cli import options
+from simindex.cli.creation import open_for_reading
 from simindex.cli.output import counted, figure, print_json, print_table, printable
 from simindex.config import Shingles, config_to_dict
 from simindex.tuning.found import FOUND_PROBABILITIES
@@ -20,7 +20,7 @@ def run(
     as_json: options.JsonObject = False,
 ) -> None:
     """Show what an index holds, costs and finds."""
-    with simindex.open(index, "r") as stored:
+    with open_for_reading(index) as stored:
         stats = stored.stats()
     if as_json:
         print_json(asdict(stats) | {"config": config_to_dict(stats.config)})

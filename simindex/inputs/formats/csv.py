@@ -147,5 +147,5 @@ def _row(
         return BadRowError(place, source.limits.refusal("cell", "a cell"))
     values: dict[str, Any] = dict(zip(header, cells, strict=True))
     if not values.get(fields.id, True):
-        del values[fields.id]  # an empty cell is how CSV says that there is none
+        values[fields.id] = None  # an empty cell is how CSV says that there is none
     return fields.row(source.name, number, values)

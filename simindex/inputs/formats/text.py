@@ -20,7 +20,7 @@ _PIECE = 1 << 18
 def read(source: Source, _fields: Fields) -> Iterator[Row | BadRowError]:
     """Yield the one row of a text file."""
     try:
-        row: Row | BadRowError = Row(source.name, read_text(source.path, source.limits), None)
+        row: Row | BadRowError = Row(source.key, read_text(source.path, source.limits), None)
     except BadRowError as exc:
         row = exc
     num_bytes = source.total_bytes() or 0
