@@ -104,16 +104,15 @@ def candidate_shares(num_perm: int, rows: int) -> np.ndarray:
     >>> shares[[6, 102, 128]].round(3).tolist()
     [0.0, 0.99, 1.0]
     """
-    # The polynomial at x = 2^(8w), so large that no coefficient reaches into the next: its digits are they.
-    width = num_perm // 8 + 1
-    x = 1 << 8 * width
+    # The polynomial at a power of two so large that no coefficient reaches into the next: its digits.
+    width = num_perm + 1
+    x = 1 << width
     unfilled = (((1 + x) ** rows - x**rows) * (1 + x) ** (MAX_ROWS - rows)) ** (num_perm // MAX_ROWS)
-    digits = unfilled.to_bytes((num_perm + 1) * width, "little")
     shares = np.empty(num_perm + 1)
     ways = 1
     for agree in range(num_perm + 1):
-        without = int.from_bytes(digits[agree * width : (agree + 1) * width], "little")
-        shares[agree] = (ways - without) / ways
+        shares[agree] = (ways - (unfilled & (x - 1))) / ways
+        unfilled >>= width
         ways = ways * (num_perm - agree) // (agree + 1)
     shares.flags.writeable = False
     return shares
