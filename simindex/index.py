@@ -6,17 +6,27 @@ Owns the public methods and what they promise. Must not know bytes, lmdb or tabl
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 from simindex.arrow import Table, documents_of, keyed_documents
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
 from simindex.changes.expiry import expire
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
+from simindex.changes.pending import Pending
 from simindex.changes.session import Session
 from simindex.checks import require_int, require_many
 from simindex.config import Config
@@ -24,8 +34,9 @@ from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
 from simindex.queries.answers import Answers
+from simindex.queries.container import Items, Keys, Take, Values, take_keys, take_records
 from simindex.queries.matches import Matches
-from simindex.queries.record import Record, holds, record_of
+from simindex.queries.record import Record, holds, record_of, record_or
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
@@ -43,9 +54,10 @@ from simindex.sketching.document import Document
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
+from simindex.storage.transactions import ReadTransaction
 from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for
 
-_ITERATION_CHUNK = 1_000
+_T = TypeVar("_T")
 
 Conflict = Literal["error", "skip", "replace"]
 
@@ -261,10 +273,12 @@ class Index:
         if not isinstance(keys, Mapping):  # a mapping is an iterable of its keys
             require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
-        with self._session.changing() as (_, pending):
-            with self._store.reading() as txn:
-                committed = self._session.committed_view(txn).find_keys(encoded, key_hashes(encoded))
-            return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
+        with self._session.changing() as (_, pending), self._store.reading() as txn:
+            return self._remove(pending, encoded, txn)
+
+    def _remove(self, pending: Pending, encoded: list[bytes], txn: ReadTransaction) -> int:
+        committed = self._session.committed_view(txn).find_keys(encoded, key_hashes(encoded))
+        return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
 
     def expire(self, before: datetime, *, batch_size: int = DEFAULT_BATCH_SIZE) -> int:
         """Remove the documents inserted before a time, oldest first, a commit for each batch.
@@ -493,6 +507,7 @@ class Index:
     # ---- the container ----
 
     def __getitem__(self, key: Key) -> Record:
+        """Return the record of a stored key. Raises KeyError when it is not stored."""
         with self._store.reading() as txn:
             return record_of(self._session.view(txn), key)
 
@@ -507,14 +522,76 @@ class Index:
 
     def __iter__(self) -> Iterator[Key]:
         """Yield the stored keys in order of insertion; documents stored meanwhile may come, too."""
+        return self._walk(take_keys)
+
+    def _walk(self, take: Take) -> Iterator[Any]:
         walk = Walk()
-        while True:
-            with self._store.reading() as txn:
-                found = walk.part(self._session.view(txn), _ITERATION_CHUNK)
-            if not found:
-                return
-            for _, record in found:
-                yield record.key
+        while found := self._part(take, walk):
+            yield from found
+
+    def _part(self, take: Take, walk: Walk) -> list[Any]:
+        with self._store.reading() as txn:
+            return take(self._session.view(txn), walk)
+
+    def __delitem__(self, key: Key) -> None:
+        """Remove one document, as `remove`."""
+        self.remove(key)
+
+    @overload
+    def get(self, key: object) -> Record | None: ...
+    @overload
+    def get(self, key: object, default: _T) -> Record | _T: ...
+    def get(self, key: object, default: object = None) -> object:
+        """Return the record of a key, or the default where it is not stored or cannot be a key."""
+        with self._store.reading() as txn:
+            return record_or(self._session.view(txn), key, default)
+
+    @overload
+    def pop(self, key: Key) -> Record: ...
+    @overload
+    def pop(self, key: Key, default: _T) -> Record | _T: ...
+    def pop(self, key: Key, *default: object) -> object:
+        """Remove one document and return its record; durable when it returns.
+
+        Args:
+            default: returned where the key is not stored.
+
+        Raises:
+            KeyError: the key is not stored, and there is no default.
+        """
+        if len(default) > 1:
+            raise TypeError(f"pop: expected a key and at most one default, found {len(default)} defaults")
+        encoded = encode_key(key)
+        with self._session.changing() as (_, pending), self._store.reading() as txn:
+            record = record_or(self._session.view(txn), key, None)
+            if self._remove(pending, [encoded], txn):
+                return record
+        if default:
+            return default[0]
+        raise KeyError(key)
+
+    def keys(self) -> KeysView[Key]:
+        """Return a view of the keys, as a dict's: in order of insertion, with a length and `in`.
+
+        It is read while it is iterated over, a thousand documents at a time, so its memory does not grow
+        with the index; documents stored meanwhile may come, too. So it is with `values` and `items`.
+        """
+        return Keys(self)
+
+    def values(self) -> ValuesView[Record]:
+        """Return a view of the records; see `keys`."""
+        return Values(self, lambda: self._walk(take_records))
+
+    def items(self) -> ItemsView[Key, Record]:
+        """Return a view of (key, record); see `keys`.
+
+        >>> import simindex, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     index.insert("a", "some text", {"page": 1})
+        ...     [(key, record.metadata) for key, record in index.items()]
+        [('a', {'page': 1})]
+        """
+        return Items(self, lambda: self._walk(take_records))
 
     def stats(self) -> Stats:
         """Return counts, sizes and what the settings give; see `Stats`."""
