@@ -37,7 +37,6 @@ from simindex.format.layout import Layout
 from simindex.queries.answers import Answers
 from simindex.queries.container import Items, Keys, Take, Values, take_keys, take_records
 from simindex.queries.matches import Matches
-from simindex.queries.method import Method, method_of
 from simindex.queries.record import Record, holds, record_of, record_or
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
@@ -45,8 +44,10 @@ from simindex.queries.search import (
     Asked,
     BandQuery,
     FingerprintQuery,
+    Method,
     OfStored,
     Query,
+    method_of,
     nearest,
     sketched,
 )
