@@ -20,6 +20,7 @@ from simindex.cli.output import counted, json_key, note, print_json, print_table
 from simindex.format.keys import Key
 from simindex.inputs import Fields, Inputs, read_text
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
+from simindex.sketching.document import Document
 
 _ROWS_A_TIME = 256
 _TRUNCATED = "matches may be missing, for the limit on candidates was hit; raise --max-candidates"
@@ -69,7 +70,7 @@ class _Search:
         elif self.exact and not index.config.keep_shingles:
             raise CommandError(f"{index.path}: --exact needs an index built with --keep-shingles")
 
-    def of_documents(self, index: Index, documents: Sequence[object]) -> list[Matches]:
+    def of_documents(self, index: Index, documents: Sequence[Document]) -> list[Matches]:
         """Return the matches of each document."""
         return self._run(index, documents, 0)
 
@@ -95,7 +96,7 @@ class _Search:
             options["recall"] = self.recall
         return options
 
-    def _run(self, index: Index, documents: Sequence[object], more: int) -> list[Matches]:
+    def _run(self, index: Index, documents: Sequence[Document], more: int) -> list[Matches]:
         if self.simhash:
             room = None if self.limit is None else self.limit + more
             return index.query_simhash_many(documents, self.max_distance, limit=room)
@@ -182,7 +183,7 @@ def run(
         if key is not None:
             matches = search.of_stored(stored, options.parse_key(key, int_keys))
         else:
-            document = text if file is None else read_text(file, limits, encoding)
+            document = (text or "") if file is None else read_text(file, limits, encoding)
             matches = search.of_documents(stored, [document])[0]
     _print_one(matches, as_json)
 
