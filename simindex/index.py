@@ -6,17 +6,28 @@ Owns the public methods and what they promise. Must not know bytes, lmdb or tabl
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 from simindex.arrow import Table, documents_of, keyed_documents
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
 from simindex.changes.expiry import expire
+from simindex.changes.if_new.one import insert_if_new
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
+from simindex.changes.pending import Pending
 from simindex.changes.session import Session
 from simindex.checks import require_int, require_many
 from simindex.config import Config
@@ -24,16 +35,19 @@ from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
 from simindex.queries.answers import Answers
+from simindex.queries.container import Items, Keys, Take, Values, take_keys, take_records
 from simindex.queries.matches import Matches
-from simindex.queries.record import Record, holds, record_of
+from simindex.queries.record import Record, holds, record_of, record_or
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
     Asked,
     BandQuery,
     FingerprintQuery,
+    Method,
     OfStored,
     Query,
+    method_of,
     nearest,
     sketched,
 )
@@ -43,9 +57,10 @@ from simindex.sketching.document import Document
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
+from simindex.storage.transactions import ReadTransaction
 from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for
 
-_ITERATION_CHUNK = 1_000
+_T = TypeVar("_T")
 
 Conflict = Literal["error", "skip", "replace"]
 
@@ -233,8 +248,7 @@ class Index:
         """
         rows = keyed_documents(items, id, text, metadata)
         require_many("insert_many", "items", rows, "insert(key, document)")
-        if on_conflict not in ("error", "skip", "replace"):
-            raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
+        _require_conflict(on_conflict)
         if progress is not None and not callable(progress):
             raise TypeError(f"progress: expected a callable or None, found {type(progress).__name__}")
         require_int("batch_size", batch_size, 1)
@@ -261,10 +275,12 @@ class Index:
         if not isinstance(keys, Mapping):  # a mapping is an iterable of its keys
             require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
-        with self._session.changing() as (_, pending):
-            with self._store.reading() as txn:
-                committed = self._session.committed_view(txn).find_keys(encoded, key_hashes(encoded))
-            return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
+        with self._session.changing() as (_, pending), self._store.reading() as txn:
+            return self._remove(pending, encoded, txn)
+
+    def _remove(self, pending: Pending, encoded: list[bytes], txn: ReadTransaction) -> int:
+        committed = self._session.committed_view(txn).find_keys(encoded, key_hashes(encoded))
+        return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
 
     def expire(self, before: datetime, *, batch_size: int = DEFAULT_BATCH_SIZE) -> int:
         """Remove the documents inserted before a time, oldest first, a commit for each batch.
@@ -309,7 +325,7 @@ class Index:
             raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
 
     def _band_query(
-        self, call: str, threshold: float, limit: int | None, recall: float, exact: bool
+        self, call: str, threshold: float, limit: int | None, recall: float | None, exact: bool
     ) -> BandQuery:
         self._require_minhash(call)
         _require_limit("limit", limit)
@@ -324,6 +340,13 @@ class Index:
         require_int("max_distance", distance, 0, simhash.max_distance, remark=built_for)
         _require_limit("limit", limit)
         return FingerprintQuery(distance, limit, self._max_candidates)
+
+    def _query_by(
+        self, call: str, by: Method | None, threshold: float, max_distance: int | None
+    ) -> BandQuery | FingerprintQuery:
+        if method_of(call, self._config, by, threshold, max_distance) == "simhash":
+            return self._fingerprint_query(max_distance, None)
+        return self._band_query(call, threshold, None, None, False)
 
     def _ask_once(self, call: str, query: Query, document: Document) -> Matches:
         batch = sketched(call, query, self._sketcher, [document])
@@ -342,17 +365,24 @@ class Index:
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
-        recall: float = DEFAULT_RECALL,
+        recall: float | None = None,
         exact: bool = False,
     ) -> Matches:
-        """Return the stored documents of at least that similarity, most similar first.
+        """Return the stored documents whose estimated similarity is at least that, most similar first.
+
+        An estimate is as often too low as too high: of the documents right at the threshold about one
+        half is returned, at 0.8 and with 128 rows 0.95 of those of 0.853 and 0.99 of those of 0.873
+        (`tuning.match_probability`). Where none may be missed, give `recall`, or ask for less
+        (`tuning.threshold_for`).
 
         Args:
             document: as in `insert`; it is not stored.
             threshold: Jaccard similarity in (0, 1]. The rows compared follow from it, so one index
                 answers every threshold.
             limit: at most so many matches; ``None``: all.
-            recall: wanted probability that a document right at the threshold is found, in (0, 1].
+            recall: wanted probability, in (0, 1], that a document right at the threshold is returned. The
+                estimate is cut so much lower, and what is below the threshold is returned, too, with its
+                similarity. ``None``: cut at the threshold.
             exact: verify with kept shingle hashes instead of the estimate.
 
         Returns:
@@ -372,7 +402,7 @@ class Index:
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
-        recall: float = DEFAULT_RECALL,
+        recall: float | None = None,
         exact: bool = False,
         workers: int | None = None,
         text: str | None = None,
@@ -400,7 +430,7 @@ class Index:
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
-        recall: float = DEFAULT_RECALL,
+        recall: float | None = None,
         exact: bool = False,
     ) -> Matches:
         """Return the matches of a stored document, without itself. Raises KeyError when it is not stored."""
@@ -408,16 +438,21 @@ class Index:
         with self._store.reading() as txn:
             return OfStored(key, query).matches(self._session.view(txn))
 
-    def nearest(self, document: Document, k: int = 10, *, recall: float = DEFAULT_RECALL) -> Matches:
+    def nearest(self, document: Document, k: int = 10, *, recall: float | None = None) -> Matches:
         """Return the k most similar documents that can be found; no threshold.
 
         The prefix of the band words is shortened row by row until a shorter one would hardly find a
         better match (LSH Forest, Bawa et al. 2005).
+
+        Args:
+            recall: wanted probability, in (0, 1], that a document as similar as the k-th match is compared
+                at all; ``None``: 0.95. The estimate only puts them in order.
         """
         self._require_minhash("nearest")
         if k is None:
             raise TypeError("k: expected an int, found None")
         _require_limit("k", k)
+        recall = DEFAULT_RECALL if recall is None else recall
         rows_for(1.0, self._config.bands, recall)  # refuses a recall out of range
         batch = self._sketcher.sketch_many([document])
         with self._store.reading() as txn:
@@ -460,25 +495,58 @@ class Index:
         return self._ask("query_simhash", query, asked, workers)
 
     def insert_if_new(
-        self, key: Key, document: Document, threshold: float = DEFAULT_THRESHOLD, metadata: object = None
+        self,
+        key: Key,
+        document: Document,
+        threshold: float = DEFAULT_THRESHOLD,
+        metadata: object = None,
+        *,
+        by: Method | None = None,
+        max_distance: int | None = None,
+        on_conflict: Conflict = "error",
     ) -> Matches:
         """Return the matches of a document if there are any; else store it and return an empty list.
 
-        No other change comes between the query and the insert.
+        A document of the same key is no match: a page seen again is compared with all others. No other
+        change comes between the query and the insert. Durable when it returns; inside `transaction` at the
+        end of the block, where it takes about 100 us, however many documents the block has. The matches are
+        those of `query`, so of the documents right at the threshold about one half counts as new;
+        `tuning.threshold_for` says what to ask for instead.
+
+        Args:
+            key, document, metadata: as in `insert`.
+            threshold: as in `query`; for MinHash.
+            by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
+            max_distance: as in `query_simhash`; for SimHash.
+            on_conflict: what to do where nothing matches and the key is stored: "error", "skip" or
+                "replace", by which a page seen again takes the place of its older version.
+
+        Returns:
+            Matches, best first. Empty where it was stored, and where "skip" left the older version.
+
+        Raises:
+            KeyExistsError: nothing matches, and the key is stored (`on_conflict` "error").
+            TypeError, ValueError: as `insert` and `query`; the other method's parameter; or a sketch brought
+                in without the half that is compared.
+
+        >>> import simindex, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     for key in "first", "second", "first":
+        ...         found = index.insert_if_new(key, "the same words on two pages", on_conflict="replace")
+        ...         [match.key for match in found]
+        []
+        ['first']
+        []
         """
-        self._require_minhash("insert_if_new")
-        documents = prepare_documents([(key, document, metadata)], self._sketcher)
-        query = BandQuery(threshold, DEFAULT_RECALL, max_candidates=self._max_candidates)
-        with self._session.changing() as (writer, pending), self._store.reading() as txn:
-            view = self._session.view(txn)
-            matches = query.matches(view, query.find(view, documents.sketches))[0]
-            if not matches:
-                writer.insert(pending, documents, "error", view.committed())
-        return matches
+        query = self._query_by("insert_if_new", by, threshold, max_distance)
+        _require_conflict(on_conflict)
+        documents = prepare_documents([(key, document, metadata)], self._sketcher, query.compares)
+        return insert_if_new(self._session, query, documents, on_conflict)
 
     # ---- the container ----
 
     def __getitem__(self, key: Key) -> Record:
+        """Return the record of a stored key. Raises KeyError when it is not stored."""
         with self._store.reading() as txn:
             return record_of(self._session.view(txn), key)
 
@@ -493,20 +561,87 @@ class Index:
 
     def __iter__(self) -> Iterator[Key]:
         """Yield the stored keys in order of insertion; documents stored meanwhile may come, too."""
+        return self._walk(take_keys)
+
+    def _walk(self, take: Take) -> Iterator[Any]:
         walk = Walk()
-        while True:
-            with self._store.reading() as txn:
-                found = walk.part(self._session.view(txn), _ITERATION_CHUNK)
-            if not found:
-                return
-            for _, record in found:
-                yield record.key
+        while found := self._part(take, walk):
+            yield from found
+
+    def _part(self, take: Take, walk: Walk) -> list[Any]:
+        with self._store.reading() as txn:
+            return take(self._session.view(txn), walk)
+
+    def __delitem__(self, key: Key) -> None:
+        """Remove one document, as `remove`."""
+        self.remove(key)
+
+    @overload
+    def get(self, key: object) -> Record | None: ...
+    @overload
+    def get(self, key: object, default: _T) -> Record | _T: ...
+    def get(self, key: object, default: object = None) -> object:
+        """Return the record of a key, or the default where it is not stored or cannot be a key."""
+        with self._store.reading() as txn:
+            return record_or(self._session.view(txn), key, default)
+
+    @overload
+    def pop(self, key: Key) -> Record: ...
+    @overload
+    def pop(self, key: Key, default: _T) -> Record | _T: ...
+    def pop(self, key: Key, *default: object) -> object:
+        """Remove one document and return its record; durable when it returns.
+
+        Args:
+            default: returned where the key is not stored.
+
+        Raises:
+            KeyError: the key is not stored, and there is no default.
+        """
+        if len(default) > 1:
+            raise TypeError(f"pop: expected a key and at most one default, found {len(default)} defaults")
+        encoded = encode_key(key)
+        with self._session.changing() as (_, pending), self._store.reading() as txn:
+            record = record_or(self._session.view(txn), key, None)
+            if self._remove(pending, [encoded], txn):
+                return record
+        if default:
+            return default[0]
+        raise KeyError(key)
+
+    def keys(self) -> KeysView[Key]:
+        """Return a view of the keys, as a dict's: in order of insertion, with a length and `in`.
+
+        It is read while it is iterated over, a thousand documents at a time, so its memory does not grow
+        with the index; documents stored meanwhile may come, too. So it is with `values` and `items`.
+        """
+        return Keys(self)
+
+    def values(self) -> ValuesView[Record]:
+        """Return a view of the records; see `keys`."""
+        return Values(self, lambda: self._walk(take_records))
+
+    def items(self) -> ItemsView[Key, Record]:
+        """Return a view of (key, record); see `keys`.
+
+        >>> import simindex, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     index.insert("a", "some text", {"page": 1})
+        ...     [(key, record.metadata) for key, record in index.items()]
+        [('a', {'page': 1})]
+        """
+        return Items(self, lambda: self._walk(take_records))
 
     def stats(self) -> Stats:
         """Return counts, sizes and what the settings give; see `Stats`."""
         with self._store.reading() as txn:
             manifest, figures = self._session.view(txn).manifest, self._store.figures(txn)
         return make_stats(self.path, self._session.scheme, manifest, figures)
+
+
+def _require_conflict(on_conflict: object) -> None:
+    if on_conflict not in ("error", "skip", "replace"):
+        raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
 
 
 def _require_limit(name: str, limit: int | None) -> None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from simindex.format.keys import Key, encode_key
+from simindex.format.records import StoredRecord
 from simindex.queries.view import View
 from simindex.sketching.sketch import Sketch
 
@@ -40,8 +41,17 @@ def holds(view: View, key: object) -> bool:
     return view.find_key(key) is not None
 
 
+def record_or(view: View, key: Any, default: object) -> Any:
+    """Return the record of a key, or the default where it is not stored or cannot be a key."""
+    return record_of(view, key) if holds(view, key) else default
+
+
 def record_of(view: View, key: Key) -> Record:
     """Return the record of a stored key. Raises KeyError when there is none."""
-    number, stored = view.find_stored(key)
+    return as_record(view, *view.find_stored(key))
+
+
+def as_record(view: View, number: int, stored: StoredRecord) -> Record:
+    """Return what is stored under a number as people are shown it."""
     inserted_at = datetime.fromtimestamp(stored.inserted_at / 1e6, UTC)
     return Record(stored.key, stored.metadata, inserted_at, view.sketch_batch(number, stored)[0])
