@@ -1,109 +1,28 @@
 """`simindex query`: the stored documents that are similar to a text, a file, many rows, or a stored one.
 
-Owns the choice of search and the form of its results. Must not change an index: it is opened with "r".
+Owns the form of the results. Must not change an index: it is opened with "r".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import typer
 
 from simindex import Index, Match, Matches
 from simindex.cli import options, reading
 from simindex.cli.batches import Batches
-from simindex.cli.creation import is_given, open_for_reading
-from simindex.cli.failures import CommandError
+from simindex.cli.creation import open_for_reading
 from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
+from simindex.cli.searching import Search
 from simindex.format.keys import Key
 from simindex.inputs import Fields, Inputs, read_text
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
-from simindex.sketching.document import Document
 
 _ROWS_A_TIME = 256
 _TRUNCATED = "matches may be missing, for the limit on candidates was hit; raise --max-candidates"
 _COLUMNS = ("key", "similarity", "distance")
-
-
-@dataclass(frozen=True)
-class _Search:
-    """What to search for: by similarity, the nearest, or by fingerprint. ``None`` or False: not given.
-
-    Raises:
-        typer.BadParameter: options of different searches.
-    """
-
-    threshold: float | None
-    limit: int | None
-    recall: float | None
-    exact: bool
-    nearest: int | None
-    simhash: bool
-    max_distance: int | None
-
-    def __post_init__(self) -> None:
-        if self.max_distance is not None and not self.simhash:
-            raise typer.BadParameter("--max-distance goes with --simhash")
-        if self.simhash:
-            self._refuse("simhash", "threshold", "recall", "exact", "nearest")
-        elif self.nearest is not None:
-            self._refuse("nearest", "threshold", "limit", "exact")
-
-    def _refuse(self, option: str, *others: str) -> None:
-        for other in others:
-            if is_given(getattr(self, other)):
-                raise typer.BadParameter(f"--{other} does not go with --{option}")
-
-    def require(self, index: Index) -> None:
-        """Raise CommandError, naming the options of `insert`, unless the index can be searched so."""
-        if self.simhash:
-            if index.config.simhash is None:
-                raise CommandError(
-                    f"{index.path}: --simhash needs an index that was not built with --no-simhash"
-                )
-        elif not index.config.num_perm:
-            raise CommandError(
-                f"{index.path}: built with --no-minhash; it can be queried with --simhash only"
-            )
-        elif self.exact and not index.config.keep_shingles:
-            raise CommandError(f"{index.path}: --exact needs an index built with --keep-shingles")
-
-    def of_documents(self, index: Index, documents: Sequence[Document]) -> list[Matches]:
-        """Return the matches of each document."""
-        return self._run(index, documents, 0)
-
-    def of_stored(self, index: Index, key: Key) -> Matches:
-        """Return the matches of a stored document, without itself."""
-        if key not in index:
-            raise CommandError(f"{index.path}: key {key!r} is not in the index")
-        if self.simhash or self.nearest is not None:
-            return self._without_itself(index, key)
-        return index.query_key(key, **self._by_similarity())
-
-    def _without_itself(self, index: Index, key: Key) -> Matches:
-        """Return the matches of a stored document in the searches that have no call for stored keys."""
-        found = self._run(index, [index[key].sketch], 1)[0]
-        others = [match for match in found if match.key != key]
-        return Matches(others[: self.limit if self.simhash else self.nearest], found.truncated)
-
-    def _by_similarity(self) -> dict[str, Any]:
-        options: dict[str, Any] = {"limit": self.limit, "exact": self.exact}
-        if self.threshold is not None:
-            options["threshold"] = self.threshold
-        if self.recall is not None:
-            options["recall"] = self.recall
-        return options
-
-    def _run(self, index: Index, documents: Sequence[Document], more: int) -> list[Matches]:
-        if self.simhash:
-            room = None if self.limit is None else self.limit + more
-            return index.query_simhash_many(documents, self.max_distance, limit=room)
-        if self.nearest is not None:
-            quality = {} if self.recall is None else {"recall": self.recall}
-            return [index.nearest(document, self.nearest + more, **quality) for document in documents]
-        return index.query_many(documents, **self._by_similarity())
 
 
 _Text = Annotated[str | None, typer.Argument(metavar="TEXT", help="The text to compare with.")]
@@ -167,7 +86,7 @@ def run(
         )
     if int_keys and key is None:
         raise typer.BadParameter("--int goes with --key")
-    search = _Search(threshold, limit, recall, exact, nearest, simhash, max_distance)
+    search = Search(threshold, limit, recall, exact, nearest, simhash, max_distance)
     limits = options.limits(
         line=max_line, cell=max_cell, document=max_document, window=max_window, ratio=max_ratio
     )
@@ -188,7 +107,7 @@ def run(
     _print_one(matches, as_json)
 
 
-def _results(stored: Index, search: _Search, inputs: Inputs) -> Iterator[list[tuple[Key, Matches]]]:
+def _results(stored: Index, search: Search, inputs: Inputs) -> Iterator[list[tuple[Key, Matches]]]:
     """Yield the matches of the rows, some rows at a time; a bad row ends them, after those before it."""
     batches = Batches(inputs, _ROWS_A_TIME)
     for rows in batches:
