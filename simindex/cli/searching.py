@@ -15,6 +15,7 @@ import typer
 from simindex import Index, Matches
 from simindex.cli.creation import is_given
 from simindex.cli.failures import CommandError
+from simindex.cli.options import missing_key
 from simindex.format.keys import Key
 from simindex.sketching.document import Document
 
@@ -62,26 +63,36 @@ class Search:
         elif self.exact and not index.config.keep_shingles:
             raise CommandError(f"{index.path}: --exact needs an index built with --keep-shingles")
 
-    def of_documents(self, index: Index, documents: Sequence[Document]) -> list[Matches]:
-        """Return the matches of each document."""
-        return self._run(index, documents, 0)
+    def of_documents(
+        self, index: Index, documents: Sequence[Document], own_keys: Sequence[Key] | None = None
+    ) -> list[Matches]:
+        """Return the matches of each document.
+
+        Args:
+            index: to search.
+            documents: to compare with.
+            own_keys: the key of each, which is not among its matches.
+        """
+        if own_keys is None:
+            return self._run(index, documents, 0)
+        found = self._run(index, documents, 1)
+        return [self._without(key, matches) for key, matches in zip(own_keys, found, strict=True)]
 
     def of_stored(self, index: Index, key: Key) -> Matches:
         """Return the matches of a stored document, without itself."""
         if key not in index:
-            raise CommandError(f"{index.path}: key {key!r} is not in the index")
+            raise CommandError(missing_key(index, key))
         if self.simhash or self.nearest is not None:
-            return self._without_itself(index, key)
-        return index.query_key(key, **self._by_similarity())
+            return self.of_documents(index, [index[key].sketch], [key])[0]
+        return index.query_key(key, **self._by_similarity(0))
 
-    def _without_itself(self, index: Index, key: Key) -> Matches:
-        """Return the matches of a stored document in the searches that have no call for stored keys."""
-        found = self._run(index, [index[key].sketch], 1)[0]
+    def _without(self, key: Key, found: Matches) -> Matches:
         others = [match for match in found if match.key != key]
-        return Matches(others[: self.limit if self.simhash else self.nearest], found.truncated)
+        return Matches(others[: self.limit if self.nearest is None else self.nearest], found.truncated)
 
-    def _by_similarity(self) -> dict[str, Any]:
-        options: dict[str, Any] = {"limit": self.limit, "exact": self.exact}
+    def _by_similarity(self, more: int) -> dict[str, Any]:
+        room = None if self.limit is None else self.limit + more
+        options: dict[str, Any] = {"limit": room, "exact": self.exact}
         if self.threshold is not None:
             options["threshold"] = self.threshold
         if self.recall is not None:
@@ -95,4 +106,4 @@ class Search:
         if self.nearest is not None:
             quality = {} if self.recall is None else {"recall": self.recall}
             return [index.nearest(document, self.nearest + more, **quality) for document in documents]
-        return index.query_many(documents, **self._by_similarity())
+        return index.query_many(documents, **self._by_similarity(more))
