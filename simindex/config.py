@@ -123,7 +123,7 @@ class Config:
             a smaller error of the estimate, sqrt(s(1-s)/num_perm), for one byte each a document.
         simhash: `SimHashConfig`, or ``None`` for no fingerprint.
         keep_shingles: how many of a document's smallest shingle hashes are kept for exact
-            similarities, 4 bytes each, 0..1,000,000; 0 keeps none.
+            similarities, about 3 bytes each, 0..1,000,000; 0 keeps none.
         seed: 64-bit seed of every hash function.
 
     Raises:

@@ -10,6 +10,7 @@ _Array = np.ndarray | Buffer
 TABLE_BLOCK: int
 SKETCH_BLOCK: int
 MIN_FILTER_BITS: int
+KEPT_BITS: int
 STRUCT_BYTES: dict[str, int]
 
 class Damage(Exception):  # noqa: N818 - the kernel's own, never seen by users
@@ -24,8 +25,10 @@ def sketch_texts(
     words: _Array,
     fingerprints: _Array,
     present: _Array,
+    keep: int,
+    kept_counts: _Array,
     /,
-) -> None: ...
+) -> bytes: ...
 def sketch_hashes(
     plan: _Array,
     coefficients: _Array,
@@ -35,6 +38,9 @@ def sketch_hashes(
     present: _Array,
     /,
 ) -> None: ...
+def smallest_hashes(hashes: _Array, keep: int, /) -> bytes: ...
+def pack_kept(prefixes: list[bytes], kept: list[np.ndarray | None], /) -> list[bytes | None]: ...
+def unpack_kept(packed: Buffer, /) -> bytes: ...
 def shingles(
     kind: int,
     size: int,

@@ -70,7 +70,8 @@ PyObject *raise_damage(const damage *where) {
 
 static PyMethodDef methods[] = {
     FAST(sketch_texts), FAST(sketch_hashes), FAST(shingles), FAST(hash_ready), FAST(xxh64),
-    FAST(weighted_simhash), FAST(agreement), FAST(permute),
+    FAST(weighted_simhash), FAST(agreement), FAST(permute), FAST(smallest_hashes), FAST(pack_kept),
+    OF_ONE(unpack_kept),
     FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(read_sketch),
     OF_ONE(address), OF_ONE(fill_filters), FAST(sort_tables), FAST(seal_blocks), FAST(set_filter_bits), FAST(merge),
     FAST(copy_sketches), {NULL, NULL, 0, NULL}};
@@ -90,7 +91,8 @@ static int execute(PyObject *module) {
     Py_XDECREF(sizes);
     if (failed || PyModule_AddIntConstant(module, "TABLE_BLOCK", TABLE_BLOCK) < 0 ||
         PyModule_AddIntConstant(module, "SKETCH_BLOCK", SKETCH_BLOCK) < 0 ||
-        PyModule_AddIntConstant(module, "MIN_FILTER_BITS", MIN_FILTER_BITS) < 0)
+        PyModule_AddIntConstant(module, "MIN_FILTER_BITS", MIN_FILTER_BITS) < 0 ||
+        PyModule_AddIntConstant(module, "KEPT_BITS", KEPT_BITS) < 0)
         return -1;
     return 0;
 }

@@ -143,12 +143,12 @@ def estimated_jaccard(rows_a: Sequence[int], rows_b: Sequence[int]) -> float:
 
 
 def bottom_hashes(hashes: Iterable[int], n: int) -> list[int]:
-    """Return the `n` least distinct low halves (32 bits) of the hashes, ascending (Cohen, Kaplan 2007).
+    """Return the `n` least distinct values of bits 4 to 31 of the hashes, ascending (Cohen, Kaplan 2007).
 
-    >>> bottom_hashes([9, 4, 2**32 + 4, 7], 2)
+    >>> bottom_hashes([0x90, 0x4F, 2**32 + 0x41, 0x70], 2)
     [4, 7]
     """
-    return sorted({x & MASK32 for x in hashes})[:n]
+    return sorted({(x & MASK32) >> 4 for x in hashes})[:n]
 
 
 def kept_jaccard(kept_a: Iterable[int], kept_b: Iterable[int], n: int) -> float:
