@@ -533,10 +533,10 @@ class Index:
             return record_or(self._session.view(txn), key, default)
 
     @overload
-    def pop(self, key: Key) -> Record: ...
+    def pop(self, key: Key, /) -> Record: ...
     @overload
-    def pop(self, key: Key, default: _T) -> Record | _T: ...
-    def pop(self, key: Key, *default: object) -> object:
+    def pop(self, key: Key, default: _T, /) -> Record | _T: ...
+    def pop(self, key: Key, /, *default: object) -> object:
         """Remove one document and return its record; durable when it returns.
 
         Args:
