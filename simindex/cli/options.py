@@ -125,7 +125,11 @@ Threshold = Annotated[
 Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many matches.")]
 Recall = Annotated[
     float | None,
-    typer.Option(metavar="P", help="Wanted odds of finding a document at the threshold (default 0.95)."),
+    typer.Option(
+        metavar="P",
+        help="Wanted odds that a document right at the threshold is shown: less similar ones are, too "
+        "(default: those estimated at the threshold or above, about half of those right at it).",
+    ),
 ]
 Exact = Annotated[bool, typer.Option("--exact", help="Verify with kept shingles instead of estimating.")]
 Nearest = Annotated[int | None, typer.Option(metavar="K", min=1, help="The K most similar; no threshold.")]

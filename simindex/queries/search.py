@@ -3,8 +3,8 @@
 `BandQuery` and `FingerprintQuery` say what is asked; `find` runs in the kernel, in any thread, and `matches`
 looks the documents up. A value can be passed on: to threads, to a stored document (`OfStored`), to a job over
 the whole index. Owns the choice of rows for a threshold and the way from the kernel's numbers to keys. Must
-not change anything. Every search is complete up to its stated odds: by bands with the probability of the
-S-curve, by permutation tables always, unless `truncated` says otherwise.
+not change anything. Every search is complete up to its stated odds: by bands with the probability that
+`tuning.match_probability` gives, by permutation tables always, unless `truncated` says otherwise.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from simindex.parallel import in_order, num_workers
 from simindex.queries.matches import Match, Matches
 from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document
-from simindex.sketching.estimate import error_table, kept_jaccard, similarity_table
+from simindex.sketching.estimate import kept_jaccard
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
+from simindex.tuning.agreement import error_table, similarity_table
 from simindex.tuning.curve import MAX_ROWS, rows_for
+from simindex.tuning.found import band_plan
 
 DEFAULT_MAX_CANDIDATES = 65_536
 
@@ -61,14 +63,15 @@ class BandQuery(NamedTuple):
 
     Attributes:
         threshold: Jaccard similarity in (0, 1].
-        recall: wanted probability of a candidate at the threshold itself, in (0, 1].
+        recall: wanted probability, in (0, 1], that a document right at the threshold is returned, or
+            ``None``: the estimate is cut at the threshold. See `band_plan`.
         limit: matches a query, or ``None`` for all.
         exact: verify with kept shingle hashes.
         max_candidates: stored documents that a query compares at most.
     """
 
     threshold: float
-    recall: float
+    recall: float | None = None
     limit: int | None = None
     exact: bool = False
     max_candidates: int = DEFAULT_MAX_CANDIDATES
@@ -81,13 +84,11 @@ class BandQuery(NamedTuple):
     def find(self, view: View, batch: SketchBatch) -> Found:
         """Search the band tables. Any thread may."""
         config = view.scheme.config
-        rows = rows_for(self.threshold, config.bands, self.recall)
-        estimate = self.threshold
+        rows, min_agree = band_plan(self.threshold, config.num_perm, self.recall)
         if self.exact:
             _require_kept(config.keep_shingles, batch)
-            # Whatever the estimate could have put below the threshold by chance: five deviations.
-            estimate -= 5 * math.sqrt(self.threshold * (1 - self.threshold) / config.num_perm)
-        return _search_bands(view, batch, rows, _min_agree(config.num_perm, estimate), self.max_candidates)
+            min_agree = min(min_agree, _least_agreement(config.num_perm, self.threshold))
+        return _search_bands(view, batch, rows, min_agree, self.max_candidates)
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
         """Return what was found for each sketch, most similar first.
@@ -174,6 +175,8 @@ class OfStored(NamedTuple):
 
 def nearest(view: View, batch: SketchBatch, k: int, recall: float, max_candidates: int) -> Matches:
     """Return the k most similar documents that can be found, by shortening the prefix.
+
+    The estimate orders them and cuts nothing, so `recall` is the wanted probability of a candidate.
 
     Stops when the k-th best is so similar that a shorter prefix would hardly find a better one.
     """
@@ -309,9 +312,10 @@ def _matches(
 
 
 @lru_cache(maxsize=1024)
-def _min_agree(num_perm: int, threshold: float) -> int:
-    """Return the fewest agreeing rows whose estimate reaches the threshold."""
-    return bisect_left(similarity_table(num_perm), threshold - 1e-12)
+def _least_agreement(num_perm: int, similarity: float) -> int:
+    """Return the fewest agreeing rows that chance could leave to that similarity: five deviations less."""
+    deviation = math.sqrt(similarity * (1 - similarity) / num_perm)
+    return bisect_left(similarity_table(num_perm), similarity - 5 * deviation)
 
 
 def _kept_similarity(query: np.ndarray | None, stored: bytes | None, keep: int) -> float | None:

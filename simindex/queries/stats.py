@@ -12,6 +12,7 @@ from simindex.format.layout import COPY_TABLE, ENTRY_BYTES, KEY_TABLE
 from simindex.format.manifest import Manifest
 from simindex.queries.scheme import Scheme
 from simindex.tuning.curve import expected_recall, rows_for
+from simindex.tuning.found import FOUND_PROBABILITIES, similarity_for
 
 RECALL_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -32,7 +33,9 @@ class Stats:
         bytes_per_document: used bytes a document, ``None`` for an empty index.
         config: the settings.
         rows: threshold -> rows of a band that a query compares.
-        recall: threshold -> probability that a document at the threshold is found.
+        recall: threshold -> probability that a document at the threshold is looked at, as a candidate.
+        found: threshold -> probability -> similarity of the documents that a query with that threshold
+            returns with that probability: candidates whose estimate reaches it.
         permutation_tables: number of permutation tables.
         prefix_bits: leading bits of each.
         permutation_bytes_per_document: what they take of a document's bytes.
@@ -51,6 +54,7 @@ class Stats:
     config: Config
     rows: dict[float, int]
     recall: dict[float, float]
+    found: dict[float, dict[float, float]]
     permutation_tables: int
     prefix_bits: tuple[int, ...]
     permutation_bytes_per_document: int
@@ -85,8 +89,13 @@ def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str,
         config=config,
         rows={t: rows_for(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
         recall={t: expected_recall(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
+        found=_found(config) if config.bands else {},
         permutation_tables=plan.num_tables,
         prefix_bits=plan.prefix_bits,
         permutation_bytes_per_document=ENTRY_BYTES * plan.num_tables,
         expected_candidates=plan.expected_candidates(manifest.num_documents),
     )
+
+
+def _found(config: Config) -> dict[float, dict[float, float]]:
+    return {t: {p: similarity_for(p, t, config) for p in FOUND_PROBABILITIES} for t in RECALL_THRESHOLDS}

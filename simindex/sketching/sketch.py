@@ -15,8 +15,8 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import ConfigMismatchError
-from simindex.sketching.estimate import similarity_table
 from simindex.sketching.family import band_words
+from simindex.tuning.agreement import similarity_table
 
 HAS_SIGNATURE, HAS_FINGERPRINT = 1, 2
 """Bits of `SketchBatch.present`."""

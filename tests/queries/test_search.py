@@ -31,12 +31,15 @@ from fingerprints import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from similarities import pairs_of_similarity
 from strategies import permutation_plans, uint64s
 
 import simindex
-from simindex import Config, Index, Layout, Match, Sketch, Sketcher, textbook
+from simindex import Config, Index, Layout, Match, Matches, Sketch, Sketcher, textbook
 from simindex.queries.search import Asked, BandQuery, FingerprintQuery, OfStored, Query, nearest
 from simindex.sketching.sketch import HAS_SIGNATURE, SketchBatch
+from simindex.tuning.agreement import similarity_table
+from simindex.tuning.found import band_plan
 
 MASK = 2**64 - 1
 
@@ -478,3 +481,39 @@ def test_limit_beyond_any_number_of_documents_means_all(tmp_path: Path, limit: i
         ):
             assert [match.key for match in matches] == list(range(40))
         assert [match.key for match in index.query_key(3, limit=limit)] == [n for n in range(40) if n != 3]
+
+
+# ---- recall ----
+
+
+@pytest.mark.parametrize("call", ["query", "query_many", "query_key"])
+def test_recall_returns_what_the_estimate_put_below_the_threshold(tmp_path: Path, call: str) -> None:
+    """400 pairs right at the threshold: about half of them without a recall, 0.98 or more with one of 0.99.
+
+    0.98 is two standard errors below 0.99.
+    """
+    pairs = pairs_of_similarity(400, 80, 100, seed=1)
+    with simindex.open(tmp_path / "i", "x", Config(simhash=None)) as index:
+        index.insert_many((place, stored) for place, (stored, _) in enumerate(pairs))
+        if call == "query_key":
+            index.insert_many((1_000 + place, asked) for place, (_, asked) in enumerate(pairs))
+
+        def found(recall: float | None) -> list[Matches]:
+            asked = [document for _, document in pairs]
+            if call == "query_many":
+                return index.query_many(asked, 0.8, recall=recall)
+            if call == "query_key":
+                return [index.query_key(1_000 + place, 0.8, recall=recall) for place in range(400)]
+            return [index.query(document, 0.8, recall=recall) for document in asked]
+
+        cut, wide = found(None), found(0.99)
+    assert 0.4 <= sum(map(bool, cut)) / 400 <= 0.6
+    assert sum(map(bool, wide)) / 400 >= 0.98
+    similarities = [match.similarity or 0.0 for matches in wide for match in matches]
+    assert min(similarities) < 0.75
+    least = similarity_table(128)[band_plan(0.8, 128, 0.99).min_agree]
+    assert min(similarities) >= least
+    assert all(match.similarity >= 0.8 - 1e-12 for matches in cut for match in matches if match.similarity)
+    for some, more in zip(cut, wide, strict=True):
+        assert set(some) <= set(more)
+        assert list(more) == sorted(more, key=lambda match: -(match.similarity or 0.0))
