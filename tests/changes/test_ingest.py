@@ -111,9 +111,7 @@ def test_times_in_metadata_come_back_as_instants(index: Index) -> None:
     expected = {"at": later, "raw": datetime(1970, 1, 1, 0, 0, 5, 7, tzinfo=UTC)}
     assert found == expected == index.query("some text of its own here")[0].metadata
     assert [(type(time), time.tzinfo) for time in found.values()] == [(datetime, UTC)] * 2
-    with pytest.raises(
-        TypeError, match=r"found datetime.datetime\(2024, 7, 14, 0, 0\), which has no time zone"
-    ):
+    with pytest.raises(TypeError, match=r"found datetime.*\(2024, 7, 14, 0, 0\), which has no time zone"):
         index.replace("new", "x", {"at": [datetime(2024, 7, 14)]})
     index.remove("new")
 
