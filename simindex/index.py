@@ -31,9 +31,10 @@ from simindex.changes.pending import Pending
 from simindex.changes.session import Session
 from simindex.checks import require_int, require_many
 from simindex.config import Config
-from simindex.errors import SimIndexError
+from simindex.errors import ClosedError, SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
+from simindex.markup import of_bytes, table
 from simindex.queries.answers import Answers
 from simindex.queries.container import Items, Keys, Take, Values, take_keys, take_records
 from simindex.queries.matches import Matches
@@ -155,7 +156,23 @@ class Index:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Index({self.path!r})"
+        return f"Index({self.path!r}, {self._summary()})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the path, the number of documents and the size."""
+        return table(f"simindex {self.path}", (), [], note=self._summary())
+
+    def _summary(self) -> str:
+        """Say how much there is; what cannot be read says why, for a repr must not raise."""
+        try:
+            with self._store.reading() as txn:
+                documents, figures = self._session.view(txn).num_documents, self._store.figures(txn)
+        except ClosedError:
+            return "closed"
+        except SimIndexError as exc:
+            return f"{type(exc).__name__}: {exc}"
+        noun = "document" if documents == 1 else "documents"
+        return f"{documents:,} {noun}, {of_bytes(figures['used_bytes'])}"
 
     def refresh(self) -> None:
         """See the newest committed state. With ``refresh="auto"`` queries do so by themselves, and this
@@ -194,6 +211,7 @@ class Index:
             key: str, bytes or 64-bit int, at most 64 KiB; the kinds are distinct.
             document: a str, ready shingles, a mapping of shingles to weights, or a `Sketch`.
             metadata: any value msgpack can hold, up to 1,023 arrays and maps inside one another and 1 GiB.
+                Aware datetimes come back in UTC, to the microsecond; NumPy's scalars as Python's.
 
         Raises:
             KeyExistsError: the key is stored already.
@@ -586,10 +604,10 @@ class Index:
             return record_or(self._session.view(txn), key, default)
 
     @overload
-    def pop(self, key: Key) -> Record: ...
+    def pop(self, key: Key, /) -> Record: ...
     @overload
-    def pop(self, key: Key, default: _T) -> Record | _T: ...
-    def pop(self, key: Key, *default: object) -> object:
+    def pop(self, key: Key, default: _T, /) -> Record | _T: ...
+    def pop(self, key: Key, /, *default: object) -> object:
         """Remove one document and return its record; durable when it returns.
 
         Args:
