@@ -164,6 +164,23 @@ class Config:
         """Number of 64-bit band words of a signature: eight rows each."""
         return self.num_perm // 8
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as values that JSON has, and the version of the hashing contract.
+
+        >>> Config.from_dict(Config(num_perm=64).to_dict()) == Config(num_perm=64)
+        True
+        """
+        return config_to_dict(self)
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> Config:
+        """Return the settings of a `to_dict`, out of JSON, too.
+
+        Raises:
+            FormatError: an unknown field or value, or another version of the hashing contract.
+        """
+        return config_from_dict(stored)
+
 
 def _shingles_to_dict(shingles: Shingles) -> dict[str, Any]:
     kind = "words" if isinstance(shingles, WordShingles) else "characters"

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import typer.main
 import xxhash
+from filters import places_in_filter
 from typer.core import TyperOption
 
 import simindex
@@ -304,7 +305,7 @@ def hex_blocks() -> list[tuple[str, bytes, bytes]]:
 
 
 BLOCKS = hex_blocks()
-WHOLE, CHUNKS = {(d, k): v for d, k, v in BLOCKS[:-3]}, {(d, k): v for d, k, v in BLOCKS[-3:]}
+WHOLE, CHUNKS = {(d, k): v for d, k, v in BLOCKS[:-4]}, {(d, k): v for d, k, v in BLOCKS[-4:]}
 
 
 def stored(index: Index) -> dict[tuple[str, bytes], bytes]:
@@ -420,13 +421,25 @@ def test_format_block_seals_are_as_the_page_says() -> None:
         seed = textbook.xxh64(key, 2) & (2**63 - 1)
         if key[8:10] == b"\0\0":  # the key table: keys, numbers
             slices = [value[:24], value[24:36]]
-        elif key[8:10] == b"\x80\0":  # its filter: one word
+        elif key[8:10] == b"\x80\0":  # its filter: one line
+            slices = [value[:64]]
+        elif key[8:10] == b"\xc0\2":  # the bitmap of the band table: one word
             slices = [value[:8]]
         else:  # the sketch column of one row: words, then fingerprint; numbers are hashed before it
             slices = [value[:8], value[16:20], value[8:16]]
         for part in slices:
             seed = textbook.xxh64(part, seed)
         assert value[-8:] == seed.to_bytes(8, "little")
+
+
+def test_format_filter_and_bitmap_are_as_the_page_says() -> None:
+    keys, line, bitmap, sketch = (value for (database, _), value in CHUNKS.items() if database == "segments")
+    hashes = [int.from_bytes(keys[at : at + 8], "little") for at in (0, 8, 16)]
+    places = set().union(*(places_in_filter(key, 64, 1, 1)[1] for key in hashes))
+    assert int.from_bytes(line[:64], "little") == sum(1 << place for place in places)
+    words = {sketch[:8], bytes.fromhex("e4 37 72 79 96 ca 1d f2")}  # of both sketches: see the whole segment
+    leading = {int.from_bytes(word, "little") >> 58 for word in words}
+    assert int.from_bytes(bitmap[:8], "little") == sum(1 << place for place in leading)
 
 
 def test_format_damage_in_the_example_is_found() -> None:

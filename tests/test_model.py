@@ -117,17 +117,41 @@ class IndexMachine(RuleBasedStateMachine):
             del self.model.documents[key]
         self.commit()
 
-    @precondition(lambda self: self.config.num_perm)
-    @rule(key=keys, document=shingles, threshold=thresholds)
-    def insert_if_new(self, key: Key, document: frozenset[str], threshold: float) -> None:
-        rows = tuning.rows_for(threshold, self.config.bands)
-        expected = self.model.similar(document, threshold, rows)
-        if not expected and key in self.model.documents:
-            with pytest.raises(simindex.KeyExistsError):
-                self.index.insert_if_new(key, document, threshold)
+    @rule(
+        key=keys,
+        document=shingles,
+        threshold=thresholds,
+        distance=st.integers(0, 3),
+        by_simhash=st.booleans(),
+        conflict=st.sampled_from(["error", "skip", "replace"]),
+    )
+    def insert_if_new(
+        self,
+        key: Key,
+        document: frozenset[str],
+        threshold: float,
+        distance: int,
+        by_simhash: bool,
+        conflict: Literal["error", "skip", "replace"],
+    ) -> None:
+        expected: set[Key] = set()
+        options: dict[str, Any] = {"by": "simhash", "max_distance": distance}
+        if self.config.num_perm and not (by_simhash and self.config.simhash):
+            options = {"threshold": threshold}
+            rows = tuning.rows_for(threshold, self.config.bands)
+            expected = set(self.model.similar(document, threshold, rows, without=key))
         else:
-            assert {m.key for m in self.index.insert_if_new(key, document, threshold)} == set(expected)
-            if not expected:
+            fingerprint = self.model.document(document).fingerprint
+            if fingerprint is not None:
+                expected = self.model.near(fingerprint, distance).keys() - {key}
+        is_known = key in self.model.documents
+        if not expected and is_known and conflict == "error":
+            with pytest.raises(simindex.KeyExistsError):
+                self.index.insert_if_new(key, document, **options)
+        else:
+            found = self.index.insert_if_new(key, document, on_conflict=conflict, **options)
+            assert {m.key for m in found} == expected
+            if not expected and (not is_known or conflict == "replace"):
                 self.model.documents[key] = self.model.document(document)
         self.commit()
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.format.layout import MAX_SPAN, Geometry, SegmentEntry
+from simindex.format.layout import MAX_SPAN, MOST_BITMAP_ENTRIES, SegmentEntry, bitmap_bits, filter_size
 from simindex.format.seals import pack, seal, unpack, unseal
 
 MANIFEST_KEY = b"manifest"
@@ -102,15 +102,20 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
 
 
 def _require_filters(filters: bytes, span: int) -> None:
-    """Refuse bits of filters that no writer chooses for tables of up to `span` entries."""
-    most = Geometry.most_filter_bits(span)
-    if len(filters) != _KINDS or any(
-        bits and not _kernel.MIN_FILTER_BITS <= bits <= most for bits in filters
+    """Refuse filters and bitmaps that no writer chooses for tables of up to `span` entries."""
+    most, most_bits = filter_size(span), bitmap_bits(min(span, MOST_BITMAP_ENTRIES))
+    if (
+        len(filters) != _KINDS + 1
+        or any(size and not _LEAST_SIZE <= size <= most for size in filters[:_KINDS])
+        or (filters[_KINDS] and not _kernel.MIN_BITMAP_BITS <= filters[_KINDS] <= most_bits)
     ):
-        raise _contradiction(f"filters of up to {most} bits for {_KINDS} kinds of tables", filters)
+        raise _contradiction(
+            f"sizes of {_KINDS} filters up to {most}, and bitmaps of up to {most_bits} bits",
+            filters,
+        )
 
 
-_KINDS = 4
+_KINDS, _LEAST_SIZE = 4, 8
 
 
 def _contradiction(expected: str, found: object) -> CorruptIndexError:

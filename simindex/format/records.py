@@ -8,6 +8,8 @@ number's or for one of another kind; what is decoded has fields of the types and
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped] # it carries no type information
@@ -155,7 +157,7 @@ MAX_METADATA_BYTES = 1 << 30
 
 
 def pack_metadata(metadata: object) -> bytes:
-    """Return metadata as a record holds it.
+    """Return metadata as a record holds it: NumPy's scalars as Python's, aware datetimes as instants.
 
     Raises:
         TypeError: msgpack cannot hold it, or not read it back, as where it is too deep.
@@ -164,7 +166,7 @@ def pack_metadata(metadata: object) -> bytes:
     if metadata is None:
         return NIL
     try:
-        packed = pack(metadata)
+        packed = pack(metadata, _packable)
         if not is_flat(metadata) and len(packed) <= MAX_METADATA_BYTES:
             # What cannot be read back (a map whose keys are tuples) would spoil every query that finds it.
             # So it is read as it will be read: one level down, in an array of one.
@@ -178,6 +180,29 @@ def pack_metadata(metadata: object) -> bytes:
             f"metadata: expected at most {MAX_METADATA_BYTES:,} bytes in msgpack, found {len(packed):,}"
         )
     return packed
+
+
+def _packable(value: Any) -> object:
+    """Return what msgpack can hold in the place of a NumPy scalar or of a subclass of datetime.
+
+    Raises:
+        TypeError, ValueError: there is nothing of the same meaning.
+    """
+    for kind, plain in _NUMPY_SCALARS:
+        if isinstance(value, kind):
+            return plain(value)
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise ValueError(f"{value!r}, which has no time zone; give it one, as tzinfo=timezone.utc")
+        return datetime.combine(value.date(), value.timetz())  # a plain one in the place of pandas' own
+    raise TypeError(f"a value of type {type(value).__name__}")
+
+
+_NUMPY_SCALARS: tuple[tuple[type, Callable[[Any], object]], ...] = (
+    (np.bool_, bool),
+    (np.integer, int),
+    (np.floating, float),
+)
 
 
 def _is_deep(error: BaseException) -> bool:

@@ -13,7 +13,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from simindex.sketching.estimate import Estimate, best_estimate, row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.agreement import similarity_table
-from simindex.tuning.curve import MAX_ROWS, rows_for
+from simindex.tuning.curve import DEFAULT_THRESHOLD, MAX_ROWS, rows_for
 from simindex.tuning.found import band_plan, estimate_cut
 
 DEFAULT_MAX_CANDIDATES = 65_536
@@ -41,6 +41,9 @@ SCANS_PER_CANDIDATE = 64
 
 _QUERY_PART = 512
 """Documents that a thread sketches and searches in one go."""
+
+Method = Literal["minhash", "simhash"]
+"""What documents are compared by: rows or fingerprints."""
 
 
 class Found(NamedTuple):
@@ -329,3 +332,33 @@ def _with_kept(
     if query is None or stored is None:
         return by_rows
     return best_estimate(agree, config.num_perm, query, decode_kept(stored), config.keep_shingles)
+
+
+def method_of(
+    call: str, config: Config, by: Method | None, threshold: float | None, max_distance: int | None
+) -> Method:
+    """Return the method of a call; by default what the index has, MinHash first.
+
+    Args:
+        call: its name, for messages.
+        by: as the caller gave it.
+        threshold: of MinHash. Left at its default it counts as not given.
+        max_distance: of SimHash.
+
+    Raises:
+        ValueError: no such method, one that the index was built without, or the other one's parameter.
+    """
+    if by not in (None, "minhash", "simhash"):
+        raise ValueError(f'by: expected "minhash", "simhash" or None, found {by!r}')
+    method: Method = by or ("minhash" if config.num_perm else "simhash")
+    if method == "minhash" and not config.num_perm:
+        raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
+    if method == "simhash" and config.simhash is None:
+        raise ValueError(f"{call} needs SimHash, and this index was built with simhash=None")
+    if method == "minhash" and max_distance is not None:
+        raise ValueError(f'{call}: max_distance is SimHash\'s; expected threshold=, or by="simhash"')
+    if method == "simhash" and threshold not in (None, DEFAULT_THRESHOLD):
+        raise ValueError(
+            f"{call}: threshold is MinHash's, and this compares by SimHash; expected max_distance="
+        )
+    return method

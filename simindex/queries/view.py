@@ -65,7 +65,6 @@ class View:
     ) -> None:
         self.scheme = scheme
         self._txn = txn
-        self._snapshot = snapshot
         self._segments = snapshot.segments
         self.manifest = snapshot.manifest
         self.has_copies = snapshot.manifest.num_copies > 0
@@ -74,10 +73,6 @@ class View:
         self.directory = snapshot.directory
         if self.pending.segments:
             self.directory = Directory(scheme.tables, [*snapshot.directory.segments, *self.pending.segments])
-
-    def committed(self) -> View:
-        """Return the same state without the pending documents."""
-        return View(self._txn, self._snapshot, self.scheme) if self.pending is not _NOTHING_PENDING else self
 
     def segment(self, entry: SegmentEntry) -> Segment:
         """Return a live committed segment; its addresses are valid for the length of this view."""

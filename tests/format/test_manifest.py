@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simindex import CorruptIndexError
-from simindex.format.layout import Geometry, SegmentEntry
+from simindex.format.layout import MOST_BITMAP_ENTRIES, SegmentEntry, bitmap_bits, filter_size
 from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest, encode_manifest
 from simindex.format.seals import pack, seal
 
@@ -21,8 +21,9 @@ def manifests(draw: st.DrawFn) -> Manifest:
         span = draw(st.integers(1, 2**32 - 1))
         counts = [draw(st.integers(0, span)) for _ in range(5)]
         chunked = draw(st.booleans())
-        bits = st.sampled_from([0, 6, Geometry.most_filter_bits(span)])
-        filters = bytes(draw(bits) for _ in range(4)) if chunked else b""
+        sizes = st.sampled_from([0, 8, filter_size(span)])
+        bits = draw(st.sampled_from([0, 6, bitmap_bits(min(span, MOST_BITMAP_ENTRIES))]))
+        filters = bytes([*(draw(sizes) for _ in range(4)), bits]) if chunked else b""
         entries.append(SegmentEntry._make([segment, number, span, *counts, int(chunked), filters]))
         number += span + draw(st.integers(0, 10))
     documents = draw(st.integers(0, sum(entry.num_keys for entry in entries)))
@@ -37,7 +38,7 @@ def test_manifest_comes_back_as_it_was_encoded(manifest: Manifest) -> None:
 
 
 FIRST = SegmentEntry(0, 0, 10, 10, 1, 9, 9, 9)
-SECOND = SegmentEntry(3, 10, 5, 5, 0, 5, 5, 5, 1, bytes([6, 0, 6, 0]))
+SECOND = SegmentEntry(3, 10, 5, 5, 0, 5, 5, 5, 1, bytes([8, 0, 8, 0, 6]))
 WHOLE = Manifest(15, 4, 12, 1, (FIRST, SECOND))
 
 
@@ -84,11 +85,14 @@ def with_second(**fields: object) -> Manifest:
         with_second(chunked=0),
         with_second(chunked=False),
         with_second(filters=b""),
-        with_second(filters=bytes(5)),
-        with_second(filters=bytes([200, 0, 0, 0])),
-        with_second(filters=bytes([5, 0, 0, 0])),
-        with_second(filters=bytes([7, 0, 0, 0])),
-        with_second(filters="abcd"),
+        with_second(filters=bytes(4)),
+        with_second(filters=bytes(6)),
+        with_second(filters=bytes([200, 0, 0, 0, 0])),
+        with_second(filters=bytes([7, 0, 0, 0, 0])),
+        with_second(filters=bytes([9, 0, 0, 0, 0])),
+        with_second(filters=bytes([0, 0, 0, 0, 5])),
+        with_second(filters=bytes([0, 0, 0, 0, 7])),
+        with_second(filters="abcde"),
         with_second(filters=None),
     ],
     ids=repr,
