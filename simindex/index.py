@@ -432,11 +432,13 @@ class Index:
             recall: wanted probability, in (0, 1], that a document right at the threshold is returned. The
                 estimate is cut so much lower, and what is below the threshold is returned, too, with its
                 similarity. ``None``: cut at the threshold.
-            exact: verify with kept shingle hashes instead of the estimate.
+            exact: compare kept shingle hashes, too: the similarity is exact where both documents have
+                fewer shingles than `keep_shingles` (`Match.exact`), and elsewhere the best estimate from
+                rows and kept hashes. What is exact is cut at the threshold itself.
 
         Returns:
-            Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. The
-            estimate's standard error is sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
+            Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. A
+            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.036 at 0.8 with 128 rows.
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an

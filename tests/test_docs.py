@@ -43,7 +43,7 @@ from simindex.sketching.permutations import make_plan, plan_for
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def text_of(page: Path) -> str:
@@ -79,12 +79,13 @@ def test_readme_examples_run(
     monkeypatch.chdir(tmp_path)
     first, second = fences(README, "python")
     assert len(first.splitlines()) <= 15
-    exec(compile(first, "README.md", "exec"), {})
-    printed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in printed[:2]] == ["a", "b"]
-    assert printed[0] == "a 1.0 0"
-    assert printed[2:] == ["a c", "a {'page': 7} 3"]
-    exec(compile(second, "README.md", "exec"), {})
+    for _ in range(2):  # the first thing that anybody does is to run it once more
+        exec(compile(first, "README.md", "exec"), {})
+        printed = capsys.readouterr().out.splitlines()
+        assert [line.split()[0] for line in printed[:2]] == ["a", "b"]
+        assert printed[0] == "a 1.0 0"
+        assert printed[2:] == ["a c", "a {'page': 7} 3"]
+        exec(compile(second, "README.md", "exec"), {})
     with simindex.open("pages.simindex", "r") as index:
         assert list(index) == [1, 2]
 
