@@ -17,22 +17,24 @@ from collections.abc import (
     ValuesView,
 )
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
 
 from simindex.arrow import Table, documents_of, keyed_documents
+from simindex.changes.ages.expiry import expire, limit_of, touch
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
-from simindex.changes.expiry import expire
+from simindex.changes.if_new.one import insert_if_new
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
 from simindex.checks import require_int, require_many
 from simindex.config import Config
-from simindex.errors import SimIndexError
+from simindex.errors import ClosedError, SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
+from simindex.markup import of_bytes, table
 from simindex.queries.answers import Answers
 from simindex.queries.container import Items, Keys, Take, Values, take_keys, take_records
 from simindex.queries.matches import Matches
@@ -43,8 +45,10 @@ from simindex.queries.search import (
     Asked,
     BandQuery,
     FingerprintQuery,
+    Method,
     OfStored,
     Query,
+    method_of,
     nearest,
     sketched,
 )
@@ -152,7 +156,23 @@ class Index:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Index({self.path!r})"
+        return f"Index({self.path!r}, {self._summary()})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the path, the number of documents and the size."""
+        return table(f"simindex {self.path}", (), [], note=self._summary())
+
+    def _summary(self) -> str:
+        """Say how much there is; what cannot be read says why, for a repr must not raise."""
+        try:
+            with self._store.reading() as txn:
+                documents, figures = self._session.view(txn).num_documents, self._store.figures(txn)
+        except ClosedError:
+            return "closed"
+        except SimIndexError as exc:
+            return f"{type(exc).__name__}: {exc}"
+        noun = "document" if documents == 1 else "documents"
+        return f"{documents:,} {noun}, {of_bytes(figures['used_bytes'])}"
 
     def refresh(self) -> None:
         """See the newest committed state. With ``refresh="auto"`` queries do so by themselves, and this
@@ -184,20 +204,25 @@ class Index:
         with self._session.transaction():
             yield self
 
-    def insert(self, key: Key, document: Document, metadata: object = None) -> None:
+    def insert(
+        self, key: Key, document: Document, metadata: object = None, *, on_conflict: Conflict = "error"
+    ) -> None:
         """Store one document; durable when it returns.
 
         Args:
             key: str, bytes or 64-bit int, at most 64 KiB; the kinds are distinct.
             document: a str, ready shingles, a mapping of shingles to weights, or a `Sketch`.
             metadata: any value msgpack can hold, up to 1,023 arrays and maps inside one another and 1 GiB.
+            on_conflict: what to do with a stored key: "error", "skip" (what is stored stays) or "replace".
+                Aware datetimes come back in UTC, to the microsecond; NumPy's scalars as Python's.
 
         Raises:
-            KeyExistsError: the key is stored already.
+            KeyExistsError: the key is stored already (`on_conflict` "error").
             TypeError, ValueError: no such key, document or metadata.
         """
+        _require_conflict(on_conflict)
         documents = prepare_documents([(key, document, metadata)], self._sketcher)
-        self._insert(documents, "error")
+        self._insert(documents, on_conflict)
 
     def replace(self, key: Key, document: Document, metadata: object = None) -> None:
         """Store one document, in place of the one of the same key if there is one, in one commit."""
@@ -245,8 +270,7 @@ class Index:
         """
         rows = keyed_documents(items, id, text, metadata)
         require_many("insert_many", "items", rows, "insert(key, document)")
-        if on_conflict not in ("error", "skip", "replace"):
-            raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
+        _require_conflict(on_conflict)
         if progress is not None and not callable(progress):
             raise TypeError(f"progress: expected a callable or None, found {type(progress).__name__}")
         require_int("batch_size", batch_size, 1)
@@ -280,24 +304,51 @@ class Index:
         committed = self._session.committed_view(txn).find_keys(encoded, key_hashes(encoded))
         return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
 
-    def expire(self, before: datetime, *, batch_size: int = DEFAULT_BATCH_SIZE) -> int:
-        """Remove the documents inserted before a time, oldest first, a commit for each batch.
+    def touch(self, *keys: Key) -> int:
+        """Renew the age that `expire` goes by, of all these documents in one commit.
+
+        Their `Record.seen_at` becomes the time of the call, or stays where the clock was ahead before. A
+        first touch costs about 60 bytes, later ones none. Nothing else of a document changes.
+
+        Returns:
+            How many of the keys are stored; the others are passed by.
+
+        >>> import simindex, tempfile, datetime
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     index.insert("a", "a page that was seen once")
+        ...     index.insert("b", "another page, which is seen again")
+        ...     limit = datetime.datetime.now(datetime.UTC)
+        ...     (index.touch("b", "c"), index.expire(limit), list(index))
+        (1, 1, ['b'])
+        """
+        return touch(self._session, keys)
+
+    def expire(
+        self,
+        before: datetime | None = None,
+        *,
+        older_than: timedelta | None = None,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> int:
+        """Remove the documents that were inserted or touched last before a time, a commit for each batch.
+
+        Give one of the two times. The oldest go first, as far as the clock went forward: a call that is
+        broken off has removed them. Costs what it removes and what was touched since its insert; of the
+        others at most a thousand are looked at.
 
         Args:
-            before: an aware datetime.
-            batch_size: documents a commit.
+            before: an aware datetime; a document of just that time stays.
+            older_than: a duration, back from now.
+            batch_size: documents that a commit removes at most, 1 or more; in a transaction there is one.
 
         Returns:
             How many were removed.
 
         Raises:
-            TypeError, ValueError: no datetime, or one without a time zone.
+            TypeError, ValueError: no datetime or one without a time zone, no duration, neither, or both.
         """
-        if not isinstance(before, datetime):
-            raise TypeError(f"before: expected a datetime, found {type(before).__name__}")
-        if before.tzinfo is None:
-            raise ValueError(f"before: expected a datetime with a time zone, found {before!r}")
-        return expire(self._session, before, batch_size)
+        require_int("batch_size", batch_size, 1)
+        return expire(self._session, limit_of(before, older_than), batch_size)
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Merge everything into one segment, drop what was removed, and give the space back.
@@ -339,6 +390,13 @@ class Index:
         _require_limit("limit", limit)
         return FingerprintQuery(distance, limit, self._max_candidates)
 
+    def _query_by(
+        self, call: str, by: Method | None, threshold: float, max_distance: int | None
+    ) -> BandQuery | FingerprintQuery:
+        if method_of(call, self._config, by, threshold, max_distance) == "simhash":
+            return self._fingerprint_query(max_distance, None)
+        return self._band_query(call, threshold, None, None, False)
+
     def _ask_once(self, call: str, query: Query, document: Document) -> Matches:
         batch = sketched(call, query, self._sketcher, [document])
         with self._store.reading() as txn:
@@ -374,11 +432,13 @@ class Index:
             recall: wanted probability, in (0, 1], that a document right at the threshold is returned. The
                 estimate is cut so much lower, and what is below the threshold is returned, too, with its
                 similarity. ``None``: cut at the threshold.
-            exact: verify with kept shingle hashes instead of the estimate.
+            exact: compare kept shingle hashes, too: the similarity is exact where both documents have
+                fewer shingles than `keep_shingles` (`Match.exact`), and elsewhere the best estimate from
+                rows and kept hashes. What is exact is cut at the threshold itself.
 
         Returns:
-            Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. The
-            estimate's standard error is sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
+            Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. A
+            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.036 at 0.8 with 128 rows.
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
@@ -486,23 +546,53 @@ class Index:
         return self._ask("query_simhash", query, asked, workers)
 
     def insert_if_new(
-        self, key: Key, document: Document, threshold: float = DEFAULT_THRESHOLD, metadata: object = None
+        self,
+        key: Key,
+        document: Document,
+        threshold: float = DEFAULT_THRESHOLD,
+        metadata: object = None,
+        *,
+        by: Method | None = None,
+        max_distance: int | None = None,
+        on_conflict: Conflict = "error",
     ) -> Matches:
         """Return the matches of a document if there are any; else store it and return an empty list.
 
-        No other change comes between the query and the insert. The matches are those of `query`, so of the
-        documents right at the threshold about one half counts as new; `tuning.threshold_for` says what to
-        ask for instead.
+        A document of the same key is no match: a page seen again is compared with all others. No other
+        change comes between the query and the insert. Durable when it returns; inside `transaction` at the
+        end of the block, where it takes about 100 us, however many documents the block has. The matches are
+        those of `query`, so of the documents right at the threshold about one half counts as new;
+        `tuning.threshold_for` says what to ask for instead.
+
+        Args:
+            key, document, metadata: as in `insert`.
+            threshold: as in `query`; for MinHash.
+            by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
+            max_distance: as in `query_simhash`; for SimHash.
+            on_conflict: what to do where nothing matches and the key is stored: "error", "skip" or
+                "replace", by which a page seen again takes the place of its older version.
+
+        Returns:
+            Matches, best first. Empty where it was stored, and where "skip" left the older version.
+
+        Raises:
+            KeyExistsError: nothing matches, and the key is stored (`on_conflict` "error").
+            TypeError, ValueError: as `insert` and `query`; the other method's parameter; or a sketch brought
+                in without the half that is compared.
+
+        >>> import simindex, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     for key in "first", "second", "first":
+        ...         found = index.insert_if_new(key, "the same words on two pages", on_conflict="replace")
+        ...         [match.key for match in found]
+        []
+        ['first']
+        []
         """
-        self._require_minhash("insert_if_new")
-        documents = prepare_documents([(key, document, metadata)], self._sketcher)
-        query = BandQuery(threshold, max_candidates=self._max_candidates)
-        with self._session.changing() as (writer, pending), self._store.reading() as txn:
-            view = self._session.view(txn)
-            matches = query.matches(view, query.find(view, documents.sketches))[0]
-            if not matches:
-                writer.insert(pending, documents, "error", view.committed())
-        return matches
+        query = self._query_by("insert_if_new", by, threshold, max_distance)
+        _require_conflict(on_conflict)
+        documents = prepare_documents([(key, document, metadata)], self._sketcher, query.compares)
+        return insert_if_new(self._session, query, documents, on_conflict)
 
     # ---- the container ----
 
@@ -547,10 +637,10 @@ class Index:
             return record_or(self._session.view(txn), key, default)
 
     @overload
-    def pop(self, key: Key) -> Record: ...
+    def pop(self, key: Key, /) -> Record: ...
     @overload
-    def pop(self, key: Key, default: _T) -> Record | _T: ...
-    def pop(self, key: Key, *default: object) -> object:
+    def pop(self, key: Key, default: _T, /) -> Record | _T: ...
+    def pop(self, key: Key, /, *default: object) -> object:
         """Remove one document and return its record; durable when it returns.
 
         Args:
@@ -598,6 +688,11 @@ class Index:
         with self._store.reading() as txn:
             manifest, figures = self._session.view(txn).manifest, self._store.figures(txn)
         return make_stats(self.path, self._session.scheme, manifest, figures)
+
+
+def _require_conflict(on_conflict: object) -> None:
+    if on_conflict not in ("error", "skip", "replace"):
+        raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
 
 
 def _require_limit(name: str, limit: int | None) -> None:

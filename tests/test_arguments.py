@@ -391,7 +391,7 @@ def test_question_that_the_settings_cannot_answer_is_refused(tmp_path: Path, ind
             lambda: no_minhash.query_many([FOX]),
             lambda: no_minhash.query_key("fox"),
             lambda: no_minhash.nearest(FOX),
-            lambda: no_minhash.insert_if_new("new", FOX),
+            lambda: no_minhash.insert_if_new("new", FOX, by="minhash"),
         ):
             with pytest.raises(ValueError, match=r"needs MinHash.*built with num_perm=0"):
                 call()

@@ -3,6 +3,7 @@
     SimIndexError
     ├── InputError           (ValueError)           an input cannot be read, or not to its end
     │   └── BadRowError                             a row of it is no document; reading can go on
+    │       └── NoTextError                         the document of a file, which is binary
     └── MissingPackageError  (ModuleNotFoundError)  a package that simindex does not require
 
 A file that is missing or may not be opened is the plain ``OSError``. An error can be pickled, for an input
@@ -35,6 +36,10 @@ class InputError(SimIndexError, ValueError):
 
 class BadRowError(InputError):
     """A row is no document. Inputs yield it in its turn and do not raise it, so that reading can go on."""
+
+
+class NoTextError(BadRowError):
+    """A file that should be text is something binary."""
 
 
 def reason_of(error: BaseException) -> str:

@@ -115,14 +115,20 @@ class Fields:
                     return BadRowError(f"{name}:{number}", str(exc))
         return (RowByContent if made else Row)(key, document, metadata or None)
 
-    def require_column(self, place: str, columns: Sequence[str]) -> None:
+    def require_column(self, place: str, columns: Sequence[str], hint: str = "") -> None:
         """Make sure that a table has a column of documents.
+
+        Args:
+            place: of the names.
+            columns: their names.
+            hint: the end of the message, where the format knows what to do.
 
         Raises:
             InputError: it has none.
         """
         if self.text not in columns:
-            raise InputError(place, f"expected a column {self.text!r}, found {columns!s:.100}")
+            found = f"{columns!s:.100}{hint or '; --text-field names another'}"
+            raise InputError(place, f"expected a column {self.text!r}, found {found}")
 
     def _checked(
         self, place: str, key: Any, document: Any, values: dict[str, Any]

@@ -42,7 +42,6 @@ class Directory:
             entries_per_chunk=geometry.layout.entries_per_chunk,
             sketches_per_chunk=geometry.sketches_per_chunk,
             bands=geometry.bands,
-            filter_chunk_bits=geometry.filter_chunk_bits,
         )
 
     def run(self, function: Callable[..., Result], *arguments: object) -> Result:

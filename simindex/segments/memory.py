@@ -47,7 +47,7 @@ class MemorySegment:
 
 
 def memory_segment(geometry: Geometry, segment: int, data: SegmentData) -> MemorySegment:
-    """Build a segment, with filters; `segment` is the id that damage would name."""
+    """Build a segment, with bitmaps; `segment` is the id that damage would name."""
     entry = data.entry(segment)
     sorted_tables = data.sorted_tables()
     table_chunks = [
@@ -56,20 +56,20 @@ def memory_segment(geometry: Geometry, segment: int, data: SegmentData) -> Memor
     sketches = _chunk_rows(data.words, data.fingerprints, data.numbers, geometry.sketches_per_chunk)
     chunks = np.concatenate(table_chunks)
     firsts = np.cumsum([0, *map(len, table_chunks[:-1])])
-    bits = np.array(geometry.filter_bits(entry), dtype=np.int64)
-    filtered = np.flatnonzero(bits)
-    filter_bytes = 8 << bits[filtered] - _kernel.MIN_FILTER_BITS
-    bitmaps = np.zeros(int(filter_bytes.sum()) // 8, dtype=np.uint64)
-    filters = np.zeros(len(filtered), dtype=CHUNK_ROW)
-    filters["keys"] = _kernel.address(bitmaps) + np.cumsum(filter_bytes) - filter_bytes
+    bits = np.array(geometry.bitmap_bits(entry), dtype=np.int64)
+    mapped = np.flatnonzero(bits)
+    bitmap_bytes = 8 << bits[mapped] - _kernel.MIN_BITMAP_BITS
+    words = np.zeros(int(bitmap_bytes.sum()) // 8, dtype=np.uint64)
+    bitmaps = np.zeros(len(mapped), dtype=CHUNK_ROW)
+    bitmaps["keys"] = _kernel.address(words) + np.cumsum(bitmap_bytes) - bitmap_bytes
     tables = np.zeros(geometry.count, dtype=TABLE_ROW)
     tables["chunks"] = _kernel.address(chunks) + CHUNK_ROW.itemsize * firsts
     tables["num_entries"] = geometry.entry_counts(entry)
-    tables["filter_bits"] = bits
-    tables["filter"][filtered] = _kernel.address(filters) + CHUNK_ROW.itemsize * np.arange(len(filtered))
-    tables["bitmap"][filtered] = filters["keys"]
-    _kernel.fill_filters(tables)
-    return MemorySegment(entry, tables, sketches, (sorted_tables, data, chunks, filters, bitmaps))
+    tables["bitmap_bits"] = bits
+    tables["bitmap"][mapped] = _kernel.address(bitmaps) + CHUNK_ROW.itemsize * np.arange(len(mapped))
+    tables["bitmap_words"][mapped] = bitmaps["keys"]
+    _kernel.fill_bitmaps(tables)
+    return MemorySegment(entry, tables, sketches, (sorted_tables, data, chunks, words, bitmaps))
 
 
 def _chunk_rows(
@@ -141,7 +141,7 @@ class GrowingSegment:
         self._made = None
 
     def segment(self) -> MemorySegment:
-        """Return what it holds. Without filters: they would cost more than they spare."""
+        """Return what it holds. Without bitmaps: they would cost more than they spare."""
         if self._made is not None:
             return self._made
         count = self.count

@@ -1,14 +1,20 @@
 """Folders: which files, in which order, and those that cannot be read."""
 
+import gzip
 import os
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from samples import good, make_folder
+from samples import ROWS, good, json_lines, make_folder
 
-from simindex.inputs import BadRowError, Inputs, Limits, Row, Source, folder
+from simindex.inputs import BadRowError, Fields, Inputs, Limits, Reading, Row, Source, Tally, folder
+from simindex.inputs.formats import text
+
+
+def read_text_file(source: Source) -> Iterator[Row | BadRowError]:
+    return text.read(source, Fields())
 
 
 def within(root: Path, files: Iterable[str | BadRowError]) -> list[str]:
@@ -38,7 +44,7 @@ def test_folder_gives_its_files_in_order_and_leaves_one_out(tmp_path: Path) -> N
     make_folder(tmp_path)
     root = tmp_path / "tree"
     source = Source(str(root))
-    keys = [str(row.key) for row in good(folder.read(source, folder.Selection()))]
+    keys = [str(row.key) for row in good(folder.read(source, folder.Selection(), read_text_file))]
     assert within(root, keys) == ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]
     assert source.bytes_read == folder.Selection().total_bytes(str(root))
     without = folder.Selection(leave_out=os.path.realpath(root / "b"))
@@ -66,6 +72,7 @@ def test_folder_passes_over_a_file_that_is_too_large_without_holding_it(tmp_path
     for name in ("a", "c"):
         (tmp_path / name).write_text("good")
     with open(tmp_path / "b", "wb") as file:
+        file.write(b"a ship left\n" * 30_000)
         file.truncate(3 << 30)  # sparse: it takes no room on the disk
     tracemalloc.start()
     try:
@@ -78,3 +85,68 @@ def test_folder_passes_over_a_file_that_is_too_large_without_holding_it(tmp_path
     assert bad.place == str(tmp_path / "b")
     assert bad.reason.startswith("expected a document of at most 1 MiB, found more; --max-document")
     assert most < 4 << 20
+
+
+@pytest.fixture
+def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with what nobody wants beside what somebody may want."""
+    files = {
+        ".git/HEAD": b"ref: refs/heads/main",
+        ".git/config": b"text",
+        ".github/workflow.yml": b"text",
+        ".hidden": b"text",
+        "a.py": b"text",
+        "b.png": b"\x89PNG\r\n\x1a\n\0\0",
+        "c/.env": b"text",
+        "c/d.md.gz": gzip.compress(b"packed text"),
+        "c/e.tar.gz": gzip.compress(b"name" + bytes(512)),
+        "c/latin.txt": b"caf\xe9",
+    }
+    for name, content in files.items():
+        (tmp_path / "mixed" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mixed" / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+
+
+def keys_of(inputs: Inputs) -> list[str]:
+    return [str(row.key).removeprefix("mixed/") for row in good(inputs)]
+
+
+@pytest.mark.usefixtures("mixed")
+def test_folder_leaves_out_and_counts_what_is_hidden_or_binary() -> None:
+    inputs = Inputs(["mixed"])
+    assert keys_of(inputs) == ["a.py", "c/d.md.gz", "c/latin.txt"]
+    assert inputs.tally == Tally(hidden=4, binary=2, mended=1)
+    assert keys_of(inputs) == ["a.py", "c/d.md.gz", "c/latin.txt"]
+    assert inputs.tally == Tally(hidden=4, binary=2, mended=1)
+    inputs = Inputs(["mixed"], reading=Reading(hidden=True, encoding="latin-1"))
+    texts = {row.key: row.document for row in good(inputs)}
+    assert list(texts) == [
+        f"mixed/{name}"
+        for name in (".github/workflow.yml", ".hidden", "a.py", "c/.env", "c/d.md.gz", "c/latin.txt")
+    ]
+    assert (texts["mixed/c/d.md.gz"], texts["mixed/c/latin.txt"]) == ("packed text", "caf\xe9")
+    assert inputs.tally == Tally(hidden=1, binary=2)
+
+
+@pytest.mark.usefixtures("mixed")
+@pytest.mark.parametrize(
+    ("globs", "keys"),
+    [((".env",), ["c/.env"]), (("c/.*",), ["c/.env"]), (("*",), ["a.py", "c/d.md.gz", "c/latin.txt"])],
+)
+def test_pattern_that_begins_with_a_dot_takes_hidden_files(globs: tuple[str, ...], keys: list[str]) -> None:
+    assert keys_of(Inputs(["mixed"], reading=Reading(globs=globs))) == keys
+
+
+@pytest.mark.usefixtures("mixed")
+def test_hidden_folder_that_is_named_is_read() -> None:
+    assert keys_of(Inputs(["mixed/.git", "mixed/.hidden"])) == [".git/HEAD", ".git/config", ".hidden"]
+
+
+def test_folder_is_read_in_the_format_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "part-1").write_bytes(json_lines(ROWS[:1]) + b"{}\n")
+    (tmp_path / "part-2").write_bytes(json_lines(ROWS[1:]))
+    first, bad, *rest = Inputs([str(tmp_path)], reading=Reading(format="jsonl"))
+    assert isinstance(bad, BadRowError)
+    assert bad.place == f"{tmp_path}/part-1:2"
+    assert [row.key for row in good([first, *rest])] == ["fox", "fox too", 7]

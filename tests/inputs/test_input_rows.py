@@ -98,5 +98,7 @@ def test_row_keeps_the_other_fields_when_asked() -> None:
 
 def test_require_column_names_the_place_and_what_there_is() -> None:
     Fields(text="body").require_column("f:1", ["a", "body"])
-    with pytest.raises(InputError, match=r"^f:1: expected a column 'body', found \['a', 'b'\]$"):
+    with pytest.raises(
+        InputError, match=r"^f:1: expected a column 'body', found \['a', 'b'\]; --text-field names another$"
+    ):
         Fields(text="body").require_column("f:1", ["a", "b"])

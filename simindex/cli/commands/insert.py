@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from enum import Enum
 from typing import Annotated
 
@@ -16,12 +17,12 @@ import typer
 
 from simindex import Index, InsertReport
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
-from simindex.cli import creation, options
+from simindex.cli import creation, options, reading
 from simindex.cli.batches import Batches
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import Advance, insert_bar, shows_progress
-from simindex.inputs import BadRowError, Fields, Inputs, Row, RowByContent
+from simindex.inputs import BadRowError, Fields, Inputs, Row, RowByContent, Tally
 
 
 class OnConflict(Enum):
@@ -118,7 +119,11 @@ def run(
     text_field: options.TextField = "text",
     key_from: options.KeyOrigin = None,
     metadata: options.KeepMetadata = False,
+    format_: reading.Format = None,
+    encoding: reading.Encoding = "utf-8",
+    delimiter: reading.Delimiter = None,
     glob: options.Globs = None,
+    hidden: reading.Hidden = False,
     on_conflict: Annotated[
         OnConflict, typer.Option(help="What to do with a key that is stored already.")
     ] = OnConflict.error,
@@ -144,11 +149,18 @@ def run(
 ) -> None:
     """Build an index, or add to it, from files.
 
-    INPUT is .jsonl or .csv (each also with .gz or .zst), .parquet, .txt, a folder, or - for JSON lines on
-    stdin. A row without a key is a bad row, unless --key-from makes one: "content", a digest of its text
-    (XXH3-128, as xxh128sum prints it), or "line", its place as FILE:LINE, for a file that is inserted once
-    and never appended to. The key of a text file, in a folder or not, is its path as typed (docs/a.txt). Text
-    that is not UTF-8 is read with U+FFFD in place of each wrong byte.
+    INPUT is a file, a folder, or - for JSON lines on stdin. A .jsonl (.ndjson), .json, .csv, .tsv or .parquet
+    has a document a row; every other file, and every file of a folder, is one document: its text. All but
+    .parquet may be compressed: .gz, .xz, .zst. Where a name does not tell, --format does. A .json is an array
+    of objects; --format text takes it as one document.
+
+    A row without a key is a bad row, unless --key-from makes one: "content", a digest of its text (XXH3-128,
+    as xxh128sum prints it), or "line", its place as FILE:LINE, for a file that is inserted once and never
+    appended to. The key of a text file, in a folder or not, is its path as typed (docs/a.txt).
+
+    Of a folder, binary files (with a zero byte at their beginning) and what is hidden (.git, .cache) are left
+    out and counted. Text with bytes that are not of its encoding is read with U+FFFD in their place, and
+    counted; in a table or JSON such a row is a bad one.
 
     What is over one of the limits --max-line to --max-ratio is a bad row.
 
@@ -169,14 +181,16 @@ def run(
         line=max_line, cell=max_cell, document=max_document, window=max_window, ratio=max_ratio
     )
     fields = Fields(id_field, text_field, metadata, None if key_from is None else key_from.value)
-    rows = Inputs(inputs, fields, globs=glob or (), leave_out=index, limits=limits)
+    how = reading.reading(format_, encoding, delimiter, glob, hidden)
+    rows = Inputs(inputs, fields, reading=how, leave_out=index, limits=limits)
     began = time.monotonic()
     total_bytes = rows.total_bytes() if shows_progress() else None
     with creation.open_for_insert(index, settings, wait) as target, insert_bar(total_bytes) as advance:
         is_stored = None if on_conflict is OnConflict.replace else target.__contains__
         feed = _Feed(rows, batch_size, skip_bad_rows, advance, is_stored)
         report = _insert(target, feed, on_conflict.value, batch_size, workers)
-    _summarise(report, feed, time.monotonic() - began, as_json)
+    reading.tell(rows.tally, encoding)
+    _summarise(report, feed, rows.tally, time.monotonic() - began, as_json)
 
 
 def _insert(
@@ -201,11 +215,11 @@ def _insert(
     return report
 
 
-def _summarise(report: InsertReport, feed: _Feed, seconds: float, as_json: bool) -> None:
+def _summarise(report: InsertReport, feed: _Feed, tally: Tally, seconds: float, as_json: bool) -> None:
     rate = sum(report) / max(seconds, 1e-9)
     if as_json:
         counts = {"inserted": report.inserted, "replaced": report.replaced, "skipped": report.skipped}
-        counts |= {"equal": feed.equal, "bad": feed.bad_rows.count}
+        counts |= {"equal": feed.equal, "bad": feed.bad_rows.count, **asdict(tally)}
         print_json(counts | {"seconds": seconds, "documents_per_second": rate})
         return
     equal = f"{counted(feed.equal, 'row')} equal to another, " if feed.equal else ""

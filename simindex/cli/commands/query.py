@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from simindex import Index, Match, Matches
-from simindex.cli import options
+from simindex.cli import options, reading
 from simindex.cli.batches import Batches
 from simindex.cli.creation import is_given, open_for_reading
 from simindex.cli.failures import CommandError
@@ -142,6 +142,11 @@ def run(
     id_field: _IdField = "id",
     text_field: _TextField = "text",
     key_from: _KeyFrom = options.KeySource.line,
+    glob: options.Globs = None,
+    hidden: reading.Hidden = False,
+    format_: reading.Format = None,
+    encoding: reading.Encoding = "utf-8",
+    delimiter: reading.Delimiter = None,
     max_line: options.MaxLine = None,
     max_cell: options.MaxCell = None,
     max_document: options.MaxDocument = None,
@@ -166,17 +171,19 @@ def run(
     limits = options.limits(
         line=max_line, cell=max_cell, document=max_document, window=max_window, ratio=max_ratio
     )
+    how = reading.reading(format_, encoding, delimiter, glob, hidden)
     fields = Fields(id_field, text_field, key_from=key_from.value)
-    inputs = None if input_ is None else Inputs([input_], fields, limits=limits)
+    inputs = None if input_ is None else Inputs([input_], fields, reading=how, limits=limits)
     with open_for_reading(index, max_candidates) as stored:
         search.require(stored)
         if inputs is not None:
             _print_many(_results(stored, search, inputs), as_json)
+            reading.tell(inputs.tally, encoding)
             return
         if key is not None:
             matches = search.of_stored(stored, options.parse_key(key, int_keys))
         else:
-            document = (text or "") if file is None else read_text(file, limits)
+            document = (text or "") if file is None else read_text(file, limits, encoding)
             matches = search.of_documents(stored, [document])[0]
     _print_one(matches, as_json)
 

@@ -50,7 +50,9 @@ def test_csv_gives_a_bad_row_its_place_and_reads_on(tmp_path: Path) -> None:
     assert [str(row) for row in found[:1]] == [f"{path}:2: expected 2 columns, found 3"]
     bad = [row for row in found[:3] if isinstance(row, BadRowError)]
     assert [row.place for row in bad] == [f"{path}:{number}" for number in (2, 3, 4)]
-    assert bad[2].reason == "expected UTF-8, found other bytes"
+    assert bad[2].reason == (
+        "expected UTF-8, found other bytes; --encoding names another encoding, like latin-1"
+    )
     assert found[3:] == [Row("ok", "fine", None)]
 
 
