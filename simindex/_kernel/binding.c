@@ -73,6 +73,7 @@ static PyMethodDef methods[] = {
     FAST(weighted_simhash), FAST(agreement), FAST(permute), FAST(smallest_hashes), FAST(pack_kept),
     OF_ONE(unpack_kept),
     FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(read_sketch),
+    FAST(expect_missing_pages),
     OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_blocks), FAST(set_bitmap),
     FAST(add_to_filter), FAST(merge), FAST(copy_sketches), {NULL, NULL, 0, NULL}};
 
