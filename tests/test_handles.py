@@ -33,6 +33,7 @@ CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "keys": lambda index: list(index.keys()),
     "values": lambda index: list(index.values()),
     "items": lambda index: list(index.items()),
+    "export_fingerprints": lambda index: list(index.export_fingerprints()),
     "in": lambda index: "fox" in index,
     "len": len,
     "iter": lambda index: list(index),
