@@ -17,6 +17,7 @@ CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "replace": lambda index: index.replace("a", FOX),
     "remove": lambda index: index.remove("fox"),
     "remove_many": lambda index: index.remove_many(["fox"]),
+    "touch": lambda index: index.touch("fox"),
     "expire": lambda index: index.expire(datetime(2000, 1, 1, tzinfo=UTC)),
     "compact": lambda index: index.compact(),
     "query": lambda index: index.query(FOX),
