@@ -17,25 +17,28 @@ from collections.abc import (
     ValuesView,
 )
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
 
+import numpy as np
+
 from simindex.arrow import Table, documents_of, keyed_documents
+from simindex.changes.ages.expiry import expire, limit_of, touch
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
-from simindex.changes.expiry import expire
 from simindex.changes.if_new.one import insert_if_new
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
 from simindex.checks import require_int, require_many
 from simindex.config import Config
-from simindex.errors import SimIndexError
+from simindex.errors import ClosedError, SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
+from simindex.markup import of_bytes, table
 from simindex.queries.answers import Answers
-from simindex.queries.container import Items, Keys, Take, Values, take_keys, take_records
+from simindex.queries.container import Items, Keys, Take, Values, take_fingerprints, take_keys, take_records
 from simindex.queries.matches import Matches
 from simindex.queries.record import Record, holds, record_of, record_or
 from simindex.queries.scheme import scheme_of
@@ -155,7 +158,23 @@ class Index:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Index({self.path!r})"
+        return f"Index({self.path!r}, {self._summary()})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the path, the number of documents and the size."""
+        return table(f"simindex {self.path}", (), [], note=self._summary())
+
+    def _summary(self) -> str:
+        """Say how much there is; what cannot be read says why, for a repr must not raise."""
+        try:
+            with self._store.reading() as txn:
+                documents, figures = self._session.view(txn).num_documents, self._store.figures(txn)
+        except ClosedError:
+            return "closed"
+        except SimIndexError as exc:
+            return f"{type(exc).__name__}: {exc}"
+        noun = "document" if documents == 1 else "documents"
+        return f"{documents:,} {noun}, {of_bytes(figures['used_bytes'])}"
 
     def refresh(self) -> None:
         """See the newest committed state. With ``refresh="auto"`` queries do so by themselves, and this
@@ -187,20 +206,25 @@ class Index:
         with self._session.transaction():
             yield self
 
-    def insert(self, key: Key, document: Document, metadata: object = None) -> None:
+    def insert(
+        self, key: Key, document: Document, metadata: object = None, *, on_conflict: Conflict = "error"
+    ) -> None:
         """Store one document; durable when it returns.
 
         Args:
             key: str, bytes or 64-bit int, at most 64 KiB; the kinds are distinct.
             document: a str, ready shingles, a mapping of shingles to weights, or a `Sketch`.
             metadata: any value msgpack can hold, up to 1,023 arrays and maps inside one another and 1 GiB.
+            on_conflict: what to do with a stored key: "error", "skip" (what is stored stays) or "replace".
+                Aware datetimes come back in UTC, to the microsecond; NumPy's scalars as Python's.
 
         Raises:
-            KeyExistsError: the key is stored already.
+            KeyExistsError: the key is stored already (`on_conflict` "error").
             TypeError, ValueError: no such key, document or metadata.
         """
+        _require_conflict(on_conflict)
         documents = prepare_documents([(key, document, metadata)], self._sketcher)
-        self._insert(documents, "error")
+        self._insert(documents, on_conflict)
 
     def replace(self, key: Key, document: Document, metadata: object = None) -> None:
         """Store one document, in place of the one of the same key if there is one, in one commit."""
@@ -282,24 +306,51 @@ class Index:
         committed = self._session.committed_view(txn).find_keys(encoded, key_hashes(encoded))
         return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
 
-    def expire(self, before: datetime, *, batch_size: int = DEFAULT_BATCH_SIZE) -> int:
-        """Remove the documents inserted before a time, oldest first, a commit for each batch.
+    def touch(self, *keys: Key) -> int:
+        """Renew the age that `expire` goes by, of all these documents in one commit.
+
+        Their `Record.seen_at` becomes the time of the call, or stays where the clock was ahead before. A
+        first touch costs about 60 bytes, later ones none. Nothing else of a document changes.
+
+        Returns:
+            How many of the keys are stored; the others are passed by.
+
+        >>> import simindex, tempfile, datetime
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     index.insert("a", "a page that was seen once")
+        ...     index.insert("b", "another page, which is seen again")
+        ...     limit = datetime.datetime.now(datetime.UTC)
+        ...     (index.touch("b", "c"), index.expire(limit), list(index))
+        (1, 1, ['b'])
+        """
+        return touch(self._session, keys)
+
+    def expire(
+        self,
+        before: datetime | None = None,
+        *,
+        older_than: timedelta | None = None,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> int:
+        """Remove the documents that were inserted or touched last before a time, a commit for each batch.
+
+        Give one of the two times. The oldest go first, as far as the clock went forward: a call that is
+        broken off has removed them. Costs what it removes and what was touched since its insert; of the
+        others at most a thousand are looked at.
 
         Args:
-            before: an aware datetime.
-            batch_size: documents a commit.
+            before: an aware datetime; a document of just that time stays.
+            older_than: a duration, back from now.
+            batch_size: documents that a commit removes at most, 1 or more; in a transaction there is one.
 
         Returns:
             How many were removed.
 
         Raises:
-            TypeError, ValueError: no datetime, or one without a time zone.
+            TypeError, ValueError: no datetime or one without a time zone, no duration, neither, or both.
         """
-        if not isinstance(before, datetime):
-            raise TypeError(f"before: expected a datetime, found {type(before).__name__}")
-        if before.tzinfo is None:
-            raise ValueError(f"before: expected a datetime with a time zone, found {before!r}")
-        return expire(self._session, before, batch_size)
+        require_int("batch_size", batch_size, 1)
+        return expire(self._session, limit_of(before, older_than), batch_size)
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Merge everything into one segment, drop what was removed, and give the space back.
@@ -342,11 +393,18 @@ class Index:
         return FingerprintQuery(distance, limit, self._max_candidates)
 
     def _query_by(
-        self, call: str, by: Method | None, threshold: float, max_distance: int | None
+        self,
+        call: str,
+        by: Method | None,
+        threshold: float,
+        max_distance: int | None,
+        limit: int | None = None,
+        recall: float | None = None,
+        exact: bool = False,
     ) -> BandQuery | FingerprintQuery:
-        if method_of(call, self._config, by, threshold, max_distance) == "simhash":
-            return self._fingerprint_query(max_distance, None)
-        return self._band_query(call, threshold, None, None, False)
+        if method_of(call, self._config, by, threshold, max_distance, recall, exact) == "simhash":
+            return self._fingerprint_query(max_distance, limit)
+        return self._band_query(call, threshold, limit, recall, exact)
 
     def _ask_once(self, call: str, query: Query, document: Document) -> Matches:
         batch = sketched(call, query, self._sketcher, [document])
@@ -383,11 +441,13 @@ class Index:
             recall: wanted probability, in (0, 1], that a document right at the threshold is returned. The
                 estimate is cut so much lower, and what is below the threshold is returned, too, with its
                 similarity. ``None``: cut at the threshold.
-            exact: verify with kept shingle hashes instead of the estimate.
+            exact: compare kept shingle hashes, too: the similarity is exact where both documents have
+                fewer shingles than `keep_shingles` (`Match.exact`), and elsewhere the best estimate from
+                rows and kept hashes. What is exact is cut at the threshold itself.
 
         Returns:
-            Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. The
-            estimate's standard error is sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
+            Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. A
+            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.036 at 0.8 with 128 rows.
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
@@ -430,31 +490,51 @@ class Index:
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
+        by: Method | None = None,
+        max_distance: int | None = None,
         recall: float | None = None,
         exact: bool = False,
     ) -> Matches:
-        """Return the matches of a stored document, without itself. Raises KeyError when it is not stored."""
-        query = self._band_query("query_key", threshold, limit, recall, exact)
+        """Return the matches of a stored document, without itself, by either method.
+
+        Args:
+            key: of the document.
+            by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
+            threshold, recall, exact: as in `query`; for MinHash.
+            max_distance: as in `query_simhash`; for SimHash.
+            limit: at most so many matches; ``None``: all.
+
+        Raises:
+            KeyError: it is not stored.
+            ValueError: as `query` and `query_simhash`; or the other method's parameter.
+        """
+        query = self._query_by("query_key", by, threshold, max_distance, limit, recall, exact)
         with self._store.reading() as txn:
             return OfStored(key, query).matches(self._session.view(txn))
 
-    def nearest(self, document: Document, k: int = 10, *, recall: float | None = None) -> Matches:
+    def nearest(
+        self, document: Document, k: int = 10, *, by: Method | None = None, recall: float | None = None
+    ) -> Matches:
         """Return the k most similar documents that can be found; no threshold.
 
-        The prefix of the band words is shortened row by row until a shorter one would hardly find a
-        better match (LSH Forest, Bawa et al. 2005).
+        By MinHash the prefix of the band words is shortened row by row until a shorter one would hardly find
+        a better match (LSH Forest, Bawa et al. 2005). By SimHash they are those of the k smallest distances,
+        as far as the configured `max_distance` goes, and none is missed; there can be fewer than k.
 
         Args:
-            recall: wanted probability, in (0, 1], that a document as similar as the k-th match is compared
-                at all; ``None``: 0.95. The estimate only puts them in order.
+            document: as in `insert`; it is not stored.
+            k: at most so many, 1 or more.
+            by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
+            recall: for MinHash: wanted probability, in (0, 1], that a document as similar as the k-th match
+                is compared at all; ``None``: 0.95. The estimate only puts them in order.
         """
-        self._require_minhash("nearest")
-        if k is None:
-            raise TypeError("k: expected an int, found None")
-        _require_limit("k", k)
+        method = method_of("nearest", self._config, by, None, None, recall)
+        require_int("k", k, 1)
+        if method == "simhash":
+            return self._ask_once("nearest", self._fingerprint_query(None, k), document)
         recall = DEFAULT_RECALL if recall is None else recall
         rows_for(1.0, self._config.bands, recall)  # refuses a recall out of range
-        batch = self._sketcher.sketch_many([document])
+        batch = sketched("nearest", BandQuery(1.0), self._sketcher, [document])
         with self._store.reading() as txn:
             return nearest(self._session.view(txn), batch, k, recall, self._max_candidates)
 
@@ -586,10 +666,10 @@ class Index:
             return record_or(self._session.view(txn), key, default)
 
     @overload
-    def pop(self, key: Key) -> Record: ...
+    def pop(self, key: Key, /) -> Record: ...
     @overload
-    def pop(self, key: Key, default: _T) -> Record | _T: ...
-    def pop(self, key: Key, *default: object) -> object:
+    def pop(self, key: Key, default: _T, /) -> Record | _T: ...
+    def pop(self, key: Key, /, *default: object) -> object:
         """Remove one document and return its record; durable when it returns.
 
         Args:
@@ -631,6 +711,22 @@ class Index:
         [('a', {'page': 1})]
         """
         return Items(self, lambda: self._walk(take_records))
+
+    def export_fingerprints(self) -> Iterator[tuple[list[Key], np.ndarray]]:
+        """Yield the stored fingerprints in order of insertion, up to a thousand at a time.
+
+        They go into another index by `Sketch.from_fingerprints`. Documents without a fingerprint are left
+        out; what is stored meanwhile may come, too.
+
+        Returns:
+            An iterator of (keys, fingerprints): a list, and uint64 of the same length.
+
+        Raises:
+            ValueError: an index without SimHash.
+        """
+        if self._config.simhash is None:
+            raise ValueError("export_fingerprints needs SimHash, and this index was built with simhash=None")
+        return self._walk(take_fingerprints)
 
     def stats(self) -> Stats:
         """Return counts, sizes and what the settings give; see `Stats`."""

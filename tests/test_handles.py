@@ -17,6 +17,7 @@ CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "replace": lambda index: index.replace("a", FOX),
     "remove": lambda index: index.remove("fox"),
     "remove_many": lambda index: index.remove_many(["fox"]),
+    "touch": lambda index: index.touch("fox"),
     "expire": lambda index: index.expire(datetime(2000, 1, 1, tzinfo=UTC)),
     "compact": lambda index: index.compact(),
     "query": lambda index: index.query(FOX),
@@ -28,6 +29,12 @@ CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "query_simhash_many": lambda index: index.query_simhash_many([FOX]),
     "insert_if_new": lambda index: index.insert_if_new("a", FOX),
     "transaction": lambda index: index.transaction().__enter__(),
+    "get": lambda index: index.get("fox"),
+    "pop": lambda index: index.pop("fox", None),
+    "keys": lambda index: list(index.keys()),
+    "values": lambda index: list(index.values()),
+    "items": lambda index: list(index.items()),
+    "export_fingerprints": lambda index: list(index.export_fingerprints()),
     "in": lambda index: "fox" in index,
     "len": len,
     "iter": lambda index: list(index),
@@ -53,7 +60,7 @@ def test_closed_handle_is_refused_by_every_method(tmp_path: Path, mode: str, cal
     index.close()
     with pytest.raises(ClosedError, match="the index is closed; open it again"):
         CLOSED_CALLS[call](index)
-    assert repr(index) == f"Index({str(tmp_path / 'i')!r})"
+    assert repr(index) == f"Index({str(tmp_path / 'i')!r}, closed)"
     assert index.path == str(tmp_path / "i")
     assert index.config == Config()
 

@@ -27,12 +27,12 @@ from simindex.parallel import in_order, num_workers
 from simindex.queries.matches import Match, Matches
 from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document
-from simindex.sketching.estimate import kept_jaccard
+from simindex.sketching.estimate import Estimate, best_estimate, row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
-from simindex.tuning.agreement import error_table, similarity_table
+from simindex.tuning.agreement import similarity_table
 from simindex.tuning.curve import DEFAULT_THRESHOLD, MAX_ROWS, rows_for
-from simindex.tuning.found import band_plan
+from simindex.tuning.found import band_plan, estimate_cut
 
 DEFAULT_MAX_CANDIDATES = 65_536
 
@@ -70,7 +70,7 @@ class BandQuery(NamedTuple):
         recall: wanted probability, in (0, 1], that a document right at the threshold is returned, or
             ``None``: the estimate is cut at the threshold. See `band_plan`.
         limit: matches a query, or ``None`` for all.
-        exact: verify with kept shingle hashes.
+        exact: compare kept shingle hashes, too; a similarity that is exact is cut at the threshold.
         max_candidates: stored documents that a query compares at most.
     """
 
@@ -103,8 +103,9 @@ class BandQuery(NamedTuple):
         if not self.exact:
             return _matches(view, found, self.limit, without)
         results = _matches(view, found, None, without, exact=True)
+        cut = estimate_cut(self.threshold, view.scheme.config.num_perm, self.recall)
         for matches in results:
-            similar = [m for m in matches if m.similarity is not None and m.similarity >= self.threshold]
+            similar = [m for m in matches if (m.similarity or 0.0) >= (self.threshold if m.exact else cut)]
             similar.sort(key=lambda m: -(m.similarity or 0.0))
             matches[:] = similar[: self.limit]
         return results
@@ -291,27 +292,26 @@ def _matches(
     config = view.scheme.config
     results = [Matches(truncated=bool(flag)) for flag in found.truncated.tolist()]
     kept = found.batch.kept if exact else None
-    similarities = similarity_table(config.num_perm) if config.num_perm else ()
-    errors = error_table(config.num_perm) if config.num_perm else ()
+    estimates = row_estimates(config.num_perm)
     room = EVERY if limit is None else min(limit, EVERY)  # beyond 64 bits the kernel would refuse it
     for number, query, agree, distance in MATCH.iter_unpack(found.matches):
         matches = results[query]
         if len(matches) >= room:
             continue
         wanted = room - len(matches) + (without is not None)
-        similarity, error = (None, None) if agree == NO_FIGURE else (similarities[agree], errors[agree])
+        by_rows = None if agree == NO_FIGURE else estimates[agree]
         for document, record in view.documents_with(number, wanted):
             if document == without:
                 continue
             if len(matches) == room:
                 break
             # The sketch column holds zeros for the half that a sketch brought in may lack.
-            own = similarity if record.present & HAS_SIGNATURE else None
-            if kept is not None:
-                own = _kept_similarity(kept[query], record.kept, config.keep_shingles)
+            own = by_rows if record.present & HAS_SIGNATURE else None
+            if kept is not None and own is not None:
+                own = _with_kept(own, agree, config, kept[query], record.kept)
+            similarity, is_exact, error = own or _NO_ESTIMATE
             bits = distance if record.present & HAS_FINGERPRINT and distance != NO_FIGURE else None
-            own_error = None if own is None else error
-            matches.append(Match(record.key, own, bits, record.metadata, False, own_error))
+            matches.append(Match(record.key, similarity, bits, record.metadata, is_exact, error))
     return results
 
 
@@ -322,14 +322,26 @@ def _least_agreement(num_perm: int, similarity: float) -> int:
     return bisect_left(similarity_table(num_perm), similarity - 5 * deviation)
 
 
-def _kept_similarity(query: np.ndarray | None, stored: bytes | None, keep: int) -> float | None:
+_NO_ESTIMATE = None, False, None
+
+
+def _with_kept(
+    by_rows: Estimate, agree: int, config: Config, query: np.ndarray | None, stored: bytes | None
+) -> Estimate:
+    """Return the best estimate; that by rows where one side is a sketch without kept shingles."""
     if query is None or stored is None:
-        return None
-    return kept_jaccard(query, decode_kept(stored), keep)
+        return by_rows
+    return best_estimate(agree, config.num_perm, query, decode_kept(stored), config.keep_shingles)
 
 
 def method_of(
-    call: str, config: Config, by: Method | None, threshold: float | None, max_distance: int | None
+    call: str,
+    config: Config,
+    by: Method | None,
+    threshold: float | None,
+    max_distance: int | None,
+    recall: float | None = None,
+    exact: bool = False,
 ) -> Method:
     """Return the method of a call; by default what the index has, MinHash first.
 
@@ -338,6 +350,7 @@ def method_of(
         by: as the caller gave it.
         threshold: of MinHash. Left at its default it counts as not given.
         max_distance: of SimHash.
+        recall, exact: of MinHash.
 
     Raises:
         ValueError: no such method, one that the index was built without, or the other one's parameter.
@@ -355,4 +368,7 @@ def method_of(
         raise ValueError(
             f"{call}: threshold is MinHash's, and this compares by SimHash; expected max_distance="
         )
+    if method == "simhash" and (recall is not None or exact):
+        found = "exact" if recall is None else "recall"
+        raise ValueError(f"{call}: {found} is MinHash's, and this compares by SimHash, which misses none")
     return method

@@ -5,11 +5,14 @@ Owns the record and its arithmetic; must not read or write anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from simindex.config import Config
 from simindex.format.layout import COPY_TABLE, ENTRY_BYTES, KEY_TABLE
 from simindex.format.manifest import Manifest
+from simindex.markup import of_bytes, table
+from simindex.plain import plain
 from simindex.queries.scheme import Scheme
 from simindex.tuning.curve import expected_recall, rows_for
 from simindex.tuning.found import FOUND_PROBABILITIES, similarity_for
@@ -17,7 +20,7 @@ from simindex.tuning.found import FOUND_PROBABILITIES, similarity_for
 RECALL_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stats:
     """What an index holds and costs.
 
@@ -59,6 +62,42 @@ class Stats:
     prefix_bits: tuple[int, ...]
     permutation_bytes_per_document: int
     expected_candidates: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as values that JSON has; thresholds as names, the settings as their `to_dict`."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        as_plain: dict[str, Any] = plain(values | {"config": self.config.to_dict()})
+        return as_plain
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<22}{value}" for name, value in self._figures()]
+        return "\n".join((f"Stats of {self.path!r}", *lines))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the figures, and the tables with what they take."""
+        tables = [
+            (name, self.entries.get(name), taken, taken / self.documents if self.documents else None)
+            for name, taken in self.table_bytes.items()
+        ]
+        return table(self.path, (), self._figures()) + table(
+            "tables", ("table", "entries", "bytes", "bytes/document"), tables
+        )
+
+    def _figures(self) -> list[tuple[str, str]]:
+        config, simhash = self.config, self.config.simhash
+        each = "" if self.bytes_per_document is None else f", {self.bytes_per_document:,.1f} bytes a document"
+        rows = ", ".join(f"{rows} at {threshold}" for threshold, rows in self.rows.items())
+        found = ", ".join(f"{least[0.95]:.3f} up at {threshold}" for threshold, least in self.found.items())
+        return [
+            ("documents", f"{self.documents:,}"),
+            ("copies of others", f"{self.copies:,}"),
+            ("segments", f"{self.segments:,}"),
+            ("file", f"{of_bytes(self.file_bytes)}, {of_bytes(self.used_bytes)} in use{each}"),
+            ("MinHash", f"{config.num_perm} rows; compared in a band: {rows}" if config.num_perm else "off"),
+            *([("returned with 0.95", found)] if found else []),
+            ("SimHash", f"up to {simhash.max_distance} bits" if simhash else "off"),
+            ("shingles", f"{config.shingles!r}, {config.keep_shingles:,} kept a document"),
+        ]
 
 
 def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str, int]) -> Stats:

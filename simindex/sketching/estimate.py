@@ -1,38 +1,95 @@
-"""Two sets of kept shingles -> their similarity.
+"""Kept shingles and agreeing rows of two documents -> their similarity, exact or as near as both can tell.
 
-Owns the estimator. Must not make sketches or read stored ones. Signatures are `tuning.agreement`'s.
-Sources: bottom-n sketches, Broder 1997, Cohen and Kaplan 2007.
+Owns the estimate from kept shingles and what joins it with that from rows. Must not make sketches or read
+stored ones. Invariant: an estimate that is not exact has a standard error above 0.
+Sources: samples of two sets by hashes below a common bound, Cohen and Kaplan, Leveraging discarded samples
+for tighter estimation of multiple-set aggregates, 2009; weights by inverse variance and the correction for
+samples out of a finite set, Cochran, Sampling Techniques, 1977, section 2.
 """
 
 from __future__ import annotations
 
+import math
+from functools import cache
+from typing import NamedTuple
+
 import numpy as np
 
+from simindex import _kernel
+from simindex.tuning.agreement import error_table, similarity_table
 
-def kept_jaccard(a: np.ndarray, b: np.ndarray, keep: int) -> float:
-    """Return the Jaccard similarity from kept shingle hashes.
+KEPT_VALUES = 2**_kernel.KEPT_BITS
+"""A kept shingle hash is below this."""
 
-    Exact (up to collisions of 32-bit hashes) where both documents kept all they have, that is fewer
-    than `keep`; else the bottom-n estimate: of the n smallest hashes of the union, the share in both.
+
+class Estimate(NamedTuple):
+    """A Jaccard similarity, and how far it may be off.
+
+    Attributes:
+        similarity: 0..1.
+        exact: whether it is the similarity itself, but where two shingles have the same 28 bits of hash:
+            one chance in 13,000 among 200 shingles of both documents together, one in 540 among 1,000; each
+            such pair moves the similarity by 2 in so many at most (docs/hashing.md, section 10).
+        standard_error: above 0, but 0.0 where it is exact.
+    """
+
+    similarity: float
+    exact: bool
+    standard_error: float
+
+
+@cache
+def row_estimates(num_perm: int) -> tuple[Estimate, ...]:
+    """Return the estimates of `similarity_table`, with their errors; none where there are no rows.
+
+    >>> row_estimates(128)[128].standard_error > 0, row_estimates(0)
+    (True, ())
+    """
+    if not num_perm:
+        return ()
+    found = zip(similarity_table(num_perm), error_table(num_perm), strict=True)
+    return tuple(Estimate(similarity, False, error) for similarity, error in found)
+
+
+def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep: int) -> Estimate:
+    """Return the best similarity that rows and kept shingle hashes of two documents can tell together.
+
+    Where both kept fewer than `keep` hashes they kept all, and the similarity is common over union. Else
+    every hash below the least bound of the two (the largest kept one of a document that kept `keep`) is
+    known of both: u hashes of the union, c of them common, drawn at random out of a share f of all. c/u has
+    the variance s(1 - s)(1 - f)/u, and the estimate from rows s(1 - s)/num_perm; their mean, weighted by the
+    inverse of it, has s(1 - s) / (num_perm + u/(1 - f)), which is never more than that of the rows alone.
+    The standard error is its root, with s(1 - s) taken from num_perm + u draws as in `error_table`.
 
     Args:
-        a: uint32, ascending and distinct: at most the `keep` smallest hashes of a document.
+        agree: agreeing rows, 0..num_perm.
+        num_perm: MinHash rows, 1 or more.
+        a: unsigned, ascending and distinct: at most the `keep` smallest hashes of a document.
         b: those of the other one.
-        keep: n, how many hashes a document keeps, 1 or more.
+        keep: how many hashes a document keeps, 1 or more.
 
-    Returns:
-        0..1; 0.0 for two empty documents. Cost: a sort of both.
-
-    >>> kept_jaccard(np.array([1, 2], "u4"), np.array([2, 3], "u4"), keep=5)
-    0.3333333333333333
-
-    Source: bottom-n sketches, Broder 1997; Cohen and Kaplan 2007.
+    >>> best_estimate(96, 128, np.array([1, 2], "u4"), np.array([2, 3], "u4"), keep=5)
+    Estimate(similarity=0.3333333333333333, exact=True, standard_error=0.0)
+    >>> best_estimate(96, 128, np.array([1, 2], "u4"), np.array([2, 3], "u4"), keep=2)[1]
+    False
     """
-    union = np.union1d(a, b)
-    if not union.size:
-        return 0.0
-    common = np.intersect1d(a, b, assume_unique=True)
     if len(a) < keep and len(b) < keep:
-        return len(common) / len(union)
-    smallest = union[: min(keep, len(union))]
-    return int(np.searchsorted(common, smallest[-1], side="right")) / len(smallest)
+        common = _num_common(a, b)
+        union = len(a) + len(b) - common
+        return Estimate(common / union if union else 0.0, True, 0.0)
+    bound = min(int(hashes[-1]) for hashes in (a, b) if len(hashes) == keep)
+    below_a, below_b = a[: np.searchsorted(a, bound)], b[: np.searchsorted(b, bound)]
+    common = _num_common(below_a, below_b)
+    union = len(below_a) + len(below_b) - common
+    weight = union / (1 - bound / KEPT_VALUES)
+    from_kept = common / union if union else 0.0
+    similarity = (num_perm * row_estimates(num_perm)[agree].similarity + weight * from_kept) / (
+        num_perm + weight
+    )
+    drawn = num_perm + union
+    share = (drawn * similarity + 2) / (drawn + 4)
+    return Estimate(similarity, False, math.sqrt(share * (1 - share) / (num_perm + weight)))
+
+
+def _num_common(a: np.ndarray, b: np.ndarray) -> int:
+    return int(np.intersect1d(a, b, assume_unique=True).size)

@@ -87,6 +87,17 @@ def _band_plan(threshold: float, num_perm: int, recall: float | None) -> BandPla
     return BandPlan(rows, min(at_threshold, int(np.flatnonzero(reached).max(initial=0))))
 
 
+def estimate_cut(threshold: float, num_perm: int, recall: float | None = None) -> float:
+    """Return the least estimate that is returned: the threshold, or less where a recall wants it lower.
+
+    >>> estimate_cut(0.8, 128), round(estimate_cut(0.8, 128, recall=0.95), 3)
+    (0.8, 0.733)
+    """
+    if recall is None:
+        return threshold
+    return min(threshold, similarity_table(num_perm)[band_plan(threshold, num_perm, recall).min_agree])
+
+
 @cache
 def candidate_shares(num_perm: int, rows: int) -> np.ndarray:
     """Return how likely it is that among the agreeing rows are all `rows` leading ones of some band.
