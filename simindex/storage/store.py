@@ -33,9 +33,8 @@ from simindex.errors import IndexFullError, IndexLockedError, SimIndexError
 from simindex.storage.environment import Environment, Pin
 from simindex.storage.folder import (
     DATA_FILE,
-    Ballast,
+    Space,
     WriterLock,
-    ballast_bytes,
     identity_of,
     permissions_of,
     require_permissions,
@@ -149,12 +148,8 @@ class Store:
             require_int("max_bytes", max_bytes, MIN_MAP_BYTES)
         self.writable = mode != "r"
         self.is_new = False
-        self._limit, self._remedy = limit_of(max_bytes)
-        self._kept = ballast_bytes(self._limit, self._limit)
-        """Bytes of the limit that only removals may use."""
-        self._map_limit = self._limit - self._kept
-        """How far the map may grow at present: ordinary commits stop one ballast earlier than removals."""
-        self._map_bytes = min(map_bytes, self._map_limit)
+        self._space = Space(self.path, *limit_of(max_bytes))
+        self._map_bytes = min(map_bytes, self._space.map_limit)
         self._is_compacting = False
         """Whether the ballast stays given up."""
         self.is_pinned = pinned
@@ -173,7 +168,7 @@ class Store:
         registry.close_unused()
         try:
             require_place(Path(self.path), mode, permissions)
-            self._ballast = Ballast(self.path)
+            self._space.look()
             registry.on_fork.add(weakref.WeakMethod(self._abandon))
             if self.writable:
                 self._lock = WriterLock(self.path, permissions_of(Path(self.path), permissions), timeout)
@@ -448,7 +443,7 @@ class Store:
 
     def _commit_freeing(self, change: Callable[[WriteTransaction], Result]) -> Result:
         """Commit what frees space, at last with the ballast; what of that is left is held again."""
-        remedies = [self._free_pages_of_last_commits, self._give_up_ballast]
+        remedies = [self._free_pages_of_last_commits, self._space.lift]
         while True:
             try:
                 result = self._commit(change, frees=True)
@@ -457,7 +452,7 @@ class Store:
                 if not remedies:
                     raise
                 remedies.pop()()
-        if self._is_lifted and not self._is_compacting:
+        if self._space.is_lifted and not self._is_compacting:
             with contextlib.suppress(OSError):  # the commit is durable all the same
                 self.hold_ballast()
         return result
@@ -473,14 +468,14 @@ class Store:
             self._lock.require_held()
         if not self._is_in_place(environment):
             self._lose(environment)
-        usable = None if frees else self._usable_bytes()
+        usable = None if frees else self._space.usable_bytes(os.stat(self.data).st_size)
         while True:
             try:
                 with environment.inside() as visit:
                     with visit.env.begin(write=True) as txn:
                         result = change(WriteTransaction(txn, environment.databases))
                         if usable is not None and used_bytes(visit.env, txn, environment.databases) > usable:
-                            raise self._full(usable)
+                            raise self._space.full(usable)
                     self._lengthen_file(visit.env)
                     return result
             except lmdb.PanicError as exc:
@@ -512,57 +507,24 @@ class Store:
         if not self.writable:
             return
         environment = self.environment()
-        self._map_limit = self._limit - self._kept
-        if environment.env.info()["map_size"] > self._map_limit:
-            environment.move_map(max(self._map_limit, os.stat(self.data).st_size))
+        limit = self._space.settle()
+        if environment.env.info()["map_size"] > limit:
+            environment.move_map(max(limit, os.stat(self.data).st_size))
 
     def _grow(self) -> None:
         environment = self.environment()
         size = environment.env.info()["map_size"]
-        limit = self._map_limit
+        limit = self._space.map_limit
         if size >= limit:
-            raise self._full(limit)
+            raise self._space.full(limit)
         try:
             environment.move_map(min(max(2 * size, size + (1 << 20)), limit))
         except lmdb.Error as exc:
             raise translated(exc, self.path) from exc
 
-    def _full(self, usable: int) -> IndexFullError:
-        if usable < self._limit - self._kept:
-            return IndexFullError(
-                f"{self.path}: the disk is full but for what is kept for removals ({max(0, usable)} bytes of "
-                f"{DATA_FILE} may be in use); nothing of this commit was written. Free some space, or remove "
-                "documents and compact"
-            )
-        return IndexFullError(
-            f"{self.path}: the index reached its largest allowed size of {self._limit} bytes, {self._kept} "
-            "of them kept for removals; nothing of this commit was written. Remove documents (fewer at a "
-            f"time, if this was a removal) and compact, or {self._remedy}"
-        )
-
     def hold_ballast(self) -> int:
         """Hold the ballast as far as there is room; returns the bytes that are missing."""
-        return self._ballast.hold(os.stat(self.data).st_size, self._limit)
-
-    def _usable_bytes(self) -> int | None:
-        """Return how many bytes an ordinary commit may leave in use; ``None`` where any number is well.
-
-        Where a removal has used the ballast, free pages of the file stand in for what is missing of it.
-        """
-        missing = self.hold_ballast()
-        if missing:
-            return os.stat(self.data).st_size - missing
-        return self._limit - self._kept if self._is_lifted else None
-
-    @property
-    def _is_lifted(self) -> bool:
-        """Whether the file may grow into the part of the limit that is kept for removals."""
-        return self._map_limit > self._limit - self._kept
-
-    def _give_up_ballast(self) -> None:
-        """Let a commit that frees space have it, on the disk and in the file."""
-        self._ballast.give_up()
-        self._map_limit = max(self._map_limit, self._limit)
+        return self._space.hold(os.stat(self.data).st_size)
 
     def _free_pages_of_last_commits(self) -> None:
         """Let LMDB have the pages that the last commits have freed: it uses them two commits later."""
@@ -583,10 +545,10 @@ class Store:
         require_plain_files(Path(self.path))
         file_bytes = os.stat(self.data).st_size
         needed = growth + copy
-        require_room(self.path, file_bytes + growth, needed, self._ballast.available())
+        require_room(self.path, file_bytes + growth, needed, self._space.available())
         self._is_compacting = True
-        self._give_up_ballast()
-        self._map_limit = min(max(self._limit, file_bytes) + needed, MAX_MAP_BYTES)
+        self._space.lift()
+        self._space.map_limit = min(max(self._space.limit, file_bytes) + needed, MAX_MAP_BYTES)
         try:
             yield
         finally:
