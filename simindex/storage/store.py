@@ -23,7 +23,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 import lmdb
@@ -56,7 +55,7 @@ from simindex.storage.lmdb_file import (
     used_bytes,
 )
 from simindex.storage.registry import registry
-from simindex.storage.transactions import ReadTransaction, WriteTransaction
+from simindex.storage.transactions import Reading, ReadTransaction, WriteTransaction
 from simindex.storage.translation import closed, read_only, translated
 
 Result = TypeVar("Result")
@@ -71,49 +70,6 @@ _READER_CHECK_SECONDS = 60.0
 
 _LOOK_AGAIN_SECONDS = 1.0
 """A reader looks that often whether its file is still in its place."""
-
-
-class Reading:
-    """A read transaction for the length of a ``with`` block. Bind what it gives: see `Visitor`."""
-
-    __slots__ = ("_environment", "_store", "_txn", "_visitor")
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._visitor: ReadTransaction | None = None
-        self._txn: lmdb.Transaction | None = None
-
-    def __enter__(self) -> ReadTransaction:
-        store = self._store
-        self._environment = environment = store.environment()
-        self._visitor = visitor = ReadTransaction(environment)
-        try:
-            environment.gate.enter(visitor)
-            self._txn = txn = store.begin_read(environment, visitor)
-            visitor.begin(txn)
-            return visitor
-        except BaseException:
-            self._leave()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._leave()
-        if error is not None:
-            if isinstance(error, lmdb.Error):
-                raise translated(error, self._store.path) from error
-            if isinstance(error, SimIndexError):
-                error.located(self._store.path)
-
-    def _leave(self) -> None:
-        try:
-            txn, self._txn = self._txn, None
-            if txn is not None and not self._store.is_pinned:
-                txn.abort()
-        finally:
-            if self._visitor is not None:
-                self._environment.gate.leave(self._visitor)
 
 
 class Store:
