@@ -154,4 +154,4 @@ class ReadOnlyError(SimIndexError, TypeError):
 
 
 class ClosedError(SimIndexError, ValueError):
-    """The handle is closed, or was inherited through fork()."""
+    """The handle is closed, or a writer's that was inherited through fork()."""

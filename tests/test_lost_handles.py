@@ -21,6 +21,7 @@ from typing import Any
 
 import lmdb
 import pytest
+from processes import Tell, everything_from, forked
 
 import simindex
 from simindex import (
@@ -184,6 +185,30 @@ def test_call_that_is_interrupted_anywhere_leaves_a_working_handle(path: Path, c
         index.compact()  # waits until nobody is inside
 
 
+@_NOBODY_COULD_CLOSE
+def test_first_use_in_a_forked_child_that_is_interrupted_anywhere_can_be_done_again(path: Path) -> None:
+    with simindex.open(path, "r") as reader:
+        assert len(reader) == 20
+        for at in steps(4):
+
+            def work(tell: Tell, at: int = at) -> None:
+                tell(Interruption(at, STORAGE).during(lambda: len(reader)))
+                for _ in range(2):
+                    assert len(reader) == 20
+                    assert [match.key for match in reader.query(document(3), 0.9)] == [3]
+                with simindex.open(path) as index:
+                    index.compact()
+                assert len(reader) == 20
+
+            pid, pipe = forked(work)
+            status, told = os.waitpid(pid, 0)[1], everything_from(pipe)
+            assert status == 0, told
+            if told == ["False"]:
+                break
+        assert at > 40
+    check_whole(path)
+
+
 def check_works_or_says_so(index: Index) -> bool:
     """Whether the handle works; where not, it says what to do."""
     if not failure_of(index):
@@ -289,7 +314,7 @@ def test_handles_are_closed_where_the_file_cannot_be_opened_again(
 
     with simindex.open(path) as index, simindex.open(path, "r") as reader:
         with monkeypatch.context() as patch:
-            patch.setattr(store, "open_lmdb", refuse)
+            patch.setattr(lmdb_file, "open_lmdb", refuse)
             with pytest.raises(SimIndexError, match="no file descriptor is left"):
                 index.compact()
         for handle in (index, reader):
@@ -548,7 +573,7 @@ def test_change_over_knows_the_file_that_it_opened(path: Path, monkeypatch: pyte
 
     with simindex.open(path, "r") as reader:
         subprocess.run([sys.executable, "-c", compact, str(path)], check=True, timeout=60)
-        monkeypatch.setattr(store, "open_lmdb", late)
+        monkeypatch.setattr(lmdb_file, "open_lmdb", late)
         monkeypatch.setattr(store, "_LOOK_AGAIN_SECONDS", 0.0)
         for _ in range(4):
             assert len(reader) == 20

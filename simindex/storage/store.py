@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import threading
 import time
 import warnings
 import weakref
@@ -28,7 +29,7 @@ from typing import TypeVar
 import lmdb
 
 from simindex.checks import require_int, require_seconds
-from simindex.errors import IndexFullError, IndexLockedError, SimIndexError
+from simindex.errors import FormatError, IndexFullError, IndexLockedError, SimIndexError
 from simindex.storage.environment import Environment, Pin
 from simindex.storage.folder import (
     DATA_FILE,
@@ -51,7 +52,7 @@ from simindex.storage.lmdb_file import (
     databases_of,
     file_lengths,
     limit_of,
-    open_lmdb,
+    open_known,
     used_bytes,
 )
 from simindex.storage.registry import registry
@@ -116,6 +117,11 @@ class Store:
         self._lock: WriterLock | None = None
         self._reason = ""
         """Why the handle is dead, where it was not closed."""
+        self._was_inherited = False
+        """Whether it came through fork() and may open its file anew: a reader's, until it is closed."""
+        self._opening = threading.Lock()
+        self._header: tuple[bytes, bytes] | None = None
+        """Key and value, in the database "meta", by which the file is known again."""
         self._checked_readers = time.monotonic()
         require_seconds("timeout", timeout)
         require_permissions(permissions)
@@ -132,7 +138,7 @@ class Store:
                     require_place(Path(self.path), mode, permissions)  # somebody may have made it meanwhile
             self._environment = self._open_environment()
             self._keep_limit()
-            self._open_databases(mode)
+            self.is_new = not self._open_databases(self._environment, mode)
         except BaseException as exc:
             self.close()
             if isinstance(exc, SimIndexError):
@@ -170,14 +176,7 @@ class Store:
             return opened
 
     def _open_lmdb(self) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
-        """Open the file at the path; returns what it is, too, for a compaction may replace it meanwhile."""
-        while True:
-            before = identity_of(self.data) if os.path.exists(self.data) else None
-            env, writable = open_lmdb(self.path, self._map_bytes, self.writable, self._permissions)
-            identity = identity_of(self.data)
-            if before in (None, identity):
-                return env, writable, identity
-            env.close()
+        return open_known(self.path, self._map_bytes, self.writable, self._permissions)
 
     def _stale_environment(self) -> Environment | None:
         """Return this process's environment of a file that a compaction has moved away from this path.
@@ -196,14 +195,52 @@ class Store:
                 return environment
         return None
 
-    def _open_databases(self, mode: str) -> None:
-        environment = self.environment()
+    def _open_databases(self, environment: Environment, mode: str) -> bool:
+        """Open the databases of an environment, if that is still to be done; whether there are any."""
         if not environment.databases:
             with environment.inside() as visit:
                 environment.databases = databases_of(visit.env, self.path)
-        self.is_new = not environment.databases
-        if self.is_new and mode in ("r", "r+"):
+        if not environment.databases and mode in ("r", "r+"):
             raise FileNotFoundError(errno.ENOENT, "an index that was never completed", self.path)
+        return bool(environment.databases)
+
+    def _open_inherited(self) -> Environment:
+        """In a forked child: open a reader's file, at its first use, by whichever thread is first.
+
+        Raises:
+            FileNotFoundError, FormatError, SimIndexError: it cannot be opened; the next use tries again.
+        """
+        with self._opening:
+            if self._environment is None and self._was_inherited:
+                try:
+                    require_place(Path(self.path), "r")
+                    environment = self._open_environment()
+                    self._open_databases(environment, "r")
+                    self._require_same(environment)
+                    self._environment = environment
+                except BaseException:
+                    self._environment = None
+                    registry.close_unused(leaving=self)
+                    raise
+                if not self._was_inherited:
+                    self.close()  # again, for another thread has done so meanwhile
+        return self.environment()
+
+    def known_by(self, key: bytes, value: bytes) -> None:
+        """Take note of a value (database "meta") that the file has and keeps."""
+        self._header = key, value
+
+    def _require_same(self, environment: Environment) -> None:
+        if self._header is None:
+            return
+        key, value = self._header
+        with environment.inside() as visit, visit.env.begin() as txn:
+            found = txn.get(key, db=environment.databases["meta"])
+        if found != value:
+            raise FormatError(
+                f"{self.path}: expected the index that the parent process had open, found one of another "
+                "configuration; close this handle and open the index again"
+            ).located(self.path)
 
     def initialise(self, header_key: bytes, header: bytes, manifest_key: bytes, manifest: bytes) -> None:
         """Create the databases with their first values, in one commit."""
@@ -222,32 +259,44 @@ class Store:
     # ---- life ----
 
     def environment(self) -> Environment:
-        """Return the environment. Raises ClosedError when the handle is closed or was forked."""
+        """Return the environment. Raises ClosedError when the handle is closed, or a writer's was forked."""
         environment = self._environment
         if environment is None:
+            if self._was_inherited:
+                return self._open_inherited()
             raise closed(self.path, f"{self._reason or 'the index is closed'}; open it again")
-        if environment.failure and not environment.gate.is_stopped:
-            raise closed(self.path, f"{environment.failure}; close this handle and open the index again")
+        self._require_works(environment)
         return environment
 
+    def _require_works(self, environment: Environment) -> None:
+        if environment.failure and not environment.gate.is_stopped:
+            raise closed(self.path, f"{environment.failure}; close this handle and open the index again")
+
     def require_open(self) -> None:
-        """Raise ClosedError when the handle is closed or was forked."""
+        """Raise ClosedError when the handle is closed, or a writer's was forked."""
         self.environment()
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the handle was inherited through fork()."""
+        """Whether it is a writer's handle that was inherited through fork()."""
         return bool(self._reason)
 
     def _abandon(self) -> None:
         """In a forked child: let go without touching the environment or the parent's lock."""
         self._environment = None
+        if not self.writable:
+            # A thread that the child has not may have held it, and its snapshot ended before the fork.
+            self._opening, self._pin = threading.Lock(), None
+            self._was_inherited = True
+            registry.on_fork.add(weakref.WeakMethod(self._abandon))
+            return
         self._reason = "this handle was inherited through fork() and belongs to the parent process"
         if self._lock is not None:
             self._lock.abandon()
 
     def close(self) -> None:
         """Close the handle; the last one of a file closes its environment."""
+        self._was_inherited = False
         self._environment = None
         registry.on_fork.discard(weakref.WeakMethod(self._abandon))
         try:
@@ -280,8 +329,7 @@ class Store:
     def begin_read(self, environment: Environment, visitor: Visitor) -> lmdb.Transaction:
         """Return a read transaction of LMDB for a visitor who is inside, who ends it if it is not pinned."""
         for attempt in range(6):
-            if environment.failure:
-                self.environment()  # it was lost while everybody was kept out
+            self._require_works(environment)  # it may have been lost while everybody was kept out
             try:
                 txn = self._pinned(environment) if self.is_pinned else environment.env.begin(buffers=True)
                 is_known = txn.id() == environment.checked_id
@@ -351,7 +399,7 @@ class Store:
     def _lose(self, environment: Environment) -> None:
         """Let go of a file that is not the one that everybody else sees. Raises ClosedError."""
         environment.failure = environment.failure or f"{DATA_FILE} was replaced or removed while it was open"
-        self.environment()
+        self._require_works(environment)
 
     def _reopen(self) -> None:
         """Change over to the file that now lies at the path."""
