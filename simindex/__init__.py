@@ -43,28 +43,34 @@ from simindex.errors import (
     SimIndexError,
     TransactionOpenError,
 )
+from simindex.format.keys import Key
 from simindex.format.layout import Layout
 from simindex.index import Index, open  # noqa: A004 - the public name
+from simindex.queries.answers import Answers
 from simindex.queries.matches import Match, Matches
 from simindex.queries.record import Record
 from simindex.queries.stats import Stats
+from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 
 __version__ = _version("simindex")
 
 __all__ = [
+    "Answers",
     "CharShingles",
     "ClosedError",
     "Config",
     "ConfigMismatchError",
     "CorruptIndexError",
     "DiskError",
+    "Document",
     "FormatError",
     "Index",
     "IndexFullError",
     "IndexLockedError",
     "InsertReport",
+    "Key",
     "KeyExistsError",
     "Layout",
     "Match",

@@ -5,7 +5,7 @@ Owns the wording of these checks. Must not know what an argument is for; that is
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Iterable, Mapping
 
 
 def require_int(
@@ -55,6 +55,45 @@ def require_seconds(name: str, value: object) -> None:
         raise TypeError(f"{name}: expected a number of seconds or None, found {type(value).__name__}")
     if not value >= 0:
         raise ValueError(f"{name}: expected 0 seconds or more, or None, found {value!r}")
+
+
+def require_many(call: str, name: str, argument: object, instead: str) -> None:
+    """Refuse what is one thing, or iterates over something else, where many are expected.
+
+    Args:
+        call: the public name.
+        name: of the argument, which says what its elements are.
+        argument: what was handed in.
+        instead: the call that takes one.
+
+    Raises:
+        TypeError: a str or bytes, a mapping, a data frame, or nothing that plain `for` can iterate over.
+    """
+    require_synchronous(name, argument)
+    remedy = f"; for one use {instead}"
+    if isinstance(argument, Mapping):
+        remedy = "; hand over its items(), values() or keys()"
+    elif hasattr(argument, "columns") and (library := frame_library(argument)):
+        remedy = f" of {library}; hand over its columns, as zip(frame[...], frame[...])"
+    elif isinstance(argument, Iterable) and not isinstance(argument, str | bytes | bytearray | memoryview):
+        return
+    what = "(key, document)" if name == "items" else name
+    raise TypeError(f"{call}: expected an iterable of {what}, found {type(argument).__name__}{remedy}")
+
+
+_FRAME_LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf", "dask")
+
+
+def frame_library(value: object) -> str | None:
+    """Return the library of data frames that a value's class, or one that it derives from, is of.
+
+    Told by the name of the module, for importing pandas takes longer than all of simindex.
+
+    >>> frame_library([1, 2]) is None
+    True
+    """
+    modules = {base.__module__.partition(".")[0] for base in type(value).__mro__}
+    return next((library for library in _FRAME_LIBRARIES if library in modules), None)
 
 
 def require_synchronous(name: str, value: object) -> None:

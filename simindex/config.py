@@ -122,8 +122,10 @@ class Config:
         num_perm: MinHash rows, a multiple of 8 in 8..1024; 0 switches MinHash off. More rows give
             a smaller error of the estimate, sqrt(s(1-s)/num_perm), for one byte each a document.
         simhash: `SimHashConfig`, or ``None`` for no fingerprint.
-        keep_shingles: how many of a document's smallest shingle hashes are kept for exact
-            similarities, 4 bytes each, 0..1,000,000; 0 keeps none.
+        keep_shingles: how many of a document's smallest shingle hashes are kept for ``exact=True``,
+            4 bytes each, 0..1,000,000; 0 keeps none. The similarity of two documents is exact where
+            both have fewer shingles than this, so take more than nearly all have (a text has about
+            as many as words); elsewhere it is a better estimate, see docs/thresholds.md.
         seed: 64-bit seed of every hash function.
 
     Raises:
@@ -161,6 +163,23 @@ class Config:
     def bands(self) -> int:
         """Number of 64-bit band words of a signature: eight rows each."""
         return self.num_perm // 8
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as values that JSON has, and the version of the hashing contract.
+
+        >>> Config.from_dict(Config(num_perm=64).to_dict()) == Config(num_perm=64)
+        True
+        """
+        return config_to_dict(self)
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> Config:
+        """Return the settings of a `to_dict`, out of JSON, too.
+
+        Raises:
+            FormatError: an unknown field or value, or another version of the hashing contract.
+        """
+        return config_from_dict(stored)
 
 
 def _shingles_to_dict(shingles: Shingles) -> dict[str, Any]:

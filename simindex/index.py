@@ -6,44 +6,62 @@ Owns the public methods and what they promise. Must not know bytes, lmdb or tabl
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
+from simindex.arrow import Table, documents_of, keyed_documents
+from simindex.changes.ages.expiry import expire, limit_of, touch
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
-from simindex.changes.expiry import expire
+from simindex.changes.if_new.one import insert_if_new
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
+from simindex.changes.pending import Pending
 from simindex.changes.session import Session
-from simindex.checks import require_int, require_synchronous
+from simindex.checks import require_int, require_many
 from simindex.config import Config
-from simindex.errors import SimIndexError
+from simindex.errors import ClosedError, SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
+from simindex.markup import of_bytes, table
+from simindex.queries.answers import Answers
+from simindex.queries.container import Items, Keys, Take, Values, take_keys, take_records
 from simindex.queries.matches import Matches
-from simindex.queries.record import Record, holds, record_of
+from simindex.queries.record import Record, holds, record_of, record_or
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
     Asked,
     BandQuery,
     FingerprintQuery,
+    Method,
     OfStored,
     Query,
+    method_of,
     nearest,
     sketched,
 )
 from simindex.queries.stats import Stats, make_stats
 from simindex.queries.walk import Walk
-from simindex.sketching.shingles import Document
+from simindex.sketching.document import Document
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
+from simindex.storage.transactions import ReadTransaction
 from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for
 
-_ITERATION_CHUNK = 1_000
+_T = TypeVar("_T")
 
 Conflict = Literal["error", "skip", "replace"]
 
@@ -138,7 +156,23 @@ class Index:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Index({self.path!r})"
+        return f"Index({self.path!r}, {self._summary()})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the path, the number of documents and the size."""
+        return table(f"simindex {self.path}", (), [], note=self._summary())
+
+    def _summary(self) -> str:
+        """Say how much there is; what cannot be read says why, for a repr must not raise."""
+        try:
+            with self._store.reading() as txn:
+                documents, figures = self._session.view(txn).num_documents, self._store.figures(txn)
+        except ClosedError:
+            return "closed"
+        except SimIndexError as exc:
+            return f"{type(exc).__name__}: {exc}"
+        noun = "document" if documents == 1 else "documents"
+        return f"{documents:,} {noun}, {of_bytes(figures['used_bytes'])}"
 
     def refresh(self) -> None:
         """See the newest committed state. With ``refresh="auto"`` queries do so by themselves, and this
@@ -170,20 +204,25 @@ class Index:
         with self._session.transaction():
             yield self
 
-    def insert(self, key: Key, document: Document, metadata: object = None) -> None:
+    def insert(
+        self, key: Key, document: Document, metadata: object = None, *, on_conflict: Conflict = "error"
+    ) -> None:
         """Store one document; durable when it returns.
 
         Args:
             key: str, bytes or 64-bit int, at most 64 KiB; the kinds are distinct.
             document: a str, ready shingles, a mapping of shingles to weights, or a `Sketch`.
             metadata: any value msgpack can hold, up to 1,023 arrays and maps inside one another and 1 GiB.
+            on_conflict: what to do with a stored key: "error", "skip" (what is stored stays) or "replace".
+                Aware datetimes come back in UTC, to the microsecond; NumPy's scalars as Python's.
 
         Raises:
-            KeyExistsError: the key is stored already.
+            KeyExistsError: the key is stored already (`on_conflict` "error").
             TypeError, ValueError: no such key, document or metadata.
         """
+        _require_conflict(on_conflict)
         documents = prepare_documents([(key, document, metadata)], self._sketcher)
-        self._insert(documents, "error")
+        self._insert(documents, on_conflict)
 
     def replace(self, key: Key, document: Document, metadata: object = None) -> None:
         """Store one document, in place of the one of the same key if there is one, in one commit."""
@@ -196,39 +235,48 @@ class Index:
 
     def insert_many(
         self,
-        items: Iterable[tuple[Any, ...]],
+        items: Iterable[tuple[Any, ...]] | Table,
         *,
         on_conflict: Conflict = "error",
         batch_size: int = DEFAULT_BATCH_SIZE,
         progress: Callable[[int], object] | None = None,
         workers: int | None = None,
+        id: str | None = None,  # noqa: A002 - the column's usual name
+        text: str | None = None,
+        metadata: Sequence[str] | None = None,
     ) -> InsertReport:
         """Store many documents, a durable commit for each batch.
 
         Args:
-            items: (key, document) or (key, document, metadata); read as they are needed.
+            items: (key, document) or (key, document, metadata); read as they are needed. Or a table, read
+                batch by batch: of pyarrow, pandas or Polars, a relation of DuckDB, a Hugging Face dataset,
+                and whatever else has ``__arrow_c_stream__``; needs pyarrow.
             on_conflict: what to do with a stored key: "error", "skip" or "replace".
             batch_size: documents a commit, 1 or more; bounds the memory.
             progress: called after each batch with the number of documents done.
             workers: threads that make sketches while this one commits; ``None``: the number of cores.
+            id: a table's column of keys, of strings, binary or integers; ``None``: "id".
+            text: its column of documents, of strings, lists of ready shingles or maps of shingles to
+                weights; ``None``: "text".
+            metadata: its columns that become the metadata, a dict by their names; ``None``: none do.
 
         Returns:
             InsertReport(inserted, replaced, skipped).
 
         Raises:
             KeyExistsError: a key is stored already (`on_conflict` "error").
-            TypeError, ValueError: a bad document; the message names its key. The batches before its own
-                are stored, nothing of its own is.
+            TypeError, ValueError: a bad document; the message names its key, or of a null the row and
+                column. The batches before its own are stored, nothing of its own is.
         """
-        if on_conflict not in ("error", "skip", "replace"):
-            raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
+        rows = keyed_documents(items, id, text, metadata)
+        require_many("insert_many", "items", rows, "insert(key, document)")
+        _require_conflict(on_conflict)
         if progress is not None and not callable(progress):
             raise TypeError(f"progress: expected a callable or None, found {type(progress).__name__}")
         require_int("batch_size", batch_size, 1)
-        require_synchronous("items", items)
         self._session.writer()
         totals = [0, 0, 0]
-        for documents in prepared_batches(items, self._sketcher, batch_size, workers):
+        for documents in prepared_batches(rows, self._sketcher, batch_size, workers):
             for place, count in enumerate(self._insert(documents, on_conflict)):
                 totals[place] += count
             if progress is not None:
@@ -246,31 +294,61 @@ class Index:
         A full index takes it, too, unless it is of thousands of scattered documents; then remove fewer at a
         time.
         """
-        require_synchronous("keys", keys)
+        if not isinstance(keys, Mapping):  # a mapping is an iterable of its keys
+            require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
-        with self._session.changing() as (_, pending):
-            with self._store.reading() as txn:
-                committed = self._session.committed_view(txn).find_keys(encoded, key_hashes(encoded))
-            return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
+        with self._session.changing() as (_, pending), self._store.reading() as txn:
+            return self._remove(pending, encoded, txn)
 
-    def expire(self, before: datetime, *, batch_size: int = DEFAULT_BATCH_SIZE) -> int:
-        """Remove the documents inserted before a time, oldest first, a commit for each batch.
+    def _remove(self, pending: Pending, encoded: list[bytes], txn: ReadTransaction) -> int:
+        committed = self._session.committed_view(txn).find_keys(encoded, key_hashes(encoded))
+        return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
+
+    def touch(self, *keys: Key) -> int:
+        """Renew the age that `expire` goes by, of all these documents in one commit.
+
+        Their `Record.seen_at` becomes the time of the call, or stays where the clock was ahead before. A
+        first touch costs about 60 bytes, later ones none. Nothing else of a document changes.
+
+        Returns:
+            How many of the keys are stored; the others are passed by.
+
+        >>> import simindex, tempfile, datetime
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     index.insert("a", "a page that was seen once")
+        ...     index.insert("b", "another page, which is seen again")
+        ...     limit = datetime.datetime.now(datetime.UTC)
+        ...     (index.touch("b", "c"), index.expire(limit), list(index))
+        (1, 1, ['b'])
+        """
+        return touch(self._session, keys)
+
+    def expire(
+        self,
+        before: datetime | None = None,
+        *,
+        older_than: timedelta | None = None,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> int:
+        """Remove the documents that were inserted or touched last before a time, a commit for each batch.
+
+        Give one of the two times. The oldest go first, as far as the clock went forward: a call that is
+        broken off has removed them. Costs what it removes and what was touched since its insert; of the
+        others at most a thousand are looked at.
 
         Args:
-            before: an aware datetime.
-            batch_size: documents a commit.
+            before: an aware datetime; a document of just that time stays.
+            older_than: a duration, back from now.
+            batch_size: documents that a commit removes at most, 1 or more; in a transaction there is one.
 
         Returns:
             How many were removed.
 
         Raises:
-            TypeError, ValueError: no datetime, or one without a time zone.
+            TypeError, ValueError: no datetime or one without a time zone, no duration, neither, or both.
         """
-        if not isinstance(before, datetime):
-            raise TypeError(f"before: expected a datetime, found {type(before).__name__}")
-        if before.tzinfo is None:
-            raise ValueError(f"before: expected a datetime with a time zone, found {before!r}")
-        return expire(self._session, before, batch_size)
+        require_int("batch_size", batch_size, 1)
+        return expire(self._session, limit_of(before, older_than), batch_size)
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Merge everything into one segment, drop what was removed, and give the space back.
@@ -296,7 +374,7 @@ class Index:
             raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
 
     def _band_query(
-        self, call: str, threshold: float, limit: int | None, recall: float, exact: bool
+        self, call: str, threshold: float, limit: int | None, recall: float | None, exact: bool
     ) -> BandQuery:
         self._require_minhash(call)
         _require_limit("limit", limit)
@@ -312,19 +390,23 @@ class Index:
         _require_limit("limit", limit)
         return FingerprintQuery(distance, limit, self._max_candidates)
 
+    def _query_by(
+        self, call: str, by: Method | None, threshold: float, max_distance: int | None
+    ) -> BandQuery | FingerprintQuery:
+        if method_of(call, self._config, by, threshold, max_distance) == "simhash":
+            return self._fingerprint_query(max_distance, None)
+        return self._band_query(call, threshold, None, None, False)
+
     def _ask_once(self, call: str, query: Query, document: Document) -> Matches:
         batch = sketched(call, query, self._sketcher, [document])
         with self._store.reading() as txn:
             view = self._session.view(txn)
             return query.matches(view, query.find(view, batch))[0]
 
-    def _ask(
-        self, call: str, query: Query, documents: Iterable[Document], workers: int | None
-    ) -> list[Matches]:
-        require_synchronous("documents", documents)
+    def _ask(self, call: str, query: Query, documents: Iterable[Document], workers: int | None) -> Answers:
         asked = Asked.by(call, query, documents, self._sketcher, workers)
         with self._store.reading() as txn:
-            return asked.matches(self._session.view(txn))
+            return Answers(asked.matches(self._session.view(txn)))
 
     def query(
         self,
@@ -332,22 +414,31 @@ class Index:
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
-        recall: float = DEFAULT_RECALL,
+        recall: float | None = None,
         exact: bool = False,
     ) -> Matches:
-        """Return the stored documents of at least that similarity, most similar first.
+        """Return the stored documents whose estimated similarity is at least that, most similar first.
+
+        An estimate is as often too low as too high: of the documents right at the threshold about one
+        half is returned, at 0.8 and with 128 rows 0.95 of those of 0.853 and 0.99 of those of 0.873
+        (`tuning.match_probability`). Where none may be missed, give `recall`, or ask for less
+        (`tuning.threshold_for`).
 
         Args:
             document: as in `insert`; it is not stored.
             threshold: Jaccard similarity in (0, 1]. The rows compared follow from it, so one index
                 answers every threshold.
             limit: at most so many matches; ``None``: all.
-            recall: wanted probability that a document right at the threshold is found, in (0, 1].
-            exact: verify with kept shingle hashes instead of the estimate.
+            recall: wanted probability, in (0, 1], that a document right at the threshold is returned. The
+                estimate is cut so much lower, and what is below the threshold is returned, too, with its
+                similarity. ``None``: cut at the threshold.
+            exact: compare kept shingle hashes, too: the similarity is exact where both documents have
+                fewer shingles than `keep_shingles` (`Match.exact`), and elsewhere the best estimate from
+                rows and kept hashes. What is exact is cut at the threshold itself.
 
         Returns:
-            Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. The
-            estimate's standard error is sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
+            Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. A
+            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.036 at 0.8 with 128 rows.
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
@@ -358,22 +449,31 @@ class Index:
 
     def query_many(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | Table,
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
-        recall: float = DEFAULT_RECALL,
+        recall: float | None = None,
         exact: bool = False,
         workers: int | None = None,
-    ) -> list[Matches]:
+        text: str | None = None,
+    ) -> Answers:
         """Return `query` for each document, in order, on one snapshot.
 
         Args:
+            documents: as in `insert`, read as they are needed; or a table, as in `insert_many`, or one
+                column of it, such as a Series.
             workers: threads that sketch and search when there are a thousand documents or more; ``None``:
                 the cores that this process may run on.
+            text: a table's column of documents; ``None``: "text".
+
+        Returns:
+            Answers: a list of `Matches` with `to_arrow`, which makes one long table of them.
         """
+        asked = documents_of(documents, text)
+        require_many("query_many", "documents", asked, "query(document)")
         query = self._band_query("query", threshold, limit, recall, exact)
-        return self._ask("query", query, documents, workers)
+        return self._ask("query", query, asked, workers)
 
     def query_key(
         self,
@@ -381,7 +481,7 @@ class Index:
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
-        recall: float = DEFAULT_RECALL,
+        recall: float | None = None,
         exact: bool = False,
     ) -> Matches:
         """Return the matches of a stored document, without itself. Raises KeyError when it is not stored."""
@@ -389,16 +489,21 @@ class Index:
         with self._store.reading() as txn:
             return OfStored(key, query).matches(self._session.view(txn))
 
-    def nearest(self, document: Document, k: int = 10, *, recall: float = DEFAULT_RECALL) -> Matches:
+    def nearest(self, document: Document, k: int = 10, *, recall: float | None = None) -> Matches:
         """Return the k most similar documents that can be found; no threshold.
 
         The prefix of the band words is shortened row by row until a shorter one would hardly find a
         better match (LSH Forest, Bawa et al. 2005).
+
+        Args:
+            recall: wanted probability, in (0, 1], that a document as similar as the k-th match is compared
+                at all; ``None``: 0.95. The estimate only puts them in order.
         """
         self._require_minhash("nearest")
         if k is None:
             raise TypeError("k: expected an int, found None")
         _require_limit("k", k)
+        recall = DEFAULT_RECALL if recall is None else recall
         rows_for(1.0, self._config.bands, recall)  # refuses a recall out of range
         batch = self._sketcher.sketch_many([document])
         with self._store.reading() as txn:
@@ -423,42 +528,76 @@ class Index:
 
     def query_simhash_many(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | Table,
         max_distance: int | None = None,
         *,
         limit: int | None = None,
         workers: int | None = None,
-    ) -> list[Matches]:
+        text: str | None = None,
+    ) -> Answers:
         """Return `query_simhash` for each document, in order, on one snapshot.
 
         Args:
-            workers: as in `query_many`.
+            documents, workers, text: as in `query_many`.
         """
+        asked = documents_of(documents, text)
+        require_many("query_simhash_many", "documents", asked, "query_simhash(document)")
         query = self._fingerprint_query(max_distance, limit)
-        return self._ask("query_simhash", query, documents, workers)
+        return self._ask("query_simhash", query, asked, workers)
 
     def insert_if_new(
-        self, key: Key, document: Document, threshold: float = DEFAULT_THRESHOLD, metadata: object = None
+        self,
+        key: Key,
+        document: Document,
+        threshold: float = DEFAULT_THRESHOLD,
+        metadata: object = None,
+        *,
+        by: Method | None = None,
+        max_distance: int | None = None,
+        on_conflict: Conflict = "error",
     ) -> Matches:
         """Return the matches of a document if there are any; else store it and return an empty list.
 
-        No other change comes between the query and the insert.
+        A document of the same key is no match: a page seen again is compared with all others. No other
+        change comes between the query and the insert. Durable when it returns; inside `transaction` at the
+        end of the block, where it takes about 100 us, however many documents the block has. The matches are
+        those of `query`, so of the documents right at the threshold about one half counts as new;
+        `tuning.threshold_for` says what to ask for instead.
+
+        Args:
+            key, document, metadata: as in `insert`.
+            threshold: as in `query`; for MinHash.
+            by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
+            max_distance: as in `query_simhash`; for SimHash.
+            on_conflict: what to do where nothing matches and the key is stored: "error", "skip" or
+                "replace", by which a page seen again takes the place of its older version.
+
+        Returns:
+            Matches, best first. Empty where it was stored, and where "skip" left the older version.
+
+        Raises:
+            KeyExistsError: nothing matches, and the key is stored (`on_conflict` "error").
+            TypeError, ValueError: as `insert` and `query`; the other method's parameter; or a sketch brought
+                in without the half that is compared.
+
+        >>> import simindex, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     for key in "first", "second", "first":
+        ...         found = index.insert_if_new(key, "the same words on two pages", on_conflict="replace")
+        ...         [match.key for match in found]
+        []
+        ['first']
+        []
         """
-        self._require_minhash("insert_if_new")
-        documents = prepare_documents([(key, document, metadata)], self._sketcher)
-        query = BandQuery(threshold, DEFAULT_RECALL, max_candidates=self._max_candidates)
-        with self._session.locked():
-            self._session.writer()
-            with self._store.reading() as txn:
-                view = self._session.view(txn)
-                matches = query.matches(view, query.find(view, documents.sketches))[0]
-            if not matches:
-                self._insert(documents, "error")
-        return matches
+        query = self._query_by("insert_if_new", by, threshold, max_distance)
+        _require_conflict(on_conflict)
+        documents = prepare_documents([(key, document, metadata)], self._sketcher, query.compares)
+        return insert_if_new(self._session, query, documents, on_conflict)
 
     # ---- the container ----
 
     def __getitem__(self, key: Key) -> Record:
+        """Return the record of a stored key. Raises KeyError when it is not stored."""
         with self._store.reading() as txn:
             return record_of(self._session.view(txn), key)
 
@@ -473,20 +612,87 @@ class Index:
 
     def __iter__(self) -> Iterator[Key]:
         """Yield the stored keys in order of insertion; documents stored meanwhile may come, too."""
+        return self._walk(take_keys)
+
+    def _walk(self, take: Take) -> Iterator[Any]:
         walk = Walk()
-        while True:
-            with self._store.reading() as txn:
-                found = walk.part(self._session.view(txn), _ITERATION_CHUNK)
-            if not found:
-                return
-            for _, record in found:
-                yield record.key
+        while found := self._part(take, walk):
+            yield from found
+
+    def _part(self, take: Take, walk: Walk) -> list[Any]:
+        with self._store.reading() as txn:
+            return take(self._session.view(txn), walk)
+
+    def __delitem__(self, key: Key) -> None:
+        """Remove one document, as `remove`."""
+        self.remove(key)
+
+    @overload
+    def get(self, key: object) -> Record | None: ...
+    @overload
+    def get(self, key: object, default: _T) -> Record | _T: ...
+    def get(self, key: object, default: object = None) -> object:
+        """Return the record of a key, or the default where it is not stored or cannot be a key."""
+        with self._store.reading() as txn:
+            return record_or(self._session.view(txn), key, default)
+
+    @overload
+    def pop(self, key: Key, /) -> Record: ...
+    @overload
+    def pop(self, key: Key, default: _T, /) -> Record | _T: ...
+    def pop(self, key: Key, /, *default: object) -> object:
+        """Remove one document and return its record; durable when it returns.
+
+        Args:
+            default: returned where the key is not stored.
+
+        Raises:
+            KeyError: the key is not stored, and there is no default.
+        """
+        if len(default) > 1:
+            raise TypeError(f"pop: expected a key and at most one default, found {len(default)} defaults")
+        encoded = encode_key(key)
+        with self._session.changing() as (_, pending), self._store.reading() as txn:
+            record = record_or(self._session.view(txn), key, None)
+            if self._remove(pending, [encoded], txn):
+                return record
+        if default:
+            return default[0]
+        raise KeyError(key)
+
+    def keys(self) -> KeysView[Key]:
+        """Return a view of the keys, as a dict's: in order of insertion, with a length and `in`.
+
+        It is read while it is iterated over, a thousand documents at a time, so its memory does not grow
+        with the index; documents stored meanwhile may come, too. So it is with `values` and `items`.
+        """
+        return Keys(self)
+
+    def values(self) -> ValuesView[Record]:
+        """Return a view of the records; see `keys`."""
+        return Values(self, lambda: self._walk(take_records))
+
+    def items(self) -> ItemsView[Key, Record]:
+        """Return a view of (key, record); see `keys`.
+
+        >>> import simindex, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     index.insert("a", "some text", {"page": 1})
+        ...     [(key, record.metadata) for key, record in index.items()]
+        [('a', {'page': 1})]
+        """
+        return Items(self, lambda: self._walk(take_records))
 
     def stats(self) -> Stats:
         """Return counts, sizes and what the settings give; see `Stats`."""
         with self._store.reading() as txn:
             manifest, figures = self._session.view(txn).manifest, self._store.figures(txn)
         return make_stats(self.path, self._session.scheme, manifest, figures)
+
+
+def _require_conflict(on_conflict: object) -> None:
+    if on_conflict not in ("error", "skip", "replace"):
+        raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
 
 
 def _require_limit(name: str, limit: int | None) -> None:

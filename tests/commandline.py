@@ -18,6 +18,8 @@ from simindex import Config
 from simindex.cli import app
 from simindex.format.keys import Key
 
+NO_INDEX = "simindex: nowhere: no simindex index; simindex insert makes one\n"
+
 
 class Ran(NamedTuple):
     """What a command came to: its exit code and what it wrote."""

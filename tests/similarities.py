@@ -46,3 +46,15 @@ def rows_of_seed(texts: Sequence[str], seed: int) -> np.ndarray:
 
 def tenths(similarities: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum((similarities * 10).astype(int), 9))
+
+
+def pairs_of_similarity(
+    count: int, common: int, union: int, *, seed: int
+) -> list[tuple[list[str], list[str]]]:
+    """Pairs of sets of shingles whose exact similarity is common / union; all shingles are new."""
+    pairs = []
+    for place in range(count):
+        shingles = [f"{seed} {place} {number}" for number in range(union)]
+        middle = common + (union - common) // 2
+        pairs.append((shingles[:middle], shingles[:common] + shingles[middle:]))
+    return pairs

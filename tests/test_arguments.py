@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from two_documents import CAR, FOX
 
@@ -243,11 +244,19 @@ def test_threshold_outside_its_range_is_refused(index: Index, threshold: Any, er
         lambda: index.query_key("fox", threshold),
         lambda: index.insert_if_new("new", "entirely different words again", threshold),
         lambda: tuning.rows_for(threshold, 16),
+        lambda: tuning.match_probability(0.8, threshold, Config()),
         lambda: tuning.pick_bands(threshold, 128),
     ):
         with pytest.raises(error, match=r"threshold: expected a number.*found"):
             call()
-    for call in (lambda: index.query(FOX, recall=threshold), lambda: index.nearest(FOX, recall=threshold)):
+    if threshold is None:
+        return  # a recall of None is the default
+    for call in (
+        lambda: index.query(FOX, recall=threshold),
+        lambda: index.query_many([FOX], recall=threshold),
+        lambda: index.query_key("fox", recall=threshold),
+        lambda: index.nearest(FOX, recall=threshold),
+    ):
         with pytest.raises(error, match=r"recall: expected a number.*found"):
             call()
 
@@ -320,11 +329,50 @@ def test_misspelt_option_is_refused(index: Index, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("call", ["insert_many", "query_many", "remove_many"])
-@pytest.mark.parametrize("argument", [5, None])
-def test_argument_that_is_no_iterable_is_refused(index: Index, call: str, argument: object) -> None:
-    with pytest.raises(TypeError, match="iterable"):
+MANY_CALLS = {
+    "insert_many": ("(key, document)", "insert(key, document)"),
+    "query_many": ("documents", "query(document)"),
+    "query_simhash_many": ("documents", "query_simhash(document)"),
+    "remove_many": ("keys", "remove(key)"),
+}
+
+
+@pytest.mark.parametrize("call", MANY_CALLS)
+@pytest.mark.parametrize("argument", [5, None, "fox", b"fox", bytearray(b"fox"), Sketch.from_fingerprint(5)])
+def test_one_thing_is_refused_where_many_are_expected(index: Index, call: str, argument: object) -> None:
+    what, one = MANY_CALLS[call]
+    found = type(argument).__name__
+    message = f"{call}: expected an iterable of {what}, found {found}; for one use {one}"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
         getattr(index, call)(argument)
+
+
+def test_str_is_refused_by_a_sketcher_that_expects_many() -> None:
+    with pytest.raises(
+        TypeError, match=r"^sketch_many: expected an iterable of documents, found str; for one"
+    ):
+        Sketcher().sketch_many(FOX)
+
+
+def test_mapping_is_refused_where_its_keys_are_not_what_is_meant(index: Index) -> None:
+    calls: list[Any] = [
+        index.insert_many, index.query_many, index.query_simhash_many, Sketcher().sketch_many
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(TypeError, match=r"found dict; hand over its items\(\), values\(\) or keys\(\)$"):
+            call({"a": FOX})
+    assert index.insert_many({"new": "some other text"}.items()).inserted == 1
+    assert index.remove_many({"new": 1}) == 1
+
+
+def test_data_frame_is_refused_where_its_columns_are_meant(index: Index) -> None:
+    frame = pa.table({"id": ["a"], "text": [FOX]})
+    for call in (Sketcher().sketch_many, index.remove_many):
+        with pytest.raises(TypeError, match=r"found Table of pyarrow; hand over its columns, as zip\("):
+            call(frame)
+    columns = zip(frame["id"].to_pylist(), frame["text"].to_pylist(), strict=True)
+    assert index.insert_many(columns).inserted == 1
+    index.remove("a")
 
 
 def test_question_that_the_settings_cannot_answer_is_refused(tmp_path: Path, index: Index) -> None:
@@ -343,7 +391,7 @@ def test_question_that_the_settings_cannot_answer_is_refused(tmp_path: Path, ind
             lambda: no_minhash.query_many([FOX]),
             lambda: no_minhash.query_key("fox"),
             lambda: no_minhash.nearest(FOX),
-            lambda: no_minhash.insert_if_new("new", FOX),
+            lambda: no_minhash.insert_if_new("new", FOX, by="minhash"),
         ):
             with pytest.raises(ValueError, match=r"needs MinHash.*built with num_perm=0"):
                 call()

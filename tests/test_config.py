@@ -3,6 +3,7 @@
 # mypy: disable-error-code="arg-type"
 # (wrong types are handed in on purpose)
 
+import json
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields
 from typing import Any
@@ -147,3 +148,8 @@ def test_config_is_frozen_and_hashable() -> None:
 def test_stored_form_of_another_version_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(FormatError, match=message):
         config_from_dict(config_to_dict(Config()) | change)
+
+
+@given(configs)
+def test_config_comes_back_from_json(config: Config) -> None:
+    assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config

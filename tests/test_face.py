@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import simindex
-from simindex import Config, Layout, Match, Matches, Sketcher
+from simindex import Answers, Config, Layout, Match, Matches, Sketcher
 
 CLASSES = {name: value for name in simindex.__all__ if isinstance(value := getattr(simindex, name), type)}
 ERRORS = {name for name, public in CLASSES.items() if issubclass(public, Exception)}
@@ -48,6 +48,7 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
             simindex.CharShingles(9), Layout(), sketcher,
             sketcher.sketch(text), sketcher.sketch_many([text, ""]),
             Match("a", 0.5, 3), Matches([Match("a", 0.5, 3)], True, 9),
+            Answers([Matches([Match("a", 0.5, 3)], True, 9)]),
         ]  # fmt: skip
     found += [CLASSES[name]("what was expected and found") for name in ERRORS]
     return {type(value).__name__: value for value in found}

@@ -28,6 +28,11 @@ CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "query_simhash_many": lambda index: index.query_simhash_many([FOX]),
     "insert_if_new": lambda index: index.insert_if_new("a", FOX),
     "transaction": lambda index: index.transaction().__enter__(),
+    "get": lambda index: index.get("fox"),
+    "pop": lambda index: index.pop("fox", None),
+    "keys": lambda index: list(index.keys()),
+    "values": lambda index: list(index.values()),
+    "items": lambda index: list(index.items()),
     "in": lambda index: "fox" in index,
     "len": len,
     "iter": lambda index: list(index),
@@ -53,7 +58,7 @@ def test_closed_handle_is_refused_by_every_method(tmp_path: Path, mode: str, cal
     index.close()
     with pytest.raises(ClosedError, match="the index is closed; open it again"):
         CLOSED_CALLS[call](index)
-    assert repr(index) == f"Index({str(tmp_path / 'i')!r})"
+    assert repr(index) == f"Index({str(tmp_path / 'i')!r}, closed)"
     assert index.path == str(tmp_path / "i")
     assert index.config == Config()
 

@@ -119,7 +119,7 @@ def test_each_combination_of_methods_answers_or_says_what_it_has_not(tmp_path: P
             "query_many": lambda: index.query_many([FOX], 0.5)[0],
             "query_key": lambda: index.query_key("cat", 0.5),
             "nearest": lambda: index.nearest(FOX, 1),
-            "insert_if_new": lambda: index.insert_if_new("new", FOX, 0.5),
+            "insert_if_new": lambda: index.insert_if_new("new", FOX, 0.5, by="minhash"),
         }
         by_simhash: dict[str, Callable[[], Matches]] = {
             "query_simhash": lambda: index.query_simhash(FOX),

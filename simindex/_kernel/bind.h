@@ -68,10 +68,11 @@ FUNCTION(read_sketch);
 
 /* bind_build.c */
 FUNCTION_OF_ONE(address);
-FUNCTION_OF_ONE(fill_filters);
+FUNCTION_OF_ONE(fill_bitmaps);
 FUNCTION(sort_tables);
 FUNCTION(seal_blocks);
-FUNCTION(set_filter_bits);
+FUNCTION(set_bitmap);
+FUNCTION(add_to_filter);
 FUNCTION(merge);
 FUNCTION(copy_sketches);
 

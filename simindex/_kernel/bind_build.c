@@ -1,5 +1,5 @@
-/* Building and merging segments: address, fill_filters, sort_tables, seal_blocks, set_filter_bits, merge,
- * copy_sketches. */
+/* Building and merging segments: address, fill_bitmaps, sort_tables, seal_blocks, set_bitmap, add_to_filter,
+ * merge, copy_sketches. */
 #include "bind.h"
 
 /* (buffer): where it lies, for a directory; the caller keeps it alive. */
@@ -11,9 +11,9 @@ FUNCTION_OF_ONE(address) {
     return result;
 }
 
-/* (table rows): fill the filters of all that have one; each is one chunk, as is its table. Raises Damage, as of
+/* (table rows): fill the bitmaps of all that have one; each table is one chunk. Raises Damage, as of
  * segment 0, where keys do not ascend. */
-FUNCTION_OF_ONE(fill_filters) {
+FUNCTION_OF_ONE(fill_bitmaps) {
     buffers held = {.count = 0};
     size_t count;
     const table_row *tables = take_items(&held, object, READABLE, sizeof *tables, &count, "tables");
@@ -24,28 +24,53 @@ FUNCTION_OF_ONE(fill_filters) {
             held.failed = 1;
             break;
         }
-        if (tables[t].filter) fill_filter(tables + t);
+        if (tables[t].bitmap) fill_bitmap(tables + t);
     }
     return nothing(&held);
 }
 
-/* (keys, filter_bits, first, bitmap): set the places of sorted keys in a bitmap that begins at place
- * `first`; returns how many keys fall into it. */
-FUNCTION(set_filter_bits) {
-    uint64_t filter_bits, first;
+/* (keys, bitmap): set the bits of keys in a bitmap of 2^b places, b of 6..63, by their leading b bits. */
+FUNCTION(set_bitmap) {
     size_t count, bytes;
-    if (need(nargs, 4, "set_filter_bits") < 0 || as_u64(args[1], &filter_bits) < 0 || as_u64(args[2], &first) < 0)
+    if (need(nargs, 2, "set_bitmap") < 0) return NULL;
+    buffers held = {.count = 0};
+    const uint8_t *keys = take_items(&held, args[0], READABLE, 8, &count, "keys");
+    uint8_t *bitmap = take_items(&held, args[1], WRITABLE, 8, &bytes, "bitmap");
+    if (!held.failed && (!bytes || bytes & (bytes - 1))) {
+        PyErr_SetString(PyExc_ValueError, "bitmap: expected a power of two of words");
+        held.failed = 1;
+    }
+    if (!held.failed)
+        set_bitmap(keys, count, MIN_BITMAP_BITS + (unsigned)__builtin_ctzll(bytes), bitmap);
+    return nothing(&held);
+}
+
+/* (keys, bits, chunk, num_chunks, lines): add the sorted keys that belong to a chunk of a filter to its lines;
+ * returns how many do. */
+FUNCTION(add_to_filter) {
+    uint64_t bits, chunk, num_chunks;
+    size_t count, words, added;
+    if (need(nargs, 5, "add_to_filter") < 0 || as_u64(args[1], &bits) < 0 || as_u64(args[2], &chunk) < 0 ||
+        as_u64(args[3], &num_chunks) < 0)
         return NULL;
-    if (filter_bits < MIN_FILTER_BITS || filter_bits > 63) {
-        PyErr_SetString(PyExc_ValueError, "filter_bits: expected 6..63");
+    if (bits <= FILTER_SLACK || bits > 64) {
+        PyErr_Format(PyExc_ValueError, "bits: expected %d..64", FILTER_SLACK + 1);
         return NULL;
     }
     buffers held = {.count = 0};
     PyObject *result = NULL;
     const uint8_t *keys = take_items(&held, args[0], READABLE, 8, &count, "keys");
-    uint8_t *bitmap = take_items(&held, args[3], WRITABLE, 1, &bytes, "bitmap");
-    if (!held.failed)
-        result = PyLong_FromSize_t(set_filter_bits(keys, count, (unsigned)filter_bits, first, bytes * 8, bitmap));
+    uint8_t *lines = take_items(&held, args[4], WRITABLE, 8, &words, "lines");
+    if (!held.failed && words < LINE_WORDS) {
+        PyErr_SetString(PyExc_ValueError, "lines: expected at least one");
+        held.failed = 1;
+    }
+    if (!held.failed) {
+        Py_BEGIN_ALLOW_THREADS
+        added = add_to_filter(keys, count, (unsigned)bits, chunk, num_chunks, words / LINE_WORDS, lines);
+        Py_END_ALLOW_THREADS
+        result = PyLong_FromSize_t(added);
+    }
     release(&held);
     return result;
 }

@@ -72,8 +72,8 @@ static PyMethodDef methods[] = {
     FAST(sketch_texts), FAST(sketch_hashes), FAST(shingles), FAST(hash_ready), FAST(xxh64),
     FAST(weighted_simhash), FAST(agreement), FAST(permute),
     FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(read_sketch),
-    OF_ONE(address), OF_ONE(fill_filters), FAST(sort_tables), FAST(seal_blocks), FAST(set_filter_bits), FAST(merge),
-    FAST(copy_sketches), {NULL, NULL, 0, NULL}};
+    OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_blocks), FAST(set_bitmap),
+    FAST(add_to_filter), FAST(merge), FAST(copy_sketches), {NULL, NULL, 0, NULL}};
 
 /* sizeof of the structs that Python lays out; a test compares them with the dtypes in Python. */
 static PyObject *struct_sizes(void) {
@@ -90,7 +90,9 @@ static int execute(PyObject *module) {
     Py_XDECREF(sizes);
     if (failed || PyModule_AddIntConstant(module, "TABLE_BLOCK", TABLE_BLOCK) < 0 ||
         PyModule_AddIntConstant(module, "SKETCH_BLOCK", SKETCH_BLOCK) < 0 ||
-        PyModule_AddIntConstant(module, "MIN_FILTER_BITS", MIN_FILTER_BITS) < 0)
+        PyModule_AddIntConstant(module, "MIN_BITMAP_BITS", MIN_BITMAP_BITS) < 0 ||
+        PyModule_AddIntConstant(module, "LINE_WORDS", LINE_WORDS) < 0 ||
+        PyModule_AddIntConstant(module, "FILTER_SLACK", FILTER_SLACK) < 0)
         return -1;
     return 0;
 }

@@ -117,15 +117,27 @@ typedef struct {
 
 /* A sorted table of one segment: its chunks, all of entries_per_chunk entries but the last.
  *
- * Its filter is a bitmap of the leading `filter_bits` bits of its keys, cut into chunks of
- * 2^filter_chunk_bits bits: most prefixes are in no table of a small segment, and one bit says so for one
- * cache line instead of three. */
+ * Most prefixes are in no table of a segment, and one cache line says so where a search touches three or more.
+ * Two structures can say it, for prefixes of different lengths:
+ *
+ *   filter  a Bloom filter of the leading `filter_bits` bits of the keys, in lines of 512 bits. A key belongs to
+ *           one of `filter_chunks` chunks, by its size, so that sorted keys fill one after the other; to one of
+ *           the chunk's `filter_lines` lines, by a hash of all but the last of those bits; and sets six bits
+ *           there. A prefix that is one bit shorter stands for two patterns of one line.
+ *   bitmap  one bit for each pattern of the leading `bitmap_bits` bits, in small segments: a prefix up to three
+ *           bits shorter stands for neighbouring bits of one byte.
+ *
+ * `words` and `checked` are those of a chunk that is the only one, to save a step. */
 typedef struct {
     uint64_t chunks;  /* address of chunk_row[] */
     uint64_t num_entries;
     uint64_t filter;  /* address of chunk_row[], or 0 */
-    uint64_t filter_bits;
-    uint64_t bitmap, bitmap_checked;  /* `keys` and `checked` of a filter that is one chunk, to save a step; else 0 */
+    uint64_t filter_words, filter_checked;  /* of a filter that is one chunk, else 0 */
+    uint64_t bitmap;  /* address of one chunk_row, or 0 */
+    uint64_t bitmap_words, bitmap_checked;  /* checked 0: nothing to verify */
+    uint32_t filter_lines;
+    uint16_t filter_chunks;
+    uint8_t filter_bits, bitmap_bits;
 } table_row;
 
 typedef struct {
@@ -139,7 +151,7 @@ typedef struct {
 /* The directory of a snapshot: every live segment, oldest first. */
 typedef struct {
     uint64_t segments;  /* address of segment_row[num_segments] */
-    uint64_t num_segments, num_tables, entries_per_chunk, sketches_per_chunk, bands, filter_chunk_bits;
+    uint64_t num_segments, num_tables, entries_per_chunk, sketches_per_chunk, bands;
 } directory;
 
 static inline const segment_row *segment_at(const directory *dir, uint64_t segment) {
@@ -150,9 +162,11 @@ static inline const table_row *table_at(const directory *dir, uint64_t segment, 
     return (const table_row *)segment_at(dir, segment)->tables + table;
 }
 
-#define TABLE_BLOCK 128  /* entries a sealed block of a sorted table, words one of a filter */
+#define TABLE_BLOCK 128  /* entries a sealed block of a sorted table, words one of a filter or bitmap */
 #define SKETCH_BLOCK 16  /* sketches a sealed block of the sketch column */
-#define MIN_FILTER_BITS 6  /* a filter is at least one word */
+#define MIN_BITMAP_BITS 6  /* a bitmap is at least one word */
+#define LINE_WORDS 8       /* of a filter: one cache line */
+#define FILTER_SLACK 1     /* a filter serves prefixes that are so many bits shorter than its own */
 
 static inline const uint8_t *key_address(const directory *dir, const table_row *table, uint64_t entry) {
     const chunk_row *chunk = (const chunk_row *)table->chunks;
@@ -199,7 +213,7 @@ static inline uint64_t sketch_fingerprint(const directory *dir, const segment_ro
 /* ---- tables.c: seals, prefix search, filters, comparison ---- */
 
 /* Where a seal failed, or entries are in no order. table == num_tables: the sketch column; above it: the filter
- * of table - num_tables - 1.
+ * of table - num_tables - 1, or, from 2 x num_tables + 1 on, the bitmap of table - 2 x num_tables - 1.
  * Who reads entries verifies their blocks first, or before it believes what they say. */
 typedef struct {
     uint64_t segment, table, chunk, block;
@@ -262,26 +276,42 @@ typedef struct {
 
 #define LOOKUP_GROUP 128 /* lookups that are interleaved */
 
+/* Six bits of a line of a filter, three in each of two words, which may be one. */
+typedef struct {
+    uint64_t masks[2];
+    uint32_t words[2];
+} pattern;
+
+/* A prefix as filters of one number of bits are asked for it. */
+typedef struct {
+    uint64_t leading, hash;  /* of the line */
+    size_t num_patterns;
+    pattern patterns[1 << FILTER_SLACK];
+} probe;
+
 /* Fill `lookups` for `count` neighbouring tables of every segment, keys[t] and bits[t] for each; tables
- * that cannot hold the prefix are left out. `lookups` has room for num_segments x count. Returns how many,
- * or SIZE_MAX with *where on damage. */
+ * that cannot hold the prefix are left out. `lookups` has room for num_segments x count, `probes` for count.
+ * Returns how many, or SIZE_MAX with *where on damage. */
 size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
-                    const uint8_t *bits, lookup *lookups, damage *where);
+                    const uint8_t *bits, probe *probes, lookup *lookups, damage *where);
 
 /* The same for `count` whole keys in one table; lookups[i].query says for which key. */
-size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, lookup *lookups,
-                  damage *where);
+size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, probe *probes,
+                  lookup *lookups, damage *where);
 
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
 
-/* Set the bits of sorted keys in a bitmap of `size` places that begins at place `first`, as far as they
- * fall into it. Returns how many keys do. */
-size_t set_filter_bits(const uint8_t *keys, size_t count, unsigned filter_bits, uint64_t first, uint64_t size,
-                       uint8_t *bitmap);
+/* Set the bits of keys in the bitmap of their leading bits. */
+void set_bitmap(const uint8_t *keys, size_t count, unsigned bitmap_bits, uint8_t *bitmap);
 
-/* Set the bits of every key of a table that is one chunk with a filter of one chunk. */
-void fill_filter(const table_row *table);
+/* Add sorted keys to the lines of chunk `chunk` of a filter, as far as they belong to it. Returns how many do.
+ * bits: 64 or fewer, more than FILTER_SLACK. */
+size_t add_to_filter(const uint8_t *keys, size_t count, unsigned bits, uint64_t chunk, uint64_t num_chunks,
+                     uint64_t num_lines, uint8_t *lines);
+
+/* Set the bits of every key of a table that is one chunk and has a bitmap. */
+void fill_bitmap(const table_row *table);
 
 /* Row of a relative number in a segment's sketch column, or UINT64_MAX. It searches numbers that are not
  * verified: the row that it finds is to be verified (`check_sketch`). None found proves nothing: where an entry

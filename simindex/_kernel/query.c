@@ -14,6 +14,7 @@ typedef struct {
     const directory *dir;
     match_list *found;
     lookup *lookups;
+    probe *probes;
     uint64_t *candidates;  /* `room` of them, segment in the high, relative number in the low 32 bits */
     uint64_t *work;        /* as many, behind them */
     size_t room;
@@ -23,11 +24,13 @@ typedef struct {
 static outcome open_search(search *s, const directory *dir, size_t num_lookups, match_list *found) {
     *s = (search){.dir = dir, .found = found};
     s->lookups = malloc((dir->num_segments * num_lookups + 1) * sizeof(lookup));
-    return s->lookups ? SEARCH_DONE : SEARCH_NO_MEMORY;
+    s->probes = malloc((num_lookups + 1) * sizeof(probe));
+    return s->lookups && s->probes ? SEARCH_DONE : SEARCH_NO_MEMORY;
 }
 
 static outcome close_search(search *s, outcome end) {
     free(s->lookups);
+    free(s->probes);
     free(s->candidates);
     return end;
 }
@@ -214,7 +217,7 @@ static int by_distance(const void *a, const void *b) {
 
 static outcome find_prefixes(search *s, uint64_t first_table, size_t num_tables, const uint64_t *keys,
                              const uint8_t *bits, size_t *planned) {
-    *planned = plan_lookups(s->dir, first_table, num_tables, keys, bits, s->lookups, &s->found->where);
+    *planned = plan_lookups(s->dir, first_table, num_tables, keys, bits, s->probes, s->lookups, &s->found->where);
     if (*planned == SIZE_MAX || find_ranges(s->dir, s->lookups, *planned, &s->found->where)) return SEARCH_DAMAGED;
     return SEARCH_DONE;
 }
@@ -333,7 +336,7 @@ static outcome add_equal(search *s, const lookup *range, uint64_t entry, const o
 static outcome find_key_group(search *s, uint64_t table, const uint64_t *keys, size_t first, size_t count,
                               const originals *same, uint64_t most) {
     uint64_t taken[KEY_GROUP] = {0};
-    size_t planned = plan_equal(s->dir, table, keys + first, count, s->lookups, &s->found->where);
+    size_t planned = plan_equal(s->dir, table, keys + first, count, s->probes, s->lookups, &s->found->where);
     if (planned == SIZE_MAX || find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
     for (size_t l = 0; l < planned; l++) {
         const lookup *range = &s->lookups[l];

@@ -221,90 +221,183 @@ int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *whe
     return 0;
 }
 
-/* ---- filters ---- */
+/* ---- bitmaps and filters ---- */
 
-size_t set_filter_bits(const uint8_t *keys, size_t count, unsigned filter_bits, uint64_t first, uint64_t size,
-                       uint8_t *bitmap) {
+void set_bitmap(const uint8_t *keys, size_t count, unsigned bitmap_bits, uint8_t *bitmap) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t place = load64(keys + i * 8) >> (64 - bitmap_bits);
+        bitmap[place >> 3] |= (uint8_t)(1 << (place & 7));
+    }
+}
+
+void fill_bitmap(const table_row *row) {
+    const chunk_row *entries = (const chunk_row *)row->chunks;
+    set_bitmap((const uint8_t *)entries->keys, row->num_entries, row->bitmap_bits, (uint8_t *)row->bitmap_words);
+}
+
+/* A finalizer of MurmurHash3 (Appleby), as SplitMix64 has it: every bit of the result depends on every bit. */
+static inline uint64_t mix(uint64_t x) {
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ULL;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBULL;
+    return x ^ x >> 31;
+}
+
+static inline pattern pattern_of(uint64_t prefix) {
+    uint64_t h = mix(prefix + 0x9E3779B97F4A7C15ULL);
+    return (pattern){{1ULL << (h & 63) | 1ULL << (h >> 6 & 63) | 1ULL << (h >> 12 & 63),
+                      1ULL << (h >> 18 & 63) | 1ULL << (h >> 24 & 63) | 1ULL << (h >> 30 & 63)},
+                     {(uint32_t)(h >> 36 & 7), (uint32_t)(h >> 39 & 7)}};
+}
+
+static inline int line_has(const uint8_t *line, const pattern *p) {
+    return (load64(line + p->words[0] * 8) & p->masks[0]) == p->masks[0] &&
+           (load64(line + p->words[1] * 8) & p->masks[1]) == p->masks[1];
+}
+
+/* The chunk and the line of a key follow from its leading bits without the last ones. */
+static inline uint64_t line_bits(uint64_t key, unsigned bits) { return key >> (64 - bits) >> FILTER_SLACK; }
+
+static inline uint64_t filter_chunk_of(uint64_t leading, unsigned bits, uint64_t num_chunks) {
+    return high_product(leading << FILTER_SLACK << (64 - bits), num_chunks);
+}
+
+static inline uint64_t line_of(uint64_t leading, uint64_t num_lines) {
+    return (mix(leading) >> 32) * num_lines >> 32;
+}
+
+size_t add_to_filter(const uint8_t *keys, size_t count, unsigned bits, uint64_t chunk, uint64_t num_chunks,
+                     uint64_t num_lines, uint8_t *lines) {
     size_t i = 0;
     for (; i < count; i++) {
-        uint64_t place = (load64(keys + i * 8) >> (64 - filter_bits)) - first;
-        if (place >= size) break;
-        bitmap[place >> 3] |= (uint8_t)(1 << (place & 7));
+        uint64_t key = load64(keys + i * 8), leading = line_bits(key, bits);
+        if (filter_chunk_of(leading, bits, num_chunks) != chunk) break;
+        pattern p = pattern_of(key >> (64 - bits));
+        uint8_t *line = lines + line_of(leading, num_lines) * LINE_WORDS * 8;
+        for (int w = 0; w < 2; w++) {
+            uint64_t word = load64(line + p.words[w] * 8) | p.masks[w];
+            memcpy(line + p.words[w] * 8, &word, 8);
+        }
     }
     return i;
 }
 
-void fill_filter(const table_row *row) {
-    const chunk_row *entries = (const chunk_row *)row->chunks, *filter = (const chunk_row *)row->filter;
-    set_filter_bits((const uint8_t *)entries->keys, row->num_entries, (unsigned)row->filter_bits, 0, UINT64_MAX,
-                    (uint8_t *)filter->keys);
+static inline void make_probe(probe *p, uint64_t key, unsigned prefix_bits, unsigned bits) {
+    unsigned shorter = prefix_bits < bits ? bits - prefix_bits : 0;
+    uint64_t first = key >> (64 - bits) >> shorter << shorter;
+    p->leading = line_bits(key, bits);
+    p->hash = mix(p->leading) >> 32;
+    p->num_patterns = 1u << shorter;
+    for (unsigned i = 0; i < p->num_patterns; i++) p->patterns[i] = pattern_of(first + i);
 }
 
-/* Where the filter of a table has the bit of a key's leading bits. */
-static inline const uint8_t *filter_byte(const directory *dir, const table_row *table, uint64_t place) {
-    if (table->bitmap) return (const uint8_t *)table->bitmap + (place >> 3);
-    const chunk_row *chunk = (const chunk_row *)table->filter + (place >> dir->filter_chunk_bits);
-    return (const uint8_t *)chunk->keys + ((place & ((1ULL << dir->filter_chunk_bits) - 1)) >> 3);
+static inline int bitmap_serves(const table_row *table, unsigned prefix_bits) {
+    return table->bitmap && prefix_bits + 3 >= table->bitmap_bits;
 }
 
-/* A prefix up to three bits shorter than the filter's stands for two, four or eight neighbouring bits. */
+/* One pattern is cheaper than neighbouring bits, two are not. */
 static inline int filter_serves(const table_row *table, unsigned prefix_bits) {
-    return table->filter && prefix_bits + 3 >= table->filter_bits;
+    if (!table->filter || prefix_bits + FILTER_SLACK < table->filter_bits) return 0;
+    return prefix_bits >= table->filter_bits || !bitmap_serves(table, prefix_bits);
 }
 
-enum { FILTER_BLOCK_BITS = 13 }; /* log2 of the bits in TABLE_BLOCK words */
+static inline const uint8_t *probed_line(const table_row *table, const probe *p, uint64_t *chunk, uint64_t *line) {
+    *line = p->hash * table->filter_lines >> 32;
+    *chunk = 0;
+    uint64_t words = table->filter_words;
+    if (!words) {
+        *chunk = filter_chunk_of(p->leading, table->filter_bits, table->filter_chunks);
+        words = ((const chunk_row *)table->filter + *chunk)->keys;
+    }
+    return (const uint8_t *)words + *line * LINE_WORDS * 8;
+}
 
-/* Whether a table can hold a key with that prefix: 0 or 1, or -1 with *where on damage. What the filter
- * denies nobody looks at again, so only such a block has to be verified. */
-static inline int may_hold(const directory *dir, uint32_t segment, uint32_t table_number, const table_row *table,
-                           uint64_t key, unsigned prefix_bits, damage *where) {
-    if (!table->num_entries) return 0;
-    if (!filter_serves(table, prefix_bits)) return 1;
-    unsigned shorter = prefix_bits < table->filter_bits ? (unsigned)table->filter_bits - prefix_bits : 0;
-    uint64_t place = key >> (64 - table->filter_bits) >> shorter << shorter;
-    unsigned bits = (1u << (1u << shorter)) - 1;
-    if (*filter_byte(dir, table, place) >> (place & 7) & bits) return 1;
-    if (table->bitmap &&
-        (!table->bitmap_checked ||
-         __atomic_load_n((const uint8_t *)table->bitmap_checked + (place >> FILTER_BLOCK_BITS), __ATOMIC_RELAXED)))
-        return 0;
-    uint64_t chunk = place >> dir->filter_chunk_bits;
-    uint64_t block = (place & ((1ULL << dir->filter_chunk_bits) - 1)) >> FILTER_BLOCK_BITS;
-    if (!check_block((const chunk_row *)table->filter + chunk, block, 1, 0)) return 0;
-    *where = (damage){segment, dir->num_tables + 1 + table_number, chunk, block};
+/* What denies a prefix nobody looks at again, so such a block has to be verified: 0, or -1 with *where. */
+static __attribute__((noinline)) int verify_denial(const chunk_row *row, uint64_t block, damage place, damage *where) {
+    if (!check_block(row, block, 1, 0)) return 0;
+    *where = place;
+    where->block = block;
     return -1;
 }
 
+/* Whether a table can hold a key with that prefix: 0 or 1, or -1 with *where on damage. `p`: for its filter. */
+static inline int may_hold(const directory *dir, uint32_t segment, uint32_t table_number, const table_row *table,
+                           uint64_t key, unsigned prefix_bits, const probe *p, damage *where) {
+    if (!table->num_entries) return 0;
+    if (filter_serves(table, prefix_bits)) {
+        uint64_t chunk, line;
+        const uint8_t *words = probed_line(table, p, &chunk, &line);
+        for (unsigned i = 0; i < p->num_patterns; i++)
+            if (line_has(words, p->patterns + i)) return 1;
+        uint64_t block = line * LINE_WORDS / TABLE_BLOCK;
+        if (table->filter_checked &&
+            __atomic_load_n((const uint8_t *)table->filter_checked + block, __ATOMIC_RELAXED))
+            return 0;
+        damage place = {segment, dir->num_tables + 1 + table_number, chunk, 0};
+        return verify_denial((const chunk_row *)table->filter + chunk, block, place, where);
+    }
+    if (!bitmap_serves(table, prefix_bits)) return 1;
+    unsigned shorter = prefix_bits < table->bitmap_bits ? table->bitmap_bits - prefix_bits : 0;
+    uint64_t place = key >> (64 - table->bitmap_bits) >> shorter << shorter;
+    unsigned bits = (1u << (1u << shorter)) - 1;
+    if (((const uint8_t *)table->bitmap_words)[place >> 3] >> (place & 7) & bits) return 1;
+    uint64_t block = place / (64 * TABLE_BLOCK);
+    if (!table->bitmap_checked ||
+        __atomic_load_n((const uint8_t *)table->bitmap_checked + block, __ATOMIC_RELAXED))
+        return 0;
+    damage at = {segment, 2 * dir->num_tables + 1 + table_number, 0, 0};
+    return verify_denial((const chunk_row *)table->bitmap, block, at, where);
+}
+
+static inline void fetch_denial(const table_row *table, uint64_t key, unsigned prefix_bits, const probe *p) {
+    uint64_t chunk, line;
+    if (filter_serves(table, prefix_bits)) __builtin_prefetch(probed_line(table, p, &chunk, &line));
+    else if (bitmap_serves(table, prefix_bits))
+        __builtin_prefetch((const uint8_t *)table->bitmap_words + (key >> (64 - table->bitmap_bits) >> 3));
+}
+
+/* All tables of a kind have filters of one size in a segment, so probes are made anew only where a segment's
+ * filters have other bits than the last one's (*made_for). bits NULL: whole keys. */
+static void make_probes(const table_row *table, const uint64_t *keys, const uint8_t *bits, size_t count,
+                        unsigned *made_for, probe *probes) {
+    if (!table->filter || *made_for == table->filter_bits) return;
+    *made_for = table->filter_bits;
+    for (size_t i = 0; i < count; i++) {
+        unsigned prefix_bits = bits ? bits[i] : 64;
+        if (filter_serves(table, prefix_bits)) make_probe(probes + i, keys[i], prefix_bits, *made_for);
+    }
+}
+
 size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
-                    const uint8_t *bits, lookup *lookups, damage *where) {
+                    const uint8_t *bits, probe *probes, lookup *lookups, damage *where) {
     size_t planned = 0;
-    for (uint32_t segment = 0; segment < dir->num_segments; segment++)
-        for (size_t t = 0; t < count; t++) {
-            const table_row *table = table_at(dir, segment, first_table + t);
-            if (filter_serves(table, bits[t]))
-                __builtin_prefetch(filter_byte(dir, table, keys[t] >> (64 - table->filter_bits)));
-        }
-    for (uint32_t segment = 0; segment < dir->num_segments; segment++)
+    unsigned made_for = 0;
+    for (uint32_t segment = 0; segment < dir->num_segments && count; segment++) {
+        const table_row *tables = table_at(dir, segment, first_table);
+        make_probes(tables, keys, bits, count, &made_for, probes);
+        for (size_t t = 0; t < count; t++) fetch_denial(tables + t, keys[t], bits[t], probes + t);
         for (size_t t = 0; t < count; t++) {
             uint32_t number = (uint32_t)(first_table + t);
-            const table_row *table = table_at(dir, segment, number);
             uint64_t tail = bits[t] >= 64 ? 0 : ~0ULL >> bits[t];
-            int held = may_hold(dir, segment, number, table, keys[t], bits[t], where);
+            int held = may_hold(dir, segment, number, tables + t, keys[t], bits[t], probes + t, where);
             if (held < 0) return SIZE_MAX;
             if (held)
-                lookups[planned++] = (lookup){.target = keys[t] & ~tail, .tail = tail, .table = table,
+                lookups[planned++] = (lookup){.target = keys[t] & ~tail, .tail = tail, .table = tables + t,
                                               .segment = segment, .table_number = number};
         }
+    }
     return planned;
 }
 
-size_t plan_equal(const directory *dir, uint64_t table_number, const uint64_t *keys, size_t count, lookup *lookups,
-                  damage *where) {
+size_t plan_equal(const directory *dir, uint64_t table_number, const uint64_t *keys, size_t count, probe *probes,
+                  lookup *lookups, damage *where) {
     size_t planned = 0;
+    unsigned made_for = 0;
     for (uint32_t segment = 0; segment < dir->num_segments; segment++) {
         const table_row *table = table_at(dir, segment, table_number);
+        make_probes(table, keys, NULL, count, &made_for, probes);
+        for (size_t q = 0; q < count; q++) fetch_denial(table, keys[q], 64, probes + q);
         for (size_t q = 0; q < count; q++) {
-            int held = may_hold(dir, segment, (uint32_t)table_number, table, keys[q], 64, where);
+            int held = may_hold(dir, segment, (uint32_t)table_number, table, keys[q], 64, probes + q, where);
             if (held < 0) return SIZE_MAX;
             if (held)
                 lookups[planned++] = (lookup){.target = keys[q], .table = table, .segment = segment,

@@ -6,7 +6,9 @@ change gave them). Must not commit or search. Invariant: numbers ascend.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,32 @@ class NewDocuments:
     key_hashes: np.ndarray
     packed_metadata: list[bytes]
     sketches: SketchBatch
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def taken(self, places: Sequence[int]) -> NewDocuments:
+        """Return the documents at some places, in that order."""
+        return NewDocuments(
+            [self.keys[place] for place in places],
+            [self.encoded_keys[place] for place in places],
+            self.key_hashes[places],
+            [self.packed_metadata[place] for place in places],
+            _taken(self.sketches, places),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[NewDocuments]) -> NewDocuments:
+        """Return the documents of one part or more, in order."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            list(chain.from_iterable([part.keys for part in parts])),
+            list(chain.from_iterable([part.encoded_keys for part in parts])),
+            np.concatenate([part.key_hashes for part in parts]),
+            list(chain.from_iterable([part.packed_metadata for part in parts])),
+            _joined([part.sketches for part in parts]),
+        )
 
     def record(self, place: int, inserted_at: int) -> StoredRecord:
         """Return the record of one of them, before it may get a leader."""
@@ -106,3 +134,23 @@ class Documents:
                     packed = None if hashes is None else encode_kept(hashes)
                     rests[at] = encode_rest(inserted_at, present, leaders.get(at), packed)
         return encode_records(self.numbers, self.encoded_keys, self.packed_metadata, rests)
+
+
+def _taken(batch: SketchBatch, places: Sequence[int]) -> SketchBatch:
+    taken = SketchBatch(0, batch.num_perm, batch.kept is not None, batch.origin)
+    taken.words, taken.present = batch.words[places], batch.present[places]
+    taken.fingerprints = batch.fingerprints[places]
+    if batch.kept is not None:
+        taken.kept = [batch.kept[place] for place in places]
+    return taken
+
+
+def _joined(batches: list[SketchBatch]) -> SketchBatch:
+    first = batches[0]
+    joined = SketchBatch(0, first.num_perm, first.kept is not None, first.origin)
+    joined.words = np.concatenate([batch.words for batch in batches])
+    joined.fingerprints = np.concatenate([batch.fingerprints for batch in batches])
+    joined.present = np.concatenate([batch.present for batch in batches])
+    if first.kept is not None:
+        joined.kept = list(chain.from_iterable([batch.kept or [] for batch in batches]))
+    return joined

@@ -15,7 +15,7 @@ from simindex.changes.documents import NewDocuments
 from simindex.format.keys import encode_keys, key_hashes, plain_keys
 from simindex.format.records import NIL, pack_metadata
 from simindex.parallel import in_order, num_workers
-from simindex.sketching.sketch import Sketch
+from simindex.sketching.sketch import HAS_SIGNATURE, Sketch
 from simindex.sketching.sketcher import Sketcher
 
 DEFAULT_BATCH_SIZE = 4_000
@@ -38,8 +38,11 @@ class InsertReport(NamedTuple):
     skipped: int
 
 
-def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher) -> NewDocuments:
+def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares: int = 0) -> NewDocuments:
     """Check, encode and sketch items of (key, document) or (key, document, metadata).
+
+    Args:
+        compares: the half of a sketch that they will be compared by; 0: they will not.
 
     Raises:
         TypeError, ValueError: a bad item; the message names its key.
@@ -61,6 +64,8 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher) -> NewDo
         for key, document in zip(keys, documents, strict=True):
             _naming(key, sketcher.sketch, document)
         raise
+    if compares and Sketch in set(map(type, documents)):
+        _require_half(keys, documents, sketches.present.tolist(), compares)
     return NewDocuments(plain_keys(keys, encoded), encoded, key_hashes(encoded), metadata, sketches)
 
 
@@ -69,6 +74,15 @@ def _require_items(items: list[Any]) -> None:
         if not isinstance(item, tuple | list) or not 2 <= len(item) <= 3:
             found = f"{item!r:.80}"
             raise TypeError(f"item: expected (key, document) or (key, document, metadata), found {found}")
+
+
+def _require_half(keys: list[Any], documents: list[Any], present: list[int], compares: int) -> None:
+    for key, document, halves in zip(keys, documents, present, strict=True):
+        if isinstance(document, Sketch) and document.origin is None and not halves & compares:
+            what = "MinHash rows" if compares == HAS_SIGNATURE else "a fingerprint"
+            raise ValueError(
+                f"key {key!r:.80}: expected {what} to compare by, found a sketch that was brought in without"
+            )
 
 
 def _repeatable(key: object, document: object) -> object:

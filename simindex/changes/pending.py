@@ -3,39 +3,55 @@ of them.
 
 Owns what an insert or a remove adds to a change. Must not commit. Invariant: numbers are given in order of
 insertion and never twice, those of documents that are removed again in the same change included.
+
+What queries see is a log-structured merge tree like the stored one: the newest documents are a segment that
+grows by one, and neighbouring segments of one size class become one of the next. So each document is sorted
+a few times and a query asks few segments, however many documents there are.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from simindex.changes.documents import Documents, NewDocuments
+from simindex.format.ages import Run
 from simindex.format.records import StoredRecord
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import PendingView
-from simindex.segments.build import segment_puts
-from simindex.segments.load import Segment
+from simindex.segments.memory import GrowingSegment, MemorySegment, memory_segment
 from simindex.sketching.sketch import SketchBatch
 
 _FIRST_MEMORY_SEGMENT = 2**63
 """Ids of segments in memory: from the top, for no committed segment has them and they are never stored."""
 
+_TIER_BITS = 3
+"""Eight segments of a size class become one of the next."""
+
 
 @dataclass(frozen=True)
 class _Part:
-    """Documents of one call inside a change: places in what was handed in; the first one's number."""
+    """Neighbours in number; `segment` holds them where queries have asked for it and not all were dropped."""
 
     documents: NewDocuments
-    places: list[int]
     first: int
+    segment: MemorySegment | None = None
+
+    def __len__(self) -> int:
+        return len(self.documents)
 
     @property
     def behind(self) -> int:
         """The number after the last one's."""
-        return self.first + len(self.places)
+        return self.first + len(self.documents)
+
+    @property
+    def size_class(self) -> int:
+        """Of eight times as many documents it is one more."""
+        return (len(self.documents).bit_length() - 1) // _TIER_BITS
 
 
 @dataclass
@@ -50,6 +66,10 @@ class Pending:
         by_key: encoded key -> number, of its documents that were not removed again.
         removed: committed documents to be removed, with their records.
         dropped: own documents that were removed again.
+        touched: committed documents whose age it renews, to `inserted_at`.
+        runs: (time, first number) -> number behind, of runs of ages to be stored; 0: to be removed.
+        tail: the youngest run that it leaves of those that are committed; ``None``: as it was.
+        gone: numbers in `removed` and `dropped`.
     """
 
     scheme: Scheme
@@ -59,21 +79,29 @@ class Pending:
     by_key: dict[bytes, int] = field(default_factory=dict)
     removed: dict[int, StoredRecord] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
+    touched: set[int] = field(default_factory=set)
+    runs: dict[tuple[int, int], int] = field(default_factory=dict)
+    tail: Run | None = None
+    gone: set[int] = field(default_factory=set)
     _parts: list[_Part] = field(default_factory=list)
-    _in_memory: list[Segment] = field(default_factory=list)
-    _num_viewed: int = 0
+    _num_sorted: int = 0  # parts with a segment of their own
+    _num_seen: int = 0  # these and those in `_growing`
+    _growing: GrowingSegment | None = None
+    _num_segments: int = 0
 
     @property
     def size(self) -> int:
-        """Number of changed documents."""
-        return self.count + len(self.removed)
+        """Number of changed documents, and of changed runs of ages."""
+        return self.count + len(self.removed) + len(self.touched) + len(self.runs) + (self.tail is not None)
 
     def add(self, documents: NewDocuments, places: list[int]) -> None:
         """Give the documents at `places` their numbers."""
-        part = _Part(documents, places, self.first_number + self.count)
+        if not places:
+            return
+        taken = documents if len(places) == len(documents) else documents.taken(places)
+        part = _Part(taken, self.first_number + self.count)
         self._parts.append(part)
-        numbers = range(part.first, part.behind)
-        self.by_key.update(zip([documents.encoded_keys[i] for i in places], numbers, strict=True))
+        self.by_key.update(zip(taken.encoded_keys, range(part.first, part.behind), strict=True))
         self.count += len(places)
 
     def remove(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
@@ -81,19 +109,29 @@ class Pending:
         number = self.by_key.pop(encoded_key, None)
         if number is not None:
             self.dropped.add(number)
+            self.gone.add(number)
             return True
         if committed is None or committed[0] in self.removed:
             return False
-        self.removed[committed[0]] = committed[1]
+        self._remove_committed(*committed)
         return True
 
     def remove_number(self, number: int, record: StoredRecord) -> None:
         """Remove a live document, its own or a committed one, by its number."""
         if number < self.first_number:
-            self.removed[number] = record
+            self._remove_committed(number, record)
             return
-        part, at = self._place_of(number)
-        self.remove(part.documents.encoded_keys[part.places[at]], None)
+        part = self._part_of(number)
+        self.remove(part.documents.encoded_keys[number - part.first], None)
+
+    def _remove_committed(self, number: int, record: StoredRecord) -> None:
+        self.removed[number] = record
+        self.gone.add(number)
+        self.touched.discard(number)
+
+    def touch(self, numbers: Iterable[int]) -> None:
+        """Renew the age of live documents; its own ones are as young as can be."""
+        self.touched.update(number for number in numbers if number < self.first_number)
 
     def holds(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
         """Whether a key is stored, seen from inside this change."""
@@ -101,71 +139,84 @@ class Pending:
             return True
         return committed is not None and committed[0] not in self.removed
 
-    def documents(self, first_part: int = 0) -> Documents:
-        """Return its documents, those of the parts from `first_part` on, without the dropped ones."""
-        parts = self._parts[first_part:]
-        if self.dropped:
-            taken = [self._not_dropped(part) for part in parts]
-        else:
-            taken = [(part.places, range(part.first, part.behind)) for part in parts]
-        if len(parts) == 1 and len(taken[0][0]) == len(parts[0].documents.keys):
-            new = parts[0].documents
-            numbers = np.array(taken[0][1], dtype=np.uint64)
-            return Documents(numbers, new.key_hashes, new.encoded_keys, new.packed_metadata, new.sketches)
-        count = sum(len(places) for places, _ in taken)
-        first = parts[0].documents.sketches if parts else SketchBatch(0, 0, False, None)
-        batch = SketchBatch(count, first.num_perm, first.kept is not None, first.origin)
-        joined = Documents(np.empty(count, np.uint64), np.empty(count, np.uint64), [], [], batch)
-        at = 0
-        for part, (places, given) in zip(parts, taken, strict=True):
-            here = slice(at, at + len(places))
-            at = here.stop
-            _join(joined, here, part.documents, places, given)
-        return joined
+    def documents(self) -> Documents:
+        """Return its documents without the dropped ones."""
+        if not self._parts:
+            batch = SketchBatch(0, self.scheme.config.num_perm, False, None)
+            return Documents(np.empty(0, np.uint64), np.empty(0, np.uint64), [], [], batch)
+        return self._numbered(
+            NewDocuments.joined([part.documents for part in self._parts]), self.first_number
+        )
 
-    def _not_dropped(self, part: _Part) -> tuple[list[int], range | list[int]]:
-        """Return the places and numbers of a part without the documents that were removed again."""
-        numbers = range(part.first, part.behind)
-        kept = [at for at, number in enumerate(numbers) if number not in self.dropped]
-        return [part.places[at] for at in kept], [numbers[at] for at in kept]
+    def _numbered(self, new: NewDocuments, first: int) -> Documents:
+        """Return documents with their numbers, from `first` on, without the dropped ones."""
+        numbers = np.arange(first, first + len(new), dtype=np.uint64)
+        if self.dropped:
+            kept = [at for at, number in enumerate(numbers.tolist()) if number not in self.dropped]
+            if len(kept) < len(new):
+                new, numbers = new.taken(kept), numbers[kept]
+        return Documents(numbers, new.key_hashes, new.encoded_keys, new.packed_metadata, new.sketches)
 
     # ---- what queries see ----
 
     def view(self) -> PendingView:
-        """Return what queries of the same thread see, the newest documents as a segment in memory."""
-        documents = self.documents(self._num_viewed)
-        self._num_viewed = len(self._parts)
-        if len(documents):
-            tables, data = self.scheme.tables, documents.segment_data(self.scheme, {})
-            entry = data.entry(_FIRST_MEMORY_SEGMENT + len(self._in_memory))
-            entry, puts = segment_puts(tables, entry, data)
-            self._in_memory.append(Segment(tables, entry, dict(puts).get))
-        gone = self.dropped | self.removed.keys()
-        return PendingView(self._in_memory, self.by_key, gone, len(self.removed), self._record)
+        """Return what queries of the same thread see: its documents as segments in memory."""
+        self._take_newest()
+        segments = [part.segment for part in self._parts[: self._num_sorted] if part.segment is not None]
+        if self._growing is not None:
+            segments.append(self._growing.segment())
+        num_removed, time = len(self.removed), self.inserted_at
+        return PendingView(segments, self.by_key, self.gone, num_removed, self._record, self.touched, time)
+
+    def _take_newest(self) -> None:
+        """Let the documents that came since the last view grow a segment, or make one of their own."""
+        newest, self._num_seen = self._parts[self._num_seen :], len(self._parts)
+        if not newest:
+            return
+        growing = self._growing or GrowingSegment(self.scheme.tables, self._next_id(), newest[0].first)
+        if sum(map(len, newest)) > growing.room or not all(map(self._is_whole, newest)):
+            self._sort_from(self._num_sorted)
+            return
+        for part in newest:
+            new = part.documents
+            sketches = new.sketches
+            permuted = self.scheme.permute(sketches.fingerprints)
+            growing.add(new.key_hashes, sketches.words, sketches.fingerprints, permuted)
+        self._growing = growing
+        if not growing.room:
+            self._sort_from(self._num_sorted)
+
+    def _is_whole(self, part: _Part) -> bool:
+        return set(part.documents.sketches.present.tolist()) == {self.scheme.whole_sketch}
+
+    def _sort_from(self, at: int) -> None:
+        """Make the parts from `at` on one part with a segment, and merge it with its like."""
+        parts = self._parts
+        while True:
+            documents = NewDocuments.joined([part.documents for part in parts[at:]])
+            first, segment = parts[at].first, None
+            numbered = self._numbered(documents, first)
+            if len(numbered):
+                data = numbered.segment_data(self.scheme, {})
+                segment = memory_segment(self.scheme.tables, self._next_id(), data)
+            parts[at:] = [_Part(documents, first, segment)]
+            while at and parts[at - 1].size_class <= parts[-1].size_class:
+                at -= 1
+            if len(parts) - at < 1 << _TIER_BITS:
+                break
+        self._num_sorted = self._num_seen = len(parts)
+        self._growing = None
+
+    def _next_id(self) -> int:
+        self._num_segments += 1
+        return _FIRST_MEMORY_SEGMENT + self._num_segments
 
     def _record(self, number: int) -> StoredRecord | None:
         if number < self.first_number:
             return None
-        part, at = self._place_of(number)
-        return part.documents.record(part.places[at], self.inserted_at)
+        part = self._part_of(number)
+        return part.documents.record(number - part.first, self.inserted_at)
 
-    def _place_of(self, number: int) -> tuple[_Part, int]:
-        """Return the part that a number was given in, and where in it."""
-        part = self._parts[bisect_right(self._parts, number, key=lambda part: part.first) - 1]
-        return part, number - part.first
-
-
-def _join(
-    joined: Documents, here: slice, new: NewDocuments, places: list[int], numbers: range | list[int]
-) -> None:
-    """Put some of the new documents into their places among all."""
-    joined.numbers[here] = numbers
-    joined.key_hashes[here] = new.key_hashes[places]
-    joined.encoded_keys.extend([new.encoded_keys[place] for place in places])
-    joined.packed_metadata.extend([new.packed_metadata[place] for place in places])
-    batch = joined.sketches
-    batch.words[here] = new.sketches.words[places]
-    batch.fingerprints[here] = new.sketches.fingerprints[places]
-    batch.present[here] = new.sketches.present[places]
-    if batch.kept is not None and new.sketches.kept is not None:
-        batch.kept[here] = [new.sketches.kept[place] for place in places]
+    def _part_of(self, number: int) -> _Part:
+        """Return the part that a number was given in."""
+        return self._parts[bisect_right(self._parts, number, key=lambda part: part.first) - 1]

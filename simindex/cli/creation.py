@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 import simindex
-from simindex import CharShingles, Config, Index, SimHashConfig, WordShingles
+from simindex import CharShingles, Config, Index, IndexLockedError, SimHashConfig, WordShingles
+from simindex.cli.failures import CommandError
 from simindex.config import Shingles
 
 Words = Annotated[int | None, typer.Option(metavar="N", help="New index: shingles of N words (default 3).")]
@@ -117,10 +118,30 @@ def _given_or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def open_for_insert(path: str, options: CreationOptions) -> Index:
-    """Open an index for writing, created with these options if it is missing.
+def open_for_reading(path: str, max_candidates: int | None = None) -> Index:
+    """Open an index for reading that must be there.
 
     Raises:
+        CommandError: it is not.
+    """
+    try:
+        if max_candidates is None:
+            return simindex.open(path, "r")
+        return simindex.open(path, "r", max_candidates=max_candidates)
+    except FileNotFoundError:
+        raise _missing(path) from None
+
+
+def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> Index:
+    """Open an index for writing, created with these options if it is missing.
+
+    Args:
+        path: its folder.
+        options: of a new index.
+        wait: seconds to wait for another writer.
+
+    Raises:
+        CommandError: another process is writing to it.
         ConfigMismatchError: an option that was given differs from what is stored.
     """
     try:
@@ -129,13 +150,35 @@ def open_for_insert(path: str, options: CreationOptions) -> Index:
     except FileNotFoundError:
         stored = None
     config = options.config(stored or Config()) if options.given() else None
-    return simindex.open(path, "a", config)
+    try:
+        return simindex.open(path, "a", config, timeout=wait)
+    except IndexLockedError as exc:
+        raise _locked(path, exc) from exc
 
 
-def open_for_change(path: str) -> Index:
+def open_for_change(path: str, wait: float = 0.0) -> Index:
     """Open an index for writing that must be there.
 
+    Args:
+        path: its folder.
+        wait: seconds to wait for another writer.
+
     Raises:
-        FileNotFoundError: it is not.
+        CommandError: it is not there, or another process is writing to it.
     """
-    return simindex.open(path, "r+")
+    try:
+        return simindex.open(path, "r+", timeout=wait)
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except IndexLockedError as exc:
+        raise _locked(path, exc) from exc
+
+
+def _missing(path: str) -> CommandError:
+    return CommandError(f"{path}: no simindex index; simindex insert makes one")
+
+
+def _locked(path: str, error: IndexLockedError) -> CommandError:
+    waited = f", after {error.waited_seconds:,.1f} seconds still" if error.waited_seconds else ""
+    remedy = "try again when it is done, or wait for it with --wait SECONDS"
+    return CommandError(f"{path}: another process is writing to this index{waited}; {remedy}")

@@ -7,12 +7,21 @@ a new index stand in `creation`, beside what they mean. Must not know the index,
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
 from simindex.format.keys import Key
 from simindex.inputs import Limits
+
+
+class KeySource(Enum):
+    """What a key is made of where a row has none."""
+
+    content = "content"
+    line = "line"
+
 
 # ---- the index, and what is printed ----
 
@@ -30,6 +39,13 @@ InputPaths = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files
 IdField = Annotated[str, typer.Option(metavar="NAME", help="The field or column of a row's key.")]
 TextField = Annotated[
     str, typer.Option(metavar="NAME", help="The field or column of its text, or of a list of ready shingles.")
+]
+KeyOrigin = Annotated[
+    KeySource | None,
+    typer.Option(
+        help="Where a row has no key, make one: of its content, so that equal rows are one document; or "
+        "of its place, as FILE:LINE."
+    ),
 ]
 KeepMetadata = Annotated[
     bool, typer.Option("--metadata", help="Keep the other fields of a row as its metadata.")
@@ -95,6 +111,11 @@ Workers = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="Threads that make sketches; default: one a core.")
 ]
 
+Wait = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0, help="Wait so long for another process that writes to the index."),
+]
+
 # ---- searching ----
 
 Threshold = Annotated[
@@ -104,7 +125,11 @@ Threshold = Annotated[
 Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many matches.")]
 Recall = Annotated[
     float | None,
-    typer.Option(metavar="P", help="Wanted odds of finding a document at the threshold (default 0.95)."),
+    typer.Option(
+        metavar="P",
+        help="Wanted odds that a document right at the threshold is shown: less similar ones are, too "
+        "(default: those estimated at the threshold or above, about half of those right at it).",
+    ),
 ]
 Exact = Annotated[bool, typer.Option("--exact", help="Verify with kept shingles instead of estimating.")]
 Nearest = Annotated[int | None, typer.Option(metavar="K", min=1, help="The K most similar; no threshold.")]

@@ -103,13 +103,13 @@ def figure(value: float | None, digits: int = 0) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, plural: str = "") -> str:
     """Return a count with its noun.
 
-    >>> counted(1, "document"), counted(2_000, "document")
-    ('1 document', '2,000 documents')
+    >>> counted(1, "document"), counted(2_000, "document"), counted(2, "copy", "copies")
+    ('1 document', '2,000 documents', '2 copies')
     """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 class Reports:

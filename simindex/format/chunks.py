@@ -39,9 +39,9 @@ def encode_sketch_chunk(
     return b"".join((words.data, fingerprints.data, numbers.data, seals))
 
 
-def encode_filter_chunk(key: bytes, bitmap: np.ndarray) -> bytes:
-    """Return a chunk of a filter: bits in words <u8[n], one seal <u8 a block."""
-    return b"".join((bitmap.data, _kernel.seal_blocks(bitmap, None, None, 1, chunk_seed(key))))
+def encode_words_chunk(key: bytes, words: np.ndarray) -> bytes:
+    """Return a chunk of a filter, or a bitmap: words <u8[n], one seal <u8 a block."""
+    return b"".join((words.data, _kernel.seal_blocks(words, None, None, 1, chunk_seed(key))))
 
 
 def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:

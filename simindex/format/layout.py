@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from simindex import _kernel
 from simindex.format.rows import CHUNK_ROW
 from simindex.format.seals import SEAL_BYTES
 
+_Each = TypeVar("_Each")
+
 KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE = 0, 1, 2
 """Table numbers. Band tables follow, then permutation tables; the sketch column comes last."""
 
-FILTERS = 0x8000
-"""Added to a table's number in the database keys of its filter."""
+FILTERS, BITMAPS = 0x8000, 0xC000
+"""Added to a table's number in the database keys of its filter and of its bitmap."""
 
 KEY_BYTES, FINGERPRINT_BYTES, NUMBER_BYTES = 8, 8, 4
 """Widths of what segments consist of: keys and band words, fingerprints, relative numbers."""
@@ -29,7 +31,22 @@ KEY_BYTES, FINGERPRINT_BYTES, NUMBER_BYTES = 8, 8, 4
 ENTRY_BYTES = KEY_BYTES + NUMBER_BYTES
 """Bytes of an entry of a sorted table."""
 
-_MAX_FILTER_CHUNK_BITS = 30
+_LINE_BYTES = 64
+"""A line of a filter: what a processor fetches at once."""
+
+_FILTER_BITS_AN_ENTRY = 10
+"""About one absent prefix in ninety is then let through."""
+
+_WHOLE_KEY = 64
+
+_LONG_PREFIX, _SHORT_PREFIX, _MOST_SHORT_LINES = 32, 25, (1 << 20) * 10 // 512
+"""Leading bits of band words in a filter. 32 bits serve every threshold that compares four rows or more; in a
+table of a million entries 25 are nearly as good, and serve prefixes of 24 bits, too."""
+
+MOST_BITMAP_ENTRIES = 1 << 17
+"""Of prefixes shorter than a filter serves, a larger table holds most."""
+
+_MAX_FILTER_CHUNKS = 65_535
 
 _MAX_FACTOR, _MAX_CHUNK = 2**32, 1 << 28
 """A chunk of so many entries has 3 GiB of the 4 GiB that LMDB takes for a value."""
@@ -52,8 +69,9 @@ class SegmentEntry(NamedTuple):
         num_sketches: rows of the sketch column.
         chunked: 0 when the segment is one value, 1 when each table is cut into chunks.
         filters: of a chunked segment, one byte for each kind of table (key, copy, band, permutation):
-            the bits of its filter, 0 for none. They follow the number of entries before a merge left out
-            the dead, so they are said.
+            the size of its filter (`filter_lines`), 0 for none; and one for the bits of the bitmaps of
+            band tables, 0 for none. They follow the number of entries before a merge left out the dead,
+            so they are said.
     """
 
     id: int
@@ -116,12 +134,53 @@ class TableKind(NamedTuple):
     block: int
 
 
-KIND_NAMES = "key", "copy", "band", "permutation", "sketch", "filter"
+KIND_NAMES = "key", "copy", "band", "permutation", "sketch", "filter", "bitmap"
 """The kinds of tables, in the order of their numbers."""
 
 
+class FilterShape(NamedTuple):
+    """How a filter of a sorted table is cut.
+
+    Attributes:
+        bits: leading bits of keys that it tells apart; it serves prefixes one bit shorter, too.
+        chunks: its values; a key belongs to one by its size.
+        lines: of 512 bits, in each chunk.
+    """
+
+    bits: int
+    chunks: int
+    lines: int
+
+
+NO_FILTER = FilterShape(0, 0, 0)
+
+
+def filter_lines(size: int) -> int:
+    """Return the lines, of 512 bits, of a filter whose size the manifest gives in a byte: 0 for none, else
+    a number of four significant bits.
+
+    >>> [filter_lines(size) for size in (0, 8, 16, 23, 24, 25)]
+    [0, 1, 2, 3, 4, 4]
+    """
+    return (8 + size % 8) << size // 8 >> 4
+
+
+def filter_size(entries: int) -> int:
+    """Return the size of the smallest filter with ten bits for each of so many entries, 1 or more."""
+    lines = -(-entries * _FILTER_BITS_AN_ENTRY // (8 * _LINE_BYTES))
+    size = 8 * (lines.bit_length() + 1)
+    while filter_lines(size - 1) >= lines:
+        size -= 1
+    return size
+
+
+def bitmap_bits(entries: int) -> int:
+    """Return the bits of a bitmap of so many entries, 1 or more: eight to sixteen places an entry."""
+    return max(_kernel.MIN_BITMAP_BITS, (8 * entries - 1).bit_length())
+
+
 class Column(NamedTuple):
-    """A run of chunks in a segment: a sorted table, the sketch column, or a filter.
+    """A run of chunks in a segment: a sorted table, the sketch column, a filter, or a bitmap.
 
     Attributes:
         table: table number in the database keys.
@@ -222,9 +281,12 @@ class Geometry:
             (KEY_BYTES, 0, NUMBER_BYTES),
             (KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES),
         )
-        firsts = KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, self.first_permutation, self.count, FILTERS
-        counts = 1, 1, self.bands, self.permutations, 1, self.count
-        widths = entry, entry, entry, entry, sketch, (KEY_BYTES, 0, 0)
+        firsts = (
+            *(KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, self.first_permutation, self.count),
+            *(FILTERS, BITMAPS + FIRST_BAND_TABLE),
+        )
+        counts = 1, 1, self.bands, self.permutations, 1, self.count, self.bands
+        widths = entry, entry, entry, entry, sketch, (KEY_BYTES, 0, 0), (KEY_BYTES, 0, 0)
         return [
             TableKind(name, first, count, width, Column(first, 0, 1, width).block)
             for name, first, count, width in zip(KIND_NAMES, firsts, counts, widths, strict=True)
@@ -244,51 +306,68 @@ class Geometry:
         """Return the number of entries of each sorted table."""
         return self._for_each(entry.counts)
 
-    def _for_each(self, kinds: Iterable[int]) -> list[int]:
-        """Return a figure for each table from one for each kind of table."""
+    def _for_each(self, kinds: Iterable[_Each]) -> list[_Each]:
+        """Return something for each table from one for each kind of table."""
         keys, copies, bands, permutations = kinds
         return [keys, copies, *[bands] * self.bands, *[permutations] * self.permutations]
 
     def filters_of(self, entry: SegmentEntry) -> bytes:
-        """Return the filter bits of each kind of table for so many entries: see SegmentEntry.filters.
+        """Return the sizes of filters and bitmaps for so many entries: see SegmentEntry.filters.
 
-        Eight to sixteen bits an entry, so that about one absent prefix in ten is looked up in vain. Where
-        the prefixes searched by are more than three bits shorter than that a filter serves nothing.
+        Where permutation tables hold more than half of all prefixes that they are searched by, a filter
+        would deny little.
         """
-        bits = [self.most_filter_bits(n) if n else 0 for n in entry.counts]
-        if bits[3] > self.shortest_prefix + 3:
-            bits[3] = 0
-        return bytes(bits)
+        keys, copies, bands, permutations = entry.counts
+        if permutations > 1 << self.shortest_prefix - 1 or self.shortest_prefix <= _kernel.FILTER_SLACK:
+            permutations = 0
+        sizes = [filter_size(n) if n else 0 for n in (keys, copies, bands, permutations)]
+        return bytes([*sizes, bitmap_bits(bands) if 0 < bands <= MOST_BITMAP_ENTRIES else 0])
 
-    @staticmethod
-    def most_filter_bits(entries: int) -> int:
-        """Return the bits of a filter of so many entries, 1 or more."""
-        return max(_kernel.MIN_FILTER_BITS, (8 * entries - 1).bit_length())
+    def filter_shapes(self, entry: SegmentEntry) -> list[FilterShape]:
+        """Return the filter of each sorted table; one of no lines stands for none."""
+        if not entry.chunked:
+            return [NO_FILTER] * self.count
+        keys, copies, bands, permutations = map(filter_lines, entry.filters[:4])
+        prefix = _SHORT_PREFIX if bands <= _MOST_SHORT_LINES else _LONG_PREFIX
+        return self._for_each(
+            [
+                self._shape(_WHOLE_KEY, keys),
+                self._shape(_WHOLE_KEY, copies),
+                self._shape(prefix, bands),
+                self._shape(min(self.shortest_prefix, _WHOLE_KEY), permutations),
+            ]
+        )
 
-    def filter_bits(self, entry: SegmentEntry) -> list[int]:
-        """Return the bits of each table's filter, 0 for none."""
-        return self._for_each(entry.filters if entry.chunked else self.filters_of(entry))
+    def _shape(self, bits: int, lines: int) -> FilterShape:
+        if not lines:
+            return NO_FILTER
+        most = max(self.layout.chunk_bytes // _LINE_BYTES, -(-lines // _MAX_FILTER_CHUNKS), 1)
+        chunks = -(-lines // most)
+        return FilterShape(bits, chunks, -(-lines // chunks))
+
+    def bitmap_bits(self, entry: SegmentEntry) -> list[int]:
+        """Return the bits of each sorted table's bitmap, 0 for none. A segment that is one value has them
+        for all its tables, made when it is loaded."""
+        if entry.chunked:
+            return self._for_each([0, 0, entry.filters[4], 0])
+        return self._for_each([bitmap_bits(n) if n else 0 for n in entry.counts])
 
     def columns(self, entry: SegmentEntry) -> list[Column]:
-        """Return what a chunked segment consists of: its sorted tables, the sketch column, its filters."""
+        """Return what a chunked segment consists of: sorted tables, the sketch column, filters, bitmaps."""
         entries = self.layout.entries_per_chunk
         widths = KEY_BYTES, 0, NUMBER_BYTES
         columns = [Column(t, n, entries, widths) for t, n in enumerate(self.entry_counts(entry))]
         widths = KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES
         columns.append(Column(self.count, entry.num_sketches, self.sketches_per_chunk, widths))
-        words = 1 << self.filter_chunk_bits - _kernel.MIN_FILTER_BITS
-        columns += [
-            Column(FILTERS + table, 1 << bits - _kernel.MIN_FILTER_BITS, words, (KEY_BYTES, 0, 0))
-            for table, bits in enumerate(self.filter_bits(entry))
-            if bits
-        ]
+        for table, shape in enumerate(self.filter_shapes(entry)):
+            if shape.lines:
+                words = shape.lines * _kernel.LINE_WORDS
+                columns.append(Column(FILTERS + table, shape.chunks * words, words, (KEY_BYTES, 0, 0)))
+        for table, bits in enumerate(self.bitmap_bits(entry)):
+            if bits:
+                words = 1 << bits - _kernel.MIN_BITMAP_BITS
+                columns.append(Column(BITMAPS + table, words, words, (KEY_BYTES, 0, 0)))
         return columns
-
-    @property
-    def filter_chunk_bits(self) -> int:
-        """Binary logarithm of the bits of a filter in one value."""
-        bits = (8 * self.layout.chunk_bytes).bit_length() - 1
-        return min(max(bits, _kernel.MIN_FILTER_BITS), _MAX_FILTER_CHUNK_BITS)
 
     def segment_bytes(self, entry: SegmentEntry) -> int:
         """Return the bytes of all entries and sketches of a segment, seals left out."""
@@ -304,9 +383,10 @@ class Geometry:
         columns = list(zip(*entries, strict=True))
         keys, copies, signatures, fingerprints, sketches = map(sum, columns[3:8])
         total = self.segment_bytes(SegmentEntry(0, 0, 0, keys, copies, signatures, fingerprints, sketches))
-        if any(columns[8]):
-            bits = [bits for entry in entries if entry.chunked for bits in self.filter_bits(entry) if bits]
-            total += sum(1 << bit >> 3 for bit in bits)
+        for entry in entries:
+            if entry.chunked:
+                total += sum(_LINE_BYTES * shape.chunks * shape.lines for shape in self.filter_shapes(entry))
+                total += sum(1 << bits >> 3 for bits in self.bitmap_bits(entry) if bits)
         return total
 
     def fits_one_value(self, entry: SegmentEntry) -> bool:
@@ -327,4 +407,9 @@ class Geometry:
             return f"band {table - FIRST_BAND_TABLE + 1}"
         if table < self.count:
             return f"permutation {table - self.first_permutation + 1}"
-        return "sketches" if table == self.count else f"filter of {self.name(table - self.count - 1)}"
+        if table == self.count:
+            return "sketches"
+        first_filter, first_bitmap = self.count + 1, 2 * self.count + 1
+        if table < first_bitmap:
+            return f"filter of {self.name(table - first_filter)}"
+        return f"bitmap of {self.name(table - first_bitmap)}"

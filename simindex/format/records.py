@@ -8,6 +8,8 @@ number's or for one of another kind; what is decoded has fields of the types and
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped] # it carries no type information
@@ -32,6 +34,7 @@ class StoredRecord(NamedTuple):
         present: HAS_SIGNATURE | HAS_FINGERPRINT.
         leader: number of the document whose sketch this one shares, or ``None`` for its own.
         kept: kept shingle hashes as little-endian uint32 bytes, or ``None``.
+        seen_at: microseconds since 1970-01-01 UTC of the last touch, or ``None`` where there was none.
     """
 
     key: Key
@@ -40,6 +43,12 @@ class StoredRecord(NamedTuple):
     present: int
     leader: int | None = None
     kept: bytes | None = None
+    seen_at: int | None = None
+
+    @property
+    def age_from(self) -> int:
+        """The time that expiry goes by: of the last touch, or of the insert."""
+        return self.inserted_at if self.seen_at is None else self.seen_at
 
 
 class PackedRest(NamedTuple):
@@ -58,13 +67,41 @@ def encode_rest(
     inserted_at: int, present: int, leader: int | None = None, kept: bytes | None = None
 ) -> PackedRest:
     """Return the packed fields of a record besides key and metadata; the last two only where one is set."""
-    tail = b"\xcf" + inserted_at.to_bytes(8, "big") + pack(present)
+    tail = _packed_time(inserted_at) + pack(present)
     if leader is None and kept is None:
         return PackedRest(_FOUR_FIELDS, tail)
     return PackedRest(_SIX_FIELDS, tail + pack(leader) + pack(kept))
 
 
-_FOUR_FIELDS, _SIX_FIELDS = b"\x94", b"\x96"
+_FOUR_FIELDS, _SIX_FIELDS, _SEVEN_FIELDS = b"\x94", b"\x96", b"\x97"
+
+
+def encode_touched(number: int, value: bytes | memoryview, seen_at: int) -> bytes:
+    """Return a stored record with another time of its last touch.
+
+    Raises:
+        CorruptIndexError: it is none.
+    """
+    content = _content(number, value)
+    record = _record(number, content)
+    rest = encode_rest(record.inserted_at, record.present, record.leader, record.kept)
+    tail = rest.tail
+    if rest.head == _FOUR_FIELDS:
+        tail += NIL + NIL
+    # What stands before the fields of the rest is taken as it is: metadata is not packed anew.
+    end = len(content) - len(rest.tail)
+    if record.seen_at is not None:
+        end = len(content) - len(tail) - _TIME_BYTES
+    return seal(
+        "documents", number_key(number), _SEVEN_FIELDS + content[1:end] + tail + _packed_time(seen_at)
+    )
+
+
+def _packed_time(time: int) -> bytes:
+    return b"\xcf" + time.to_bytes(8, "big")
+
+
+_TIME_BYTES = 9
 
 
 def encode_records(
@@ -116,7 +153,7 @@ MAX_INSERTED_AT = 253_402_300_799_000_000 - 1
 
 def _record(number: int, content: bytes) -> StoredRecord:
     fields = unpack(content)
-    if type(fields) is list and len(fields) in (4, 6):
+    if type(fields) is list and len(fields) in _NUM_FIELDS:
         record = StoredRecord(*fields)
         key, inserted_at, present = record.key, record.inserted_at, record.present
         if (
@@ -125,6 +162,7 @@ def _record(number: int, content: bytes) -> StoredRecord:
             and 0 <= present <= 3
             and (type(key) is int or (type(key) in _KEY_TYPES and _is_short(key)))
             and (len(fields) == 4 or _are_rest(number, record.leader, record.kept))
+            and (len(fields) != 7 or _is_later(inserted_at, record.seen_at))
         ):
             return record
     raise CorruptIndexError(
@@ -133,6 +171,7 @@ def _record(number: int, content: bytes) -> StoredRecord:
     )
 
 
+_NUM_FIELDS = 4, 6, 7
 _KEY_TYPES = str, bytes
 
 
@@ -147,6 +186,10 @@ def _are_rest(number: int, leader: object, kept: object) -> bool:
     return leader is None or (type(leader) is int and 0 <= leader < number)
 
 
+def _is_later(inserted_at: int, seen_at: object) -> bool:
+    return type(seen_at) is int and inserted_at < seen_at <= MAX_INSERTED_AT
+
+
 MAX_METADATA_DEPTH = MAX_DEPTH - 1
 """Arrays and maps inside one another in metadata; the record around it is one more."""
 
@@ -155,7 +198,7 @@ MAX_METADATA_BYTES = 1 << 30
 
 
 def pack_metadata(metadata: object) -> bytes:
-    """Return metadata as a record holds it.
+    """Return metadata as a record holds it: NumPy's scalars as Python's, aware datetimes as instants.
 
     Raises:
         TypeError: msgpack cannot hold it, or not read it back, as where it is too deep.
@@ -164,7 +207,7 @@ def pack_metadata(metadata: object) -> bytes:
     if metadata is None:
         return NIL
     try:
-        packed = pack(metadata)
+        packed = pack(metadata, _packable)
         if not is_flat(metadata) and len(packed) <= MAX_METADATA_BYTES:
             # What cannot be read back (a map whose keys are tuples) would spoil every query that finds it.
             # So it is read as it will be read: one level down, in an array of one.
@@ -178,6 +221,29 @@ def pack_metadata(metadata: object) -> bytes:
             f"metadata: expected at most {MAX_METADATA_BYTES:,} bytes in msgpack, found {len(packed):,}"
         )
     return packed
+
+
+def _packable(value: Any) -> object:
+    """Return what msgpack can hold in the place of a NumPy scalar or of a subclass of datetime.
+
+    Raises:
+        TypeError, ValueError: there is nothing of the same meaning.
+    """
+    for kind, plain in _NUMPY_SCALARS:
+        if isinstance(value, kind):
+            return plain(value)
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise ValueError(f"{value!r}, which has no time zone; give it one, as tzinfo=timezone.utc")
+        return datetime.combine(value.date(), value.timetz())  # a plain one in the place of pandas' own
+    raise TypeError(f"a value of type {type(value).__name__}")
+
+
+_NUMPY_SCALARS: tuple[tuple[type, Callable[[Any], object]], ...] = (
+    (np.bool_, bool),
+    (np.integer, int),
+    (np.floating, float),
+)
 
 
 def _is_deep(error: BaseException) -> bool:

@@ -20,13 +20,21 @@ def _words(*names: str) -> np.dtype[np.void]:
 # Laid out many at a time: arrays whose columns have names.
 
 CHUNK_ROW = _words("keys", "numbers", "fingerprints", "seals", "checked", "seed", "count")
-TABLE_ROW = _words("chunks", "num_entries", "filter", "filter_bits", "bitmap", "bitmap_checked")
+_FILTER = "filter", "filter_words", "filter_checked"
+_BITMAP = "bitmap", "bitmap_words", "bitmap_checked"
+_SHAPES: list[tuple[str, type]] = [
+    ("filter_lines", np.uint32),
+    ("filter_chunks", np.uint16),
+    ("filter_bits", np.uint8),
+    ("bitmap_bits", np.uint8),
+]
+TABLE_ROW = np.dtype([*_words("chunks", "num_entries", *_FILTER, *_BITMAP).descr, *_SHAPES])
 MERGE_SOURCE = _words("segment", "table", "position", "offset")
 
 # Laid out or taken one at a time, where a Struct costs a tenth of an array.
 
 SEGMENT_ROW = struct.Struct("=5Q")
-DIRECTORY = struct.Struct("=7Q")
+DIRECTORY = struct.Struct("=6Q")
 MATCH = struct.Struct("<QIHH")
 """A match: number, query, agreeing rows, distance."""
 
@@ -47,7 +55,6 @@ def directory(
     entries_per_chunk: int,
     sketches_per_chunk: int,
     bands: int,
-    filter_chunk_bits: int,
 ) -> bytes:
     """Return a DIRECTORY."""
     return DIRECTORY.pack(
@@ -57,5 +64,4 @@ def directory(
         entries_per_chunk,
         sketches_per_chunk,
         bands,
-        filter_chunk_bits,
     )

@@ -7,6 +7,7 @@ Invariant: a value that was changed, cut, put under another key or into another 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped] # it carries no type information
@@ -16,7 +17,7 @@ from simindex.errors import CorruptIndexError
 
 SEAL_BYTES = 8
 
-SEAL_SEEDS = {"documents": 0, "meta": 1, "segments": 2, "removed": 3, "groups": 4}
+SEAL_SEEDS = {"documents": 0, "meta": 1, "segments": 2, "removed": 3, "groups": 4, "ages": 5}
 """What the seals of each database are seeded with. A page of one database that comes to lie in the place of
 another's brings keys that fit, so a seal has to tell the databases apart as well. Records, of which there are
 most, have the seed that costs nothing."""
@@ -25,20 +26,37 @@ MAX_DEPTH = 1024
 """Arrays and maps inside one another that msgpack can read; it writes one more."""
 
 
-def pack(value: object) -> bytes:
-    """Return the msgpack form of a value; surrogates in str are kept.
+_AS_DATETIME = 3
+"""What msgpack calls reading timestamps as aware datetimes."""
+
+
+def pack(value: object, default: Callable[[Any], object] | None = None) -> bytes:
+    """Return the msgpack form of a value; surrogates in str are kept, aware datetimes become timestamps.
+
+    Args:
+        default: returns something that msgpack can hold in the place of what it cannot.
 
     Raises:
         TypeError, ValueError, OverflowError: msgpack cannot hold the value.
     """
-    return bytes(msgpack.packb(value, use_bin_type=True, unicode_errors="surrogatepass"))
+    packed = msgpack.packb(
+        value, use_bin_type=True, unicode_errors="surrogatepass", datetime=True, default=default
+    )
+    return bytes(packed)
 
 
 def unpack(data: bytes | memoryview) -> Any:
-    """Return the value of a msgpack form. Raises CorruptIndexError for anything else."""
+    """Return the value of a msgpack form; timestamps are datetimes in UTC, to the microsecond.
+
+    Raises:
+        CorruptIndexError: anything else, and a timestamp before the year 1 or after 9999.
+    """
     try:
-        return msgpack.unpackb(data, raw=False, strict_map_key=False, unicode_errors="surrogatepass")
-    except (ValueError, TypeError, msgpack.UnpackException) as exc:  # TypeError: a list as a key of a map
+        return msgpack.unpackb(
+            data, raw=False, strict_map_key=False, unicode_errors="surrogatepass", timestamp=_AS_DATETIME
+        )
+    # TypeError: a list as a key of a map; OverflowError: a timestamp that is no datetime.
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as exc:
         raise CorruptIndexError(f"expected a msgpack value, found {len(data)} other bytes") from exc
 
 

@@ -1,29 +1,35 @@
 """Files, folders and standard input -> rows: a key, a document, metadata.
 
-`Inputs` reads several in order, `Fields` says which fields of a row are what, `Limits` how much of them may
-be held in memory at once. `formats` has a file each; a format reads a `Source` and knows nothing of the
-others. Must not print, open an index, or know who asked.
+`Inputs` reads several in order, `Reading` says how, `Fields` which fields of a row are what, `Limits` how
+much of them may be held in memory at once. `formats` has a file each; a format reads a `Source` and knows
+nothing of the others. Must not print, open an index, or know who asked.
 
-Invariant: what is no document comes out as a `BadRowError`, in its turn, and nothing is mended but bytes of
-a text file that are not UTF-8 (`text`). Importing stays light: packages that simindex does not require are
-imported when an input needs them.
+Invariant: what is no document comes out as a `BadRowError`, in its turn, or is counted in a `Tally`; nothing
+is mended but bytes of a text file that are not of its encoding (`formats.text`). Importing stays light:
+packages that simindex does not require are imported when an input needs them.
 """
 
 from simindex.inputs.errors import BadRowError, InputError, MissingPackageError, optional_module
 from simindex.inputs.formats.text import read_text
-from simindex.inputs.rows import Fields, Row
-from simindex.inputs.several import Inputs
-from simindex.inputs.source import Limits, Source
+from simindex.inputs.rows import Fields, KeyFrom, Row, RowByContent, tidy_path
+from simindex.inputs.several import FORMATS, Inputs, Reading
+from simindex.inputs.source import Limits, Source, Tally
 
 __all__ = [
+    "FORMATS",
     "BadRowError",
     "Fields",
     "InputError",
     "Inputs",
+    "KeyFrom",
     "Limits",
     "MissingPackageError",
+    "Reading",
     "Row",
+    "RowByContent",
     "Source",
+    "Tally",
     "optional_module",
     "read_text",
+    "tidy_path",
 ]

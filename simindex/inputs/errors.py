@@ -3,6 +3,7 @@
     SimIndexError
     ├── InputError           (ValueError)           an input cannot be read, or not to its end
     │   └── BadRowError                             a row of it is no document; reading can go on
+    │       └── NoTextError                         the document of a file, which is binary
     └── MissingPackageError  (ModuleNotFoundError)  a package that simindex does not require
 
 A file that is missing or may not be opened is the plain ``OSError``. An error can be pickled, for an input
@@ -11,10 +12,9 @@ may be read by another process than the one that tells it.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
 from simindex.errors import SimIndexError
+from simindex.optional import MissingPackageError as MissingPackageError
+from simindex.optional import optional_module as optional_module
 
 
 class InputError(SimIndexError, ValueError):
@@ -38,11 +38,8 @@ class BadRowError(InputError):
     """A row is no document. Inputs yield it in its turn and do not raise it, so that reading can go on."""
 
 
-class MissingPackageError(SimIndexError, ModuleNotFoundError):
-    """A package is not installed that simindex does not require, but what was asked of it does.
-
-    The attribute `name` is that of the package.
-    """
+class NoTextError(BadRowError):
+    """A file that should be text is something binary."""
 
 
 def reason_of(error: BaseException) -> str:
@@ -54,24 +51,3 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory"
     return str(error).strip() or type(error).__name__
-
-
-def optional_module(name: str, purpose: str, package: str = "") -> Any:
-    """Import a module of a package that simindex does not require.
-
-    Args:
-        name: of the module.
-        purpose: what needs it; the beginning of the message.
-        package: what has to be installed for it; default: the first part of the name.
-
-    Raises:
-        MissingPackageError: the package is not installed; the message says how to get it.
-    """
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as exc:
-        if exc.name is None or not f"{name}.".startswith(f"{exc.name}."):
-            raise
-        package = package or name.partition(".")[0]
-        message = f"{purpose} needs {package}; install it with: pip install {package}"
-        raise MissingPackageError(message, name=package) from exc

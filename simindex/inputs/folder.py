@@ -1,20 +1,22 @@
-"""A folder -> a row for each text file in it, under its path within the folder.
+"""A folder -> a row for each text file in it, under the path by which `find` tells it.
 
-Owns which files those are, and their order. Files and folders that cannot be read, or have vanished, come
-out as a `BadRowError`, in their turn.
+Owns which files those are, and their order. What is hidden or binary is passed over and counted. Files and
+folders that cannot be read, or have vanished, come out as a `BadRowError`, in their turn.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 
-from simindex.inputs.errors import BadRowError
-from simindex.inputs.formats.text import read_text
+from simindex.inputs.errors import BadRowError, NoTextError
 from simindex.inputs.rows import Row
-from simindex.inputs.source import Source
+from simindex.inputs.source import Source, Tally
+
+ReadFile = Callable[[Source], Iterator[Row | BadRowError]]
 
 
 @dataclass(frozen=True)
@@ -24,31 +26,42 @@ class Selection:
     Attributes:
         globs: patterns of their name, or of their path within the folder if a pattern has a slash; none: all.
         leave_out: the real path of a folder to pass over.
+        hidden: whether to take what is hidden: files and folders whose name begins with a dot, but never
+            `.git`. A pattern that begins with a dot takes the files that it fits, too.
     """
 
     globs: tuple[str, ...] = ()
     leave_out: str | None = None
+    hidden: bool = False
 
-    def files(self, folder: str) -> Iterator[tuple[str | BadRowError, str]]:
-        """Yield each regular file of a folder and its path within, in order, folders by their name.
+    def files(self, folder: str, tally: Tally | None = None) -> Iterator[str | BadRowError]:
+        """Yield the path of each regular file of a folder, in order, folders by their name.
 
         A link to a file counts as the file; a link to a folder is not followed, so there are no loops.
+
+        Args:
+            folder: its path.
+            tally: counts what is hidden and passed over.
         """
         ahead = [(folder, "", True)]
         while ahead:
             path, within, is_folder = ahead.pop()
             if not is_folder:
-                yield path, within
+                yield path
                 continue
             try:
                 with os.scandir(path) as entries:
                     found = sorted(entries, key=lambda entry: entry.name, reverse=True)
             except OSError as exc:
-                yield _unreadable(path, exc), within
+                yield _unreadable(path, exc)
                 continue
             for entry in found:
                 inner = f"{within}/{entry.name}" if within else entry.name
-                if entry.is_dir(follow_symlinks=False):
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if self._is_passed_over(entry, inner, is_folder):
+                    if tally is not None and (is_folder or entry.is_file()):
+                        tally.hidden += 1
+                elif is_folder:
                     if self.leave_out is None or os.path.realpath(entry.path) != self.leave_out:
                         ahead.append((entry.path, inner, True))
                 elif entry.is_file() and self._takes(entry.name, inner):
@@ -56,7 +69,18 @@ class Selection:
 
     def total_bytes(self, folder: str) -> int:
         """Return the bytes of all files that are taken. Looks at every one."""
-        return sum(_num_bytes(file) for file, _ in self.files(folder) if not isinstance(file, BadRowError))
+        return sum(_num_bytes(file) for file in self.files(folder) if not isinstance(file, BadRowError))
+
+    def _is_passed_over(self, entry: os.DirEntry[str], within: str, is_folder: bool) -> bool:
+        """Return whether an entry is hidden, and nobody has asked for it."""
+        if not entry.name.startswith("."):
+            return False
+        if is_folder:
+            return not self.hidden or entry.name == ".git"
+        return not self.hidden and not (
+            any(pattern.rpartition("/")[2].startswith(".") for pattern in self.globs)
+            and self._takes(entry.name, within)
+        )
 
     def _takes(self, name: str, within: str) -> bool:
         return not self.globs or any(
@@ -64,24 +88,36 @@ class Selection:
         )
 
 
-def read(source: Source, selection: Selection) -> Iterator[Row | BadRowError]:
-    """Yield a row for each file of a folder."""
+def read(source: Source, selection: Selection, read_file: ReadFile) -> Iterator[Row | BadRowError]:
+    """Yield the rows of each file of a folder.
+
+    Args:
+        source: the folder.
+        selection: the files to take.
+        read_file: the format by which each is read.
+    """
     done = 0
-    source.follow(lambda: done)
-    for file, key in selection.files(source.path):
+    for file in selection.files(source.path, source.tally):
         if isinstance(file, BadRowError):
             yield file
             continue
+        inner = source.inner(file)
+        source.follow(partial(_so_far, done, inner))
         try:
-            row = Row(key, read_text(file, source.limits), None)
-        except BadRowError as exc:
-            yield exc
-            continue
+            for row in read_file(inner):
+                if isinstance(row, NoTextError):
+                    source.tally.binary += 1
+                else:
+                    yield row
         except OSError as exc:
             yield _unreadable(file, exc)
-            continue
-        yield row
+        source.tally.add(inner.tally)
         done += _num_bytes(file)
+    source.follow(lambda: done)
+
+
+def _so_far(done: int, inner: Source) -> int:
+    return done + inner.bytes_read
 
 
 def _unreadable(path: str, error: OSError) -> BadRowError:

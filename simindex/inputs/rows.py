@@ -1,14 +1,18 @@
 """Rows: what a line of JSON, CSV or Parquet must look like to be a document.
 
-Owns the checks, and the place (`name:number`) in every complaint. Must not read files. Invariant: what is
-no document is a `BadRowError`, a value that the reader hands on in its turn; it is never mended.
+Owns the checks, the keys that are made for rows without one, and the place (`name:number`) in every
+complaint. Must not read files. Invariant: what is no document is a `BadRowError`, a value that the reader
+hands on in its turn; it is never mended, and no key is made that was not asked for: one made of the place
+is the same tomorrow, when another row stands there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import xxhash
 
 from simindex.format.keys import encode_key
 from simindex.format.records import is_flat, pack_metadata
@@ -21,8 +25,45 @@ class Row(NamedTuple):
     """A document of the input, as `Index.insert_many` takes it."""
 
     key: str | int
-    document: str | list[str]
+    document: str | tuple[str, ...]
     metadata: dict[str, Any] | None
+
+
+class RowByContent(Row):
+    """A row whose key was made of its document: another one of this key is the same document."""
+
+    __slots__ = ()
+
+
+KeyFrom = Literal["line", "content"]
+"""What a key is made of where a row has none."""
+
+
+def content_key(document: str | tuple[str, ...]) -> str:
+    """Return the key that is made of a document: 32 hexadecimal digits of XXH3-128.
+
+    Of a text they are those of its UTF-8 (`xxh128sum` prints the same for a file), of a list of shingles
+    those of its distinct members in order, each as ``length:UTF-8``.
+
+    >>> content_key("a ship left")
+    '89f943c0817fda5f9d04318dae78e825'
+    >>> content_key(("b", "a", "b")) == content_key(("a", "b"))
+    True
+    """
+    if isinstance(document, str):
+        return xxhash.xxh3_128_hexdigest(document.encode("utf-8", "surrogatepass"))
+    members = (member.encode("utf-8", "surrogatepass") for member in sorted(set(document)))
+    return xxhash.xxh3_128_hexdigest(b"".join(b"%d:%b" % (len(member), member) for member in members))
+
+
+def tidy_path(path: str) -> str:
+    """Return a path as a key has it: without "." and doubled or closing slashes; ".." stays, as typed.
+
+    >>> tidy_path("./docs//a.txt"), tidy_path("."), tidy_path("/a/./b/"), tidy_path("../a")
+    ('docs/a.txt', '.', '/a/b', '../a')
+    """
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return ("/" if path.startswith("/") else "") + "/".join(parts) or "."
 
 
 @dataclass(frozen=True)
@@ -33,14 +74,18 @@ class Fields:
         id: its key.
         text: its document.
         metadata: whether the others are kept.
+        key_from: of what a key is made where a row has none: "line", of the input's path as it was given and
+            the row's line (``path:line``); "content", of its document (`content_key`); ``None``: such a
+            row is a bad one.
     """
 
     id: str = "id"
     text: str = "text"
     metadata: bool = False
+    key_from: KeyFrom | None = None
 
     def row(self, name: str, number: int, values: dict[str, Any]) -> Row | BadRowError:
-        """Return the row of these values, with its place as the key if it has none.
+        """Return the row of these values.
 
         Args:
             name: of the input.
@@ -50,7 +95,7 @@ class Fields:
         >>> Fields().row("a.jsonl", 3, {"id": 7, "text": "a ship left"})
         Row(key=7, document='a ship left', metadata=None)
         >>> print(Fields().row("a.jsonl", 4, {"id": 8}))
-        a.jsonl:4: expected a field 'text', found ['id']
+        a.jsonl:4: expected a field 'text', found ['id']; --text-field names another
         """
         key: Any = values.get(self.id)
         document: Any = values.get(self.text)
@@ -59,6 +104,7 @@ class Fields:
                 key, document = self._checked(f"{name}:{number}", key, document, values)
             except BadRowError as error:
                 return error
+        made = values.get(self.id) is None and self.key_from == "content"
         metadata = None
         if self.metadata:
             metadata = {name: value for name, value in values.items() if name not in (self.id, self.text)}
@@ -67,39 +113,60 @@ class Fields:
                     pack_metadata(metadata)
                 except (TypeError, ValueError) as exc:
                     return BadRowError(f"{name}:{number}", str(exc))
-        return Row(key, document, metadata or None)
+        return (RowByContent if made else Row)(key, document, metadata or None)
 
-    def require_column(self, place: str, columns: Sequence[str]) -> None:
+    def require_column(self, place: str, columns: Sequence[str], hint: str = "") -> None:
         """Make sure that a table has a column of documents.
+
+        Args:
+            place: of the names.
+            columns: their names.
+            hint: the end of the message, where the format knows what to do.
 
         Raises:
             InputError: it has none.
         """
         if self.text not in columns:
-            raise InputError(place, f"expected a column {self.text!r}, found {columns!s:.100}")
+            found = f"{columns!s:.100}{hint or '; --text-field names another'}"
+            raise InputError(place, f"expected a column {self.text!r}, found {found}")
 
     def _checked(
         self, place: str, key: Any, document: Any, values: dict[str, Any]
-    ) -> tuple[str | int, str | list[str]]:
+    ) -> tuple[str | int, str | tuple[str, ...]]:
+        checked = self._checked_document(place, document, values)
         if key is None:
-            key = place
-        elif isinstance(key, bool) or not isinstance(key, str | int):
+            return self._made_key(place, checked, values), checked
+        if isinstance(key, bool) or not isinstance(key, str | int):
             found = type(key).__name__
             raise BadRowError(place, f"{self.id}: expected a string or an integer of 64 bits, found {found}")
         try:
             encode_key(key)
         except ValueError as exc:
             raise BadRowError(place, f"{self.id}: {exc}") from None
+        return key, checked
+
+    def _checked_document(self, place: str, document: Any, values: dict[str, Any]) -> str | tuple[str, ...]:
         if self.text not in values:
-            raise BadRowError(place, f"expected a field {self.text!r}, found {sorted(values)!s:.100}")
+            found = f"{sorted(values)!s:.100}; --text-field names another"
+            raise BadRowError(place, f"expected a field {self.text!r}, found {found}")
         if isinstance(document, str):
-            return key, document
+            return document
         if not isinstance(document, list):
             found = "null" if document is None else type(document).__name__
             raise BadRowError(place, f"{self.text}: expected a string or a list of strings, found {found}")
         if any(isinstance(item, bool) or not isinstance(item, str | int) for item in document):
             raise BadRowError(place, f"{self.text}: expected a list of strings and integers only")
-        return key, [str(item) for item in document]
+        return tuple(map(str, document))  # a list could be taken for many texts
+
+    def _made_key(self, place: str, document: str | tuple[str, ...], values: dict[str, Any]) -> str:
+        if self.key_from == "content":
+            return content_key(document)
+        if self.key_from == "line":
+            name, _, number = place.rpartition(":")
+            return f"{tidy_path(name)}:{number}"
+        found = "null" if self.id in values else f"{sorted(values)!s:.100}"
+        remedy = "--id-field names another, --key-from content or line makes keys for rows without one"
+        raise BadRowError(place, f"expected a key in the field {self.id!r}, found {found}; {remedy}")
 
 
 def _is_usual_key(key: object) -> bool:

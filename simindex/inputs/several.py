@@ -1,8 +1,8 @@
 """Several inputs in order, and which format reads which.
 
-Owns the table of formats. A new one is a file with ``read(source, fields)``, and its line in `FORMATS`; what
-is not told by a suffix gets its line in `Inputs._read`. ``read`` imports what it needs when it is called, and
-opens the file when its first row is asked for: so inputs can be looked over before anything is done.
+Owns the table of formats. A new one is a file in `formats` with ``read(source, fields)``, its line in
+`FORMATS` and its suffixes in `SUFFIXES`. ``read`` imports what it needs when it is called, and opens the file
+when its first row is asked for: so inputs can be looked over before anything is done.
 """
 
 from __future__ import annotations
@@ -10,64 +10,100 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from simindex.inputs import folder
 from simindex.inputs.errors import BadRowError, InputError
-from simindex.inputs.formats import csv, jsonl, parquet, text
+from simindex.inputs.formats import csv, json, jsonl, parquet, text
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import Limits, Source
-from simindex.inputs.streams import PACKINGS, require_unpacker, without_packing
+from simindex.inputs.source import Limits, Source, Tally
+from simindex.inputs.streams import require_unpacker, without_packing
 
 Rows = Iterator[Row | BadRowError]
 
 
 class Format(NamedTuple):
-    """How the files of a suffix are read.
+    """How the files of a format are read.
 
     Attributes:
         read: gives the rows of a source.
-        may_be_packed: whether such files may also be compressed.
+        may_be_packed: whether such files may also be compressed, or come from standard input.
+        has_delimiter: whether something stands between cells.
     """
 
     read: Callable[[Source, Fields], Rows]
-    may_be_packed: bool = False
+    may_be_packed: bool = True
+    has_delimiter: bool = False
 
 
 FORMATS = {
-    ".jsonl": Format(jsonl.read, may_be_packed=True),
-    ".csv": Format(csv.read, may_be_packed=True),
-    ".parquet": Format(parquet.read),
-    ".txt": Format(text.read),
+    "jsonl": Format(jsonl.read),
+    "json": Format(json.read),
+    "csv": Format(csv.read, has_delimiter=True),
+    "tsv": Format(csv.read_tsv, has_delimiter=True),
+    "parquet": Format(parquet.read, may_be_packed=False),
+    "text": Format(text.read),
 }
-"""Suffix -> how its files are read."""
+"""Name of a format -> how its files are read."""
+
+SUFFIXES = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+"""Suffix -> name of the format; a file without one of them is text."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How inputs are read, where their names do not tell.
+
+    Attributes:
+        format: of every file: a name out of `FORMATS`; ``None``: as its suffix says, standard input being
+            JSON lines, and every file of a folder a text.
+        encoding: of what is text: a text encoding of Python.
+        delimiter: between the cells of .csv and .tsv; ``None``: comma and tab.
+        globs: the files of a folder to take, by their name, or by their path within the folder if the
+            pattern has a slash; none: all.
+        hidden: whether to take hidden files of a folder.
+    """
+
+    format: str | None = None
+    encoding: str = "utf-8"
+    delimiter: str | None = None
+    globs: tuple[str, ...] = ()
+    hidden: bool = False
 
 
 class Inputs:
     """The rows of several inputs, in the order given.
 
     Args:
-        paths: files with a suffix out of `FORMATS`, folders, or "-" for JSON lines on standard input.
-        fields: of the rows of .jsonl, .csv and .parquet; default: "id" and "text".
-        globs: the files of a folder to take, by their name, or by their path within the folder if the
-            pattern has a slash; none: all.
+        paths: files, folders, or "-" for standard input.
+        fields: of the rows of tables and of JSON; default: "id" and "text".
+        reading: how files are read; default: as their names say.
         leave_out: a folder to pass over within folders (an index, say).
         limits: on what is held in memory at once; default: `Limits()`.
 
     Raises:
         FileNotFoundError: an input is missing.
-        InputError: an input is of another kind.
+        InputError: an input is of a format that it cannot be of.
         MissingPackageError: an input needs a package that is not installed.
 
     Iterating yields `Row` and `BadRowError`; it raises `InputError` where an input cannot be read on, and
     ``OSError`` where one cannot be opened. Each iteration begins anew, except for standard input. One
     thread at a time; between iterations it can be pickled, and read by another process. One row is held in
-    memory (of .parquet, a thousand), whatever the size of the inputs; a row that is over one of the limits is
-    a `BadRowError`.
+    memory (of .parquet a thousand, of .json the file), whatever the size of the inputs; what is over one of
+    the limits is a `BadRowError`.
 
-    >>> inputs = Inputs([os.path.dirname(__file__)], globs=["rows.py"])
-    >>> [row.key for row in inputs]
-    ['rows.py']
+    >>> inputs = Inputs([os.path.dirname(__file__)], reading=Reading(globs=("rows.py",)))
+    >>> [row.key for row in inputs]  # doctest: +ELLIPSIS
+    ['...inputs/rows.py']
     """
 
     def __init__(
@@ -75,30 +111,47 @@ class Inputs:
         paths: Sequence[str],
         fields: Fields | None = None,
         *,
-        globs: Sequence[str] = (),
+        reading: Reading | None = None,
         leave_out: str | None = None,
         limits: Limits | None = None,
     ) -> None:
         self._paths = tuple(paths)
         self._limits = limits or Limits()
         self._fields = fields or Fields()
+        self._reading = reading or Reading()
         left_out = None if leave_out is None else os.path.realpath(leave_out)
-        self._selection = folder.Selection(tuple(globs), left_out)
+        self._selection = folder.Selection(self._reading.globs, left_out, self._reading.hidden)
         self._bytes_done = 0
         self._source: Source | None = None
+        self._tally = Tally()
         for path in self._paths:
-            self._read(Source(path, self._limits))
+            self._read(self._open(path))
+        if self._reading.delimiter is not None and not any(
+            FORMATS[name].has_delimiter for name in map(self._format_of, self._paths)
+        ):
+            raise InputError("--delimiter", "expected an input of .csv or .tsv, or --format csv; found none")
 
     def __iter__(self) -> Rows:
         self._bytes_done = 0
+        self._tally = Tally()
         for path in self._paths:
-            self._source = source = Source(path, self._limits)
+            self._source = source = self._open(path)
             try:
                 yield from self._read(source)
             except MemoryError as exc:
                 raise InputError(source.name, "cannot be read on: not enough memory") from exc
             self._source = None
             self._bytes_done += source.bytes_read
+            self._tally.add(source.tally)
+
+    @property
+    def tally(self) -> Tally:
+        """What the latest iteration has not read so far, or not as it stands."""
+        total = Tally()
+        total.add(self._tally)
+        if self._source is not None:
+            total.add(self._source.tally)
+        return total
 
     @property
     def bytes_read(self) -> int:
@@ -116,28 +169,36 @@ class Inputs:
             total += num_bytes
         return total
 
+    def _open(self, path: str) -> Source:
+        return Source(path, self._limits, self._reading.encoding, self._reading.delimiter)
+
+    def _format_of(self, path: str) -> str:
+        if self._reading.format is not None:
+            return self._reading.format
+        if path == "-":
+            return "jsonl"
+        name = path.lower()
+        if os.path.isdir(path):
+            return "text"
+        if os.path.splitext(name)[1] in SUFFIXES:
+            return SUFFIXES[os.path.splitext(name)[1]]
+        unpacked = SUFFIXES.get(os.path.splitext(without_packing(name))[1], "text")
+        return unpacked if FORMATS[unpacked].may_be_packed else "text"
+
     def _read(self, source: Source) -> Rows:
+        name = self._format_of(source.path)
+        format_ = FORMATS[name]
         if source.path == "-":
-            return jsonl.read(source, self._fields)
+            if not format_.may_be_packed:
+                raise InputError("stdin", f"expected a file, for .{name} cannot be read from a pipe")
+            return format_.read(source, self._fields)
         if os.path.isdir(source.path):
-            return folder.read(source, self._selection)
+            return folder.read(source, self._selection, partial(_read_file, format_, fields=self._fields))
         if not os.path.exists(source.path):
             raise FileNotFoundError(errno.ENOENT, "no such file or folder", source.path)
         require_unpacker(source.path)
-        return _format_of(source.path).read(source, self._fields)
+        return format_.read(source, self._fields)
 
 
-def _format_of(path: str) -> Format:
-    name = path.lower()
-    for suffix, format_ in FORMATS.items():
-        if (without_packing(name) if format_.may_be_packed else name).endswith(suffix):
-            return format_
-    found = "another kind of file; a folder takes files of any name"
-    raise InputError(path, f"expected {_kinds()}, found {found}")
-
-
-def _kinds() -> str:
-    packed = ", ".join(suffix for suffix, format_ in FORMATS.items() if format_.may_be_packed)
-    plain = ", ".join(suffix for suffix, format_ in FORMATS.items() if not format_.may_be_packed)
-    also = f"each also with {' or '.join(PACKINGS)}"
-    return f"{packed} ({also}), {plain}, a folder, or - for JSON lines on stdin"
+def _read_file(format_: Format, source: Source, fields: Fields) -> Rows:
+    return format_.read(source, fields)

@@ -8,6 +8,7 @@ Invariant: what is read in pieces and passes on is never limited, however large 
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -16,12 +17,16 @@ from dataclasses import dataclass, fields
 from functools import partial
 
 from simindex.checks import require_int
-from simindex.inputs.errors import BadRowError, InputError, reason_of
-from simindex.inputs.streams import MAX_READ_AHEAD, Stream
+from simindex.inputs.errors import BadRowError, InputError, NoTextError, reason_of
+from simindex.inputs.rows import tidy_path
+from simindex.inputs.streams import MAX_READ_AHEAD, Stream, is_utf8
 
 _MIB = 1 << 20
 _PIECE = _MIB  # of a long line, read at a time
+_WHOLE_PIECE = 1 << 18
 _MOST = 1 << 60
+
+BYTE_ORDER_MARK = codecs.BOM_UTF8
 
 
 @dataclass(frozen=True)
@@ -31,9 +36,9 @@ class Limits:
     Attributes:
         line: bytes of a line, and of a row of .csv with the line ends inside its cells.
         cell: bytes of a cell of .csv or .parquet.
-        document: bytes of a file that is read whole: a text file, or one in a folder.
-        window: bytes of content that a .zst asks to be remembered while it is read; `zstd --long=31`
-            writes files that ask for 2 GiB. It counts as the power of two below.
+        document: bytes of a file that is read whole: a text file, or a .json.
+        window: bytes of content that a .zst or .xz asks to be remembered while it is read; `zstd --long=31`
+            writes files that ask for 2 GiB. Of .zst it counts as the power of two below.
         ratio: how many times the size that it has compressed a line or row of a compressed file may have.
         ratio_from: bytes of a line or row from which on the ratio counts.
     """
@@ -67,24 +72,57 @@ def _size(num_bytes: int) -> str:
     return f"{num_bytes:,} bytes"
 
 
+@dataclass
+class Tally:
+    """What was not read as it stands.
+
+    Attributes:
+        hidden: files and folders of a folder that were passed over because their name begins with a dot.
+        binary: files of a folder that were passed over because they are no text.
+        mended: text files with bytes that their encoding has no character for, read with U+FFFD there.
+    """
+
+    hidden: int = 0
+    binary: int = 0
+    mended: int = 0
+
+    def add(self, other: Tally) -> None:
+        """Count what another has counted."""
+        self.hidden += other.hidden
+        self.binary += other.binary
+        self.mended += other.mended
+
+
 class Source:
     """An input that one format reads, once.
 
     Args:
         path: of a file or folder; "-" is standard input.
         limits: on what is held of it.
+        encoding: of its text: the name of a text encoding of Python.
+        delimiter: between the cells of CSV; ``None``: what the format says.
 
     Attributes:
-        path: the same.
-        name: what it is called in keys and messages.
-        limits: the same.
+        path, limits, encoding, delimiter: the same.
+        name: what it is called in messages.
+        tally: what was not read of it, or not as it stands.
     """
 
-    def __init__(self, path: str, limits: Limits | None = None) -> None:
+    def __init__(
+        self, path: str, limits: Limits | None = None, encoding: str = "utf-8", delimiter: str | None = None
+    ) -> None:
         self.path = path
         self.limits = limits or Limits()
+        self.encoding = encoding
+        self.delimiter = delimiter
+        self.tally = Tally()
         self.name = "stdin" if path == "-" else path
         self._position: Callable[[], int] = int
+
+    @property
+    def key(self) -> str:
+        """What its document is called, where it is one: its path as it was given, "." and "//" left out."""
+        return "stdin" if self.path == "-" else tidy_path(self.path)
 
     @property
     def bytes_read(self) -> int:
@@ -104,14 +142,60 @@ class Source:
 
     @contextmanager
     def lines(self) -> Iterator[Lines]:
-        """Open the file for the length of the block; gives its lines, decompressed.
+        """Open the file for the length of the block; gives its lines, decompressed and in UTF-8.
 
         Raises:
             OSError: it cannot be opened.
         """
-        with Stream(self.path, self.limits.window) as stream:
+        with Stream(self.path, self.limits.window, self.encoding) as stream:
             self.follow(stream.position)
             yield Lines(stream, self.name, self.limits)
+
+    def inner(self, path: str) -> Source:
+        """Return a file of this folder as an input that is read in the same way."""
+        return Source(path, self.limits, self.encoding, self.delimiter)
+
+    def whole(self) -> bytes:
+        """Return the whole file, decompressed and in UTF-8.
+
+        Raises:
+            NoTextError: it begins with something binary: with a zero byte in its first 256 KiB.
+            BadRowError: it is over the limit on a document, cannot be unpacked, or there is no memory for it.
+            OSError: it cannot be opened.
+        """
+        with Stream(self.path, self.limits.window, self.encoding) as stream:
+            self.follow(stream.position)
+            try:
+                content = self._whole(stream)
+            except MemoryError:
+                raise BadRowError(self.name, "not enough memory to read it") from None
+            except BadRowError:
+                raise
+            except Exception as exc:  # gzip, zlib, lzma and zstd each raise errors of their own
+                raise BadRowError(self.name, f"cannot be read: {_why(exc, self.limits)}") from exc
+        return content.removeprefix(BYTE_ORDER_MARK)
+
+    def _whole(self, stream: Stream) -> bytes:
+        pieces: list[bytes] = []
+        room = self.limits.document + 1
+        while room and (piece := stream.file.read(min(room, _WHOLE_PIECE))):
+            if not pieces and b"\0" in piece:
+                raise NoTextError(self.name, self._found_binary(piece))
+            pieces.append(piece)
+            room -= len(piece)
+        if not room:
+            raise BadRowError(self.name, self.limits.refusal("document", "a document"))
+        return b"".join(pieces)
+
+    def _found_binary(self, piece: bytes) -> str:
+        if piece.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return "expected text, found UTF-16; --encoding utf-16 reads it"
+        return "expected text, found a binary file (with a zero byte); --encoding names another encoding"
+
+    def wrong_bytes(self) -> str:
+        """Return why bytes are no text: an error's reason."""
+        known = "UTF-8" if is_utf8(self.encoding) else self.encoding
+        return f"expected {known}, found other bytes; --encoding names another encoding, like latin-1"
 
 
 class Lines:
@@ -143,7 +227,7 @@ class Lines:
                     self.mark = stream.packed_bytes
         except Exception as exc:  # gzip, zlib and zstd each raise errors of their own
             beyond = f" beyond line {self.number:,}" if self.number else ""
-            raise InputError(self._name, f"cannot be read{beyond}: {self._why(exc)}") from exc
+            raise InputError(self._name, f"cannot be read{beyond}: {_why(exc, self._limits)}") from exc
 
     @property
     def careful_from(self) -> int:
@@ -185,9 +269,10 @@ class Lines:
             pieces.append(piece)
             size += len(piece)
 
-    def _why(self, error: Exception) -> str:
-        reason = reason_of(error)
-        # The one error of zstd that another limit helps against; it has no number, only its words.
-        if "too much memory" in reason:
-            return self._limits.refusal("window", "a window")
-        return reason
+
+def _why(error: Exception, limits: Limits) -> str:
+    reason = reason_of(error)
+    # The one error of zstd, and of lzma, that another limit helps against; it has no number, only its words.
+    if "too much memory" in reason or "Memory usage limit" in reason:
+        return limits.refusal("window", "a window")
+    return reason

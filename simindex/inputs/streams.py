@@ -1,23 +1,28 @@
-"""Files and standard input -> bytes: plain, gzip and Zstandard, and where in the file the reading stands.
+"""Files and standard input -> UTF-8: plain, gzip, xz and Zstandard, and where in the file the reading stands.
 
-Owns decompression. Must not know rows. Invariants: a file that ends too early is an error, never a shorter
-file; what decompression holds does not grow with what a compressed file unfolds to.
+Owns decompression, and the way from other encodings. Must not know rows. Invariants: a file that ends too
+early is an error, never a shorter file; what decompression holds does not grow with what a compressed file
+unfolds to; what is no character of the file's encoding is not UTF-8 either when it comes out.
 """
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import importlib
 import io
 import sys
+from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
 from simindex.inputs.errors import optional_module
 
-PACKINGS = (".gz", ".zst")
+PACKINGS = (".gz", ".xz", ".zst")
 """Suffixes of compressed files."""
 
 _READ_BYTES = 1 << 20
 _UNPACK_BYTES = 1 << 17
+_LZMA_BYTES = 1 << 20  # what liblzma takes beside the window
 _ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"  # the same, before 3.14
 
 MAX_READ_AHEAD = 1 << 18
@@ -35,14 +40,15 @@ def without_packing(path: str) -> str:
 
 
 def require_unpacker(path: str) -> Any:
-    """Return the module that decompresses a file; ``None`` if that is gzip's.
+    """Return the module that decompresses a file; ``None`` if it is not compressed.
 
     Raises:
         MissingPackageError: it is not installed.
     """
-    if _packing(path) != ".zst":
-        return None
-    return optional_module(_ZSTD, f"{path}: reading .zst", package="backports.zstd")
+    packing = _packing(path)
+    if packing == ".zst":
+        return optional_module(_ZSTD, f"{path}: reading .zst", package="backports.zstd")
+    return importlib.import_module("lzma") if packing == ".xz" else gzip if packing else None
 
 
 def standard_input() -> BinaryIO:
@@ -72,24 +78,22 @@ class _Counted:
         return chunk
 
 
-class _ZstdFile(io.RawIOBase):
-    """The content of all frames of a .zst file, decompressed as far as there is room for it.
+class _Unpacked(io.RawIOBase):
+    """The content of all parts of a .zst or .xz file, decompressed as far as there is room for it.
 
-    A file without a frame is empty, as it is with gzip.
+    A file without a part is empty, as it is with gzip.
 
     Args:
         file: the compressed bytes.
-        zstd: the module that decompresses.
-        max_window: bytes of content that a frame may ask to be remembered.
+        new_part: makes the decompressor of a part: a frame of .zst, a stream of .xz.
+        padding: bytes that may stand between parts.
     """
 
-    def __init__(self, file: _Counted, zstd: Any, max_window: int) -> None:
+    def __init__(self, file: _Counted, new_part: Callable[[], Any], padding: bytes = b"") -> None:
         self._file = file
-        self._zstd = zstd
-        parameter = zstd.DecompressionParameter.window_log_max
-        least, most = parameter.bounds()
-        self._options = {parameter: min(max(max_window.bit_length() - 1, least), most)}
-        self._frame: Any = None
+        self._new_part = new_part
+        self._padding = padding
+        self._part: Any = None
         self._rest = b""
 
     def readable(self) -> bool:
@@ -97,55 +101,120 @@ class _ZstdFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while True:
-            if self._frame is None or self._frame.needs_input:
+            chunk = b""
+            if self._part is None or self._part.needs_input:
                 chunk = self._rest or self._file.read(_UNPACK_BYTES)
                 self._rest = b""
-                if not chunk and self._frame is not None:
+                if not chunk and self._part is not None:
                     raise EOFError("compressed file ended before its end-of-frame marker")
                 if not chunk:
                     return 0
-            else:
-                chunk = b""
-            if self._frame is None:
-                self._frame = self._zstd.ZstdDecompressor(options=self._options)
-            content = self._frame.decompress(chunk, len(buffer))
-            if self._frame.eof:
-                self._rest, self._frame = self._frame.unused_data, None
+            if self._part is None:
+                chunk = chunk.lstrip(self._padding) if self._padding else chunk
+                if not chunk:
+                    continue
+                self._part = self._new_part()
+            content = self._part.decompress(chunk, len(buffer))
+            if self._part.eof:
+                self._rest, self._part = self._part.unused_data, None
             if content:
                 buffer[: len(content)] = content
                 return len(content)
 
 
+def _zstd_part(zstd: Any, max_window: int) -> Callable[[], Any]:
+    parameter = zstd.DecompressionParameter.window_log_max
+    least, most = parameter.bounds()
+    options = {parameter: min(max(max_window.bit_length() - 1, least), most)}
+    return lambda: zstd.ZstdDecompressor(options=options)
+
+
+def _xz_part(lzma: Any, max_window: int) -> Callable[[], Any]:
+    return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=max_window + _LZMA_BYTES)
+
+
+_MARK = "simindex.mark"
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    """Put what is written to UTF-8 as the byte FF, which is never part of it, in the place of wrong bytes."""
+    return "\udcff", cast("UnicodeDecodeError", error).end
+
+
+class _Recoded(io.RawIOBase):
+    """The content of a file in another encoding, in UTF-8.
+
+    Args:
+        file: its bytes.
+        encoding: their encoding, a text encoding of Python.
+    """
+
+    def __init__(self, file: BinaryIO, encoding: str) -> None:
+        codecs.register_error(_MARK, _mark)
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder(encoding)(_MARK)
+        self._ready = memoryview(b"")
+        self._is_ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready and not self._is_ended:
+            chunk = self._file.read(_UNPACK_BYTES)
+            self._is_ended = not chunk
+            text = self._decoder.decode(chunk, self._is_ended)
+            self._ready = memoryview(text.encode("utf-8", "surrogateescape"))
+        size = min(len(buffer), len(self._ready))
+        buffer[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+
+def is_utf8(encoding: str) -> bool:
+    """Return whether this is a name of UTF-8.
+
+    >>> is_utf8("U8"), is_utf8("latin-1")
+    (True, False)
+    """
+    return codecs.lookup(encoding).name == "utf-8"
+
+
 class Stream:
-    """An input opened for reading, decompressed by its last suffix; "-" is standard input.
+    """An input opened for reading: decompressed by its last suffix, in UTF-8; "-" is standard input.
 
     Args:
         path: as it was given.
-        max_window: bytes of content that a frame of .zst may ask to be remembered while it is read.
+        max_window: bytes of content that a part of .zst or .xz may ask to be remembered while it is read.
+        encoding: of the decompressed bytes. What is no character of it becomes the byte FF.
 
     Attributes:
-        file: gives the decompressed bytes.
+        file: gives the decompressed bytes, in UTF-8 but for such places.
         is_packed: whether they were compressed.
     """
 
-    def __init__(self, path: str, max_window: int = 1 << 31) -> None:
+    def __init__(self, path: str, max_window: int = 1 << 31, encoding: str = "utf-8") -> None:
         self._raw: Any = None
         self._last_position = 0
         self.is_packed = False
-        if path == "-":
-            self.file = standard_input()
-            return
-        zstd = require_unpacker(path)
+        self.file = standard_input() if path == "-" else self._opened(path, max_window)
+        if not is_utf8(encoding):
+            self.file = cast("BinaryIO", io.BufferedReader(_Recoded(self.file, encoding), _UNPACK_BYTES))
+
+    def _opened(self, path: str, max_window: int) -> BinaryIO:
+        unpacker = require_unpacker(path)
         self._raw = open(path, "rb", buffering=_READ_BYTES)  # noqa: SIM115 - closed by close()
         self._counted = _Counted(self._raw)
-        self.is_packed = bool(_packing(path))
-        if zstd is not None:
-            unpacked = _ZstdFile(self._counted, zstd, max_window)
-            self.file = cast("BinaryIO", io.BufferedReader(unpacked, _UNPACK_BYTES))
-        elif self.is_packed:
-            self.file = cast("BinaryIO", gzip.GzipFile(mode="rb", fileobj=cast("BinaryIO", self._counted)))
+        self.is_packed = unpacker is not None
+        if unpacker is None:
+            return cast("BinaryIO", self._raw)
+        if unpacker is gzip:
+            return cast("BinaryIO", gzip.GzipFile(mode="rb", fileobj=cast("BinaryIO", self._counted)))
+        if _packing(path) == ".xz":
+            unpacked = _Unpacked(self._counted, _xz_part(unpacker, max_window), padding=b"\0")
         else:
-            self.file = self._raw
+            unpacked = _Unpacked(self._counted, _zstd_part(unpacker, max_window))
+        return cast("BinaryIO", io.BufferedReader(unpacked, _UNPACK_BYTES))
 
     @property
     def packed_bytes(self) -> int:

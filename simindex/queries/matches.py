@@ -5,11 +5,13 @@ Owns the two values and their plain form. Must not know how they were found.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, SupportsIndex, overload
 
 from simindex.format.keys import Key
+from simindex.markup import table
 from simindex.plain import plain
 
 
@@ -90,6 +92,23 @@ standard_error=None)], truncated=True)
     def __repr__(self) -> str:
         return f"Matches({super().__repr__()}, truncated=True)" if self.truncated else super().__repr__()
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a table of the first 50 matches."""
+        rows = [
+            (
+                repr(match.key),
+                match.similarity,
+                "exact" if match.exact else match.standard_error,
+                match.distance,
+                _shown(match.metadata),
+            )
+            for match in self
+        ]
+        title = "1 match" if len(self) == 1 else f"{len(self):,} matches"
+        note = "truncated: a limit on candidates was hit, matches may be missing" if self.truncated else ""
+        columns = ("key", "similarity", "standard error", "distance", "metadata")
+        return table(title, columns if self else (), rows, note)
+
     def copy(self) -> Matches:
         """Return the same matches in a list of their own."""
         return self[:]
@@ -97,3 +116,13 @@ standard_error=None)], truncated=True)
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return `Match.to_dict` of each; `truncated` is not in it."""
         return [match.to_dict() for match in self]
+
+
+def _shown(metadata: Any) -> str:
+    """Return metadata as JSON text, as far as there is any of it."""
+    if metadata is None:
+        return ""
+    try:
+        return json.dumps(plain(metadata), ensure_ascii=False)
+    except (TypeError, RecursionError):  # an extension type of msgpack, or deeper than Python goes
+        return "…"

@@ -3,8 +3,8 @@
 `BandQuery` and `FingerprintQuery` say what is asked; `find` runs in the kernel, in any thread, and `matches`
 looks the documents up. A value can be passed on: to threads, to a stored document (`OfStored`), to a job over
 the whole index. Owns the choice of rows for a threshold and the way from the kernel's numbers to keys. Must
-not change anything. Every search is complete up to its stated odds: by bands with the probability of the
-S-curve, by permutation tables always, unless `truncated` says otherwise.
+not change anything. Every search is complete up to its stated odds: by bands with the probability that
+`tuning.match_probability` gives, by permutation tables always, unless `truncated` says otherwise.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from simindex import _kernel
+from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import decode_kept
@@ -25,11 +26,13 @@ from simindex.format.rows import MATCH, NO_FIGURE
 from simindex.parallel import in_order, num_workers
 from simindex.queries.matches import Match, Matches
 from simindex.queries.view import EVERY, View
-from simindex.sketching.estimate import error_table, kept_jaccard, similarity_table
-from simindex.sketching.shingles import Document
+from simindex.sketching.document import Document
+from simindex.sketching.estimate import Estimate, best_estimate, row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
-from simindex.tuning.curve import MAX_ROWS, rows_for
+from simindex.tuning.agreement import similarity_table
+from simindex.tuning.curve import DEFAULT_THRESHOLD, MAX_ROWS, rows_for
+from simindex.tuning.found import band_plan, estimate_cut
 
 DEFAULT_MAX_CANDIDATES = 65_536
 
@@ -38,6 +41,9 @@ SCANS_PER_CANDIDATE = 64
 
 _QUERY_PART = 512
 """Documents that a thread sketches and searches in one go."""
+
+Method = Literal["minhash", "simhash"]
+"""What documents are compared by: rows or fingerprints."""
 
 
 class Found(NamedTuple):
@@ -61,14 +67,15 @@ class BandQuery(NamedTuple):
 
     Attributes:
         threshold: Jaccard similarity in (0, 1].
-        recall: wanted probability of a candidate at the threshold itself, in (0, 1].
+        recall: wanted probability, in (0, 1], that a document right at the threshold is returned, or
+            ``None``: the estimate is cut at the threshold. See `band_plan`.
         limit: matches a query, or ``None`` for all.
-        exact: verify with kept shingle hashes.
+        exact: compare kept shingle hashes, too; a similarity that is exact is cut at the threshold.
         max_candidates: stored documents that a query compares at most.
     """
 
     threshold: float
-    recall: float
+    recall: float | None = None
     limit: int | None = None
     exact: bool = False
     max_candidates: int = DEFAULT_MAX_CANDIDATES
@@ -81,13 +88,11 @@ class BandQuery(NamedTuple):
     def find(self, view: View, batch: SketchBatch) -> Found:
         """Search the band tables. Any thread may."""
         config = view.scheme.config
-        rows = rows_for(self.threshold, config.bands, self.recall)
-        estimate = self.threshold
+        rows, min_agree = band_plan(self.threshold, config.num_perm, self.recall)
         if self.exact:
             _require_kept(config.keep_shingles, batch)
-            # Whatever the estimate could have put below the threshold by chance: five deviations.
-            estimate -= 5 * math.sqrt(self.threshold * (1 - self.threshold) / config.num_perm)
-        return _search_bands(view, batch, rows, _min_agree(config.num_perm, estimate), self.max_candidates)
+            min_agree = min(min_agree, _least_agreement(config.num_perm, self.threshold))
+        return _search_bands(view, batch, rows, min_agree, self.max_candidates)
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
         """Return what was found for each sketch, most similar first.
@@ -98,8 +103,9 @@ class BandQuery(NamedTuple):
         if not self.exact:
             return _matches(view, found, self.limit, without)
         results = _matches(view, found, None, without, exact=True)
+        cut = estimate_cut(self.threshold, view.scheme.config.num_perm, self.recall)
         for matches in results:
-            similar = [m for m in matches if m.similarity is not None and m.similarity >= self.threshold]
+            similar = [m for m in matches if (m.similarity or 0.0) >= (self.threshold if m.exact else cut)]
             similar.sort(key=lambda m: -(m.similarity or 0.0))
             matches[:] = similar[: self.limit]
         return results
@@ -174,6 +180,8 @@ class OfStored(NamedTuple):
 
 def nearest(view: View, batch: SketchBatch, k: int, recall: float, max_candidates: int) -> Matches:
     """Return the k most similar documents that can be found, by shortening the prefix.
+
+    The estimate orders them and cuts nothing, so `recall` is the wanted probability of a candidate.
 
     Stops when the k-th best is so similar that a shorter prefix would hardly find a better one.
     """
@@ -284,37 +292,73 @@ def _matches(
     config = view.scheme.config
     results = [Matches(truncated=bool(flag)) for flag in found.truncated.tolist()]
     kept = found.batch.kept if exact else None
-    similarities = similarity_table(config.num_perm) if config.num_perm else ()
-    errors = error_table(config.num_perm) if config.num_perm else ()
+    estimates = row_estimates(config.num_perm)
     room = EVERY if limit is None else min(limit, EVERY)  # beyond 64 bits the kernel would refuse it
     for number, query, agree, distance in MATCH.iter_unpack(found.matches):
         matches = results[query]
         if len(matches) >= room:
             continue
         wanted = room - len(matches) + (without is not None)
-        similarity, error = (None, None) if agree == NO_FIGURE else (similarities[agree], errors[agree])
+        by_rows = None if agree == NO_FIGURE else estimates[agree]
         for document, record in view.documents_with(number, wanted):
             if document == without:
                 continue
             if len(matches) == room:
                 break
             # The sketch column holds zeros for the half that a sketch brought in may lack.
-            own = similarity if record.present & HAS_SIGNATURE else None
-            if kept is not None:
-                own = _kept_similarity(kept[query], record.kept, config.keep_shingles)
+            own = by_rows if record.present & HAS_SIGNATURE else None
+            if kept is not None and own is not None:
+                own = _with_kept(own, agree, config, kept[query], record.kept)
+            similarity, is_exact, error = own or _NO_ESTIMATE
             bits = distance if record.present & HAS_FINGERPRINT and distance != NO_FIGURE else None
-            own_error = None if own is None else error
-            matches.append(Match(record.key, own, bits, record.metadata, False, own_error))
+            matches.append(Match(record.key, similarity, bits, record.metadata, is_exact, error))
     return results
 
 
 @lru_cache(maxsize=1024)
-def _min_agree(num_perm: int, threshold: float) -> int:
-    """Return the fewest agreeing rows whose estimate reaches the threshold."""
-    return bisect_left(similarity_table(num_perm), threshold - 1e-12)
+def _least_agreement(num_perm: int, similarity: float) -> int:
+    """Return the fewest agreeing rows that chance could leave to that similarity: five deviations less."""
+    deviation = math.sqrt(similarity * (1 - similarity) / num_perm)
+    return bisect_left(similarity_table(num_perm), similarity - 5 * deviation)
 
 
-def _kept_similarity(query: np.ndarray | None, stored: bytes | None, keep: int) -> float | None:
+_NO_ESTIMATE = None, False, None
+
+
+def _with_kept(
+    by_rows: Estimate, agree: int, config: Config, query: np.ndarray | None, stored: bytes | None
+) -> Estimate:
+    """Return the best estimate; that by rows where one side is a sketch without kept shingles."""
     if query is None or stored is None:
-        return None
-    return kept_jaccard(query, decode_kept(stored), keep)
+        return by_rows
+    return best_estimate(agree, config.num_perm, query, decode_kept(stored), config.keep_shingles)
+
+
+def method_of(
+    call: str, config: Config, by: Method | None, threshold: float | None, max_distance: int | None
+) -> Method:
+    """Return the method of a call; by default what the index has, MinHash first.
+
+    Args:
+        call: its name, for messages.
+        by: as the caller gave it.
+        threshold: of MinHash. Left at its default it counts as not given.
+        max_distance: of SimHash.
+
+    Raises:
+        ValueError: no such method, one that the index was built without, or the other one's parameter.
+    """
+    if by not in (None, "minhash", "simhash"):
+        raise ValueError(f'by: expected "minhash", "simhash" or None, found {by!r}')
+    method: Method = by or ("minhash" if config.num_perm else "simhash")
+    if method == "minhash" and not config.num_perm:
+        raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
+    if method == "simhash" and config.simhash is None:
+        raise ValueError(f"{call} needs SimHash, and this index was built with simhash=None")
+    if method == "minhash" and max_distance is not None:
+        raise ValueError(f'{call}: max_distance is SimHash\'s; expected threshold=, or by="simhash"')
+    if method == "simhash" and threshold not in (None, DEFAULT_THRESHOLD):
+        raise ValueError(
+            f"{call}: threshold is MinHash's, and this compares by SimHash; expected max_distance="
+        )
+    return method

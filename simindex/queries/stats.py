@@ -5,18 +5,22 @@ Owns the record and its arithmetic; must not read or write anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from simindex.config import Config
 from simindex.format.layout import COPY_TABLE, ENTRY_BYTES, KEY_TABLE
 from simindex.format.manifest import Manifest
+from simindex.markup import of_bytes, table
+from simindex.plain import plain
 from simindex.queries.scheme import Scheme
 from simindex.tuning.curve import expected_recall, rows_for
+from simindex.tuning.found import FOUND_PROBABILITIES, similarity_for
 
 RECALL_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stats:
     """What an index holds and costs.
 
@@ -32,7 +36,9 @@ class Stats:
         bytes_per_document: used bytes a document, ``None`` for an empty index.
         config: the settings.
         rows: threshold -> rows of a band that a query compares.
-        recall: threshold -> probability that a document at the threshold is found.
+        recall: threshold -> probability that a document at the threshold is looked at, as a candidate.
+        found: threshold -> probability -> similarity of the documents that a query with that threshold
+            returns with that probability: candidates whose estimate reaches it.
         permutation_tables: number of permutation tables.
         prefix_bits: leading bits of each.
         permutation_bytes_per_document: what they take of a document's bytes.
@@ -51,10 +57,45 @@ class Stats:
     config: Config
     rows: dict[float, int]
     recall: dict[float, float]
+    found: dict[float, dict[float, float]]
     permutation_tables: int
     prefix_bits: tuple[int, ...]
     permutation_bytes_per_document: int
     expected_candidates: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as values that JSON has; thresholds as names, the settings as their `to_dict`."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        as_plain: dict[str, Any] = plain(values | {"config": self.config.to_dict()})
+        return as_plain
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<22}{value}" for name, value in self._figures()]
+        return "\n".join((f"Stats of {self.path!r}", *lines))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the figures, and the tables with what they take."""
+        tables = [
+            (name, self.entries.get(name), taken, taken / self.documents if self.documents else None)
+            for name, taken in self.table_bytes.items()
+        ]
+        return table(self.path, (), self._figures()) + table(
+            "tables", ("table", "entries", "bytes", "bytes/document"), tables
+        )
+
+    def _figures(self) -> list[tuple[str, str]]:
+        config, simhash = self.config, self.config.simhash
+        each = "" if self.bytes_per_document is None else f", {self.bytes_per_document:,.1f} bytes a document"
+        rows = ", ".join(f"{rows} at {threshold}" for threshold, rows in self.rows.items())
+        return [
+            ("documents", f"{self.documents:,}"),
+            ("copies of others", f"{self.copies:,}"),
+            ("segments", f"{self.segments:,}"),
+            ("file", f"{of_bytes(self.file_bytes)}, {of_bytes(self.used_bytes)} in use{each}"),
+            ("MinHash", f"{config.num_perm} rows; compared in a band: {rows}" if config.num_perm else "off"),
+            ("SimHash", f"up to {simhash.max_distance} bits" if simhash else "off"),
+            ("shingles", f"{config.shingles!r}, {config.keep_shingles:,} kept a document"),
+        ]
 
 
 def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str, int]) -> Stats:
@@ -85,8 +126,13 @@ def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str,
         config=config,
         rows={t: rows_for(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
         recall={t: expected_recall(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
+        found=_found(config) if config.bands else {},
         permutation_tables=plan.num_tables,
         prefix_bits=plan.prefix_bits,
         permutation_bytes_per_document=ENTRY_BYTES * plan.num_tables,
         expected_candidates=plan.expected_candidates(manifest.num_documents),
     )
+
+
+def _found(config: Config) -> dict[float, dict[float, float]]:
+    return {t: {p: similarity_for(p, t, config) for p in FOUND_PROBABILITIES} for t in RECALL_THRESHOLDS}

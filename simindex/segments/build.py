@@ -1,9 +1,9 @@
 """Building a segment: what a batch of documents adds, sorted, and as stored values.
 
 Owns `SegmentData` (the documents of a segment to be written) and `SegmentWriter`, the one way that sorted
-tables, sketches and filters become values, for commits and for merges alike. Must not open transactions, and
-knows bytes only through `format`. Invariant: what is built depends on the documents and the geometry alone,
-so that a commit which is replayed stores the same bytes.
+tables, sketches, filters and bitmaps become values, for commits and for merges alike. Must not open
+transactions, and knows bytes only through `format`. Invariant: what is built depends on the documents and the
+geometry alone, so that a commit which is replayed stores the same bytes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,21 @@ import numpy as np
 from simindex import _kernel
 from simindex.format.chunks import (
     encode_chunk,
-    encode_filter_chunk,
     encode_sketch_chunk,
     encode_whole_segment,
+    encode_words_chunk,
 )
 from simindex.format.keys import segment_key, whole_segment_key
-from simindex.format.layout import COPY_TABLE, FILTERS, FIRST_BAND_TABLE, KEY_TABLE, Geometry, SegmentEntry
+from simindex.format.layout import (
+    BITMAPS,
+    COPY_TABLE,
+    FILTERS,
+    FIRST_BAND_TABLE,
+    KEY_TABLE,
+    FilterShape,
+    Geometry,
+    SegmentEntry,
+)
 
 Puts = list[tuple[bytes, Any]]
 """Database keys and values to be stored."""
@@ -136,11 +145,12 @@ class SegmentWriter:
         self.entry = expected
         if not self.is_whole:
             self.entry = expected._replace(chunked=1, filters=geometry.filters_of(expected))
-        self._filter_bits = [] if self.is_whole else geometry.filter_bits(self.entry)
+        self._shapes = [] if self.is_whole else geometry.filter_shapes(self.entry)
+        self._bitmap_bits = [] if self.is_whole else geometry.bitmap_bits(self.entry)
         self._arrays: list[np.ndarray] = []
         self._counts: list[int] = []
         self._added = 0  # to the table under way, or to the sketch column
-        self._filter = self._next_filter()
+        self._filter, self._bitmap = self._next_filter(), self._next_bitmap()
 
     def add_entries(self, keys: np.ndarray, numbers: np.ndarray) -> Puts:
         """Take entries of the table under way, in order of key, then of number. All calls for a table but
@@ -158,23 +168,35 @@ class SegmentWriter:
             self._added += len(chunk_keys)
             if self._filter:
                 puts += self._filter.add(chunk_keys)
+            if self._bitmap is not None:
+                _kernel.set_bitmap(chunk_keys, self._bitmap)
         return puts
 
     def end_table(self) -> Puts:
-        """Finish the table under way; returns the rest of its filter."""
+        """Finish the table under way; returns the rest of its filter, and its bitmap."""
         self._counts.append(self._added)
         self._added = 0
         if self.is_whole:
             return []
         puts = self._filter.finish() if self._filter else []
-        self._filter = self._next_filter()
+        if self._bitmap is not None:
+            key = segment_key(self.entry.id, BITMAPS + len(self._counts) - 1, 0)
+            puts.append((key, encode_words_chunk(key, self._bitmap)))
+        self._filter, self._bitmap = self._next_filter(), self._next_bitmap()
         return puts
 
     def _next_filter(self) -> FilterWriter | None:
         """Return the filter of the table that comes next, if it has one."""
         table = len(self._counts)
-        bits = self._filter_bits[table] if table < len(self._filter_bits) else 0
-        return FilterWriter(self._geometry, self.entry.id, table, bits) if bits else None
+        if table < len(self._shapes) and self._shapes[table].lines:
+            return FilterWriter(self.entry.id, table, self._shapes[table])
+        return None
+
+    def _next_bitmap(self) -> np.ndarray | None:
+        """Return room for the bitmap of the table that comes next, if it has one."""
+        table = len(self._counts)
+        bits = self._bitmap_bits[table] if table < len(self._bitmap_bits) else 0
+        return np.zeros(1 << bits - _kernel.MIN_BITMAP_BITS, dtype=np.uint64) if bits else None
 
     def add_sketches(self, words: np.ndarray, fingerprints: np.ndarray, numbers: np.ndarray) -> Puts:
         """Take rows of the sketch column; the same rules hold as for entries."""
@@ -210,14 +232,14 @@ class SegmentWriter:
 class FilterWriter:
     """Makes the filter of a sorted table from its keys as they come, a chunk at a time.
 
-    A filter has one bit for each pattern of the leading `bits` bits of a key, set where a key has it.
+    A Bloom filter in lines of one cache line each: what kernel.h says of a `table_row`.
+
+    Source: Bloom 1970; lines, Putze, Sanders and Singler 2007.
     """
 
-    def __init__(self, geometry: Geometry, segment: int, table: int, bits: int) -> None:
-        self._segment, self._table, self._bits = segment, table, bits
-        self._chunks = 1 << max(0, bits - geometry.filter_chunk_bits)
-        words = 1 << min(bits, geometry.filter_chunk_bits) - _kernel.MIN_FILTER_BITS
-        self._bitmap = np.zeros(words, dtype=np.uint64)
+    def __init__(self, segment: int, table: int, shape: FilterShape) -> None:
+        self._segment, self._table, self._shape = segment, table, shape
+        self._lines = np.zeros(shape.lines * _kernel.LINE_WORDS, dtype=np.uint64)
         self._chunk = 0
 
     def add(self, keys: np.ndarray) -> Puts:
@@ -227,23 +249,23 @@ class FilterWriter:
             ValueError: the keys do not ascend.
         """
         puts: Puts = []
+        shape = self._shape
         while True:
-            first = self._chunk * self._bitmap.nbytes * 8
-            taken = _kernel.set_filter_bits(keys, self._bits, first, self._bitmap)
+            taken = _kernel.add_to_filter(keys, shape.bits, self._chunk, shape.chunks, self._lines)
             if taken == len(keys):
                 return puts
-            if self._chunk + 1 == self._chunks:
+            if self._chunk + 1 == shape.chunks:
                 raise ValueError(f"keys: expected ascending ones, found {keys[taken]} behind a larger one")
             keys = keys[taken:]
             puts.append(self._next())
 
     def finish(self) -> Puts:
         """Return the rest of the chunks."""
-        return [self._next() for _ in range(self._chunk, self._chunks)]
+        return [self._next() for _ in range(self._chunk, self._shape.chunks)]
 
     def _next(self) -> tuple[bytes, bytes]:
         key = segment_key(self._segment, FILTERS + self._table, self._chunk)
-        value = encode_filter_chunk(key, self._bitmap)
-        self._bitmap[:] = 0
+        value = encode_words_chunk(key, self._lines)
+        self._lines[:] = 0
         self._chunk += 1
         return key, value

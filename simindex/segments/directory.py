@@ -9,7 +9,7 @@ every fingerprint within k bits (Manku et al. 2007); the key table external keys
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from simindex.errors import CorruptIndexError
 from simindex.format.layout import Geometry
 from simindex.format.rows import MATCH, directory
 from simindex.segments.load import Segment
+from simindex.segments.memory import MemorySegment
 
 Result = TypeVar("Result")
 
@@ -30,7 +31,7 @@ class Directory:
     segments were loaded in, or a later one on an unmoved map, is open.
     """
 
-    def __init__(self, geometry: Geometry, segments: list[Segment]) -> None:
+    def __init__(self, geometry: Geometry, segments: Sequence[Segment | MemorySegment]) -> None:
         self.geometry = geometry
         self.segments = segments
         self._rows = b"".join([segment.row for segment in segments])
@@ -41,7 +42,6 @@ class Directory:
             entries_per_chunk=geometry.layout.entries_per_chunk,
             sketches_per_chunk=geometry.sketches_per_chunk,
             bands=geometry.bands,
-            filter_chunk_bits=geometry.filter_chunk_bits,
         )
 
     def run(self, function: Callable[..., Result], *arguments: object) -> Result:

@@ -29,7 +29,7 @@ has overflow pages of its own, which stay where they are for as long as the segm
 class _WholeForm(NamedTuple):
     """How a segment that is one value looks in memory, by its counts alone. In words of 64 bits:
 
-        chunk rows: tables, sketch column | chunk rows: filters | table rows | bitmaps of the filters
+        chunk rows: tables, sketch column | chunk rows: bitmaps | table rows | bitmaps
 
     Attributes:
         rows: all but the bitmaps; addresses in it are still to be moved.
@@ -50,21 +50,21 @@ class _WholeForm(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _whole_form(geometry: Geometry, entry: SegmentEntry) -> _WholeForm:
-    bits = np.array(geometry.filter_bits(entry), dtype=np.int64)
-    filtered = np.flatnonzero(bits)
-    bitmap_bytes = 8 << bits[filtered] - _kernel.MIN_FILTER_BITS
+    bits = np.array(geometry.bitmap_bits(entry), dtype=np.int64)
+    mapped = np.flatnonzero(bits)
+    bitmap_bytes = 8 << bits[mapped] - _kernel.MIN_BITMAP_BITS
 
     stored = whole_segment_rows(geometry, entry)
-    filters = np.zeros(len(filtered), dtype=CHUNK_ROW)
+    bitmaps = np.zeros(len(mapped), dtype=CHUNK_ROW)
     table_rows = np.zeros(geometry.count, dtype=TABLE_ROW)
-    tables_at = stored.nbytes + filters.nbytes
+    tables_at = stored.nbytes + bitmaps.nbytes
     bitmaps_at = tables_at + table_rows.nbytes
-    filters["keys"] = bitmaps_at + np.cumsum(bitmap_bytes) - bitmap_bytes
+    bitmaps["keys"] = bitmaps_at + np.cumsum(bitmap_bytes) - bitmap_bytes
     table_rows["chunks"] = CHUNK_ROW.itemsize * np.arange(geometry.count)
     table_rows["num_entries"] = geometry.entry_counts(entry)
-    table_rows["filter_bits"] = bits
-    table_rows["filter"][filtered] = stored.nbytes + CHUNK_ROW.itemsize * np.arange(len(filtered))
-    table_rows["bitmap"][filtered] = filters["keys"]
+    table_rows["bitmap_bits"] = bits
+    table_rows["bitmap"][mapped] = stored.nbytes + CHUNK_ROW.itemsize * np.arange(len(mapped))
+    table_rows["bitmap_words"][mapped] = bitmaps["keys"]
 
     sketch_row = stored.nbytes - CHUNK_ROW.itemsize
     in_value = [
@@ -73,13 +73,13 @@ def _whole_form(geometry: Geometry, entry: SegmentEntry) -> _WholeForm:
         _places(stored[-1:], sketch_row, "fingerprints"),
     ]
     in_memory = [
-        _places(filters, stored.nbytes, "keys"),
+        _places(bitmaps, stored.nbytes, "keys"),
         _places(table_rows, tables_at, "chunks"),
-        _places(table_rows, tables_at, "filter")[filtered],
-        _places(table_rows, tables_at, "bitmap")[filtered],
+        _places(table_rows, tables_at, "bitmap")[mapped],
+        _places(table_rows, tables_at, "bitmap_words")[mapped],
     ]
     return _WholeForm(
-        rows=np.concatenate([rows.view(np.uint64) for rows in (stored, filters, table_rows)]),
+        rows=np.concatenate([rows.view(np.uint64) for rows in (stored, bitmaps, table_rows)]),
         num_words=(bitmaps_at + int(bitmap_bytes.sum())) // 8,
         in_value=np.concatenate(in_value),
         in_memory=np.concatenate(in_memory),
@@ -122,7 +122,7 @@ class Segment:
         )
 
     def _load_whole(self, geometry: Geometry, get: Callable[[bytes], Any]) -> tuple[int, int]:
-        """Load a segment that is one value. Its filters are not stored with it, but made anew.
+        """Load a segment that is one value. Its bitmaps are not stored with it, but made anew.
 
         Returns:
             The addresses of the table rows and of the sketch column's chunk rows.
@@ -138,7 +138,7 @@ class Segment:
         memory[form.in_memory] += np.uint64(place)
         self._held.append(memory)
         try:
-            _kernel.fill_filters(memory[form.table_rows : len(form.rows)])
+            _kernel.fill_bitmaps(memory[form.table_rows : len(form.rows)])
         except _kernel.Damage as exc:
             table = geometry.name(exc.args[1])
             raise CorruptIndexError(
@@ -161,18 +161,22 @@ class Segment:
         chunks = np.concatenate(rows)
         firsts = np.cumsum([0, *map(len, rows[:-1])])  # of the chunks of each column
         places = _kernel.address(chunks) + CHUNK_ROW.itemsize * firsts
-        first_filter = geometry.count + 1  # tables, sketch column, filters
-        bits = np.array(geometry.filter_bits(self.entry))
-        filtered = np.flatnonzero(bits)
         table_rows = np.zeros(geometry.count, dtype=TABLE_ROW)
         table_rows["chunks"] = places[: geometry.count]
         table_rows["num_entries"] = geometry.entry_counts(self.entry)
-        table_rows["filter_bits"] = bits
-        table_rows["filter"][filtered] = places[first_filter:]
-        filters = chunks[firsts[first_filter:]]
-        is_one_chunk = bits[filtered] <= geometry.filter_chunk_bits
-        table_rows["bitmap"][filtered] = np.where(is_one_chunk, filters["keys"], 0)
-        table_rows["bitmap_checked"][filtered] = np.where(is_one_chunk, filters["checked"], 0)
+        at = geometry.count + 1  # behind the tables and the sketch column: filters, then bitmaps
+        for row, shape in zip(table_rows, geometry.filter_shapes(self.entry), strict=True):
+            if shape.lines:
+                row["filter"], first = places[at], chunks[firsts[at]]
+                row["filter_bits"], row["filter_chunks"], row["filter_lines"] = shape
+                if shape.chunks == 1:
+                    row["filter_words"], row["filter_checked"] = first["keys"], first["checked"]
+                at += 1
+        for row, bits in zip(table_rows, geometry.bitmap_bits(self.entry), strict=True):
+            if bits:
+                row["bitmap"], first, row["bitmap_bits"] = places[at], chunks[firsts[at]], bits
+                row["bitmap_words"], row["bitmap_checked"] = first["keys"], first["checked"]
+                at += 1
         self._held += [checked, chunks, table_rows]
         return _kernel.address(table_rows), int(places[geometry.count])
 

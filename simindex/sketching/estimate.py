@@ -1,78 +1,92 @@
-"""Two signatures, or two sets of kept shingles -> their similarity.
+"""Kept shingles and agreeing rows of two documents -> their similarity, exact or as near as both can tell.
 
-Owns the estimators. Must not make sketches or read stored ones.
-Sources: b-bit MinHash, Li and Koenig 2010; bottom-n sketches, Broder 1997, Cohen and Kaplan 2007.
+Owns the estimate from kept shingles and what joins it with that from rows. Must not make sketches or read
+stored ones. Invariant: an estimate that is not exact has a standard error above 0.
+Sources: samples of two sets by hashes below a common bound, Cohen and Kaplan, Leveraging discarded samples
+for tighter estimation of multiple-set aggregates, 2009; weights by inverse variance and the correction for
+samples out of a finite set, Cochran, Sampling Techniques, 1977, section 2.
 """
 
 from __future__ import annotations
 
 import math
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
-from simindex.tuning.curve import ROW_VALUES
+from simindex.tuning.agreement import error_table, similarity_table
+
+KEPT_VALUES = 2**32
+"""A kept shingle hash is below this."""
+
+
+class Estimate(NamedTuple):
+    """A Jaccard similarity, and how far it may be off.
+
+    Attributes:
+        similarity: 0..1.
+        exact: whether it is the similarity itself, up to collisions of kept hashes.
+        standard_error: above 0, but 0.0 where it is exact.
+    """
+
+    similarity: float
+    exact: bool
+    standard_error: float
 
 
 @cache
-def similarity_table(num_perm: int) -> tuple[float, ...]:
-    """Return the estimated Jaccard similarity for 0..num_perm agreeing 8-bit rows, each in [0, 1].
+def row_estimates(num_perm: int) -> tuple[Estimate, ...]:
+    """Return the estimates of `similarity_table`, with their errors; none where there are no rows.
 
-    (agree / num_perm - 1/256) / (1 - 1/256), and 0 where that is less: unequal rows agree by chance in one
-    of 256 cases. Kept for each num_perm, 1 or more.
-
-    >>> table = similarity_table(128)
-    >>> table[0], round(table[64], 3), table[128]
-    (0.0, 0.498, 1.0)
-
-    Source: b-bit minwise hashing, Li and Koenig 2010, for sets that are small in their universe.
+    >>> row_estimates(128)[128].standard_error > 0, row_estimates(0)
+    (True, ())
     """
-    chance = 1 / ROW_VALUES
-    return tuple(max(0.0, (n / num_perm - chance) / (1 - chance)) for n in range(num_perm + 1))
+    if not num_perm:
+        return ()
+    found = zip(similarity_table(num_perm), error_table(num_perm), strict=True)
+    return tuple(Estimate(similarity, False, error) for similarity, error in found)
 
 
-@cache
-def error_table(num_perm: int) -> tuple[float, ...]:
-    """Return the standard error of each estimate of `similarity_table`; all are above 0.
+def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep: int) -> Estimate:
+    """Return the best similarity that rows and kept shingle hashes of two documents can tell together.
 
-    sqrt(p(1 - p) / num_perm) / (1 - 1/256) with p = (agree + 2) / (num_perm + 4): the binomial error, with
-    two agreeing and two other rows added, so that it is not 0 where all rows agree. Documents of similarity
-    0.99 agree in all of 128 rows with probability 0.28.
-
-    >>> table = error_table(128)
-    >>> round(table[64], 3), round(table[102], 3), round(table[128], 3)
-    (0.044, 0.036, 0.011)
-
-    Source: Agresti and Coull, Approximate is better than "exact" for interval estimation, 1998.
-    """
-    shares = [(agree + 2) / (num_perm + 4) for agree in range(num_perm + 1)]
-    return tuple(math.sqrt(p * (1 - p) / num_perm) / (1 - 1 / ROW_VALUES) for p in shares)
-
-
-def kept_jaccard(a: np.ndarray, b: np.ndarray, keep: int) -> float:
-    """Return the Jaccard similarity from kept shingle hashes.
-
-    Exact (up to collisions of 32-bit hashes) where both documents kept all they have, that is fewer
-    than `keep`; else the bottom-n estimate: of the n smallest hashes of the union, the share in both.
+    Where both kept fewer than `keep` hashes they kept all, and the similarity is common over union. Else
+    every hash below the least bound of the two (the largest kept one of a document that kept `keep`) is
+    known of both: u hashes of the union, c of them common, drawn at random out of a share f of all. c/u has
+    the variance s(1 - s)(1 - f)/u, and the estimate from rows s(1 - s)/num_perm; their mean, weighted by the
+    inverse of it, has s(1 - s) / (num_perm + u/(1 - f)), which is never more than that of the rows alone.
+    The standard error is its root, with s(1 - s) taken from num_perm + u draws as in `error_table`.
 
     Args:
-        a: uint32, ascending and distinct: at most the `keep` smallest hashes of a document.
+        agree: agreeing rows, 0..num_perm.
+        num_perm: MinHash rows, 1 or more.
+        a: unsigned, ascending and distinct: at most the `keep` smallest hashes of a document.
         b: those of the other one.
-        keep: n, how many hashes a document keeps, 1 or more.
+        keep: how many hashes a document keeps, 1 or more.
 
-    Returns:
-        0..1; 0.0 for two empty documents. Cost: a sort of both.
-
-    >>> kept_jaccard(np.array([1, 2], "u4"), np.array([2, 3], "u4"), keep=5)
-    0.3333333333333333
-
-    Source: bottom-n sketches, Broder 1997; Cohen and Kaplan 2007.
+    >>> best_estimate(96, 128, np.array([1, 2], "u4"), np.array([2, 3], "u4"), keep=5)
+    Estimate(similarity=0.3333333333333333, exact=True, standard_error=0.0)
+    >>> best_estimate(96, 128, np.array([1, 2], "u4"), np.array([2, 3], "u4"), keep=2)[1]
+    False
     """
-    union = np.union1d(a, b)
-    if not union.size:
-        return 0.0
-    common = np.intersect1d(a, b, assume_unique=True)
     if len(a) < keep and len(b) < keep:
-        return len(common) / len(union)
-    smallest = union[: min(keep, len(union))]
-    return int(np.searchsorted(common, smallest[-1], side="right")) / len(smallest)
+        common = _num_common(a, b)
+        union = len(a) + len(b) - common
+        return Estimate(common / union if union else 0.0, True, 0.0)
+    bound = min(int(hashes[-1]) for hashes in (a, b) if len(hashes) == keep)
+    below_a, below_b = a[: np.searchsorted(a, bound)], b[: np.searchsorted(b, bound)]
+    common = _num_common(below_a, below_b)
+    union = len(below_a) + len(below_b) - common
+    weight = union / (1 - bound / KEPT_VALUES)
+    from_kept = common / union if union else 0.0
+    similarity = (num_perm * row_estimates(num_perm)[agree].similarity + weight * from_kept) / (
+        num_perm + weight
+    )
+    drawn = num_perm + union
+    share = (drawn * similarity + 2) / (drawn + 4)
+    return Estimate(similarity, False, math.sqrt(share * (1 - share) / (num_perm + weight)))
+
+
+def _num_common(a: np.ndarray, b: np.ndarray) -> int:
+    return int(np.intersect1d(a, b, assume_unique=True).size)

@@ -1,6 +1,6 @@
-"""Documents -> shingles: which kinds of document there are, and how a text is normalised and cut.
+"""Documents -> shingles: how a text is normalised and cut, and how shingles are hashed.
 
-Owns the rule of what counts as a document and the settings that the kernel cuts by; the cutting
+Owns the settings that the kernel cuts by and the hashes of ready and weighted shingles; the cutting
 itself is in the kernel, its definition in `textbook`. Must not sketch or store.
 Invariant: insert and query pass through the same functions, so their normalisation is equal.
 
@@ -17,9 +17,6 @@ import numpy as np
 from simindex import _kernel
 from simindex.config import Shingles, WordShingles
 from simindex.sketching import alphabet
-
-Document = object
-"""A str, a collection of str or bytes (ready shingles), a mapping of those to weights, or a Sketch."""
 
 
 def cutting_fields(shingles: Shingles) -> tuple[int, int, int, int]:

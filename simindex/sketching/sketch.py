@@ -15,8 +15,8 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import ConfigMismatchError
-from simindex.sketching.estimate import similarity_table
 from simindex.sketching.family import band_words
+from simindex.tuning.agreement import similarity_table
 
 HAS_SIGNATURE, HAS_FINGERPRINT = 1, 2
 """Bits of `SketchBatch.present`."""
@@ -137,8 +137,9 @@ class Sketch:
         return None if self.words is None else self.words.astype(">u8").view(np.uint8)
 
     def jaccard(self, other: Sketch) -> float:
-        """Return the estimated Jaccard similarity, 0..1; standard error sqrt(s(1-s)/num_perm).
+        """Return the Jaccard similarity as the rows estimate it, 0..1; standard error sqrt(s(1-s)/num_perm).
 
+        The same figure as of a `Match` without ``exact=True``; kept shingles are not compared here.
         A document without shingles is similar to nothing: 0.0.
 
         Raises:

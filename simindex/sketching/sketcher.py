@@ -16,12 +16,13 @@ import numpy as np
 import xxhash
 
 from simindex import _kernel
+from simindex.checks import require_many
 from simindex.config import Config, Shingles, config_to_dict
 from simindex.errors import ConfigMismatchError
 from simindex.sketching import alphabet
+from simindex.sketching.document import Document, shingles_in
 from simindex.sketching.family import row_coefficients
 from simindex.sketching.shingles import (
-    Document,
     cutting_fields,
     prepare,
     ready_hashes,
@@ -129,6 +130,7 @@ class Sketcher:
         >>> len(batch), batch[0] == Sketcher().sketch("a b c d")
         (2, True)
         """
+        require_many("sketch_many", "documents", documents, "sketch(document)")
         items: list[Any] = documents if isinstance(documents, list) else list(documents)
         config = self.config
         batch = SketchBatch(len(items), config.num_perm, config.keep_shingles > 0, self.origin)
@@ -194,16 +196,11 @@ class Sketcher:
         if isinstance(document, Sketch):
             self._bring_in(document, batch, at)
             return
-        if isinstance(document, bytes | bytearray | memoryview) or not isinstance(document, Iterable):
-            raise TypeError(
-                "document: expected a str, a collection of shingles (str, bytes or int), a mapping of "
-                f"shingles to weights, or a Sketch; found {type(document).__name__}"
-            )
         weights = None
         if isinstance(document, Mapping):
             hashes, weights = weighted_hashes(document, config.seed)
         else:
-            hashes = ready_hashes(document, config.seed)
+            hashes = ready_hashes(shingles_in(document, config.shingles), config.seed)
         _kernel.sketch_hashes(
             self._whole.plan,
             self._coefficients,

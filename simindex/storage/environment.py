@@ -93,7 +93,7 @@ class Environment:
             with txn.cursor(db=self.databases["meta"]) as cursor:
                 found = cursor.first()
                 value = cast("memoryview", cursor.value())
-                pages = PageMap.around(value, self.env.stat()["psize"], num_pages) if found else None
+                pages = PageMap.around(self.env, value, num_pages) if found else None
             self._pages = self.map_generation, pages
         return pages, num_pages
 

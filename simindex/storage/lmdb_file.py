@@ -27,7 +27,7 @@ from simindex.storage.folder import (
 from simindex.storage.pages import PageMap
 from simindex.storage.translation import MAX_READERS, translated
 
-DATABASES = ("meta", "documents", "segments", "removed", "groups")
+DATABASES = ("meta", "documents", "segments", "removed", "groups", "ages")
 
 DEFAULT_MAP_BYTES = 1 << 36
 """Address space reserved at first (sparse: the file is only as long as its data)."""
@@ -126,8 +126,12 @@ def _require_whole_file(env: lmdb.Environment, path: str) -> None:
     except lmdb.verify.VerifyError as exc:
         problems = [str(exc)]
     if not problems:
-        needed = _bytes_in_use(env)
-        problems = [f"values lie behind its end, up to {needed} bytes"] if needed > found else []
+        in_use = _bytes_in_use(env)
+        if in_use is None:
+            version = ".".join(map(str, env.lib_version()))
+            problems = [f"whether the rest is in use cannot be told from the pages of LMDB {version}"]
+        elif in_use > found:
+            problems, needed = [f"values lie behind its end, up to {in_use} bytes"], in_use
     if problems:
         raise CorruptIndexError(
             f"{path}: expected a data file of {needed} bytes, found {found} ({problems[0]}); "
@@ -135,19 +139,21 @@ def _require_whole_file(env: lmdb.Environment, path: str) -> None:
         )
 
 
-def _bytes_in_use(env: lmdb.Environment) -> int:
+def _bytes_in_use(env: lmdb.Environment) -> int | None:
     """Return where the last page of the large values ends; no value is touched.
 
-    `lmdb.verify` looks at the first page of a large value only, and a file may end behind that.
+    ``None`` where their places are not known without touching them: a value behind the end of the file
+    would kill the process. `lmdb.verify` looks at the first page of a large value only, and a file may end
+    behind that.
     """
     num_pages, page_bytes = env.info()["last_pgno"] + 1, env.stat()["psize"]
     last = 0
     databases = databases_of(env, env.path())
     with env.begin(buffers=True) as txn:
         with txn.cursor(db=databases["meta"]) as cursor:
-            pages = PageMap.around(cursor.value(), page_bytes, num_pages) if cursor.first() else None
+            pages = PageMap.around(env, cursor.value(), num_pages) if cursor.first() else None
         if pages is None:
-            return num_pages * page_bytes
+            return None
         for database in databases.values():
             with txn.cursor(db=database) as cursor:
                 for key in cursor.iternext(keys=True, values=False):

@@ -4,9 +4,10 @@ py-lmdb reads a byte of every page of a value before it hands the value out, so 
 asked for in that way would be read whole when it is opened. LMDB keeps a value that is too long for a leaf
 page on pages of its own (overflow pages) and leaves their number in the leaf, right behind the key; this
 module reads it there. Must not open transactions: a place is valid as long as the one that its key came
-from. What does not look as expected is answered with ``None``, and the caller asks py-lmdb.
+from. What does not look as expected is answered with ``None``, and the caller asks py-lmdb, which is slower
+and right with any engine: that of another LMDB (1.0 has a longer page header) is never looked into.
 
-Source: MDB_page and MDB_node in mdb.c of LMDB 0.9, whose data format (1) has not changed since 2011.
+Source: MDB_page, MDB_node, MDB_meta in mdb.c of LMDB 0.9, whose data format (1) has been the same since 2011.
 """
 
 from __future__ import annotations
@@ -16,14 +17,27 @@ import struct
 import sys
 from dataclasses import dataclass
 
+import lmdb
+
 from simindex import _kernel
 
 _PAGE = struct.Struct("=QHHHH")  # page number, padding, flags, lower, upper
 _NODE = struct.Struct("=HHHH")  # length of the value (low, high half), flags, length of the key
 _NUMBER = struct.Struct("=Q")
+_META = struct.Struct("=II")  # magic, data format
 _LEAF_PAGE, _BIG_VALUE = 0x02, 0x01
+_MAGIC, _DATA_FORMAT = 0xBEEFC0DE, 1
 
-_IS_KNOWN = sys.byteorder == "little" and sys.maxsize == 2**63 - 1
+KNOWN_ENGINES = frozenset({(0, 9)})
+"""(major, minor) of the LMDBs whose pages are laid out as above."""
+
+_IS_KNOWN_MACHINE = sys.byteorder == "little" and sys.maxsize == 2**63 - 1
+
+
+def engine_of(env: lmdb.Environment) -> tuple[int, int]:
+    """Return (major, minor) of the LMDB that has the file open: py-lmdb's own, or the system's."""
+    major, minor, *_ = env.lib_version()
+    return major, minor
 
 
 @dataclass(frozen=True)
@@ -39,14 +53,28 @@ class PageMap:
     page_bytes: int
 
     @classmethod
-    def around(cls, value: memoryview, page_bytes: int, num_pages: int) -> PageMap | None:
-        """Return the map that a short value (one that lies in a leaf page) is part of."""
-        address = _kernel.address(value)
-        page = address & -page_bytes
-        number, _, flags, _, _ = _PAGE.unpack(ctypes.string_at(page, _PAGE.size))
-        if not _IS_KNOWN or not flags & _LEAF_PAGE or number >= num_pages:
+    def around(cls, env: lmdb.Environment, value: memoryview, num_pages: int) -> PageMap | None:
+        """Return the map that a short value (one that lies in a leaf page) is part of.
+
+        ``None`` where the engine or the data format is another than the known, and nothing of the map is
+        read then but for its format.
+
+        Args:
+            env: that of the value.
+            value: out of a transaction that is open.
+            num_pages: pages of the map that are in use.
+        """
+        if not _IS_KNOWN_MACHINE or engine_of(env) not in KNOWN_ENGINES:
             return None
-        return cls(page - number * page_bytes, page_bytes)
+        page_bytes = env.stat()["psize"]
+        page = _kernel.address(value) & -page_bytes
+        number, _, flags, _, _ = _PAGE.unpack(ctypes.string_at(page, _PAGE.size))
+        if not flags & _LEAF_PAGE or not 0 < number < num_pages:
+            return None
+        base = page - number * page_bytes
+        # Pages 0 and 1 are the meta pages of every file.
+        meta = _META.unpack(ctypes.string_at(base + _PAGE.size, _META.size))
+        return cls(base, page_bytes) if meta == (_MAGIC, _DATA_FORMAT) else None
 
     def find(self, key: memoryview, num_pages: int) -> tuple[int, int] | None:
         """Return (address, length) of a large value.

@@ -21,7 +21,7 @@ named by their numbers:
     seed 004  Алгоритмы MinHash и SimHash, a lecture (Gorshkov): bags of words, SimHash, sorted lists
 
 Invariant: what a result depends on (shingles, `shingle_hash`, `row_coefficients` to `row_values`,
-`band_words`, `estimated_jaccard`, `kept_jaccard`, both SimHashes, blocks and `permutation_orders`) equals the
+`band_words`, `estimated_jaccard`, `best_jaccard`, both SimHashes, blocks and `permutation_orders`) equals the
 library bit for bit. Character tables are those of the running Python; the library's stand still at Unicode
 14.0, so texts with later characters may be cut otherwise.
 """
@@ -43,6 +43,7 @@ from simindex.textbook.fingerprints import (
 )
 from simindex.textbook.hashes import djb2a, shingle_hash, splitmix64, universal_hash, xxh64
 from simindex.textbook.minhash import (
+    best_jaccard,
     boolean_matrix,
     bottom_hashes,
     brute_force_matches,
@@ -67,6 +68,7 @@ __all__ = [
     "band_buckets",
     "band_hashes",
     "band_words",
+    "best_jaccard",
     "blocks",
     "boolean_matrix",
     "bottom_hashes",

@@ -166,6 +166,30 @@ def kept_jaccard(kept_a: Iterable[int], kept_b: Iterable[int], n: int) -> float:
     return len(set_a & set_b & set(sorted(set_a | set_b)[:n])) / n
 
 
+def best_jaccard(
+    rows_a: Sequence[int], rows_b: Sequence[int], kept_a: Iterable[int], kept_b: Iterable[int], n: int
+) -> float:
+    """Return the Jaccard similarity from the 8-bit rows and the `n` bottom hashes of two sets.
+
+    Exact when both kept fewer than n, hence all. Else all hashes of both below the least n-th one are known:
+    of u of the union, c are in both (Cohen and Kaplan 2009). They are a share f of all, so c/u counts for
+    u / (1 - f) rows in the mean with `estimated_jaccard`: each is weighted by its inverse variance.
+
+    >>> best_jaccard([1] * 8, [1] * 8, [1, 2], [2, 3], n=5)
+    0.3333333333333333
+    >>> round(best_jaccard([1] * 8, [1] * 8, [1, 2, 2**31], [2, 3, 2**31], n=3), 3)
+    0.714
+    """
+    set_a, set_b = set(kept_a), set(kept_b)
+    if len(set_a) < n and len(set_b) < n:
+        return jaccard(set_a, set_b)
+    bound = min(max(hashes) for hashes in (set_a, set_b) if len(hashes) == n)
+    below_a, below_b = ({x for x in hashes if x < bound} for hashes in (set_a, set_b))
+    weight = len(below_a | below_b) / (1 - bound / (MASK32 + 1))
+    by_rows = len(rows_a) * estimated_jaccard(rows_a, rows_b)
+    return (by_rows + weight * jaccard(below_a, below_b)) / (len(rows_a) + weight)
+
+
 def brute_force_matches(
     query: Set[object], sets: Mapping[Key, Set[object]], threshold: float
 ) -> list[tuple[Key, float]]:

@@ -1,11 +1,15 @@
-"""What a setting will find: the S-curve of banding, and the rows or bands for a threshold.
+"""What a setting will find: candidates by the S-curve of banding, and of them those that a query returns.
 
-Owns nothing itself; `curve` has the formulas, and their names are offered here.
+Owns nothing itself; `curve` and `found` have the formulas, and their names are offered here.
 
+>>> import simindex
 >>> from simindex import tuning
 >>> rows = tuning.rows_for(0.8, bands=16)
 >>> rows, round(tuning.candidate_probability(0.8, 16, rows), 3)
 (7, 0.978)
+>>> config = simindex.Config()
+>>> round(tuning.match_probability(0.8, 0.8, config), 2), tuning.threshold_for(0.8, config, miss=0.01)
+(0.51, 0.709)
 """
 
 from simindex.tuning.curve import (
@@ -18,6 +22,7 @@ from simindex.tuning.curve import (
     pick_bands,
     rows_for,
 )
+from simindex.tuning.found import match_probability, similarity_for, threshold_for
 
 __all__ = [
     "DEFAULT_RECALL",
@@ -26,6 +31,9 @@ __all__ = [
     "ROW_VALUES",
     "candidate_probability",
     "expected_recall",
+    "match_probability",
     "pick_bands",
     "rows_for",
+    "similarity_for",
+    "threshold_for",
 ]

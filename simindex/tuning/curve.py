@@ -1,8 +1,8 @@
 """The S-curve of banding: how likely a pair becomes a candidate, and which rows to compare.
 
-Owns the formulas; must not touch sketches or disk. Sources: seeds on banding (the curve
-1 - (1 - s^r)^b, and `pick_bands`); b-bit correction, Li and Koenig 2010; rows chosen at query time,
-LSH Forest, Bawa et al. 2005.
+Owns these formulas; which candidates a query returns is `found`'s. Must not touch sketches or disk.
+Sources: seeds on banding (the curve 1 - (1 - s^r)^b, and `pick_bands`); b-bit correction, Li and Koenig 2010;
+rows chosen at query time, LSH Forest, Bawa et al. 2005.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROW_VALUES = 256
 """A stored row has 8 bits, so two unequal rows agree by chance in one of 256 cases."""
 
 DEFAULT_THRESHOLD, DEFAULT_RECALL = 0.8, 0.95
-"""What a query asks for where nothing else is said."""
+"""The similarity that a query asks for, and the odds of a candidate there, where nothing else is said."""
 
 MAX_ROWS = 8
 """Rows of a band word: the longest prefix that a band table is searched by."""
@@ -24,6 +24,8 @@ MAX_ROWS = 8
 
 def candidate_probability(similarity: float, bands: int, rows: int) -> float:
     """Return the probability that a pair of that Jaccard similarity becomes a candidate.
+
+    A candidate is looked at; whether a query returns it, its estimate decides: see `match_probability`.
 
     Args:
         similarity: exact Jaccard similarity s, 0..1.
@@ -84,6 +86,8 @@ def _rows_for(threshold: float, bands: int, recall: float) -> int:
 
 def expected_recall(threshold: float, bands: int, recall: float = DEFAULT_RECALL) -> float:
     """Return the probability, 0..1, of a candidate at the threshold with the rows that `rows_for` chooses.
+
+    Not of a match: a candidate's estimate is cut at the threshold, see `match_probability`.
 
     It is at least `recall` unless even one row does not reach it. Arguments and errors as in `rows_for`.
 

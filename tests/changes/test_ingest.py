@@ -3,11 +3,12 @@
 import itertools
 import math
 from collections.abc import Generator, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped] # it carries no type information
+import numpy as np
 import pytest
 from batches import SMALL, batch
 from two_documents import CAR, FOX
@@ -43,7 +44,14 @@ BAD_METADATA = [
     circle,
     {(1, 2): 3},
     [1j],
-    datetime.now(UTC),
+    datetime.now(),
+    {"at": datetime(2024, 2, 29)},
+    date(2024, 2, 29),
+    timedelta(1),
+    np.array([1, 2]),
+    np.datetime64("2024-02-29", "ns"),
+    np.complex128(1),
+    msgpack.Timestamp(2**40),
     {"a": {"b": object()}},
 ]
 
@@ -78,15 +86,45 @@ def test_metadata_that_msgpack_cannot_hold_is_refused_with_its_key(index: Index,
         {1: 2, b"k": 3},
         False,
         msgpack.ExtType(5, b"x"),
-        msgpack.Timestamp(1, 2),
+        datetime(2024, 2, 29, 12, 30, 15, 999_999, tzinfo=UTC),
+        {"at": [datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC)]},
+        {datetime(1969, 12, 31, 23, 59, 59, 1, tzinfo=timezone(timedelta(hours=-3))): 1},
     ],
-    ids=range(15),
+    ids=range(17),
 )
 def test_metadata_comes_back_as_it_was(tmp_path: Path, metadata: object) -> None:
     with simindex.open(tmp_path / "i") as index:
         index.insert("a", FOX, metadata)
         index.insert_many([("b", CAR, metadata)])
         assert index["a"].metadata == index["b"].metadata == metadata
+
+
+class Timestamp(datetime):
+    """As pandas' own: a datetime that is none by type alone."""
+
+
+def test_times_in_metadata_come_back_as_instants(index: Index) -> None:
+    paris = timezone(timedelta(hours=2))
+    later = Timestamp(2024, 7, 14, 12, 0, 0, 1, tzinfo=paris)
+    index.replace("new", "some text of its own here", {"at": later, "raw": msgpack.Timestamp(5, 7_999)})
+    found = index["new"].metadata
+    expected = {"at": later, "raw": datetime(1970, 1, 1, 0, 0, 5, 7, tzinfo=UTC)}
+    assert found == expected == index.query("some text of its own here")[0].metadata
+    assert [(type(time), time.tzinfo) for time in found.values()] == [(datetime, UTC)] * 2
+    with pytest.raises(TypeError, match=r"found datetime.*\(2024, 7, 14, 0, 0\), which has no time zone"):
+        index.replace("new", "x", {"at": [datetime(2024, 7, 14)]})
+    index.remove("new")
+
+
+def test_numpys_scalars_in_metadata_come_back_as_pythons(index: Index) -> None:
+    metadata = {"a": np.int64(-5), "b": [np.float32(0.5)], "c": np.True_, "d": np.uint64(2**64 - 1)}
+    index.replace("new", "some text of its own here", metadata)
+    found = index["new"].metadata
+    assert found == {"a": -5, "b": [0.5], "c": True, "d": 2**64 - 1}
+    assert [type(value) for value in found.values()] == [int, list, bool, int]
+    index.replace("new", "some text of its own here", {np.int64(7): np.str_("x")})
+    assert index["new"].metadata == {7: "x"}
+    index.remove("new")
 
 
 def test_bad_document_of_a_generator_is_named_by_its_key(index: Index) -> None:
@@ -173,3 +211,22 @@ def test_batches_are_read_no_further_ahead_than_said(workers: int) -> None:
     assert read <= 10 * (1 if workers == 1 else workers + 5)
     assert isinstance(batches, Generator)
     batches.close()
+
+
+def test_insert_of_a_stored_key_raises_skips_or_replaces(index: Index) -> None:
+    index.insert("a", ["first"], 1)
+    with pytest.raises(simindex.KeyExistsError):
+        index.insert("a", ["second"], 2)
+    index.insert("a", ["second"], 2, on_conflict="skip")
+    assert index["a"].metadata == 1
+    index.insert("a", ["second"], 2, on_conflict="replace")
+    assert index["a"].metadata == 2
+    assert [match.key for match in index.query(["second"])] == ["a"]
+    assert not index.query(["first"])
+    for conflict in ("skip", "replace"):
+        index.insert(conflict, [conflict], on_conflict=conflict)
+    assert len(index) == 3
+    with pytest.raises(
+        ValueError, match='on_conflict: expected "error", "skip" or "replace", found \'ignore\''
+    ):
+        index.insert("b", ["b"], on_conflict="ignore")  # type: ignore[arg-type]

@@ -13,10 +13,31 @@ import simindex
 
 def test_curve_shows_the_rows_of_a_threshold(run: Run) -> None:
     lines = run("curve").out.splitlines()
-    assert lines[0].startswith("similarity  found with 16 bands, 7 rows")
-    assert len(lines) == 22
+    assert lines[0].startswith("similarity  looked at with 16 bands, 7 rows, threshold 0.8  returned")
+    config = simindex.Config()
+    looked_at = simindex.tuning.candidate_probability(0.8, 16, 7)
+    returned = simindex.tuning.match_probability(0.8, 0.8, config)
+    assert lines[17].split()[:3] == ["0.80", f"{looked_at:.4f}", f"{returned:.4f}"]
+    assert lines[23].split() == ["returned", "with", "probability", "similarity"]
+    assert [line.split() for line in lines[24:]] == [
+        [f"{odds}", f"{simindex.tuning.similarity_for(odds, 0.8, config):.3f}"] for odds in (0.5, 0.95, 0.99)
+    ]
+
+
+def test_curve_shows_what_a_recall_makes_of_it(run: Run) -> None:
     options = ["--num-perm", 256, "--threshold", 0.5, "--recall", 0.9]
-    assert f"32 bands, {simindex.tuning.rows_for(0.5, 32, 0.9)} rows" in run("curve", *options).out
+    rows = simindex.tuning.rows_for(0.5, 32, 0.95)
+    out = run("curve", *options).out
+    assert f"32 bands, {rows} rows, threshold 0.5 " in out
+    returned = simindex.tuning.match_probability(0.5, 0.5, simindex.Config(num_perm=256), 0.9)
+    assert returned >= 0.9
+    assert out.splitlines()[11].split()[2] == f"{returned:.4f}"
+
+
+def test_curve_of_rows_without_a_threshold_shows_candidates_alone(run: Run) -> None:
+    lines = run("curve", "--rows", 5).out.splitlines()
+    assert lines[0].split() == ["similarity", "looked", "at", "with", "16", "bands,", "5", "rows"]
+    assert len(lines) == 22
 
 
 def test_curve_json_follows_the_formula(run: Run) -> None:
@@ -26,6 +47,17 @@ def test_curve_json_follows_the_formula(run: Run) -> None:
         "probability": simindex.tuning.candidate_probability(0.8, 20, 5),
         "bands": 20,
         "rows": 5,
+    }
+    line = json.loads(run("curve", "--json", "--threshold", 0.7).out.splitlines()[16])
+    config = simindex.Config()
+    assert line == {
+        "similarity": 0.8,
+        "probability": simindex.tuning.candidate_probability(0.8, 16, 4),
+        "bands": 16,
+        "rows": 4,
+        "threshold": 0.7,
+        "found": simindex.tuning.match_probability(0.8, 0.7, config),
+        "found_at": {str(p): simindex.tuning.similarity_for(p, 0.7, config) for p in (0.5, 0.95, 0.99)},
     }
 
 

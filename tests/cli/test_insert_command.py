@@ -6,6 +6,8 @@ import io
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,7 +55,10 @@ def test_insert_skip_bad_rows_reports_the_first_and_counts_all(run: Run, tmp_pat
     result = run("insert", "news", "a.jsonl", "--skip-bad-rows", "--batch-size", 2)
     assert result.code == 0
     assert result.err.count("; skipped\n") == 20
-    assert "simindex: a.jsonl:4: expected a field 'text', found []; skipped\n" in result.err
+    assert (
+        "simindex: a.jsonl:4: expected a field 'text', found []; --text-field names another; skipped\n"
+        in result.err
+    )
     assert "simindex: ... and 3 more (23 bad rows in all)\n" in result.err
     assert "4 documents inserted, 0 replaced, 0 skipped, 23 bad rows" in result.err
     assert stored("news") == ["fox", "fox too", 7, 8]
@@ -115,8 +120,25 @@ def test_insert_reports_what_is_no_index(run: Run, tmp_path: Path, rows_file: st
 def test_insert_reports_another_writer(run: Run, news: str, rows_file: str) -> None:
     with simindex.open(news, "a"):
         result = run("insert", news, rows_file)
-    assert (result.code, result.err.count("\n")) == (1, 1)
-    assert result.err.startswith("simindex: ")
+        waited = run("remove", news, "fox", "--wait", 0.05)
+        compacted = run("compact", news)
+    locked = "news: another process is writing to this index"
+    remedy = "try again when it is done, or wait for it with --wait SECONDS\n"
+    assert (result.code, result.err) == (1, f"simindex: {locked}; {remedy}")
+    assert (compacted.code, compacted.err) == (1, result.err)
+    assert (waited.code, f"{locked}, after 0.1 seconds still; {remedy}" in waited.err) == (1, True)
+
+
+def test_insert_waits_for_another_writer(news: str, rows_file: str) -> None:
+    command = [sys.executable, "-m", "simindex.cli", "insert", news, rows_file, "--wait", "60"]
+    with simindex.open(news, "a") as index, subprocess.Popen(command, stderr=subprocess.PIPE) as child:
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(0.8)
+        index.remove("fox")
+        index.close()
+        assert child.stderr is not None
+        told = child.stderr.read()
+    assert b"key 'fox too' is in the index already" in told
 
 
 def test_insert_without_input_is_wrong_usage(run: Run) -> None:

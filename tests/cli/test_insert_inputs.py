@@ -28,14 +28,14 @@ def test_insert_reads_gzip_and_several_inputs_in_order(run: Run, rows_file: str)
     assert stored("news") == ["first", "fox", "fox too", 7]
 
 
-def test_insert_gives_a_row_without_id_its_place(run: Run, tmp_path: Path) -> None:
+def test_insert_key_from_line_gives_a_row_without_id_its_place(run: Run, tmp_path: Path) -> None:
     rows = [{"text": FOX}, {"id": None, "text": SHIP}]
     (tmp_path / "a.jsonl").write_bytes(
         b"\xef\xbb\xbf" + json_lines(rows[:1]) + b" \n\n" + json_lines(rows[1:])
     )
-    assert run("insert", "news", "a.jsonl").code == 0
+    assert run("insert", "news", "./a.jsonl", "--key-from", "line").code == 0
     assert stored("news") == ["a.jsonl:1", "a.jsonl:4"]
-    assert run("insert", "piped", "-", stdin=json_lines(rows)).code == 0
+    assert run("insert", "piped", "-", "--key-from", "line", stdin=json_lines(rows)).code == 0
     assert stored("piped") == ["stdin:1", "stdin:2"]
 
 
@@ -61,7 +61,7 @@ def test_insert_reads_csv(run: Run, tmp_path: Path) -> None:
     with open(tmp_path / "a.csv", "w", newline="", encoding="utf-8-sig") as file:
         rows = [["id", "text", "year"], ["x", f'{FOX},\n"quoted"', "1984"], ["", SHIP, "1999"]]
         csv.writer(file).writerows(rows)
-    assert run("insert", "news", "a.csv", "--metadata").code == 0
+    assert run("insert", "news", "a.csv", "--metadata", "--key-from", "line").code == 0
     assert stored("news") == ["x", "a.csv:4"]
     with simindex.open("news", "r") as index:
         assert index["x"].metadata == {"year": "1984"}
@@ -82,7 +82,8 @@ def test_insert_keys_a_text_file_by_its_path_and_reads_wrong_bytes_as_u_fffd(
 def test_insert_walks_a_folder_in_order_and_follows_no_linked_folder(run: Run, tmp_path: Path) -> None:
     make_folder(tmp_path)
     assert run("insert", "news", "tree").code == 0
-    assert stored("news") == ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]
+    names = ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]
+    assert stored("news") == [f"tree/{name}" for name in names]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_insert_glob_chooses_files_by_name_or_path(
 ) -> None:
     make_folder(tmp_path)
     assert run("insert", "news", "tree", *(f"--glob={pattern}" for pattern in patterns)).code == 0
-    assert stored("news") == keys
+    assert stored("news") == [f"tree/{key}" for key in keys]
 
 
 def test_insert_leaves_the_index_itself_out_of_a_folder(run: Run, tmp_path: Path) -> None:
@@ -115,9 +116,9 @@ def test_insert_keeps_file_names_that_are_not_utf_8(run: Run, tmp_path: Path) ->
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
     assert run("insert", "news", "tree").code == 0
-    assert json.loads(run("query", "news", SHIP, "--json").out)["key"] == name
+    assert json.loads(run("query", "news", SHIP, "--json").out)["key"] == f"tree/{name}"
     assert "\\udcff.txt" in run("query", "news", SHIP).out
-    assert run("remove", "news", "--input", "-", stdin=b"\xff.txt\n").code == 0
+    assert run("remove", "news", "--input", "-", stdin=b"tree/\xff.txt\n").code == 0
 
 
 @pytest.mark.parametrize(("name", "package"), [("a.jsonl.zst", "backports.zstd"), ("a.parquet", "pyarrow")])
@@ -152,7 +153,7 @@ def test_insert_reads_parquet(run: Run) -> None:
 
     rows = [{"id": 1, "text": FOX, "year": 1984}, {"id": None, "text": None}, {"id": None, "text": SHIP}]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), "a.parquet")
-    result = run("insert", "news", "a.parquet", "--metadata", "--skip-bad-rows")
+    result = run("insert", "news", "a.parquet", "--metadata", "--skip-bad-rows", "--key-from", "line")
     assert result.code == 0
     assert "a.parquet:2: text: expected a string" in result.err
     assert stored("news") == [1, "a.parquet:3"]
@@ -165,7 +166,7 @@ def test_insert_reads_parquet(run: Run) -> None:
 BAD_ROWS = [
     (b"{oops\n", "expected a JSON object, found no JSON"),
     (b"[1]\n", "expected a JSON object, found list"),
-    (b'{"id": "x", "text": "\xff"}\n', "expected a JSON object, found no JSON"),
+    (b'{"id": "x", "text": "\xff"}\n', "expected UTF-8, found other bytes; --encoding names another"),
     (b'{"id": "x"}\n', "expected a field 'text', found ['id']"),
     (b'{"id": "x", "text": null}\n', "text: expected a string or a list of strings, found null"),
     (b'{"id": "x", "text": {"a": 1}}\n', "text: expected a string or a list of strings, found dict"),
@@ -196,7 +197,7 @@ def test_insert_names_the_place_of_a_bad_csv_row(run: Run, tmp_path: Path) -> No
     assert reports[0] == "simindex: a.csv:2: expected 2 columns, found 3; skipped"
     assert reports[1].startswith("simindex: a.csv:3: ")
     assert reports[2] == "simindex: a.csv:4: expected 2 columns, found 1; skipped"
-    assert reports[3] == "simindex: a.csv:6: expected UTF-8, found other bytes; skipped"
+    assert reports[3].startswith("simindex: a.csv:6: expected UTF-8, found other bytes; --encoding names ")
     assert stored("news") == ["ok"]
     result = run("insert", "news", "a.csv", "--text-field", "body")
     assert (result.code, "a.csv:1: expected a column 'body'" in result.err) == (1, True)
@@ -218,17 +219,13 @@ def test_insert_reports_a_file_that_it_may_not_read(run: Run, tmp_path: Path) ->
     ("name", "message"),
     [
         ("missing.jsonl", "missing.jsonl: no such file or folder"),
-        (
-            "a.doc",
-            "a.doc: expected .jsonl, .csv (each also with .gz or .zst), .parquet, .txt, a folder, or -",
-        ),
+        ("-", "stdin: expected a file, for .parquet cannot be read from a pipe"),
     ],
 )
 def test_insert_looks_at_the_inputs_before_it_creates_an_index(
     run: Run, tmp_path: Path, rows_file: str, name: str, message: str
 ) -> None:
-    (tmp_path / "a.doc").write_text(FOX)
-    result = run("insert", "news", rows_file, name)
+    result = run("insert", "news", rows_file, name, *(["--format", "parquet"] if name == "-" else []))
     assert result.code == 1
     assert result.err.startswith(f"simindex: {message}")
     assert not (tmp_path / "news").exists()
@@ -263,7 +260,7 @@ def test_insert_stores_the_batches_before_a_line_over_the_limit(run: Run, tmp_pa
 def test_insert_names_the_place_and_the_option_of_what_is_over_a_limit(
     run: Run, tmp_path: Path, name: str, option: str, place: str
 ) -> None:
-    (tmp_path / "a.csv").write_text(f"text\n{SHIP}\n")
+    (tmp_path / "a.csv").write_text(f"id,text\nx,{SHIP}\n")
     (tmp_path / "a.txt").write_text(SHIP)
     result = run("insert", "news", name, option, "50")
     assert result.code == 1
@@ -315,3 +312,83 @@ def test_insert_takes_a_row_with_too_deep_metadata_for_a_bad_one(run: Any, tmp_p
     assert run("query", "more", "a b c x").code == 0
     assert run("remove", "more", "x").code == 0
     assert run("insert", "plain", "deep.jsonl").code == 0
+
+
+def test_insert_takes_any_text_file_under_its_path_as_typed(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    for name in ("README.md", "src/a.py", "src/b.py"):
+        (tmp_path / name).write_text(f"{name} {SHIP}")
+    assert run("insert", "ix", "README.md", "./src/a.py", "src/b.py").code == 0
+    assert stored("ix") == ["README.md", "src/a.py", "src/b.py"]
+    (tmp_path / "b.png").write_bytes(b"\x89PNG\0")
+    result = run("insert", "ix", "b.png")
+    assert result.code == 1
+    assert result.err.startswith("simindex: b.png: expected text, found a binary file (with a zero byte); ")
+
+
+def test_insert_counts_what_it_leaves_out_of_a_folder(run: Run, tmp_path: Path) -> None:
+    files = {"page": SHIP.encode(), "b.png": b"\x89PNG\0", ".git/HEAD": b"ref", ".env": b"x", "l": b"caf\xe9"}
+    for name, content in files.items():
+        (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tree" / name).write_bytes(content)
+    result = run("insert", "ix", "tree")
+    assert result.code == 0
+    assert result.err.splitlines()[:2] == [
+        "simindex: left out of folders: 1 binary file, 2 hidden files or folders; --hidden takes them",
+        "simindex: 1 text file has bytes that are not UTF-8, read as U+FFFD; --encoding names another",
+    ]
+    assert stored("ix") == ["tree/l", "tree/page"]
+    options = ["--hidden", "--encoding", "latin-1", "--on-conflict", "replace", "--json"]
+    summary = json.loads(run("insert", "ix", "tree", *options).out)
+    assert {name: summary[name] for name in ("inserted", "replaced", "hidden", "binary", "mended")} == {
+        "inserted": 1,
+        "replaced": 2,
+        "hidden": 1,
+        "binary": 1,
+        "mended": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "content"),
+    [
+        (["--format", "csv", "--delimiter", ";"], f"id;text\nfox;{FOX}\n".encode()),
+        (["--format", "tsv"], f"id\ttext\nfox\t{FOX}\n".encode()),
+        (["--format", "csv", "--delimiter", "tab"], f"id\ttext\nfox\t{FOX}\n".encode()),
+        (["--format", "json"], json.dumps([{"id": "fox", "text": FOX}]).encode()),
+        (["--encoding", "utf-16"], json.dumps({"id": "fox", "text": FOX}).encode("utf-16")),
+    ],
+    ids=str,
+)
+def test_insert_and_query_take_stdin_of_any_format(run: Run, options: list[str], content: bytes) -> None:
+    assert run("insert", "ix", "-", *options, stdin=content).code == 0
+    assert stored("ix") == ["fox"]
+    line = json.loads(run("query", "ix", "--input", "-", "--json", *options, stdin=content).out)
+    assert (line["query"], line["matches"][0]["similarity"]) == ("fox", 1.0)
+
+
+def test_query_file_takes_an_encoding_and_a_packing(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "page.gz").write_bytes(gzip.compress("caf\xe9 au lait".encode("utf-16")))
+    assert run("insert", "ix", "page.gz", "--encoding", "utf-16").code == 0
+    assert json.loads(run("query", "ix", "--file", "page.gz", "--encoding", "utf-16", "--json").out)["key"]
+    with simindex.open("ix", "r") as index:
+        assert index["page.gz"].sketch.jaccard(simindex.Sketcher().sketch("caf\xe9 au lait")) == 1.0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--encoding", "klingon"],
+        ["--encoding", "rot13"],
+        ["--delimiter", ";;"],
+        ["--delimiter", '"'],
+        ["--format", "xml"],
+    ],
+    ids=str,
+)
+def test_insert_refuses_what_is_no_encoding_delimiter_or_format(
+    run: Run, rows_file: str, options: list[str]
+) -> None:
+    result = run("insert", "ix", rows_file, *options)
+    assert result.code == 2
+    assert options[0] in result.err

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commandline import Run, matches_of
+from commandline import NO_INDEX, Run, matches_of
 from samples import FOX, FOX_TOO, ROWS, SHIP, json_lines
 
 import simindex
@@ -79,7 +79,7 @@ def test_query_input_ends_at_a_bad_row_after_the_rows_before_it(run: Run, news: 
     result = run("query", news, "--input", "-", "--json", stdin=json_lines(ROWS) + b"{}\n")
     assert result.code == 1
     assert len(result.out.splitlines()) == 3
-    assert result.err == "simindex: stdin:4: expected a field 'text', found []\n"
+    assert result.err == "simindex: stdin:4: expected a field 'text', found []; --text-field names another\n"
 
 
 def test_query_without_a_match_says_so(run: Run, news: str) -> None:
@@ -175,7 +175,10 @@ def test_query_refuses_wrong_combinations(run: Run, news: str, arguments: list[o
 
 def test_query_reports_a_missing_index_file_or_value(run: Run, news: str, tmp_path: Path) -> None:
     result = run("query", "nowhere", FOX)
-    assert (result.code, result.err) == (1, "simindex: nowhere: no simindex index\n")
+    assert (result.code, result.err) == (
+        1,
+        NO_INDEX,
+    )
     assert not (tmp_path / "nowhere").exists()
     result = run("query", news, "--file", "page.txt")
     assert (result.code, result.err) == (1, "simindex: page.txt: No such file or directory\n")

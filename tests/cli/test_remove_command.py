@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from commandline import Run, stored
+from commandline import NO_INDEX, Run, stored
 
 
 def test_remove_takes_keys_away(run: Run, news: str) -> None:
@@ -47,6 +47,9 @@ def test_remove_reports_missing_keys_and_removes_the_others(run: Run, news: str)
 
 def test_remove_reports_a_missing_index_and_wrong_usage(run: Run, tmp_path: Path, news: str) -> None:
     result = run("remove", "nowhere", "a")
-    assert (result.code, result.err) == (1, "simindex: nowhere: no simindex index\n")
+    assert (result.code, result.err) == (
+        1,
+        NO_INDEX,
+    )
     assert not (tmp_path / "nowhere").exists()
     assert run("remove", news).code == 2

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commandline import Run
+from commandline import NO_INDEX, Run
 
 
 def test_stats_shows_what_the_index_holds_and_gives(run: Run, news: str) -> None:
@@ -13,6 +13,11 @@ def test_stats_shows_what_the_index_holds_and_gives(run: Run, news: str) -> None
         assert part in result.out
     recalls = [line.split()[0] for line in result.out.splitlines() if line.startswith("0.")]
     assert recalls == ["0.5", "0.6", "0.7", "0.8", "0.9"]
+    assert (
+        "threshold  rows compared  looked at  0.5 returned at  0.95 returned at  0.99 returned at"
+        in result.out
+    )
+    assert ["0.8", "7", "0.9775", "0.799", "0.853", "0.873"] in map(str.split, result.out.splitlines())
 
 
 def test_stats_json_is_one_object(run: Run, news: str) -> None:
@@ -24,6 +29,8 @@ def test_stats_json_is_one_object(run: Run, news: str) -> None:
         "normalize": ["casefold", "whitespace"],
     }
     assert set(stats["recall"]) == {"0.5", "0.6", "0.7", "0.8", "0.9"}
+    assert set(stats["found"]) == set(stats["recall"])
+    assert stats["found"]["0.8"]["0.5"] == pytest.approx(0.799, abs=0.001)
     assert stats["table_bytes"]["bands"] > 0
 
 
@@ -38,4 +45,8 @@ def test_stats_shows_an_index_of_one_method(run: Run, rows_file: str, option: st
 
 def test_stats_reports_a_missing_index(run: Run) -> None:
     result = run("stats", "nowhere", "--json")
-    assert (result.code, result.out, result.err) == (1, "", "simindex: nowhere: no simindex index\n")
+    assert (result.code, result.out, result.err) == (
+        1,
+        "",
+        NO_INDEX,
+    )

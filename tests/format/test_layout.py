@@ -5,13 +5,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simindex.format.layout import (
+    BITMAPS,
     COPY_TABLE,
+    FILTERS,
     FIRST_BAND_TABLE,
     KEY_TABLE,
     Column,
     Geometry,
     Layout,
     SegmentEntry,
+    filter_lines,
+    filter_size,
 )
 
 
@@ -34,7 +38,7 @@ def test_bytes_of_a_segment_are_those_of_its_columns_without_seals(
     bands: int, permutations: int, counts: list[int]
 ) -> None:
     geometry = Geometry(bands, permutations, Layout(2, 100, 3000))
-    entry = SegmentEntry._make([0, 0, 500, *counts, 1, bytes(4)])
+    entry = SegmentEntry._make([0, 0, 500, *counts, 1, bytes(5)])
     columns = geometry.columns(entry)
     assert len(columns) == geometry.count + 1
     assert geometry.segment_bytes(entry) == sum(sum(column.widths) * column.total for column in columns)
@@ -50,5 +54,29 @@ def test_small_segments_fit_one_value(num_keys: int, num_sketches: int, fits: bo
 
 def test_table_names_tell_what_is_damaged() -> None:
     geometry = Geometry(2, 1, Layout())
-    names = [geometry.name(t) for t in (KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, 4, 5, 8)]
-    assert names == ["keys", "copies", "band 1", "permutation 1", "sketches", "filter of band 1"]
+    names = [geometry.name(t) for t in (KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, 4, 5, 8, 10, 11, 15)]
+    assert names == [
+        *("keys", "copies", "band 1", "permutation 1", "sketches"),
+        *("filter of band 1", "filter of permutation 1", "bitmap of keys", "bitmap of permutation 1"),
+    ]
+
+
+@given(st.integers(1, 2**32 - 1))
+def test_a_filter_has_ten_bits_an_entry_and_an_eighth_more_at_most(entries: int) -> None:
+    lines = filter_lines(filter_size(entries))
+    needed = -(-10 * entries // 512)
+    assert needed <= lines <= needed * 9 / 8 + 1
+
+
+@given(st.integers(0, 2**22), st.sampled_from([1, 100, 1 << 20]), st.integers(1, 64), st.integers(1, 2**20))
+def test_the_bytes_of_filters_are_counted(signatures: int, chunk_bytes: int, prefix: int, span: int) -> None:
+    geometry = Geometry(2, 3, Layout(2, 100, chunk_bytes), prefix)
+    entry = SegmentEntry(0, 0, 2**22, span, span // 3, signatures, signatures // 2, signatures, 1)
+    entry = entry._replace(filters=geometry.filters_of(entry))
+    columns = geometry.columns(entry)
+    assert geometry.stored_bytes([entry]) == sum(sum(column.widths) * column.total for column in columns)
+    assert {column.table for column in columns if column.table >= BITMAPS} == (
+        {BITMAPS + 2, BITMAPS + 3} if 0 < signatures <= 2**17 else set()
+    )
+    most = max(chunk_bytes // 64, -(-(2**22 * 10 // 512 * 2) // 65_535))
+    assert all(column.per_chunk <= 8 * most for column in columns if FILTERS <= column.table < BITMAPS)

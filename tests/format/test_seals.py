@@ -1,5 +1,8 @@
 """Values and seals: what goes in comes out, what was changed is refused."""
 
+from datetime import UTC, datetime
+
+import msgpack  # type: ignore[import-untyped] # it carries no type information
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,3 +64,23 @@ def test_sealed_value_is_refused_in_another_database(
 def test_what_is_no_msgpack_value_is_damage(data: bytes) -> None:
     with pytest.raises(CorruptIndexError, match="expected a msgpack value"):
         unpack(data)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        pack(msgpack.Timestamp(2**40)),
+        pack([msgpack.Timestamp(-(2**62))]),
+        b"\xc7\x0c\xff" + b"\xff" * 12,
+        b"\xc7\x03\xff\x00\x00\x00",
+    ],
+)
+def test_timestamp_that_is_no_datetime_is_damage(packed: bytes) -> None:
+    with pytest.raises(CorruptIndexError, match=r"expected a msgpack value, found \d+ other bytes"):
+        unpack(packed)
+
+
+@given(st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=st.timezones()))
+def test_aware_datetime_comes_back_as_the_same_instant(time: datetime) -> None:
+    assert unpack(pack(time)) == time
+    assert unpack(pack(time)).tzinfo is UTC

@@ -1,13 +1,24 @@
 """Folders: which files, in which order, and those that cannot be read."""
 
+import gzip
 import os
 import tracemalloc
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from samples import good, make_folder
+from samples import ROWS, good, json_lines, make_folder
 
-from simindex.inputs import BadRowError, Inputs, Limits, Row, Source, folder
+from simindex.inputs import BadRowError, Fields, Inputs, Limits, Reading, Row, Source, Tally, folder
+from simindex.inputs.formats import text
+
+
+def read_text_file(source: Source) -> Iterator[Row | BadRowError]:
+    return text.read(source, Fields())
+
+
+def within(root: Path, files: Iterable[str | BadRowError]) -> list[str]:
+    return [str(Path(str(file)).relative_to(root)) for file in files]
 
 
 def test_folder_reports_files_and_folders_that_vanish(
@@ -18,7 +29,7 @@ def test_folder_reports_files_and_folders_that_vanish(
     rows = iter(Inputs(["tree"]))
     first = next(rows)
     assert isinstance(first, Row)
-    assert first.key == "a.txt"
+    assert first.key == "tree/a.txt"
     for name in ("b/a.py", "b/z.py", "c.py", "link.py"):
         (tmp_path / "tree" / name).unlink()
     (tmp_path / "tree" / "b").rmdir()
@@ -33,11 +44,11 @@ def test_folder_gives_its_files_in_order_and_leaves_one_out(tmp_path: Path) -> N
     make_folder(tmp_path)
     root = tmp_path / "tree"
     source = Source(str(root))
-    keys = [row.key for row in good(folder.read(source, folder.Selection()))]
-    assert keys == ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]
+    keys = [str(row.key) for row in good(folder.read(source, folder.Selection(), read_text_file))]
+    assert within(root, keys) == ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]
     assert source.bytes_read == folder.Selection().total_bytes(str(root))
     without = folder.Selection(leave_out=os.path.realpath(root / "b"))
-    assert [key for _, key in without.files(str(root))] == ["a.txt", "b.d/e.py", "c.py", "link.py"]
+    assert within(root, without.files(str(root))) == ["a.txt", "b.d/e.py", "c.py", "link.py"]
 
 
 @pytest.mark.parametrize(
@@ -53,13 +64,15 @@ def test_selection_takes_files_by_name_or_path(
     tmp_path: Path, globs: tuple[str, ...], keys: list[str]
 ) -> None:
     make_folder(tmp_path)
-    assert [key for _, key in folder.Selection(globs).files(str(tmp_path / "tree"))] == keys
+    root = tmp_path / "tree"
+    assert within(root, folder.Selection(globs).files(str(root))) == keys
 
 
 def test_folder_passes_over_a_file_that_is_too_large_without_holding_it(tmp_path: Path) -> None:
     for name in ("a", "c"):
         (tmp_path / name).write_text("good")
     with open(tmp_path / "b", "wb") as file:
+        file.write(b"a ship left\n" * 30_000)
         file.truncate(3 << 30)  # sparse: it takes no room on the disk
     tracemalloc.start()
     try:
@@ -67,8 +80,73 @@ def test_folder_passes_over_a_file_that_is_too_large_without_holding_it(tmp_path
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (before, behind) == (Row("a", "good", None), Row("c", "good", None))
+    assert (before, behind) == (Row(f"{tmp_path}/a", "good", None), Row(f"{tmp_path}/c", "good", None))
     assert isinstance(bad, BadRowError)
     assert bad.place == str(tmp_path / "b")
     assert bad.reason.startswith("expected a document of at most 1 MiB, found more; --max-document")
     assert most < 4 << 20
+
+
+@pytest.fixture
+def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with what nobody wants beside what somebody may want."""
+    files = {
+        ".git/HEAD": b"ref: refs/heads/main",
+        ".git/config": b"text",
+        ".github/workflow.yml": b"text",
+        ".hidden": b"text",
+        "a.py": b"text",
+        "b.png": b"\x89PNG\r\n\x1a\n\0\0",
+        "c/.env": b"text",
+        "c/d.md.gz": gzip.compress(b"packed text"),
+        "c/e.tar.gz": gzip.compress(b"name" + bytes(512)),
+        "c/latin.txt": b"caf\xe9",
+    }
+    for name, content in files.items():
+        (tmp_path / "mixed" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mixed" / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+
+
+def keys_of(inputs: Inputs) -> list[str]:
+    return [str(row.key).removeprefix("mixed/") for row in good(inputs)]
+
+
+@pytest.mark.usefixtures("mixed")
+def test_folder_leaves_out_and_counts_what_is_hidden_or_binary() -> None:
+    inputs = Inputs(["mixed"])
+    assert keys_of(inputs) == ["a.py", "c/d.md.gz", "c/latin.txt"]
+    assert inputs.tally == Tally(hidden=4, binary=2, mended=1)
+    assert keys_of(inputs) == ["a.py", "c/d.md.gz", "c/latin.txt"]
+    assert inputs.tally == Tally(hidden=4, binary=2, mended=1)
+    inputs = Inputs(["mixed"], reading=Reading(hidden=True, encoding="latin-1"))
+    texts = {row.key: row.document for row in good(inputs)}
+    assert list(texts) == [
+        f"mixed/{name}"
+        for name in (".github/workflow.yml", ".hidden", "a.py", "c/.env", "c/d.md.gz", "c/latin.txt")
+    ]
+    assert (texts["mixed/c/d.md.gz"], texts["mixed/c/latin.txt"]) == ("packed text", "caf\xe9")
+    assert inputs.tally == Tally(hidden=1, binary=2)
+
+
+@pytest.mark.usefixtures("mixed")
+@pytest.mark.parametrize(
+    ("globs", "keys"),
+    [((".env",), ["c/.env"]), (("c/.*",), ["c/.env"]), (("*",), ["a.py", "c/d.md.gz", "c/latin.txt"])],
+)
+def test_pattern_that_begins_with_a_dot_takes_hidden_files(globs: tuple[str, ...], keys: list[str]) -> None:
+    assert keys_of(Inputs(["mixed"], reading=Reading(globs=globs))) == keys
+
+
+@pytest.mark.usefixtures("mixed")
+def test_hidden_folder_that_is_named_is_read() -> None:
+    assert keys_of(Inputs(["mixed/.git", "mixed/.hidden"])) == [".git/HEAD", ".git/config", ".hidden"]
+
+
+def test_folder_is_read_in_the_format_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "part-1").write_bytes(json_lines(ROWS[:1]) + b"{}\n")
+    (tmp_path / "part-2").write_bytes(json_lines(ROWS[1:]))
+    first, bad, *rest = Inputs([str(tmp_path)], reading=Reading(format="jsonl"))
+    assert isinstance(bad, BadRowError)
+    assert bad.place == f"{tmp_path}/part-1:2"
+    assert [row.key for row in good([first, *rest])] == ["fox", "fox too", 7]

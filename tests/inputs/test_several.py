@@ -2,15 +2,29 @@
 
 import gzip
 import io
+import lzma
 import pickle
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from samples import FOX, ROWS, SHIP, good, json_lines, make_folder
+from samples import FOX, ROWS, SHIP, good, json_lines, make_folder, zstd
 
-from simindex.inputs import BadRowError, Fields, InputError, Inputs, Limits, Row
-from simindex.inputs.several import FORMATS, Format, Rows
+from simindex.inputs import (
+    FORMATS,
+    BadRowError,
+    Fields,
+    InputError,
+    Inputs,
+    Limits,
+    Reading,
+    Row,
+    Source,
+    Tally,
+)
+from simindex.inputs.several import SUFFIXES, Format, Rows
 
 
 @pytest.fixture
@@ -56,29 +70,150 @@ def test_inputs_do_not_know_the_bytes_of_stdin(three: list[str]) -> None:
 
 def test_stdin_is_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json_lines([{"text": FOX}, 5]))))
-    row, bad = Inputs(["-"])
+    row, bad = Inputs(["-"], Fields(key_from="line"))
     assert row == Row("stdin:1", FOX, None)
     assert str(bad) == "stdin:2: expected a JSON object, found int"
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
-def test_a_format_is_told_by_its_suffix_in_any_case(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"A{suffix.upper()}"
+@pytest.mark.parametrize("packing", ["", ".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("suffix", [*SUFFIXES, ".txt", ".md", ".doc", ""])
+def test_a_format_is_told_by_its_suffix_in_any_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, packing: str
+) -> None:
+    """And what has another suffix, or none, is text."""
+    asked: list[tuple[str, str]] = []
+
+    def note_it(name: str, source: Source, _fields: Fields) -> Rows:
+        asked.append((name, source.path))
+        return iter(())
+
+    for name in FORMATS:
+        monkeypatch.setitem(FORMATS, name, FORMATS[name]._replace(read=partial(note_it, name)))
+    path = tmp_path / f"A{suffix.upper()}{packing.upper()}"
     path.write_bytes(b"")
-    assert iter(Inputs([str(path)]))
+    assert list(Inputs([str(path)])) == []
+    expected = "text" if suffix == ".parquet" and packing else SUFFIXES.get(suffix, "text")
+    assert set(asked) == {(expected, str(path))}
+    for name in FORMATS:
+        asked.clear()
+        assert list(Inputs([str(path)], reading=Reading(format=name))) == []
+        assert set(asked) == {(name, str(path))}
 
 
-@pytest.mark.parametrize("name", ["a.doc", "jsonl", "a.txt.gz", "a.parquet.gz", "a.jsonl.zst.gz", "a.gz"])
-def test_another_kind_of_file_is_refused_before_any_is_read(tmp_path: Path, name: str) -> None:
+PACKERS: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
+
+
+@pytest.mark.parametrize("packing", [*PACKERS, ".zst"])
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '{"id": "caf\xe9", "text": "un caf\xe9"}\n'),
+        ("a.json", '[{"id": "caf\xe9", "text": "un caf\xe9"}]'),
+        ("b.json", '{"id": "caf\xe9", "text": "un caf\xe9"}'),
+        ("a.csv", "id,text\ncaf\xe9,un caf\xe9\n"),
+        ("a.tsv", "id\ttext\ncaf\xe9\tun caf\xe9\n"),
+        ("caf\xe9", "un caf\xe9"),
+    ],
+    ids=lambda value: value if len(value) < 7 else "",
+)
+def test_every_text_format_is_read_in_every_packing_and_encoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, encoding: str, packing: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pack = PACKERS.get(packing) or zstd().compress
+    Path(name + packing).write_bytes(pack(content.encode(encoding)))
+    key = "caf\xe9" + packing if "." not in name else "caf\xe9"
+    inputs = Inputs([name + packing], reading=Reading(encoding=encoding))
+    assert list(inputs) == [Row(key, "un caf\xe9", None)]
+    assert inputs.bytes_read == inputs.total_bytes()
+    if not packing:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode(encoding))))
+        format_ = SUFFIXES.get(Path(name).suffix, "text")
+        (row,) = good(Inputs(["-"], reading=Reading(format=format_, encoding=encoding)))
+        assert row == Row("stdin" if format_ == "text" else "caf\xe9", "un caf\xe9", None)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.tsv", "a"])
+def test_wrong_bytes_name_the_option_or_are_counted(tmp_path: Path, name: str) -> None:
+    contents = {
+        "a.jsonl": b'{"id": 1, "text": "caf\xe9"}',
+        "a.json": b'[{"id": 1, "text": "caf\xe9"}]',
+        "a.csv": b"id,text\n1,caf\xe9\n",
+        "a.tsv": b"id\ttext\n1\tcaf\xe9\n",
+        "a": b"caf\xe9",
+    }
     path = tmp_path / name
-    path.write_bytes(b"")
-    with pytest.raises(InputError) as caught:
-        Inputs([str(path)])
-    assert caught.value.place == str(path)
-    assert caught.value.reason == (
-        "expected .jsonl, .csv (each also with .gz or .zst), .parquet, .txt, a folder, or - for JSON lines "
-        "on stdin, found another kind of file; a folder takes files of any name"
-    )
+    path.write_bytes(contents[name])
+    for encoding in ("UTF-8", "ascii"):
+        inputs = Inputs([str(path)], reading=Reading(encoding=encoding))
+        (row,) = inputs
+        if name == "a":
+            assert row == Row(str(path), "caf\ufffd", None)
+            assert inputs.tally == Tally(mended=1)
+        else:
+            assert isinstance(row, BadRowError)
+            assert row.reason == (
+                f"expected {encoding}, found other bytes; --encoding names another encoding, like latin-1"
+            )
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"\x89PNG\0\0", "a binary file (with a zero byte)"),
+        ("text".encode("utf-16"), "UTF-16; --encoding utf-16"),
+    ],
+)
+def test_binary_file_that_is_named_is_a_bad_row(tmp_path: Path, content: bytes, found: str) -> None:
+    (tmp_path / "a").write_bytes(content)
+    (row,) = Inputs([str(tmp_path / "a")])
+    assert isinstance(row, BadRowError)
+    assert row.reason.startswith(f"expected text, found {found}")
+
+
+def test_json_is_an_array_of_objects_or_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b'\xef\xbb\xbf[{"id": 1, "text": "x"}, 5,\n {"id": 2}]')
+    row, *bad = Inputs([str(path)])
+    assert row == Row(1, "x", None)
+    assert [str(error).partition(";")[0] for error in bad] == [
+        f"{path}:2: expected a JSON object, found int",
+        f"{path}:3: expected a field 'text', found ['id']",
+    ]
+    for content, found in (
+        (
+            b'{"id": 1, "text": "x"}\n{"id": 2, "text": "y"}',
+            "no JSON (unexpected content after document, line 2",
+        ),
+        (b'"text"', "str"),
+        (b"", "no JSON ("),
+    ):
+        path.write_bytes(content)
+        (error,) = Inputs([str(path)])
+        assert isinstance(error, BadRowError)
+        assert (error.place, error.reason.startswith(f"expected a JSON array of objects, found {found}")) == (
+            str(path),
+            True,
+        )
+        assert error.reason.endswith(
+            "; --format jsonl takes an object a line, --format text the file as one document"
+        )
+    path.write_bytes(b'{"a": [1]}')
+    assert list(Inputs([str(path)], reading=Reading(format="text"))) == [Row(str(path), '{"a": [1]}', None)]
+
+
+def test_delimiter_is_for_tables(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('id;text\n1;"one; and, two"\n')
+    assert list(Inputs([str(path)], reading=Reading(delimiter=";"))) == [Row("1", "one; and, two", None)]
+    with pytest.raises(InputError, match=r"found \['id;text'\]; --delimiter names what stands between them"):
+        list(Inputs([str(path)]))
+    (tmp_path / "a.txt").write_text("id|text\n1|x\n")
+    with pytest.raises(InputError, match="--delimiter: expected an input of"):
+        Inputs([str(tmp_path / "a.txt")], reading=Reading(delimiter="|"))
+    reading = Reading(format="csv", delimiter="|")
+    assert list(Inputs([str(tmp_path / "a.txt")], reading=reading)) == [Row("1", "x", None)]
 
 
 def test_a_missing_input_is_told_before_any_is_read(three: list[str]) -> None:
@@ -97,8 +232,8 @@ def test_reading_goes_on_after_a_bad_row_and_into_the_next_input(tmp_path: Path)
 
 
 def test_limits_hold_for_every_input(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(json_lines([{"text": "x" * 100}]))
-    (tmp_path / "b.csv").write_text(f"text\n{'x' * 100}\n")
+    (tmp_path / "a.jsonl").write_bytes(json_lines([{"id": 1, "text": "x" * 100}]))
+    (tmp_path / "b.csv").write_text(f"id,text\n2,{'x' * 100}\n")
     (tmp_path / "c.txt").write_text("x" * 100)
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "e").write_text("x" * 100)
@@ -115,6 +250,6 @@ def test_input_for_which_there_is_no_memory_is_named(tmp_path: Path, monkeypatch
 
     (tmp_path / "a.jsonl").write_bytes(b"{}")
     inputs = Inputs([str(tmp_path / "a.jsonl")])
-    monkeypatch.setitem(FORMATS, ".jsonl", Format(no_memory, may_be_packed=True))
+    monkeypatch.setitem(FORMATS, "jsonl", Format(no_memory))
     with pytest.raises(InputError, match=r"a\.jsonl: cannot be read on: not enough memory"):
         list(inputs)

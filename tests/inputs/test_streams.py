@@ -1,10 +1,14 @@
 """Bytes of plain and compressed files; a file that ends too early is an error."""
 
 import gzip
+import lzma
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from samples import zstd
 
 from simindex.inputs.streams import Stream, require_unpacker, without_packing
@@ -15,13 +19,15 @@ CONTENT = bytes(range(256)) * 1000
 def packed(name: str) -> bytes:
     if name.lower().endswith(".gz"):
         return gzip.compress(CONTENT[:1000]) + gzip.compress(CONTENT[1000:])
+    if name.lower().endswith(".xz"):
+        return lzma.compress(CONTENT[:1000]) + bytes(8) + lzma.compress(CONTENT[1000:])
     if name.lower().endswith(".zst"):
         module = zstd()
         return bytes(module.compress(CONTENT[:1000]) + module.compress(CONTENT[1000:]))
     return CONTENT
 
 
-@pytest.mark.parametrize("name", ["a", "a.gz", "A.GZ", "a.zst", "a.Zst"])
+@pytest.mark.parametrize("name", ["a", "a.gz", "A.GZ", "a.zst", "a.Zst", "a.xz"])
 def test_stream_reads_every_part_and_stands_at_the_end_of_the_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(packed(name))
@@ -34,7 +40,7 @@ def test_stream_reads_every_part_and_stands_at_the_end_of_the_file(tmp_path: Pat
     assert stream.position() == path.stat().st_size
 
 
-@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+@pytest.mark.parametrize("name", ["a.gz", "a.zst", "a.xz"])
 @pytest.mark.parametrize("lost", [1, 5, 50])
 def test_stream_never_takes_a_cut_file_for_a_shorter_one(tmp_path: Path, name: str, lost: int) -> None:
     path = tmp_path / name
@@ -43,19 +49,20 @@ def test_stream_never_takes_a_cut_file_for_a_shorter_one(tmp_path: Path, name: s
         stream.file.read()
 
 
-@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+@pytest.mark.parametrize("name", ["a.gz", "a.zst", "a.xz"])
 def test_stream_reads_many_parts_and_takes_what_follows_them_for_an_error(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    pack = gzip.compress if name == "a.gz" else zstd().compress
+    packers: dict[str, Any] = {"a.gz": gzip.compress, "a.xz": lzma.compress}
+    pack = packers.get(name) or zstd().compress
     path.write_bytes(b"".join(pack(b"%d\n" % number) for number in range(500)) + pack(b""))
     with Stream(str(path)) as stream:
         assert stream.file.read() == b"".join(b"%d\n" % number for number in range(500))
     path.write_bytes(path.read_bytes() + b"no more of it")
-    with Stream(str(path)) as stream, pytest.raises(Exception, match=r"gzipped|Zstandard"):
+    with Stream(str(path)) as stream, pytest.raises(Exception, match=r"gzipped|Zstandard|Input format"):
         stream.file.read()
 
 
-@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+@pytest.mark.parametrize("name", ["a.gz", "a.zst", "a.xz"])
 def test_stream_without_a_part_is_empty(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"")
     with Stream(str(tmp_path / name)) as stream:
@@ -102,7 +109,49 @@ def test_without_packing_takes_one_suffix_away(path: str, plain: str) -> None:
     assert without_packing(path) == plain
 
 
+def test_stream_refuses_a_xz_that_asks_for_a_larger_window(tmp_path: Path) -> None:
+    path = tmp_path / "a.xz"
+    path.write_bytes(lzma.compress(b"a line\n", preset=6))  # asks for 8 MiB
+    with Stream(str(path), 8 << 20) as stream:
+        assert stream.file.read() == b"a line\n"
+    with Stream(str(path), 4 << 20) as stream, pytest.raises(lzma.LZMAError, match="limit"):
+        stream.file.read()
+
+
+@pytest.mark.parametrize(
+    "encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-32", "shift_jis", "utf-7"]
+)
+@pytest.mark.parametrize("name", ["a", "a.gz"])
+def test_stream_of_another_encoding_comes_out_in_utf_8(tmp_path: Path, encoding: str, name: str) -> None:
+    text = "a line, \u65e5\u672c\n" if encoding not in ("latin-1", "cp1252") else "a line, caf\xe9\n"
+    content = (text * 50_000).encode(encoding)
+    (tmp_path / name).write_bytes(gzip.compress(content, 1) if name == "a.gz" else content)
+    with Stream(str(tmp_path / name), encoding=encoding) as stream:
+        assert stream.file.readline() == text.encode()
+        assert stream.file.read() == (text * 49_999).encode()
+    assert stream.position() == (tmp_path / name).stat().st_size
+
+
+@given(st.binary(), st.sampled_from(["ascii", "cp1252", "shift_jis", "utf-16-le", "gb18030"]))
+def test_stream_never_makes_text_of_bytes_that_are_none(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, encoding: str
+) -> None:
+    path = tmp_path_factory.mktemp("stream") / "a"
+    path.write_bytes(content)
+    with Stream(str(path), encoding=encoding) as stream:
+        found = stream.file.read()
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError:
+        assert b"\xff" in found
+        with pytest.raises(UnicodeDecodeError):
+            found.decode()
+    else:
+        assert found == text.encode()
+
+
 def test_only_zstd_needs_a_package() -> None:
     assert require_unpacker("a.jsonl") is None
-    assert require_unpacker("a.jsonl.gz") is None
+    assert require_unpacker("a.jsonl.gz") is gzip
+    assert require_unpacker("a.jsonl.xz") is lzma
     assert require_unpacker("a.jsonl.zst") is zstd()

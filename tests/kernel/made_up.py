@@ -33,7 +33,9 @@ class Shape(TypedDict, total=False):
     entries_per_chunk: int
     sketches_per_chunk: int
     filter_bits: int
-    filter_chunk_bits: int
+    filter_chunks: int
+    filter_lines: int
+    bitmap_bits: int
     sealed: bool
 
 
@@ -60,7 +62,9 @@ class MadeUp:
         entries_per_chunk: int = 1000,
         sketches_per_chunk: int = 1000,
         filter_bits: int = 0,
-        filter_chunk_bits: int = 63,
+        filter_chunks: int = 1,
+        filter_lines: int = 1,
+        bitmap_bits: int = 0,
         sealed: bool = True,
     ) -> None:
         self.arrays: dict[tuple[int, int, int, str], np.ndarray] = {}
@@ -69,7 +73,7 @@ class MadeUp:
         self._sealings: list[tuple[np.ndarray, SealArguments]] = []
         self._sealed, self._bands = sealed, bands
         self._entries, self._sketches = entries_per_chunk, sketches_per_chunk
-        self._filter_bits, self._filter_chunk_bits = filter_bits, min(filter_chunk_bits, filter_bits or 63)
+        self._filter, self._bitmap_bits = (filter_bits, filter_chunks, filter_lines), bitmap_bits
         self.bases = [sum(s.span for s in segments[:at]) for at in range(len(segments))]
         table = np.zeros((len(segments), num_tables), rows.TABLE_ROW)
         segment_rows = b""
@@ -91,7 +95,6 @@ class MadeUp:
             entries_per_chunk=entries_per_chunk,
             sketches_per_chunk=sketches_per_chunk,
             bands=bands,
-            filter_chunk_bits=self._filter_chunk_bits,
         )
         self.header = np.frombuffer(header, np.uint64)
 
@@ -150,22 +153,32 @@ class MadeUp:
             where = segment, table, chunk
             self._chunk(chunks[chunk : chunk + 1], where, keys[part].copy(), numbers[part].copy(), None, 1)
         row["chunks"], row["num_entries"] = self._address(chunks), len(entries)
-        if self._filter_bits and entries:
+        if self._filter[0] and entries:
             self._lay_filter(row, segment, num_tables + 1 + table, keys)
+        if self._bitmap_bits and entries:
+            self._lay_bitmap(row, segment, 2 * num_tables + 1 + table, keys)
 
     def _lay_filter(self, row: np.ndarray, segment: int, table: int, keys: np.ndarray) -> None:
-        size, taken = 1 << self._filter_chunk_bits, 0
-        num_chunks = 1 << self._filter_bits - self._filter_chunk_bits
+        (bits, num_chunks, num_lines), taken = self._filter, 0
         chunks = np.zeros(num_chunks, rows.CHUNK_ROW)
         for chunk in range(num_chunks):
-            bitmap = np.zeros(size // 64, np.uint64)
+            lines = np.zeros(num_lines * _kernel.LINE_WORDS, np.uint64)
             rest = np.ascontiguousarray(keys[taken:])
-            taken += _kernel.set_filter_bits(rest, self._filter_bits, chunk * size, bitmap)
-            self._chunk(chunks[chunk : chunk + 1], (segment, table, chunk), bitmap, None, None, 1)
+            taken += _kernel.add_to_filter(rest, bits, chunk, num_chunks, lines)
+            self._chunk(chunks[chunk : chunk + 1], (segment, table, chunk), lines, None, None, 1)
         assert taken == len(keys)
-        row["filter"], row["filter_bits"] = self._address(chunks), self._filter_bits
+        row["filter"] = self._address(chunks)
+        row["filter_bits"], row["filter_chunks"], row["filter_lines"] = self._filter
         if num_chunks == 1:
-            row["bitmap"], row["bitmap_checked"] = chunks[0]["keys"], chunks[0]["checked"]
+            row["filter_words"], row["filter_checked"] = chunks[0]["keys"], chunks[0]["checked"]
+
+    def _lay_bitmap(self, row: np.ndarray, segment: int, table: int, keys: np.ndarray) -> None:
+        chunk = np.zeros(1, rows.CHUNK_ROW)
+        bitmap = np.zeros(1 << self._bitmap_bits - _kernel.MIN_BITMAP_BITS, np.uint64)
+        _kernel.set_bitmap(keys, bitmap)
+        self._chunk(chunk, (segment, table, 0), bitmap, None, None, 1)
+        row["bitmap"], row["bitmap_bits"] = self._address(chunk), self._bitmap_bits
+        row["bitmap_words"], row["bitmap_checked"] = chunk[0]["keys"], chunk[0]["checked"]
 
     def _lay_sketches(self, segment: int, column: int, sketches: list[Stored]) -> int:
         starts = range(0, len(sketches), self._sketches)

@@ -53,8 +53,10 @@ layouts = st.fixed_dictionaries(
     {
         "entries_per_chunk": st.sampled_from([2, 7, 1000]),
         "sketches_per_chunk": st.sampled_from([2, 5, 1000]),
-        "filter_bits": st.sampled_from([0, 6, 9]),
-        "filter_chunk_bits": st.sampled_from([6, 63]),
+        "filter_bits": st.sampled_from([0, 4, 9, 64]),
+        "filter_chunks": st.integers(1, 3),
+        "filter_lines": st.integers(1, 9),
+        "bitmap_bits": st.sampled_from([0, 6, 9]),
         "sealed": st.booleans(),
     }
 )

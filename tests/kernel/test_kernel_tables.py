@@ -5,6 +5,7 @@ from typing import Unpack
 import numpy as np
 import pytest
 import xxhash
+from filters import places_in_filter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up import MadeUp, MadeUpSegment, Shape
@@ -84,48 +85,103 @@ def test_a_key_is_found_or_is_damage_whatever_bit_of_another_is_flipped(
 
 
 @settings(max_examples=150)
-@given(st.lists(crowded, max_size=80), st.integers(6, 16), st.integers(0, 2**10 - 1), st.integers(1, 4))
-def test_filter_bits_are_the_leading_bits_of_the_keys(
-    keys: list[int], filter_bits: int, first: int, words: int
-) -> None:
-    """As many keys are taken as fall into the bitmap before the first that does not."""
-    keys = sorted(key for key in keys if key >> 64 - filter_bits >= first)
-    places = [(key >> 64 - filter_bits) - first for key in keys]
-    bitmap = np.zeros(words, np.uint64)
-    taken = _kernel.set_filter_bits(np.array(keys, np.uint64), filter_bits, first, bitmap)
-    inside = [place for place in places if place < 64 * words]
-    assert taken == len(inside)
+@given(st.lists(crowded, max_size=80), st.integers(6, 16))
+def test_a_bitmap_has_a_bit_for_the_leading_bits_of_each_key(keys: list[int], bits: int) -> None:
+    bitmap = np.zeros(1 << bits - 6, np.uint64)
+    _kernel.set_bitmap(np.array(keys, np.uint64), bitmap)
     octets = bitmap.view(np.uint8)
-    assert [p for p in range(64 * words) if octets[p >> 3] >> (p & 7) & 1] == sorted(set(inside))
+    assert [p for p in range(1 << bits) if octets[p >> 3] >> (p & 7) & 1] == sorted(
+        {key >> 64 - bits for key in keys}
+    )
 
 
-@pytest.mark.parametrize("filter_bits", [5, 64])
-def test_filter_of_too_few_or_many_bits_is_refused(filter_bits: int) -> None:
-    with pytest.raises(ValueError, match=r"filter_bits: expected 6\.\.63"):
-        _kernel.set_filter_bits(np.zeros(1, np.uint64), filter_bits, 0, np.zeros(1, np.uint64))
+@pytest.mark.parametrize("words", [0, 3])
+def test_a_bitmap_of_another_size_is_refused(words: int) -> None:
+    with pytest.raises(ValueError, match="bitmap: expected a power of two of words"):
+        _kernel.set_bitmap(np.zeros(1, np.uint64), np.zeros(words, np.uint64))
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(crowded, max_size=80),
+    st.sampled_from([2, 25, 32, 63, 64]),
+    st.integers(1, 5),
+    st.integers(1, 70),
+)
+def test_a_filter_has_six_bits_for_each_key(keys: list[int], bits: int, chunks: int, lines: int) -> None:
+    """As many keys are taken as belong to the chunk before the first that does not."""
+    keys, taken = sorted(keys), 0
+    for chunk in range(chunks):
+        words = np.zeros(lines * _kernel.LINE_WORDS, np.uint64)
+        added = _kernel.add_to_filter(np.array(keys[taken:], np.uint64), bits, chunk, chunks, words)
+        places = [places_in_filter(key, bits, chunks, lines) for key in keys]
+        assert added == sum(own == chunk for own, _ in places)
+        octets = words.view(np.uint8)
+        assert {p for p in range(512 * lines) if octets[p >> 3] >> (p & 7) & 1} == {
+            place for own, set_bits in places if own == chunk for place in set_bits
+        }
+        taken += added
+    assert taken == len(keys)
+
+
+@pytest.mark.parametrize("bits", [1, 65])
+def test_a_filter_of_too_few_or_many_bits_is_refused(bits: int) -> None:
+    with pytest.raises(ValueError, match=r"bits: expected 2\.\.64"):
+        _kernel.add_to_filter(np.zeros(1, np.uint64), bits, 0, 1, np.zeros(8, np.uint64))
+
+
+def test_a_filter_without_a_line_is_refused() -> None:
+    with pytest.raises(ValueError, match="lines: expected at least one"):
+        _kernel.add_to_filter(np.zeros(1, np.uint64), 32, 0, 1, np.zeros(7, np.uint64))
+
+
+def test_a_filter_lets_hardly_any_absent_prefix_through() -> None:
+    """Ten bits an entry let 1.2 % through; of 100,000, 1,500 would be nine deviations more."""
+    drawn = np.random.default_rng(3).integers(0, 2**64, 200_000, np.uint64)
+    stored, lines = np.sort(drawn[:100_000]), np.zeros(-(-1_000_000 // 512) * 8, np.uint64)
+    assert _kernel.add_to_filter(stored, 64, 0, 1, lines) == len(stored)
+    bits = np.unpackbits(lines.view(np.uint8), bitorder="little")
+    absent = [places_in_filter(int(key), 64, 1, len(lines) // 8)[1] for key in drawn[100_000:]]
+    assert sum(all(bits[place] for place in places) for places in absent) < 1_500
 
 
 @settings(max_examples=100)
 @given(st.lists(crowded, min_size=1, max_size=80), st.integers(6, 16))
-def test_fill_filters_gives_the_bitmap_that_is_set_key_by_key(keys: list[int], filter_bits: int) -> None:
-    directory = table_of(keys, filter_bits=filter_bits)
-    bitmap = directory.arrays[0, 2, 0, "keys"]
+def test_fill_bitmaps_gives_the_bitmap_that_is_set_key_by_key(keys: list[int], bitmap_bits: int) -> None:
+    directory = table_of(keys, bitmap_bits=bitmap_bits)
+    bitmap = directory.arrays[0, 3, 0, "keys"]
     expected = bitmap.copy()
     bitmap[:] = 0
-    _kernel.fill_filters(directory.tables)
+    _kernel.fill_bitmaps(directory.tables)
     assert np.array_equal(bitmap, expected)
 
 
 def test_a_filter_that_denies_by_damage_is_damage() -> None:
     """What a filter denies nobody looks at again, so its block is verified then."""
-    directory = table_of([n << 52 for n in range(0, 4000, 2)], filter_bits=15, filter_chunk_bits=14)
+    keys = [n << 52 for n in range(0, 4000, 2)]
+    chunk, places = places_in_filter(3998 << 52, 64, 2, 40)
+    assert chunk == 1
+    directory = table_of(keys, filter_bits=64, filter_chunks=2, filter_lines=40)
     assert keys_found(directory, [8 << 52, 9 << 52]) == [(4, 0)]
-    directory = table_of([n << 52 for n in range(0, 4000, 2)], filter_bits=15, filter_chunk_bits=14)
-    directory.arrays[0, 2, 1, "keys"][200] ^= np.uint64(1)
+    directory = table_of(keys, filter_bits=64, filter_chunks=2, filter_lines=40)
+    place = min(places)
+    directory.arrays[0, 2, 1, "keys"][place // 64] ^= np.uint64(1 << place % 64)
     assert keys_found(directory, [8 << 52]) == [(4, 0)]
     with pytest.raises(_kernel.Damage) as raised:
-        keys_found(directory, [3999 << 52])
-    assert raised.value.args == (0, 2, 1, 1)
+        keys_found(directory, [3998 << 52])
+    assert raised.value.args == (0, 2, 1, place // 64 // _kernel.TABLE_BLOCK)
+
+
+def test_a_bitmap_that_denies_by_damage_is_damage() -> None:
+    keys = [n << 52 for n in range(0, 4000, 2)]
+    directory = table_of(keys, bitmap_bits=15)
+    assert keys_found(directory, [8 << 52, 9 << 52]) == [(4, 0)]
+    directory = table_of(keys, bitmap_bits=15)
+    directory.arrays[0, 3, 0, "keys"][200] ^= np.uint64(1)
+    assert keys_found(directory, [8 << 52]) == [(4, 0)]
+    with pytest.raises(_kernel.Damage) as raised:
+        keys_found(directory, [1601 << 52])
+    assert raised.value.args == (0, 3, 0, 1)
 
 
 def sealed_blocks(parts: list[tuple[np.ndarray, int]], count: int, size: int, seed: int) -> bytes:

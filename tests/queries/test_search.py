@@ -31,12 +31,15 @@ from fingerprints import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from similarities import pairs_of_similarity
 from strategies import permutation_plans, uint64s
 
 import simindex
-from simindex import Config, Index, Layout, Match, Sketch, Sketcher, textbook
+from simindex import Config, Index, Layout, Match, Matches, Sketch, Sketcher, textbook
 from simindex.queries.search import Asked, BandQuery, FingerprintQuery, OfStored, Query, nearest
 from simindex.sketching.sketch import HAS_SIGNATURE, SketchBatch
+from simindex.tuning.agreement import similarity_table
+from simindex.tuning.found import band_plan
 
 MASK = 2**64 - 1
 
@@ -478,3 +481,107 @@ def test_limit_beyond_any_number_of_documents_means_all(tmp_path: Path, limit: i
         ):
             assert [match.key for match in matches] == list(range(40))
         assert [match.key for match in index.query_key(3, limit=limit)] == [n for n in range(40) if n != 3]
+
+
+# ---- recall ----
+
+
+@pytest.mark.parametrize("call", ["query", "query_many", "query_key"])
+def test_recall_returns_what_the_estimate_put_below_the_threshold(tmp_path: Path, call: str) -> None:
+    """400 pairs right at the threshold: about half of them without a recall, 0.98 or more with one of 0.99.
+
+    0.98 is two standard errors below 0.99.
+    """
+    pairs = pairs_of_similarity(400, 80, 100, seed=1)
+    with simindex.open(tmp_path / "i", "x", Config(simhash=None)) as index:
+        index.insert_many((place, stored) for place, (stored, _) in enumerate(pairs))
+        if call == "query_key":
+            index.insert_many((1_000 + place, asked) for place, (_, asked) in enumerate(pairs))
+
+        def found(recall: float | None) -> list[Matches]:
+            asked = [document for _, document in pairs]
+            if call == "query_many":
+                return index.query_many(asked, 0.8, recall=recall)
+            if call == "query_key":
+                return [index.query_key(1_000 + place, 0.8, recall=recall) for place in range(400)]
+            return [index.query(document, 0.8, recall=recall) for document in asked]
+
+        cut, wide = found(None), found(0.99)
+    assert 0.4 <= sum(map(bool, cut)) / 400 <= 0.6
+    assert sum(map(bool, wide)) / 400 >= 0.98
+    similarities = [match.similarity or 0.0 for matches in wide for match in matches]
+    assert min(similarities) < 0.75
+    least = similarity_table(128)[band_plan(0.8, 128, 0.99).min_agree]
+    assert min(similarities) >= least
+    assert all(match.similarity >= 0.8 - 1e-12 for matches in cut for match in matches if match.similarity)
+    for some, more in zip(cut, wide, strict=True):
+        assert set(some) <= set(more)
+        assert list(more) == sorted(more, key=lambda match: -(match.similarity or 0.0))
+
+
+# ---- exact, and as near as it goes ----
+
+
+def test_exact_is_said_of_a_match_only_where_all_shingles_were_kept(tmp_path: Path) -> None:
+    """Documents of 10 to 40 shingles with 30 kept: 30 of 30 may be all, but nobody can know."""
+    words = [f"word {n}" for n in range(40)]
+    with simindex.open(tmp_path / "i", "x", Config(keep_shingles=30)) as index:
+        index.insert_many((count, words[:count]) for count in (10, 20, 29, 30, 40))
+        for asked in (29, 40):
+            found = {match.key: match for match in index.query(words[:asked], 0.2, exact=True)}
+            assert found.keys() == {10, 20, 29, 30, 40}
+            for count, match in found.items():
+                assert match.exact == (asked < 30 and count in {10, 20, 29})
+                assert (match.standard_error == 0) == match.exact
+                if match.exact:
+                    assert match.similarity == min(asked, int(count)) / max(asked, int(count))
+            assert found[asked].similarity == 1.0
+        assert not any(match.exact for match in index.query(words[:10], 0.2))
+
+
+def test_exact_of_long_documents_is_nearer_than_the_estimate_and_cut_by_it(tmp_path: Path) -> None:
+    """1,000 pairs of 90 shingles with a similarity of 0.8 exactly, 16 and 60 hashes kept of each.
+
+    At a threshold of 0.6 every pair comes back: six standard errors away. That 16 kept are better on average
+    is the least that 1,000 pairs can show (7 %), 60 are better by a third.
+    """
+    pairs = pairs_of_similarity(1_000, 80, 100, seed=3)
+    asked = [document for _, document in pairs]
+    for keep, gain in ((16, 1.0), (60, 0.67)):
+        with simindex.open(tmp_path / str(keep), "x", Config(simhash=None, keep_shingles=keep)) as index:
+            index.insert_many((place, stored) for place, (stored, _) in enumerate(pairs))
+            by_rows = index.query_many(asked, 0.6)
+            nearer = index.query_many(asked, 0.6, exact=True)
+            cut = index.query_many(asked, 0.8, exact=True)
+            wide = index.query_many(asked, 0.8, exact=True, recall=0.95)
+        assert [len(matches) for matches in nearer] == [len(matches) for matches in by_rows] == [1] * 1_000
+        off = [np.array([(m.similarity or 0.0) - 0.8 for (m,) in found]) for found in (nearer, by_rows)]
+        assert np.mean(off[0] ** 2) < gain**2 * np.mean(off[1] ** 2)
+        said = np.array([m.standard_error for (m,) in nearer])
+        assert 0.92 <= np.mean(np.abs(off[0]) <= 2 * said) <= 0.985
+        for some, all_of_it in zip(cut, nearer, strict=True):
+            assert list(some) == [m for m in all_of_it if (m.similarity or 0.0) >= 0.8 - 1e-12][: len(some)]
+        assert 0.4 <= sum(map(bool, cut)) / 1_000 <= 0.6
+        assert sum(map(bool, wide)) / 1_000 >= 0.94
+
+
+def test_exact_cuts_what_is_exact_at_the_threshold_whatever_the_recall(tmp_path: Path) -> None:
+    words = [f"word {n}" for n in range(100)]
+    with simindex.open(tmp_path / "i", "x", Config(keep_shingles=200)) as index:
+        index.insert_many((count, words[:count]) for count in range(70, 101))
+        found = index.query(words, 0.8, exact=True, recall=0.999)
+        assert [match.key for match in found] == list(range(100, 79, -1))
+        assert all(match.exact for match in found)
+
+
+def test_exact_takes_the_rows_of_sketches_that_were_brought_in_without_shingles(tmp_path: Path) -> None:
+    config = Config(simhash=None, keep_shingles=1_000)
+    rows = Sketcher(config).sketch(FOX).rows
+    assert rows is not None
+    with simindex.open(tmp_path / "i", "x", config) as index:
+        index.insert("brought", Sketch.from_rows(rows))
+        (match,) = index.query(
+            Sketch(128, Sketcher(config).sketch(FOX).words, None, np.array([], "u4")), exact=True
+        )
+        assert (match.key, match.similarity, match.exact) == ("brought", 1.0, False)
+        assert (match.standard_error or 0) > 0

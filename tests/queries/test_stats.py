@@ -1,7 +1,9 @@
 """Stats: what the tables hold and cost."""
 
+import json
 import math
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +15,14 @@ from fingerprints import (
     sketches,
 )
 
-from simindex import Config, Layout
+import simindex
+from simindex import Config, Layout, Stats
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest
 from simindex.queries.scheme import Scheme
 from simindex.queries.stats import RECALL_THRESHOLDS, make_stats
 from simindex.tuning.curve import expected_recall, rows_for
+from simindex.tuning.found import similarity_for
 
 
 @pytest.mark.parametrize(
@@ -41,6 +45,28 @@ def test_stats_say_what_the_tables_cost(
         assert stats.expected_candidates == pytest.approx(1000 * expected_candidates)
 
 
+@pytest.mark.parametrize("config", [Config(), Config(num_perm=0), Config(simhash=None, keep_shingles=9)])
+def test_stats_as_json_and_as_lines(tmp_path: Path, config: Config) -> None:
+    with simindex.open(tmp_path / "i", config=config) as index:
+        empty = index.stats()
+        index.insert_many((number, f"the text of document {number}") for number in range(1_000))
+        stats = index.stats()
+    for some in (empty, stats):
+        found = some.to_dict()
+        assert json.loads(json.dumps(found)) == found
+        assert list(found) == [item.name for item in fields(Stats)]
+        assert Config.from_dict(found["config"]) == config
+        assert found["rows"] == {str(threshold): rows for threshold, rows in some.rows.items()}
+        shown = repr(some).splitlines()
+        assert shown[0] == f"Stats of {str(tmp_path / 'i')!r}"
+        assert all(len(line) < 120 for line in shown)
+    assert "  documents             1,000" in repr(stats)
+    assert f"MinHash               {config.num_perm} rows" in repr(stats) or not config.num_perm
+    shown_html = stats._repr_html_()
+    assert ">1,000</td>" in shown_html
+    assert f">{stats.table_bytes['keys']:,}</td>" in shown_html
+
+
 def test_stats_expect_the_candidates_that_uniform_fingerprints_have(tmp_path: Path) -> None:
     """A mean over 2,000 queries; each looks at Poisson 64 entries a table of 2^16 prefixes.
 
@@ -59,7 +85,7 @@ def test_stats_expect_the_candidates_that_uniform_fingerprints_have(tmp_path: Pa
 def test_stats_add_up_what_the_manifest_says_of_each_segment() -> None:
     scheme = Scheme.of(Config(num_perm=64), Layout(), 4)
     segments = (SegmentEntry(1, 0, 30, 20, 3, 15, 16, 17), SegmentEntry(2, 30, 9, 8, 1, 5, 6, 7))
-    manifest = Manifest(39, 3, 25, 4, segments)
+    manifest = Manifest(39, 3, 25, 4, segments=segments)
     figures = {"file_bytes": 9_000, "used_bytes": 5_000, "documents": 1_234}
     stats = make_stats("/data/news", scheme, manifest, figures)
     assert (stats.path, stats.documents, stats.copies, stats.segments) == ("/data/news", 25, 4, 2)
@@ -75,10 +101,14 @@ def test_stats_add_up_what_the_manifest_says_of_each_segment() -> None:
     assert stats.rows.keys() == stats.recall.keys() == set(RECALL_THRESHOLDS)
     assert stats.rows == {threshold: rows_for(threshold, 8) for threshold in RECALL_THRESHOLDS}
     assert stats.recall == {threshold: expected_recall(threshold, 8) for threshold in RECALL_THRESHOLDS}
+    assert stats.found == {
+        threshold: {odds: similarity_for(odds, threshold, scheme.config) for odds in (0.5, 0.95, 0.99)}
+        for threshold in RECALL_THRESHOLDS
+    }
 
 
 def test_stats_of_an_empty_index_without_minhash_have_no_rows_and_no_bytes_per_document() -> None:
     scheme = Scheme.of(Config(num_perm=0), Layout(), 4)
     stats = make_stats("i", scheme, Manifest(), {"file_bytes": 1, "used_bytes": 1, "documents": 0})
-    assert (stats.rows, stats.recall, stats.bytes_per_document) == ({}, {}, None)
+    assert (stats.rows, stats.recall, stats.found, stats.bytes_per_document) == ({}, {}, {}, None)
     assert set(stats.entries.values()) == {0}

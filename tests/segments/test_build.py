@@ -7,8 +7,17 @@ from hypothesis import strategies as st
 from segment_cases import crowded, layouts, table_only
 
 from simindex import _kernel
+from simindex.format.chunks import encode_words_chunk
 from simindex.format.keys import segment_key
-from simindex.format.layout import FILTERS, Geometry, Layout
+from simindex.format.layout import (
+    FILTERS,
+    KEY_TABLE,
+    FilterShape,
+    Geometry,
+    Layout,
+    SegmentEntry,
+    filter_size,
+)
 from simindex.segments.build import FilterWriter, SegmentWriter, segment_puts
 
 
@@ -54,30 +63,33 @@ def test_writer_makes_the_same_values_of_tables_that_come_in_parts(
 @settings(max_examples=150)
 @given(
     st.sampled_from([1, 16, 64, 1 << 12]),
-    st.integers(6, 14),
     st.lists(st.lists(crowded, max_size=60), max_size=5),
 )
-def test_a_filter_has_a_bit_for_each_prefix_that_is_there(
-    chunk_bytes: int, bits: int, parts: list[list[int]]
-) -> None:
+def test_a_filter_is_the_same_however_its_keys_come(chunk_bytes: int, parts: list[list[int]]) -> None:
+    """What is in it is the kernel's affair; here, that each chunk gets the keys that belong to it."""
     keys = sorted(key for part in parts for key in part)
-    writer = FilterWriter(Geometry(0, 0, Layout(2, 512, chunk_bytes)), 7, 3, bits)
+    entry = SegmentEntry(7, 0, 400, 400, 0, 0, 0, 0, chunked=1, filters=bytes([filter_size(400), 0, 0, 0, 0]))
+    shape = Geometry(0, 0, Layout(2, 512, chunk_bytes)).filter_shapes(entry)[KEY_TABLE]
+    assert shape.chunks * shape.lines * 512 >= 4000
+    assert shape.lines == max(1, min(chunk_bytes // 64, 8))
+    writer = FilterWriter(7, 3, shape)
     puts, at = [], 0
     for part in parts:
         puts += writer.add(np.array(keys[at : at + len(part)], np.uint64))
         at += len(part)
     puts += writer.finish()
-    chunk_bits = min(max(64, 8 * chunk_bytes), 1 << bits)
-    assert [key for key, _ in puts] == [
-        segment_key(7, FILTERS + 3, chunk) for chunk in range((1 << bits) // chunk_bits)
-    ]
-    bitmap = b"".join(value[: chunk_bits // 8] for _, value in puts)
-    places = {byte * 8 + bit for byte in range(len(bitmap)) for bit in range(8) if bitmap[byte] >> bit & 1}
-    assert places == {key >> 64 - bits for key in keys}
+    assert [key for key, _ in puts] == [segment_key(7, FILTERS + 3, chunk) for chunk in range(shape.chunks)]
+    taken = 0
+    for chunk, (key, value) in enumerate(puts):
+        lines = np.zeros(shape.lines * 8, np.uint64)
+        rest = np.array(keys[taken:], np.uint64)
+        taken += _kernel.add_to_filter(rest, shape.bits, chunk, shape.chunks, lines)
+        assert value == encode_words_chunk(key, lines)
+    assert taken == len(keys)
 
 
 def test_a_filter_of_keys_that_descend_is_refused() -> None:
     """It looked for the chunk of such a key behind the last one, without end."""
-    writer = FilterWriter(Geometry(0, 0, Layout(2, 512, 16)), 7, 3, 9)
+    writer = FilterWriter(7, 3, FilterShape(64, 2, 1))
     with pytest.raises(ValueError, match="keys: expected ascending ones, found 5 behind a larger one"):
         writer.add(np.array([2**63, 5], np.uint64))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import any_texts
 
 from simindex import CharShingles, Config, SimHashConfig, Sketch, Sketcher, WordShingles, textbook
-from simindex.sketching.shingles import Document
+from simindex.sketching.document import Document
 
 FOX = "the quick brown fox jumps over the lazy dog near the old river bank"
 BOTH = Config(num_perm=64)

@@ -1,5 +1,6 @@
 """Places of large values, against what py-lmdb hands out."""
 
+import os
 from pathlib import Path
 from typing import cast
 
@@ -9,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simindex
-from simindex import Config, Layout, _kernel
+from simindex import Config, CorruptIndexError, Layout, _kernel
+from simindex.storage import pages
 from simindex.storage.pages import PageMap
 from simindex.storage.transactions import ReadTransaction
 
@@ -27,17 +29,17 @@ def test_place_is_where_lmdb_says(tmp_path_factory: pytest.TempPathFactory, size
             txn.put(b"\xff" * 31, b"short")
         num_pages, page_bytes = env.info()["last_pgno"] + 1, env.stat()["psize"]
         with env.begin(buffers=True) as reading, reading.cursor() as cursor:
-            pages = PageMap.around(cast("memoryview", reading.get(b"\xff" * 31)), page_bytes, num_pages)
-            assert pages is not None
+            page_map = PageMap.around(env, cast("memoryview", reading.get(b"\xff" * 31)), num_pages)
+            assert page_map is not None
             for key, size in sizes.items():
                 assert cursor.set_key(key)
-                place = pages.find(cursor.key(), num_pages)
+                place = page_map.find(cursor.key(), num_pages)
                 if place is None:
                     assert size < page_bytes
                 else:
                     assert place == (_kernel.address(cast("memoryview", reading.get(key))), size)
                 assert place is not None or size < page_bytes / 2
-                assert pages.find(memoryview(bytes(key)), num_pages) is None  # not in the map
+                assert page_map.find(memoryview(bytes(key)), num_pages) is None  # not in the map
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
@@ -61,3 +63,86 @@ def test_opening_does_not_read_the_chunks(tmp_path: Path, monkeypatch: pytest.Mo
         assert [key for database, key in asked if database == "segments"] == []
         for key, text in texts.items():
             assert [match.key for match in index.query(text, 0.9)] == [key]
+
+
+TEXTS = {n: [f"{n} {letter}" for letter in "abcde"] for n in range(600)}
+
+
+def made(path: Path) -> Path:
+    """An index of several chunked segments."""
+    with simindex.open(path, "x", Config(num_perm=16), layout=Layout(2, 512, 4096)) as index:
+        index.insert_many(TEXTS.items(), batch_size=200)
+    return path
+
+
+@pytest.mark.parametrize("mode", ["r", "a"])
+@pytest.mark.parametrize("engine", [(0, 8), (0, 10), (1, 0)])
+def test_unknown_engine_takes_the_slow_way_and_the_results_are_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: tuple[int, int], mode: str
+) -> None:
+    path = made(tmp_path / "i")
+    monkeypatch.setattr(pages, "engine_of", lambda _env: engine)
+
+    def looked_into(*_: object) -> None:
+        raise AssertionError("a page of an unknown engine was read")
+
+    monkeypatch.setattr(PageMap, "find", looked_into)
+    with simindex.open(path, mode) as index:
+        assert all([m.key for m in index.query(text, 0.9)] == [key] for key, text in TEXTS.items())
+        assert len(list(index)) == len(TEXTS)
+        if mode == "a":
+            index.remove_many(range(100))
+            index.compact()
+            assert [m.key for m in index.query(TEXTS[100], 0.9)] == [100]
+            assert index.query(TEXTS[99], 0.9) == []
+
+
+def test_engine_of_this_machine_is_asked_and_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the fast way is the one that all other tests take."""
+    found = []
+    find = PageMap.find
+
+    def watched(at: PageMap, key: memoryview, num_pages: int) -> tuple[int, int] | None:
+        place = find(at, key, num_pages)
+        found.append(place is not None)
+        return place
+
+    monkeypatch.setattr(PageMap, "find", watched)
+    with simindex.open(made(tmp_path / "i"), "r") as index:
+        assert index.query(TEXTS[0], 0.9)
+        environment = index._store._environment
+        assert environment is not None
+        assert pages.engine_of(environment.env) in pages.KNOWN_ENGINES
+    assert sum(found) > 10
+
+
+def test_engine_with_other_pages_has_no_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LMDB 1.0 itself, whose page header is longer; its file is refused by its format, too."""
+    try:
+        env = lmdb.open(str(tmp_path), lib_version=1)
+    except lmdb.Error:
+        pytest.skip("this lmdb has no engine 1")
+    with env:
+        with env.begin(write=True) as txn:
+            txn.put(b"key", b"value")
+            txn.put(b"large", bytes(100_000))
+        num_pages = env.info()["last_pgno"] + 1
+        with env.begin(buffers=True) as txn:
+            value = cast("memoryview", txn.get(b"key"))
+            assert PageMap.around(env, value, num_pages) is None
+            monkeypatch.setattr(pages, "engine_of", lambda _env: (0, 9))
+            assert PageMap.around(env, value, num_pages) is None
+
+
+def test_short_file_under_an_unknown_engine_is_refused_and_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = made(tmp_path / "i")
+    data = path / "data.mdb"
+    monkeypatch.setattr(pages, "engine_of", lambda _env: (1, 7))
+    monkeypatch.setattr("lmdb.verify.verify", lambda _path: [])
+    os.truncate(data, data.stat().st_size - 4096)
+    with pytest.raises(
+        CorruptIndexError, match="whether the rest is in use cannot be told from the pages of"
+    ):
+        simindex.open(path, "r")

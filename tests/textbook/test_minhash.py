@@ -268,6 +268,27 @@ def test_textbook_kept_jaccard_needs_only_the_kept_hashes(set_a: set[int], set_b
         assert found == sum(x in set_a and x in set_b for x in sorted(set_a | set_b)[:n]) / n
 
 
+@given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)), st.integers(1, 40))
+def test_textbook_best_jaccard_lies_between_what_rows_and_kept_hashes_say(
+    set_a: set[int], set_b: set[int], n: int
+) -> None:
+    """Exact with all hashes kept; with one, which tells nothing of what is below it, the rows alone."""
+    kept_a, kept_b = textbook.bottom_hashes(set_a, n), textbook.bottom_hashes(set_b, n)
+    rows_a, rows_b = [1] * 64, [1] * 40 + [2] * 24
+    found = textbook.best_jaccard(rows_a, rows_b, kept_a, kept_b, n)
+    by_rows = textbook.estimated_jaccard(rows_a, rows_b)
+    if len(set_a) < n and len(set_b) < n:
+        assert found == textbook.jaccard(set_a, set_b)
+        return
+    bound = min(kept[-1] for kept in (kept_a, kept_b) if len(kept) == n)
+    below = [{x for x in members if x < bound} for members in (set_a, set_b)]
+    if below[0] | below[1]:
+        low, high = sorted((by_rows, textbook.jaccard(*below)))
+        assert low - 1e-12 <= found <= high + 1e-12
+    else:
+        assert found == pytest.approx(by_rows, rel=1e-15)
+
+
 def test_textbook_bottom_hashes_are_distinct_low_halves() -> None:
     assert textbook.bottom_hashes([2**40 + 3, 3, 2**63, 9], 3) == [0, 3, 9]
 

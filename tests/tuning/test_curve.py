@@ -12,6 +12,8 @@ from similarities import BANDS, exact_similarities, rows_of_seed, tenths
 
 import simindex
 from simindex import Config, textbook, tuning
+from simindex.queries import search
+from simindex.tuning.found import BandPlan
 
 Extract = tuple[list[str], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
@@ -21,11 +23,12 @@ def extract_pairs() -> Extract:
     return list(extract().values()), exact_similarities(extract().values())
 
 
-def test_candidates_follow_the_s_curve(tmp_path: Path, extract_pairs: Extract) -> None:
+def test_candidates_follow_the_s_curve(
+    tmp_path: Path, extract_pairs: Extract, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """For several numbers of rows, in each tenth of similarity, the share of candidates follows the curve.
 
-    A candidate is a stored document that a query with a threshold of nearly 0 returns; one of 0.02, which
-    four agreeing rows reach, serves from four rows on. The bound is six standard errors of the 16 seeds
+    A candidate is what a query without a cut returns. The bound is six standard errors of the 16 seeds
     plus 0.005; a chance of a false alarm below 1 in 500 for all 60 figures together (Student's t, 15
     degrees of freedom).
     """
@@ -36,11 +39,10 @@ def test_candidates_follow_the_s_curve(tmp_path: Path, extract_pairs: Extract) -
         with simindex.open(tmp_path / str(seed), "x", Config(seed=seed, simhash=None)) as index:
             index.insert_many(enumerate(texts))
             for rows, found in shares.items():
-                threshold = 1e-9 if rows < 4 else 0.02
-                recall = tuning.candidate_probability(threshold, BANDS, rows)
-                assert tuning.rows_for(threshold, BANDS, recall) == rows
+                plan = BandPlan(rows, 0)
+                monkeypatch.setattr(search, "band_plan", lambda *_, plan=plan: plan)
                 is_candidate = np.zeros((len(texts), len(texts)))
-                for number, matches in enumerate(index.query_many(texts, threshold, recall=recall)):
+                for number, matches in enumerate(index.query_many(texts)):
                     is_candidate[number, [int(match.key) for match in matches]] = 1
                 assert np.array_equal(is_candidate, is_candidate.T)
                 found.append(np.bincount(place, is_candidate[first, second], minlength=10) / sizes)

@@ -18,7 +18,15 @@ import numpy as np
 
 from attacks.children import HANG, RIGHT, SIGNAL, TYPED, UNTYPED, WRONG, run_child
 from simindex import CorruptIndexError, _kernel, textbook
-from simindex.format.layout import COPY_TABLE, FILTERS, FIRST_BAND_TABLE, KEY_TABLE, Geometry, Layout
+from simindex.format.layout import (
+    BITMAPS,
+    COPY_TABLE,
+    FILTERS,
+    FIRST_BAND_TABLE,
+    KEY_TABLE,
+    Geometry,
+    Layout,
+)
 from simindex.segments.build import SegmentData, segment_puts
 from simindex.segments.directory import Directory
 from simindex.segments.load import Segment
@@ -183,17 +191,37 @@ def documents_near(data: SegmentData, key: bytes, value: bytearray, byte: int) -
     if table == GEOMETRY.count:
         order, per_chunk, size = data.numbers, GEOMETRY.sketches_per_chunk, 8 * BANDS
     elif table >= FILTERS:
-        keys, numbers = data.sorted_tables()[table - FILTERS]
-        bits = GEOMETRY.filters_of(data.entry(0))[min(table - FILTERS, 2) if table - FILTERS < 4 else 3]
-        place = (chunk << GEOMETRY.filter_chunk_bits) + min(byte, len(value) - 9) * 8
-        at = int(np.searchsorted(keys, np.uint64(place << (64 - bits))))
-        return list(map(int, numbers[max(0, at - NEAR) : at + NEAR]))
+        word = min(byte, len(value) - 9) // 8
+        return sorted({n for n, words in words_set_by(data, table, chunk) if word in words})
     else:
         order, per_chunk, size = data.sorted_tables()[table][1], GEOMETRY.layout.entries_per_chunk, 8
     count = min(per_chunk, len(order) - chunk * per_chunk)
     at = byte // size if byte < size * count else (byte - size * count) // 8
     at = chunk * per_chunk + min(at, count - 1)
     return list(map(int, order[max(0, at - NEAR) : at + NEAR]))
+
+
+def words_set_by(data: SegmentData, table: int, chunk: int) -> list[tuple[int, frozenset[int]]]:
+    """(document, the words of a filter's chunk or of a bitmap in which its key has bits), remembered."""
+    known = _SET_BY.get((id(data), table, chunk))
+    if known is None:
+        keys, numbers = data.sorted_tables()[table & 0x3FFF]
+        entry = data.entry(0)._replace(chunked=1, filters=GEOMETRY.filters_of(data.entry(0)))
+        known = []
+        for at, number in enumerate(numbers):
+            if table >= BITMAPS:
+                words = np.zeros(1 << GEOMETRY.bitmap_bits(entry)[table - BITMAPS] - 6, np.uint64)
+                _kernel.set_bitmap(keys[at : at + 1], words)
+            else:
+                shape = GEOMETRY.filter_shapes(entry)[table - FILTERS]
+                words = np.zeros(shape.lines * _kernel.LINE_WORDS, np.uint64)
+                _kernel.add_to_filter(keys[at : at + 1], shape.bits, chunk, shape.chunks, words)
+            known.append((int(number), frozenset(map(int, np.flatnonzero(words)))))
+        _SET_BY[id(data), table, chunk] = known
+    return known
+
+
+_SET_BY: dict[tuple[int, int, int], list[tuple[int, frozenset[int]]]] = {}
 
 
 def try_bit(target: Target, at: int, chance: random.Random, with_merges: bool) -> Iterator[str]:

@@ -14,9 +14,10 @@ from simindex.cli.progress import bytes_bar
 
 def run(
     index: options.IndexFolder,
+    wait: options.Wait = 0.0,
 ) -> None:
     """Merge all segments, drop what was removed, and give the space back."""
-    with open_for_change(index) as stored:
+    with open_for_change(index, wait) as stored:
         before = stored.stats().file_bytes
         with bytes_bar() as advance:
             stored.compact(advance)

@@ -1,18 +1,25 @@
-"""`simindex curve`: the S-curve of a setting, as a table and a picture.
+"""`simindex curve`: the S-curve of a setting, and what a query returns by it, as a table and a picture.
 
-Owns the layout; the formula is `tuning.candidate_probability`.
+Owns the layout; the formulas are `tuning.candidate_probability` and `tuning.match_probability`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from simindex.cli import options
-from simindex.cli.output import note, print_json, print_table
+from simindex.cli.output import counted, note, print_json, print_table
 from simindex.inputs import optional_module
-from simindex.tuning import candidate_probability, rows_for
+from simindex.tuning import DEFAULT_THRESHOLD, MAX_ROWS, candidate_probability
+from simindex.tuning.found import (
+    FOUND_PROBABILITIES,
+    BandPlan,
+    band_plan,
+    found_similarity,
+    returned_probability,
+)
 
 _STEPS = 20
 _BAR_LENGTH = 40
@@ -32,16 +39,23 @@ def run(
         typer.Option(metavar="S", help="Rows as a query with this threshold chooses them (default 0.8)."),
     ] = None,
     recall: Annotated[
-        float | None, typer.Option(metavar="P", help="Wanted odds at the threshold (default 0.95).")
+        float | None,
+        typer.Option(
+            metavar="P", help="As a query with this recall: returned with these odds right at the threshold."
+        ),
     ] = None,
     png: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw the curve to this file (needs matplotlib).")
     ] = None,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Show how likely a document of each similarity is found.
+    """Show how likely a document of each similarity is looked at, and how likely it is returned.
 
-    JSON lines: one a similarity, {"similarity", "probability", "bands", "rows"}.
+    It is looked at when a band agrees, and returned when its estimate reaches the threshold, too.
+
+    JSON lines: one a similarity, {"similarity", "probability", "bands", "rows"}, of being looked at, and
+    unless --rows is given {"threshold", "found", "found_at"}: the probability of being returned, and the
+    similarities that are returned with the probabilities in it.
     """
     if num_perm is not None and bands is not None:
         raise typer.BadParameter("--num-perm and --bands exclude each other")
@@ -52,31 +66,92 @@ def run(
         if num_perm % 8:
             raise typer.BadParameter(f"--num-perm: expected a multiple of 8, found {num_perm}")
         bands = num_perm // 8
-    if rows is None:
-        rows = rows_for(0.8 if threshold is None else threshold, bands, 0.95 if recall is None else recall)
+    curve = _Curve.of(bands, rows, DEFAULT_THRESHOLD if threshold is None else threshold, recall)
     figures = optional_module("matplotlib.figure", "--png") if png is not None else None
-    curve = [(step / _STEPS, candidate_probability(step / _STEPS, bands, rows)) for step in range(_STEPS + 1)]
+    points = [step / _STEPS for step in range(_STEPS + 1)]
     if as_json:
-        for similarity, probability in curve:
-            print_json({"similarity": similarity, "probability": probability, "bands": bands, "rows": rows})
+        for similarity in points:
+            print_json(curve.as_json(similarity))
     else:
-        title = f"found with {bands} bands, {rows} rows"
-        print_table(
-            ("similarity", title, ""),
-            [(f"{s:.2f}", f"{p:.4f}", ("#" * round(p * _BAR_LENGTH)).ljust(_BAR_LENGTH)) for s, p in curve],
-        )
+        _print(curve, points)
     if png is not None:
-        _draw(figures, png, bands, rows)
+        _draw(figures, png, curve)
         note(f"{png}: written")
 
 
-def _draw(figures: object, path: str, bands: int, rows: int) -> None:
+class _Curve(NamedTuple):
+    """What is shown; without a plan only what is looked at."""
+
+    bands: int
+    rows: int
+    threshold: float
+    plan: BandPlan | None
+
+    @classmethod
+    def of(cls, bands: int, rows: int | None, threshold: float, recall: float | None) -> _Curve:
+        if rows is not None:
+            return cls(bands, rows, threshold, None)
+        plan = band_plan(threshold, MAX_ROWS * bands, recall)
+        return cls(bands, plan.rows, threshold, plan)
+
+    @property
+    def title(self) -> str:
+        asked = f", threshold {self.threshold:g}" if self.plan else ""
+        return f"{counted(self.bands, 'band')}, {counted(self.rows, 'row')}{asked}"
+
+    def looked_at(self, similarity: float) -> float:
+        return candidate_probability(similarity, self.bands, self.rows)
+
+    def returned(self, similarity: float) -> float:
+        assert self.plan is not None
+        return returned_probability(similarity, MAX_ROWS * self.bands, self.plan)
+
+    def found_at(self) -> dict[float, float]:
+        """Return probability -> the similarity that is returned with it."""
+        assert self.plan is not None
+        return {p: found_similarity(p, MAX_ROWS * self.bands, self.plan) for p in FOUND_PROBABILITIES}
+
+    def as_json(self, similarity: float) -> dict[str, object]:
+        shown: dict[str, object] = {
+            "similarity": similarity,
+            "probability": self.looked_at(similarity),
+            "bands": self.bands,
+            "rows": self.rows,
+        }
+        if self.plan is not None:
+            found = {"threshold": self.threshold, "found": self.returned(similarity)}
+            shown |= found | {"found_at": self.found_at()}
+        return shown
+
+
+def _bar(probability: float) -> str:
+    return ("#" * round(probability * _BAR_LENGTH)).ljust(_BAR_LENGTH)
+
+
+def _print(curve: _Curve, points: list[float]) -> None:
+    looked_at = f"looked at with {curve.title}"
+    if curve.plan is None:
+        odds = [(s, curve.looked_at(s)) for s in points]
+        print_table(("similarity", looked_at, ""), [(f"{s:.2f}", f"{p:.4f}", _bar(p)) for s, p in odds])
+        return
+    both = [(s, curve.looked_at(s), curve.returned(s)) for s in points]
+    print_table(
+        ("similarity", looked_at, "returned", ""),
+        [(f"{s:.2f}", f"{p:.4f}", f"{found:.4f}", _bar(found)) for s, p, found in both],
+    )
+    print()
+    found_at = [(f"{odds:g}", f"{similarity:.3f}") for odds, similarity in curve.found_at().items()]
+    print_table(("returned with probability", "similarity"), found_at)
+
+
+def _draw(figures: object, path: str, curve: _Curve) -> None:
     points = [step / 200 for step in range(201)]
     figure = figures.Figure(figsize=(6, 4), layout="constrained")  # type: ignore[attr-defined]
-    axes = figure.add_subplot(
-        xlabel="Jaccard similarity", ylabel="probability of a candidate", title=f"{bands} bands, {rows} rows"
-    )
-    axes.plot(points, [candidate_probability(point, bands, rows) for point in points])
+    axes = figure.add_subplot(xlabel="Jaccard similarity", ylabel="probability", title=curve.title)
+    axes.plot(points, [curve.looked_at(point) for point in points], label="looked at")
+    if curve.plan is not None:
+        axes.plot(points, [curve.returned(point) for point in points], label="returned")
     axes.set(xlim=(0, 1), ylim=(0, 1))
     axes.grid(visible=True, alpha=0.4)
+    axes.legend()
     figure.savefig(path, dpi=150, format="png")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from enum import Enum
 from typing import Annotated
 
@@ -16,12 +17,12 @@ import typer
 
 from simindex import Index, InsertReport
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
-from simindex.cli import creation, options
+from simindex.cli import creation, options, reading
 from simindex.cli.batches import Batches
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import Advance, insert_bar, shows_progress
-from simindex.inputs import BadRowError, Fields, Inputs, Row
+from simindex.inputs import BadRowError, Fields, Inputs, Row, RowByContent, Tally
 
 
 class OnConflict(Enum):
@@ -37,15 +38,30 @@ class _Feed:
 
     Args:
         skip_bad: pass over bad rows, and tell them.
+        is_stored: whether a key is in the index. A row whose key was made of its content is passed over, and
+            counted, if that is so or if such a row is on its way there; ``None``: it is handed on.
+
+    Attributes:
+        equal: rows passed over because they equal another.
     """
 
-    def __init__(self, inputs: Inputs, batch_size: int, skip_bad: bool, advance: Advance) -> None:
+    def __init__(
+        self,
+        inputs: Inputs,
+        batch_size: int,
+        skip_bad: bool,
+        advance: Advance,
+        is_stored: Callable[[str | int], bool] | None = None,
+    ) -> None:
         self.bad_rows = Reports("bad row")
         self.done = 0
+        self.equal = 0
+        self._is_stored = is_stored
+        self._under_way: set[str | int] = set()
         self._inputs = inputs
         self._batches = Batches(inputs, batch_size, self._skip if skip_bad else None)
         self._advance = advance
-        self._bytes_at: deque[tuple[int, int]] = deque()
+        self._batches_at: deque[tuple[int, int, list[str | int]]] = deque()
 
     @property
     def failure(self) -> Exception | None:
@@ -58,9 +74,20 @@ class _Feed:
         for batch in self._batches:
             if self.failure is not None:
                 return
+            batch = [row for row in batch if not self._equals_another(row)]
+            made = [row.key for row in batch if isinstance(row, RowByContent)]
             handed += len(batch)
-            self._bytes_at.append((handed, self._inputs.bytes_read))
+            self._batches_at.append((handed, self._inputs.bytes_read, made))
             yield from batch
+
+    def _equals_another(self, row: Row) -> bool:
+        if self._is_stored is None or not isinstance(row, RowByContent):
+            return False
+        if row.key in self._under_way or self._is_stored(row.key):
+            self.equal += 1
+            return True
+        self._under_way.add(row.key)
+        return False
 
     def _skip(self, row: BadRowError) -> None:
         self.bad_rows.add(f"{row}; skipped")
@@ -69,8 +96,9 @@ class _Feed:
         """Take note that the first `done` rows are stored."""
         self.done = done
         num_bytes = 0
-        while self._bytes_at and self._bytes_at[0][0] <= done:
-            num_bytes = self._bytes_at.popleft()[1]
+        while self._batches_at and self._batches_at[0][0] <= done:
+            _, num_bytes, made = self._batches_at.popleft()
+            self._under_way.difference_update(made)
         self._advance(done, num_bytes)
 
     def stored(self) -> str:
@@ -89,8 +117,13 @@ def run(
     inputs: options.InputPaths,
     id_field: options.IdField = "id",
     text_field: options.TextField = "text",
+    key_from: options.KeyOrigin = None,
     metadata: options.KeepMetadata = False,
+    format_: reading.Format = None,
+    encoding: reading.Encoding = "utf-8",
+    delimiter: reading.Delimiter = None,
     glob: options.Globs = None,
+    hidden: reading.Hidden = False,
     on_conflict: Annotated[
         OnConflict, typer.Option(help="What to do with a key that is stored already.")
     ] = OnConflict.error,
@@ -100,6 +133,7 @@ def run(
     max_document: options.MaxDocument = None,
     max_window: options.MaxWindow = None,
     max_ratio: options.MaxRatio = None,
+    wait: options.Wait = 0.0,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     workers: options.Workers = None,
     words: creation.Words = None,
@@ -115,10 +149,18 @@ def run(
 ) -> None:
     """Build an index, or add to it, from files.
 
-    INPUT is .jsonl or .csv (each also with .gz or .zst), .parquet, .txt, a folder, or - for JSON lines on
-    stdin. A row without a key gets FILE:LINE. The key of a .txt file is its path as given, that of a file in
-    a folder its path within the folder. Text that is not UTF-8 is read with U+FFFD in place of each wrong
-    byte.
+    INPUT is a file, a folder, or - for JSON lines on stdin. A .jsonl (.ndjson), .json, .csv, .tsv or .parquet
+    has a document a row; every other file, and every file of a folder, is one document: its text. All but
+    .parquet may be compressed: .gz, .xz, .zst. Where a name does not tell, --format does. A .json is an array
+    of objects; --format text takes it as one document.
+
+    A row without a key is a bad row, unless --key-from makes one: "content", a digest of its text (XXH3-128,
+    as xxh128sum prints it), or "line", its place as FILE:LINE, for a file that is inserted once and never
+    appended to. The key of a text file, in a folder or not, is its path as typed (docs/a.txt).
+
+    Of a folder, binary files (with a zero byte at their beginning) and what is hidden (.git, .cache) are left
+    out and counted. Text with bytes that are not of its encoding is read with U+FFFD in their place, and
+    counted; in a table or JSON such a row is a bad one.
 
     What is over one of the limits --max-line to --max-ratio is a bad row.
 
@@ -138,14 +180,17 @@ def run(
     limits = options.limits(
         line=max_line, cell=max_cell, document=max_document, window=max_window, ratio=max_ratio
     )
-    fields = Fields(id_field, text_field, metadata)
-    rows = Inputs(inputs, fields, globs=glob or (), leave_out=index, limits=limits)
+    fields = Fields(id_field, text_field, metadata, None if key_from is None else key_from.value)
+    how = reading.reading(format_, encoding, delimiter, glob, hidden)
+    rows = Inputs(inputs, fields, reading=how, leave_out=index, limits=limits)
     began = time.monotonic()
     total_bytes = rows.total_bytes() if shows_progress() else None
-    with creation.open_for_insert(index, settings) as target, insert_bar(total_bytes) as advance:
-        feed = _Feed(rows, batch_size, skip_bad_rows, advance)
+    with creation.open_for_insert(index, settings, wait) as target, insert_bar(total_bytes) as advance:
+        is_stored = None if on_conflict is OnConflict.replace else target.__contains__
+        feed = _Feed(rows, batch_size, skip_bad_rows, advance, is_stored)
         report = _insert(target, feed, on_conflict.value, batch_size, workers)
-    _summarise(report, feed.bad_rows.count, time.monotonic() - began, as_json)
+    reading.tell(rows.tally, encoding)
+    _summarise(report, feed, rows.tally, time.monotonic() - began, as_json)
 
 
 def _insert(
@@ -170,14 +215,16 @@ def _insert(
     return report
 
 
-def _summarise(report: InsertReport, bad_rows: int, seconds: float, as_json: bool) -> None:
+def _summarise(report: InsertReport, feed: _Feed, tally: Tally, seconds: float, as_json: bool) -> None:
     rate = sum(report) / max(seconds, 1e-9)
     if as_json:
         counts = {"inserted": report.inserted, "replaced": report.replaced, "skipped": report.skipped}
-        print_json(counts | {"bad": bad_rows, "seconds": seconds, "documents_per_second": rate})
+        counts |= {"equal": feed.equal, "bad": feed.bad_rows.count, **asdict(tally)}
+        print_json(counts | {"seconds": seconds, "documents_per_second": rate})
         return
+    equal = f"{counted(feed.equal, 'row')} equal to another, " if feed.equal else ""
     note(
         f"{counted(report.inserted, 'document')} inserted, {figure(report.replaced)} replaced, "
-        f"{figure(report.skipped)} skipped, {counted(bad_rows, 'bad row')}; "
+        f"{figure(report.skipped)} skipped, {equal}{counted(feed.bad_rows.count, 'bad row')}; "
         f"{seconds:,.1f} s, {figure(rate)} documents/s"
     )

@@ -11,16 +11,16 @@ from typing import Annotated, Any
 
 import typer
 
-import simindex
 from simindex import Index, Match, Matches
-from simindex.cli import options
+from simindex.cli import options, reading
 from simindex.cli.batches import Batches
-from simindex.cli.creation import is_given
+from simindex.cli.creation import is_given, open_for_reading
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
 from simindex.format.keys import Key
 from simindex.inputs import Fields, Inputs, read_text
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
+from simindex.sketching.document import Document
 
 _ROWS_A_TIME = 256
 _TRUNCATED = "matches may be missing, for the limit on candidates was hit; raise --max-candidates"
@@ -70,7 +70,7 @@ class _Search:
         elif self.exact and not index.config.keep_shingles:
             raise CommandError(f"{index.path}: --exact needs an index built with --keep-shingles")
 
-    def of_documents(self, index: Index, documents: Sequence[object]) -> list[Matches]:
+    def of_documents(self, index: Index, documents: Sequence[Document]) -> list[Matches]:
         """Return the matches of each document."""
         return self._run(index, documents, 0)
 
@@ -96,7 +96,7 @@ class _Search:
             options["recall"] = self.recall
         return options
 
-    def _run(self, index: Index, documents: Sequence[object], more: int) -> list[Matches]:
+    def _run(self, index: Index, documents: Sequence[Document], more: int) -> list[Matches]:
         if self.simhash:
             room = None if self.limit is None else self.limit + more
             return index.query_simhash_many(documents, self.max_distance, limit=room)
@@ -106,20 +106,31 @@ class _Search:
         return index.query_many(documents, **self._by_similarity())
 
 
+_Text = Annotated[str | None, typer.Argument(metavar="TEXT", help="The text to compare with.")]
+_File = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Compare with the text of this file; - for stdin.")
+]
+_Input = Annotated[
+    str | None,
+    typer.Option("--input", metavar="FILE", help="Compare with each row of this file; inputs as of insert."),
+]
+_Key = Annotated[str | None, typer.Option(metavar="KEY", help="Compare with this stored document.")]
+_IntKey = Annotated[bool, typer.Option("--int", help="--key is an integer.")]
+_IdField = Annotated[str, typer.Option(metavar="NAME", help="With --input: the field of a row's key.")]
+_TextField = Annotated[str, typer.Option(metavar="NAME", help="With --input: the field of its text.")]
+_KeyFrom = Annotated[
+    options.KeySource,
+    typer.Option(help="With --input: what stands for a row without a key, as with insert."),
+]
+
+
 def run(
     index: options.IndexFolder,
-    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The text to compare with.")] = None,
-    file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Compare with the text of this file; - for stdin.")
-    ] = None,
-    input_: Annotated[
-        str | None,
-        typer.Option(
-            "--input", metavar="FILE", help="Compare with each row of this file; inputs as of insert."
-        ),
-    ] = None,
-    key: Annotated[str | None, typer.Option(metavar="KEY", help="Compare with this stored document.")] = None,
-    int_keys: Annotated[bool, typer.Option("--int", help="--key is an integer.")] = False,
+    text: _Text = None,
+    file: _File = None,
+    input_: _Input = None,
+    key: _Key = None,
+    int_keys: _IntKey = False,
     threshold: options.Threshold = None,
     limit: options.Limit = None,
     recall: options.Recall = None,
@@ -128,12 +139,14 @@ def run(
     simhash: options.SimHash = False,
     max_distance: options.WithinDistance = None,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
-    id_field: Annotated[
-        str, typer.Option(metavar="NAME", help="With --input: the field of a row's key.")
-    ] = "id",
-    text_field: Annotated[
-        str, typer.Option(metavar="NAME", help="With --input: the field of its text.")
-    ] = "text",
+    id_field: _IdField = "id",
+    text_field: _TextField = "text",
+    key_from: _KeyFrom = options.KeySource.line,
+    glob: options.Globs = None,
+    hidden: reading.Hidden = False,
+    format_: reading.Format = None,
+    encoding: reading.Encoding = "utf-8",
+    delimiter: reading.Delimiter = None,
     max_line: options.MaxLine = None,
     max_cell: options.MaxCell = None,
     max_document: options.MaxDocument = None,
@@ -158,16 +171,19 @@ def run(
     limits = options.limits(
         line=max_line, cell=max_cell, document=max_document, window=max_window, ratio=max_ratio
     )
-    inputs = None if input_ is None else Inputs([input_], Fields(id_field, text_field), limits=limits)
-    with simindex.open(index, "r", max_candidates=max_candidates) as stored:
+    how = reading.reading(format_, encoding, delimiter, glob, hidden)
+    fields = Fields(id_field, text_field, key_from=key_from.value)
+    inputs = None if input_ is None else Inputs([input_], fields, reading=how, limits=limits)
+    with open_for_reading(index, max_candidates) as stored:
         search.require(stored)
         if inputs is not None:
             _print_many(_results(stored, search, inputs), as_json)
+            reading.tell(inputs.tally, encoding)
             return
         if key is not None:
             matches = search.of_stored(stored, options.parse_key(key, int_keys))
         else:
-            document = text if file is None else read_text(file, limits)
+            document = (text or "") if file is None else read_text(file, limits, encoding)
             matches = search.of_documents(stored, [document])[0]
     _print_one(matches, as_json)
 

@@ -29,6 +29,7 @@ def run(
     max_line: options.MaxLine = None,
     max_window: options.MaxWindow = None,
     max_ratio: options.MaxRatio = None,
+    wait: options.Wait = 0.0,
     as_json: options.JsonSummary = False,
 ) -> None:
     """Remove documents from an index.
@@ -45,7 +46,7 @@ def run(
     removed = 0
     missing: list[Key] = []
     reports = Reports("missing key")
-    with open_for_change(index) as target:
+    with open_for_change(index, wait) as target:
         try:
             for first in range(0, len(wanted), _KEYS_A_COMMIT):
                 some = wanted[first : first + _KEYS_A_COMMIT]

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-import simindex
 from simindex import SimHashConfig, Stats, WordShingles
 from simindex.cli import options
+from simindex.cli.creation import open_for_reading
 from simindex.cli.output import counted, figure, print_json, print_table, printable
 from simindex.config import Shingles, config_to_dict
+from simindex.tuning.found import FOUND_PROBABILITIES
 
 
 def run(
@@ -19,7 +20,7 @@ def run(
     as_json: options.JsonObject = False,
 ) -> None:
     """Show what an index holds, costs and finds."""
-    with simindex.open(index, "r") as stored:
+    with open_for_reading(index) as stored:
         stats = stored.stats()
     if as_json:
         print_json(asdict(stats) | {"config": config_to_dict(stats.config)})
@@ -31,8 +32,8 @@ def run(
     print_table(("setting", "value"), _settings(stats), left=2)
     if stats.recall:
         print()
-        recall = [(f"{t}", str(stats.rows[t]), f"{found:.4f}") for t, found in stats.recall.items()]
-        print_table(("threshold", "rows compared", "recall"), recall)
+        found_at = [f"{odds:g} returned at" for odds in FOUND_PROBABILITIES]
+        print_table(("threshold", "rows compared", "looked at", *found_at), _found(stats))
     if stats.config.simhash is not None:
         print()
         print_table(("SimHash search", "cost"), _simhash(stats, stats.config.simhash))
@@ -58,6 +59,18 @@ def _tables(stats: Stats) -> list[tuple[str, str, str, str]]:
             figure(num_bytes / stats.documents if stats.documents else None, 1),
         )
         for name, num_bytes in stats.table_bytes.items()
+    ]
+
+
+def _found(stats: Stats) -> list[tuple[str, ...]]:
+    return [
+        (
+            f"{threshold}",
+            str(stats.rows[threshold]),
+            f"{stats.recall[threshold]:.4f}",
+            *(f"{similarity:.3f}" for similarity in found.values()),
+        )
+        for threshold, found in stats.found.items()
     ]
 
 

@@ -1,6 +1,6 @@
-"""CSV -> rows: the first row names the columns, an empty cell of the key column is no key.
+"""CSV and TSV -> rows: the first row names the columns, an empty cell of the key column is no key.
 
-A row is counted by the line in which it ends. Cells are UTF-8; nothing is mended. Invariant: a quote that is
+A row is counted by the line in which it ends. Nothing is mended. Invariant: a quote that is
 not closed costs its own line. The row that it makes ends at the limit on a line or at the end of the file,
 and is read again from its second line on, once: inside quotes no line can stand that opens another.
 """
@@ -13,17 +13,29 @@ import sys
 from collections.abc import Iterator
 from typing import Any, cast
 
-from simindex.inputs.errors import BadRowError
+from simindex.inputs.errors import BadRowError, InputError
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import Limits, Lines, Source
 
 
-def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
-    """Yield the rows of a source of CSV."""
+def read_tsv(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
+    """Return an iterator of the rows of a source whose cells stand between tabs, quoted as in CSV."""
+    return read(source, fields, "\t")
+
+
+def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Row | BadRowError]:
+    """Yield the rows of a source of CSV.
+
+    Args:
+        source: to read.
+        fields: which columns are what.
+        delimiter: between cells, unless the source has its own.
+    """
+    delimiter = source.delimiter or delimiter
     parser = _parser(source.limits.cell)
     with source.lines() as lines:
         feed = _Feed(lines, source.name)
-        reader = parser.reader(feed, strict=True)
+        reader = parser.reader(feed, strict=True, delimiter=delimiter)
         header: list[str] | None = None
         while True:
             feed.begin_row()
@@ -40,10 +52,26 @@ def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
             if cells is None:
                 return
             if header is None:
-                header = [cells[0].removeprefix("\ufeff"), *cells[1:]] if cells else []
-                fields.require_column(f"{source.name}:{feed.number}", header)
+                header = _header(source, f"{source.name}:{feed.number}", fields, cells)
             elif cells:
                 yield _row(source, feed.number, fields, header, cells)
+
+
+def _header(source: Source, place: str, fields: Fields, cells: list[str]) -> list[str]:
+    header = [cells[0].removeprefix("\ufeff"), *cells[1:]] if cells else []
+    if not all(map(_is_utf8, header)):
+        raise InputError(place, source.wrong_bytes())
+    hint = "; --delimiter names what stands between them" if len(header) == 1 else ""
+    fields.require_column(place, header, hint)
+    return header
+
+
+def _is_utf8(cell: str) -> bool:
+    try:
+        cell.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _parser(max_cell: int) -> Any:
@@ -141,11 +169,11 @@ def _row(
     try:
         num_bytes = len("".join(cells).encode("utf-8"))
     except UnicodeEncodeError:
-        return BadRowError(place, "expected UTF-8, found other bytes")
+        return BadRowError(place, source.wrong_bytes())
     limit = source.limits.cell
     if num_bytes > limit and any(len(cell.encode("utf-8")) > limit for cell in cells):
         return BadRowError(place, source.limits.refusal("cell", "a cell"))
     values: dict[str, Any] = dict(zip(header, cells, strict=True))
     if not values.get(fields.id, True):
-        del values[fields.id]  # an empty cell is how CSV says that there is none
+        values[fields.id] = None  # an empty cell is how CSV says that there is none
     return fields.row(source.name, number, values)

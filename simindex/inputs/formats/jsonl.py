@@ -7,9 +7,7 @@ from typing import Any
 
 from simindex.inputs.errors import BadRowError, optional_module
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import Source
-
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+from simindex.inputs.source import BYTE_ORDER_MARK, Source
 
 
 def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
@@ -24,16 +22,26 @@ def _rows(source: Source, fields: Fields, orjson: Any) -> Iterator[Row | BadRowE
             if isinstance(line, BadRowError):
                 yield line
                 continue
-            content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
+            content = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
             if content.isspace() or not content:
                 continue
             try:
                 values = orjson.loads(content)
             except orjson.JSONDecodeError as exc:
-                found = f"no JSON ({exc.msg}, column {exc.colno})"
-            else:
-                if isinstance(values, dict):
-                    yield fields.row(source.name, number, values)
-                    continue
-                found = type(values).__name__
-            yield BadRowError(f"{source.name}:{number}", f"expected a JSON object, found {found}")
+                yield BadRowError(f"{source.name}:{number}", _no_json(source, content, exc))
+                continue
+            if isinstance(values, dict):
+                yield fields.row(source.name, number, values)
+                continue
+            reason = f"expected a JSON object, found {type(values).__name__}"
+            if number == 1 and isinstance(values, list):
+                reason += "; --format json takes an array of objects"
+            yield BadRowError(f"{source.name}:{number}", reason)
+
+
+def _no_json(source: Source, content: bytes, error: Any) -> str:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return source.wrong_bytes()
+    return f"expected a JSON object, found no JSON ({error.msg}, column {error.colno})"

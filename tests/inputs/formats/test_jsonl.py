@@ -35,7 +35,7 @@ def test_jsonl_gives_what_was_written(
 def test_jsonl_passes_over_a_byte_order_mark_and_empty_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     line = json.dumps({"text": FOX}).encode()
-    rows = read(path, b"\xef\xbb\xbf" + line + b"\r\n \n\n" + line)
+    rows = read(path, b"\xef\xbb\xbf" + line + b"\r\n \n\n" + line, Fields(key_from="line"))
     assert [row.key for row in good(rows)] == [f"{path}:1", f"{path}:4"]
     assert read(path, b"") == read(path, b"\xef\xbb\xbf\n") == []
 

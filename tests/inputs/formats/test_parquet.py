@@ -28,10 +28,11 @@ def test_parquet_gives_its_rows_and_tells_how_far_it_is(tmp_path: Path) -> None:
 
 def test_parquet_keeps_the_other_columns_when_asked(tmp_path: Path) -> None:
     source = write(tmp_path / "a.parquet", [{"id": None, "text": ["a", "b"], "year": 1984}])
-    assert list(parquet.read(source, Fields(metadata=True))) == [
-        Row(f"{source.path}:1", ["a", "b"], {"year": 1984})
-    ]
-    assert list(parquet.read(source, Fields())) == [Row(f"{source.path}:1", ["a", "b"], None)]
+    with_metadata = Fields(metadata=True, key_from="line")
+    assert list(parquet.read(source, with_metadata)) == [Row(f"{source.path}:1", ("a", "b"), {"year": 1984})]
+    assert list(parquet.read(source, Fields(key_from="line"))) == [Row(f"{source.path}:1", ("a", "b"), None)]
+    (bad,) = parquet.read(source, Fields())
+    assert str(bad).startswith(f"{source.path}:1: expected a key in the field 'id', found null; --id-field")
 
 
 def test_parquet_gives_a_bad_row_its_place_and_reads_on(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_text_for_which_there_is_no_memory_is_a_bad_row(
     def no_memory(*_: object) -> bytes:
         raise MemoryError
 
-    monkeypatch.setattr(text, "_whole", no_memory)
+    monkeypatch.setattr(Source, "_whole", no_memory)
     (tmp_path / "a.txt").write_text("x")
     (row,) = text.read(Source(str(tmp_path / "a.txt")), Fields())
     assert str(row) == f"{tmp_path / 'a.txt'}: not enough memory to read it"

@@ -1,0 +1,55 @@
+"""One document: stored unless another one is like it.
+
+Owns what "another one" is, and the order of matches that have the same figures. Must not know how many
+documents come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from simindex.changes.documents import NewDocuments
+from simindex.changes.session import Session
+from simindex.errors import KeyExistsError
+from simindex.format.keys import Key
+from simindex.queries.matches import Match, Matches
+from simindex.queries.search import Query
+
+
+def insert_if_new(session: Session, query: Query, document: NewDocuments, on_conflict: str) -> Matches:
+    """Store a document, a batch of one, unless another is like it; see `Index.insert_if_new`."""
+    with session.changing() as (_, pending), session.store.reading() as txn:
+        view = session.view(txn)
+        own = view.find_keys(document.encoded_keys, document.key_hashes).get(0)
+        found = query.find(view, document.sketches)
+        matches = query.matches(view, found, without=None if own is None else own[0])[0]
+        if matches:
+            return in_order(matches, lambda key: view.find_stored(key)[0])
+        if own is not None:
+            if on_conflict == "error":
+                raise KeyExistsError(document.keys[0])
+            if on_conflict == "skip":
+                return matches
+            pending.remove(document.encoded_keys[0], own)
+        pending.add(document, [0])
+        return matches
+
+
+def in_order(matches: Matches, number_of: Callable[[Key], int]) -> Matches:
+    """Put matches of the same figures in order of age.
+
+    Copies are found where the oldest of them is; whether a document is one depends on the commits before, and
+    the order must not.
+    """
+    if all(_figures(match) != _figures(following) for match, following in pairwise(matches)):
+        return matches
+    ranks: dict[tuple[float | None, int | None], int] = {}
+    for match in matches:
+        ranks.setdefault(_figures(match), len(ranks))
+    matches.sort(key=lambda match: (ranks[_figures(match)], number_of(match.key)))
+    return matches
+
+
+def _figures(match: Match) -> tuple[float | None, int | None]:
+    return match.similarity, match.distance

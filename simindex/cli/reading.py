@@ -1,0 +1,95 @@
+"""The options that say how inputs are read, and what is told of what was not read as it stands.
+
+Owns the names of encodings and delimiters as they are typed. What an input is, is `simindex.inputs`.
+"""
+
+from __future__ import annotations
+
+import codecs
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from simindex.cli.output import counted, note
+from simindex.inputs import FORMATS, Reading, Tally
+
+Hidden = Annotated[
+    bool, typer.Option("--hidden", help="Of folders, take hidden files and folders, too, but for .git.")
+]
+
+
+def parse_encoding(text: str) -> str:
+    """Return the name of a text encoding.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    try:
+        "".encode(text)
+        codecs.getincrementaldecoder(text)
+    except (LookupError, ValueError):  # ValueError: a zero byte in the name
+        raise typer.BadParameter(f"expected an encoding, like latin-1 or utf-16, found {text!r}") from None
+    return text
+
+
+def parse_delimiter(text: str) -> str:
+    """Return a delimiter: one character, or the word tab.
+
+    Raises:
+        typer.BadParameter: it is none.
+
+    >>> parse_delimiter(";"), parse_delimiter("tab")
+    (';', '\\t')
+    """
+    delimiter = "\t" if text in ("tab", "\\t") else text
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise typer.BadParameter(f"expected one character, like ';', or tab; found {text!r}")
+    return delimiter
+
+
+FileFormat = Enum("FileFormat", {name: name for name in FORMATS})  # type: ignore[misc] # the formats there are
+Format = Annotated[
+    FileFormat | None,
+    typer.Option(
+        "--format", help="Format of the inputs, where a name does not tell (default: by suffix, stdin jsonl)."
+    ),
+]
+Encoding = Annotated[
+    str,
+    typer.Option(metavar="NAME", parser=parse_encoding, help="Encoding of text, CSV and JSON, like latin-1."),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHAR",
+        parser=parse_delimiter,
+        help="Between the cells of CSV, like ';' (default comma; .tsv: tab).",
+    ),
+]
+
+
+def reading(
+    format_: FileFormat | None,
+    encoding: str,
+    delimiter: str | None,
+    globs: list[str] | None = None,
+    hidden: bool = False,
+) -> Reading:
+    """Return how inputs are read."""
+    name = None if format_ is None else format_.name
+    return Reading(name, encoding, delimiter, tuple(globs or ()), hidden)
+
+
+def tell(tally: Tally, encoding: str) -> None:
+    """Say what was passed over in folders, and which text is not as it was."""
+    passed_over = [counted(tally.binary, "binary file")] if tally.binary else []
+    if tally.hidden:
+        hidden = counted(tally.hidden, "hidden file or folder", "hidden files or folders")
+        passed_over.append(f"{hidden}; --hidden takes {'it' if tally.hidden == 1 else 'them'}")
+    if passed_over:
+        note(f"simindex: left out of folders: {', '.join(passed_over)}")
+    if tally.mended:
+        what = counted(tally.mended, "text file has", "text files have")
+        known = "UTF-8" if encoding == "utf-8" else encoding
+        note(f"simindex: {what} bytes that are not {known}, read as U+FFFD; --encoding names another")

@@ -1,0 +1,160 @@
+"""Segments in memory: documents of an open change, sorted as a stored segment is, and never stored.
+
+Owns `MemorySegment`, built of any documents, and `GrowingSegment`, which takes one more document at a time.
+Must not know who may see them. Invariant: a `MemorySegment` is never changed, so whoever asks it may keep it.
+
+Nothing is encoded or sealed on the way, for these addresses never leave the process.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE, KEY_TABLE, Geometry, SegmentEntry
+from simindex.format.rows import CHUNK_ROW, TABLE_ROW, segment_row
+from simindex.segments.build import SegmentData
+
+MOST_GROWING = 64
+"""Documents of a `GrowingSegment`: sorting them anew for each one more takes 10 us at most."""
+
+
+class MemorySegment:
+    """A segment that lies in arrays of its own.
+
+    Attributes:
+        entry: what a manifest would say of it.
+        row: the kernel's segment_row.
+    """
+
+    def __init__(self, entry: SegmentEntry, tables: np.ndarray, sketches: np.ndarray, held: object) -> None:
+        """Take over arrays.
+
+        Args:
+            tables: TABLE_ROW, one a table.
+            sketches: CHUNK_ROW, the chunks of the sketch column.
+            held: whatever the rows have addresses of.
+        """
+        self.entry = entry
+        self.row = segment_row(
+            base=entry.base,
+            span=entry.span,
+            tables=_kernel.address(tables),
+            sketch_chunks=_kernel.address(sketches),
+            num_sketches=entry.num_sketches,
+        )
+        self._held = tables, sketches, held
+
+
+def memory_segment(geometry: Geometry, segment: int, data: SegmentData) -> MemorySegment:
+    """Build a segment, with bitmaps; `segment` is the id that damage would name."""
+    entry = data.entry(segment)
+    sorted_tables = data.sorted_tables()
+    table_chunks = [
+        _chunk_rows(keys, None, numbers, geometry.layout.entries_per_chunk) for keys, numbers in sorted_tables
+    ]
+    sketches = _chunk_rows(data.words, data.fingerprints, data.numbers, geometry.sketches_per_chunk)
+    chunks = np.concatenate(table_chunks)
+    firsts = np.cumsum([0, *map(len, table_chunks[:-1])])
+    bits = np.array(geometry.bitmap_bits(entry), dtype=np.int64)
+    mapped = np.flatnonzero(bits)
+    bitmap_bytes = 8 << bits[mapped] - _kernel.MIN_BITMAP_BITS
+    words = np.zeros(int(bitmap_bytes.sum()) // 8, dtype=np.uint64)
+    bitmaps = np.zeros(len(mapped), dtype=CHUNK_ROW)
+    bitmaps["keys"] = _kernel.address(words) + np.cumsum(bitmap_bytes) - bitmap_bytes
+    tables = np.zeros(geometry.count, dtype=TABLE_ROW)
+    tables["chunks"] = _kernel.address(chunks) + CHUNK_ROW.itemsize * firsts
+    tables["num_entries"] = geometry.entry_counts(entry)
+    tables["bitmap_bits"] = bits
+    tables["bitmap"][mapped] = _kernel.address(bitmaps) + CHUNK_ROW.itemsize * np.arange(len(mapped))
+    tables["bitmap_words"][mapped] = bitmaps["keys"]
+    _kernel.fill_bitmaps(tables)
+    return MemorySegment(entry, tables, sketches, (sorted_tables, data, chunks, words, bitmaps))
+
+
+def _chunk_rows(
+    keys: np.ndarray, fingerprints: np.ndarray | None, numbers: np.ndarray, per_chunk: int
+) -> np.ndarray:
+    """Return the kernel's rows of arrays that lie in memory as they are, cut into chunks."""
+    firsts = np.arange(0, len(numbers), per_chunk, dtype=np.uint64)
+    rows = np.zeros(len(firsts), dtype=CHUNK_ROW)
+    columns = [("keys", keys), ("numbers", numbers)]
+    if fingerprints is not None:
+        columns.append(("fingerprints", fingerprints))
+    for name, array in columns:
+        rows[name] = _addresses(array, firsts)
+    rows["count"] = np.minimum(np.uint64(per_chunk), np.uint64(len(numbers)) - firsts)
+    return rows
+
+
+def _addresses(array: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return where the rows at some places of an array lie."""
+    return places * array.strides[0] + _kernel.address(array)
+
+
+class GrowingSegment:
+    """The newest documents, neighbours in number and each with its whole sketch.
+
+    Not thread-safe; the segments that it gives are.
+    """
+
+    def __init__(self, geometry: Geometry, segment: int, base: int) -> None:
+        self.base = base
+        self.count = 0
+        layout = geometry.layout
+        self.capacity = min(MOST_GROWING, layout.entries_per_chunk, geometry.sketches_per_chunk)
+        self._entry = SegmentEntry(segment, base, 0, 0, 0, 0, 0, 0)
+        # A row a table, that of copies among them, which stays empty.
+        self._keys = np.zeros((geometry.count, self.capacity), dtype=np.uint64)
+        self._bands = slice(FIRST_BAND_TABLE, geometry.first_permutation)
+        self._permutations = slice(geometry.first_permutation, geometry.count)
+        self._words = np.empty((self.capacity, geometry.bands), dtype=np.uint64)
+        self._fingerprints = np.empty(self.capacity, dtype=np.uint64)
+        self._numbers = np.arange(self.capacity, dtype=np.uint32)
+        self._sketches = _chunk_rows(self._words, self._fingerprints, self._numbers, self.capacity)
+        self._held = self._words, self._fingerprints, self._numbers
+        self._table_places = np.arange(geometry.count, dtype=np.uint64)
+        self._made: MemorySegment | None = None
+
+    @property
+    def room(self) -> int:
+        """How many more documents it takes."""
+        return self.capacity - self.count
+
+    def add(
+        self, key_hashes: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, permuted: np.ndarray
+    ) -> None:
+        """Take the next documents, whose numbers follow that of the last one: `room` at most.
+
+        Args:
+            key_hashes, fingerprints: uint64, shape (n,).
+            words: uint64, shape (n, bands).
+            permuted: uint64, shape (permutations, n).
+        """
+        here = slice(self.count, self.count + len(key_hashes))
+        self._keys[KEY_TABLE, here] = key_hashes
+        self._keys[self._bands, here] = words.T
+        self._keys[self._permutations, here] = permuted
+        self._words[here] = words
+        self._fingerprints[here] = fingerprints
+        self.count = here.stop
+        self._made = None
+
+    def segment(self) -> MemorySegment:
+        """Return what it holds. Without bitmaps: they would cost more than they spare."""
+        if self._made is not None:
+            return self._made
+        count = self.count
+        keys = np.ascontiguousarray(self._keys[:, :count])
+        ordered, places = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
+        _kernel.sort_tables(keys, count, ordered, places)
+        chunks = np.zeros(len(keys), dtype=CHUNK_ROW)
+        chunks["keys"] = _addresses(ordered, self._table_places)
+        chunks["numbers"] = _addresses(places, self._table_places)
+        tables = np.zeros(len(keys), dtype=TABLE_ROW)
+        tables["chunks"] = _addresses(chunks, self._table_places)
+        tables["num_entries"] = count
+        tables["num_entries"][COPY_TABLE] = 0
+        entry = self._entry._replace(span=count, num_keys=count, num_sketches=count)
+        self._made = MemorySegment(entry, tables, self._sketches, (ordered, places, chunks, self._held))
+        return self._made

@@ -1,0 +1,121 @@
+"""One document: its own key is no match, conflicts, both methods, and refused arguments."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from two_documents import CAR, FOX
+
+import simindex
+from simindex import Config, Index, KeyExistsError, Sketch
+
+NEAR_FOX = f"{FOX} again"
+PLANE = "some plane far above them both, of which nobody on the ground has heard"
+
+
+def keys_of(found: simindex.Matches) -> list[Any]:
+    return [match.key for match in found]
+
+
+def test_document_of_the_same_key_is_no_match(index: Index) -> None:
+    with pytest.raises(KeyExistsError, match="key 'fox' is in the index already"):
+        index.insert_if_new("fox", FOX)
+    assert index.insert_if_new("fox", FOX, on_conflict="skip") == []
+    assert keys_of(index.insert_if_new("other", FOX)) == ["fox"]
+    assert "other" not in index
+
+
+def test_page_seen_again_takes_the_place_of_its_older_version(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert("fox", FOX, 1)
+        index.insert("car", CAR)
+        assert index.insert_if_new("fox", NEAR_FOX, metadata=2, on_conflict="replace") == []
+        assert (index["fox"].metadata, len(index)) == (2, 2)
+        # Unless another document matches: then the older version stays.
+        assert keys_of(index.insert_if_new("fox", CAR, metadata=3, on_conflict="replace")) == ["car"]
+        assert index["fox"].metadata == 2
+        # What was replaced is no match any more.
+        assert index.insert_if_new("fox", PLANE, on_conflict="replace") == []
+        assert index.insert_if_new("new", FOX) == []
+
+
+def test_skip_leaves_the_older_version_and_inserts_what_is_new(index: Index) -> None:
+    assert index.insert_if_new("fox", PLANE, metadata=2, on_conflict="skip") == []
+    assert index["fox"].metadata == {"page": 1}
+    assert index.insert_if_new("plane", PLANE, on_conflict="skip") == []
+    assert "plane" in index
+    index.remove("plane")
+
+
+@pytest.mark.parametrize("on_conflict", ["skip", "replace"])
+def test_own_key_is_known_inside_a_transaction(tmp_path: Path, on_conflict: Any) -> None:
+    with simindex.open(tmp_path / "i") as index, index.transaction():
+        assert index.insert_if_new("a", FOX) == []
+        assert index.insert_if_new("a", NEAR_FOX, metadata=2, on_conflict=on_conflict) == []
+        assert index["a"].metadata == (2 if on_conflict == "replace" else None)
+        assert keys_of(index.insert_if_new("b", NEAR_FOX)) == ["a"]
+        with pytest.raises(KeyExistsError):
+            index.insert_if_new("a", CAR)
+        assert len(index) == 1
+
+
+def test_matches_of_equal_figures_come_in_order_of_age_whatever_is_a_copy(tmp_path: Path) -> None:
+    """A replaced page keeps its sketch, under which its copies are found; age is that of the document."""
+    with simindex.open(tmp_path / "i") as index:
+        index.insert_many([("a", FOX), ("b", FOX), ("c", FOX)])
+        index.replace("a", FOX)
+        assert keys_of(index.insert_if_new("d", FOX)) == ["b", "c", "a"]
+        index.remove("b")
+        assert keys_of(index.insert_if_new("d", FOX)) == ["c", "a"]
+        assert keys_of(index.insert_if_new("d", f"{FOX}\n{FOX}", 0.5)) == ["c", "a"]
+
+
+def test_simhash_compares_fingerprints(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert("zero", Sketch.from_fingerprint(0))
+        near, far = Sketch.from_fingerprint(0b11), Sketch.from_fingerprint(0b1111)
+        found = index.insert_if_new("near", near, by="simhash")
+        assert [(match.key, match.distance) for match in found] == [("zero", 2)]
+        assert index.insert_if_new("near", near, by="simhash", max_distance=1) == []
+        assert keys_of(index.insert_if_new("far", far, by="simhash", max_distance=2)) == ["near"]
+
+
+@pytest.mark.parametrize(
+    ("config", "by"), [(Config(num_perm=0), "simhash"), (Config(simhash=None), "minhash"), (None, "minhash")]
+)
+def test_method_is_what_the_index_has(tmp_path: Path, config: Config | None, by: Any) -> None:
+    with simindex.open(tmp_path / "i", config=config) as index:
+        index.insert("fox", FOX)
+        assert index.insert_if_new("new", FOX) == index.insert_if_new("new", FOX, by=by)
+        assert len(index) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "message"),
+    [
+        (Config(num_perm=0), {"by": "minhash"}, "insert_if_new needs MinHash, and this index was built with"),
+        (Config(simhash=None), {"by": "simhash"}, "insert_if_new needs SimHash, and this index was built wi"),
+        (None, {"max_distance": 3}, "insert_if_new: max_distance is SimHash's; expected threshold=, or by="),
+        (None, {"by": "minhash", "max_distance": 3}, "insert_if_new: max_distance is SimHash's; expected th"),
+        (None, {"by": "simhash", "threshold": 0.9}, "insert_if_new: threshold is MinHash's, and this comp"),
+        (Config(num_perm=0), {"threshold": 0.9}, "insert_if_new: threshold is MinHash's, and this compares"),
+        (None, {"by": "jaccard"}, 'by: expected "minhash", "simhash" or None, found \'jaccard\''),
+        (None, {"by": "simhash", "max_distance": 4}, "max_distance: expected 0..3"),
+        (None, {"on_conflict": "keep"}, 'on_conflict: expected "error", "skip" or "replace", found \'keep\''),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_argument_that_does_not_fit_is_refused(
+    tmp_path: Path, config: Config | None, arguments: dict[str, Any], message: str
+) -> None:
+    with simindex.open(tmp_path / "i", config=config) as index:
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+            index.insert_if_new("new", FOX, **arguments)
+        assert len(index) == 0
+
+
+def test_sketch_without_the_half_that_is_compared_is_refused(index: Index) -> None:
+    for sketch, by in ((Sketch.from_fingerprint(5), "minhash"), (Sketch.from_rows([1] * 128), "simhash")):
+        with pytest.raises(ValueError, match=r"^key 'new': expected .* to compare by, found a sketch that"):
+            index.insert_if_new("new", sketch, by=by)  # type: ignore[arg-type] # one of the two

@@ -1,0 +1,99 @@
+"""`simindex insert`: the keys of rows without one, and of files; nothing is lost that was not told."""
+
+import json
+from pathlib import Path
+
+import pytest
+import xxhash
+from commandline import Run, stored
+from samples import FOX, SHIP, json_lines
+
+import simindex
+
+FIRST = b'{"text":"first batch without ids here"}\n'
+SECOND = b'{"text":"second batch quite another document"}\n'
+
+
+def digest(text: str) -> str:
+    return xxhash.xxh3_128_hexdigest(text.encode())
+
+
+@pytest.mark.parametrize("policy", ["error", "skip", "replace"])
+def test_insert_never_loses_a_row_without_id(run: Run, policy: str) -> None:
+    """Two batches by the same name: yesterday's news and today's."""
+    for batch in (FIRST, SECOND):
+        result = run("insert", "t.simindex", "-", "--on-conflict", policy, stdin=batch)
+        assert result.code == 1
+        assert result.err == (
+            "simindex: stdin:1: expected a key in the field 'id', found ['text']; --id-field names another, "
+            "--key-from content or line makes keys for rows without one; nothing of the input is stored\n"
+        )
+    for batch in (FIRST, SECOND):
+        options = ["--on-conflict", policy, "--key-from", "content"]
+        assert run("insert", "t.simindex", "-", *options, stdin=batch).code == 0
+    texts = [json.loads(batch)["text"] for batch in (FIRST, SECOND)]
+    assert stored("t.simindex") == [digest(text) for text in texts]
+
+
+def test_insert_key_from_content_makes_equal_rows_one_document_and_counts_them(
+    run: Run, tmp_path: Path
+) -> None:
+    rows = [{"text": FOX}, {"text": SHIP}, {"text": FOX}, {"id": "own", "text": FOX}]
+    (tmp_path / "a.jsonl").write_bytes(json_lines(rows))
+    for workers, path in ((1, "one"), (3, "three")):
+        options = ["--key-from", "content", "--batch-size", 1, "--workers", workers]
+        result = run("insert", path, "a.jsonl", *options)
+        assert result.code == 0
+        assert result.err.startswith(
+            "3 documents inserted, 0 replaced, 0 skipped, 1 row equal to another, 0 bad rows; "
+        )
+        assert stored(path) == [digest(FOX), digest(SHIP), "own"]
+    result = run("insert", "one", "a.jsonl", "--key-from", "content")
+    assert result.code == 1
+    assert "key 'own' is in the index already" in result.err
+    options = ["--key-from", "content", "--on-conflict", "skip", "--json"]
+    summary = json.loads(run("insert", "one", "a.jsonl", *options).out)
+    assert (summary["inserted"], summary["skipped"], summary["equal"]) == (0, 1, 3)
+    options[3] = "replace"
+    summary = json.loads(run("insert", "one", "a.jsonl", *options).out)
+    assert (summary["inserted"], summary["replaced"], summary["equal"]) == (0, 4, 0)
+
+
+def test_insert_key_from_content_of_shingles_and_csv(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines([{"text": ["b", "a"]}, {"text": ["a", "b", "b"]}]))
+    (tmp_path / "b.csv").write_text(f"id,text\n,{FOX}\n,{FOX}\nx,{FOX}\n")
+    assert run("insert", "news", "a.jsonl", "b.csv", "--key-from", "content").code == 0
+    assert stored("news") == [xxhash.xxh3_128_hexdigest(b"1:a1:b"), digest(FOX), "x"]
+
+
+def test_insert_counts_a_row_without_id_among_the_bad_ones(run: Run) -> None:
+    result = run("insert", "news", "-", "--skip-bad-rows", stdin=FIRST + json_lines([{"id": 1, "text": FOX}]))
+    assert result.code == 0
+    assert "simindex: stdin:1: expected a key in the field 'id'" in result.err
+    assert "1 document inserted, 0 replaced, 0 skipped, 1 bad row; " in result.err
+
+
+def test_insert_keys_files_of_folders_by_their_path_so_that_two_do_not_collide(
+    run: Run, tmp_path: Path
+) -> None:
+    for name, text in (("A", FOX), ("B", SHIP)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.txt").write_text(text)
+    assert run("insert", "news", "A/", "./B").code == 0
+    assert stored("news") == ["A/x.txt", "B/x.txt"]
+    result = run("insert", "news", ".", "--on-conflict", "skip")
+    assert result.err.startswith("0 documents inserted, 0 replaced, 2 skipped")
+    result = run("insert", "news", "A/x.txt", "./B//x.txt", "--on-conflict", "skip")
+    assert result.err.startswith("0 documents inserted, 0 replaced, 2 skipped")
+    assert run("insert", "news", tmp_path / "A").code == 0
+    assert stored("news")[2:] == [f"{tmp_path}/A/x.txt"]
+
+
+def test_query_input_calls_a_row_without_id_by_its_place_or_its_content(run: Run, tmp_path: Path) -> None:
+    with simindex.open("news") as index:
+        index.insert("fox", FOX)
+    (tmp_path / "rows.jsonl").write_bytes(json_lines([{"text": FOX}]))
+    line = json.loads(run("query", "news", "--input", "./rows.jsonl", "--json").out)
+    assert line["query"] == "rows.jsonl:1"
+    options = ["--key-from", "content", "--json"]
+    assert json.loads(run("query", "news", "--input", "rows.jsonl", *options).out)["query"] == digest(FOX)

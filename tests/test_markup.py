@@ -1,0 +1,133 @@
+"""Tables as HTML, and what a notebook shows of an index and of matches."""
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgpack  # type: ignore[import-untyped] # it carries no type information
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from two_documents import FOX
+
+import simindex
+from simindex import Match, Matches
+from simindex.markup import MAX_CELL, MAX_ROWS, of_bytes, table
+
+cells = (
+    st.none() | st.text(st.characters(exclude_categories=[])) | st.integers() | st.floats() | st.booleans()
+)
+
+
+class Reader(HTMLParser):
+    """The texts of a table's cells, and its tags."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.cells: list[str] = []
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.feed(markup)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert all(name == "style" for name, _ in attrs)
+        self.open.append(tag)
+        self.seen.add(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1] in ("td", "th"):
+            self.cells[-1] += data
+
+
+TAGS = {"div", "strong", "table", "thead", "tbody", "tr", "th", "td"}
+
+
+@given(st.text(), st.lists(st.text(), min_size=1, max_size=3), st.data())
+def test_table_holds_text_and_no_markup_of_its_cells(
+    title: str, columns: list[str], data: st.DataObject
+) -> None:
+    row = st.lists(cells, min_size=len(columns), max_size=len(columns))
+    rows = data.draw(st.lists(row, max_size=4))
+    markup = table(title, columns, rows, note="<b>")
+    read = Reader(markup)
+    assert read.open == []
+    assert read.seen <= TAGS
+    assert len(read.cells) == len(columns) * (1 + len(rows))
+    markup.encode()
+
+
+def test_long_tables_and_cells_are_cut_and_say_so() -> None:
+    markup = table("t", ("n",), [(number,) for number in range(MAX_ROWS + 1_000)])
+    assert len(Reader(markup).cells) == 1 + MAX_ROWS
+    assert "and 1,000 more" in markup
+    (cell,) = Reader(table("t", (), [("x" * 10_000,)])).cells
+    assert cell == "x" * (MAX_CELL - 1) + "…"
+
+
+def test_markup_in_a_cell_is_shown_as_text() -> None:
+    script = "<script>alert(1)</script>"
+    assert Reader(table("<i>", ("<u>",), [(script,)])).cells == ["<u>", script]
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1_000, "1.0 KB"),
+        (999_949, "999.9 KB"),
+        (999_950, "1.0 MB"),
+        (10**12, "1.0 TB"),
+        (10**16, "10000.0 TB"),
+    ],
+)
+def test_bytes_are_shown_in_a_unit(count: int, shown: str) -> None:
+    assert of_bytes(count) == shown
+
+
+def test_matches_are_a_table_that_says_when_it_is_truncated() -> None:
+    matches = Matches(
+        [Match("<a>", 0.75, 3, {"page": 7}, False, 0.03), Match(5, 1.0, None, None, True, 0.0)],
+        truncated=True,
+    )
+    markup = matches._repr_html_()
+    columns = ["key", "similarity", "standard error", "distance", "metadata"]
+    first = ["'<a>'", "0.750", "0.030", "3", '{"page": 7}']
+    assert Reader(markup).cells == [*columns, *first, "5", "1.000", "exact", "", ""]
+    assert "2 matches" in markup
+    assert "truncated: a limit on candidates was hit" in markup
+    assert "truncated" not in Matches(list(matches))._repr_html_()
+    assert Reader(Matches()._repr_html_()).cells == []
+    assert "0 matches" in Matches()._repr_html_()
+
+
+def test_matches_show_any_metadata() -> None:
+    deep: list[object] = []
+    for _ in range(2_000):
+        deep = [deep]
+    for metadata, shown in (
+        (deep, "…"),
+        (msgpack.Timestamp(5), "…"),
+        ("ü", '"ü"'),
+        (b"x", '{"bytes": "eA=="}'),
+    ):
+        assert Reader(Matches([Match("a", 1.0, 0, metadata)])._repr_html_()).cells[-1] == shown
+
+
+def test_index_shows_how_much_it_holds(tmp_path: Path) -> None:
+    index = simindex.open(tmp_path / "i")
+    path = str(tmp_path / "i")
+    assert repr(index).startswith(f"Index({path!r}, 0 documents, ")
+    index.insert("fox", FOX)
+    assert repr(index).startswith(f"Index({path!r}, 1 document, ")
+    assert repr(index).endswith(" KB)")
+    assert f"simindex {path}" in index._repr_html_()
+    assert "1 document, " in index._repr_html_()
+    index.close()
+    assert repr(index) == f"Index({path!r}, closed)"
+    assert "closed" in index._repr_html_()
