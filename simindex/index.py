@@ -17,14 +17,14 @@ from collections.abc import (
     ValuesView,
 )
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
 
 from simindex.arrow import Table, documents_of, keyed_documents, keys_of
+from simindex.changes.ages.expiry import expire, limit_of, touch
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
-from simindex.changes.expiry import expire
 from simindex.changes.if_new.one import insert_if_new
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.changes.pending import Pending
@@ -204,21 +204,25 @@ class Index:
         with self._session.transaction():
             yield self
 
-    def insert(self, key: Key, document: Document, metadata: object = None) -> None:
+    def insert(
+        self, key: Key, document: Document, metadata: object = None, *, on_conflict: Conflict = "error"
+    ) -> None:
         """Store one document; durable when it returns.
 
         Args:
             key: str, bytes or 64-bit int, at most 64 KiB; the kinds are distinct.
             document: a str, ready shingles, a mapping of shingles to weights, or a `Sketch`.
             metadata: any value msgpack can hold, up to 1,023 arrays and maps inside one another and 1 GiB.
+            on_conflict: what to do with a stored key: "error", "skip" (what is stored stays) or "replace".
                 Aware datetimes come back in UTC, to the microsecond; NumPy's scalars as Python's.
 
         Raises:
-            KeyExistsError: the key is stored already.
+            KeyExistsError: the key is stored already (`on_conflict` "error").
             TypeError, ValueError: no such key, document or metadata.
         """
+        _require_conflict(on_conflict)
         documents = prepare_documents([(key, document, metadata)], self._sketcher)
-        self._insert(documents, "error")
+        self._insert(documents, on_conflict)
 
     def replace(self, key: Key, document: Document, metadata: object = None) -> None:
         """Store one document, in place of the one of the same key if there is one, in one commit."""
@@ -310,24 +314,51 @@ class Index:
         committed = self._session.committed_view(txn).find_keys(encoded, key_hashes(encoded))
         return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
 
-    def expire(self, before: datetime, *, batch_size: int = DEFAULT_BATCH_SIZE) -> int:
-        """Remove the documents inserted before a time, oldest first, a commit for each batch.
+    def touch(self, *keys: Key) -> int:
+        """Renew the age that `expire` goes by, of all these documents in one commit.
+
+        Their `Record.seen_at` becomes the time of the call, or stays where the clock was ahead before. A
+        first touch costs about 60 bytes, later ones none. Nothing else of a document changes.
+
+        Returns:
+            How many of the keys are stored; the others are passed by.
+
+        >>> import simindex, tempfile, datetime
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     index.insert("a", "a page that was seen once")
+        ...     index.insert("b", "another page, which is seen again")
+        ...     limit = datetime.datetime.now(datetime.UTC)
+        ...     (index.touch("b", "c"), index.expire(limit), list(index))
+        (1, 1, ['b'])
+        """
+        return touch(self._session, keys)
+
+    def expire(
+        self,
+        before: datetime | None = None,
+        *,
+        older_than: timedelta | None = None,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> int:
+        """Remove the documents that were inserted or touched last before a time, a commit for each batch.
+
+        Give one of the two times. The oldest go first, as far as the clock went forward: a call that is
+        broken off has removed them. Costs what it removes and what was touched since its insert; of the
+        others at most a thousand are looked at.
 
         Args:
-            before: an aware datetime.
-            batch_size: documents a commit.
+            before: an aware datetime; a document of just that time stays.
+            older_than: a duration, back from now.
+            batch_size: documents that a commit removes at most, 1 or more; in a transaction there is one.
 
         Returns:
             How many were removed.
 
         Raises:
-            TypeError, ValueError: no datetime, or one without a time zone.
+            TypeError, ValueError: no datetime or one without a time zone, no duration, neither, or both.
         """
-        if not isinstance(before, datetime):
-            raise TypeError(f"before: expected a datetime, found {type(before).__name__}")
-        if before.tzinfo is None:
-            raise ValueError(f"before: expected a datetime with a time zone, found {before!r}")
-        return expire(self._session, before, batch_size)
+        require_int("batch_size", batch_size, 1)
+        return expire(self._session, limit_of(before, older_than), batch_size)
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Merge everything into one segment, drop what was removed, and give the space back.

@@ -1,7 +1,7 @@
 """The model that the index is compared with: a dict, and brute force over the textbook's definitions."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from simindex import textbook
 from simindex.config import Config
@@ -14,6 +14,8 @@ class ModelDocument:
     metadata: object
     rows: list[int] | None
     fingerprint: int | None
+    inserted_at: int
+    seen_at: int
 
 
 class Model:
@@ -22,6 +24,7 @@ class Model:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.documents: dict[Key, ModelDocument] = {}
+        self.now = 0
         self._coefficients = textbook.row_coefficients(config.num_perm, config.seed)
 
     def document(self, shingles: Collection[str], metadata: object = None) -> ModelDocument:
@@ -31,7 +34,21 @@ class Model:
             rows = textbook.row_values(textbook.minhash_rows(hashes, self._coefficients))
         if hashes and self.config.simhash:
             fingerprint = textbook.simhash(hashes)
-        return ModelDocument(frozenset(shingles), metadata, rows, fingerprint)
+        return ModelDocument(frozenset(shingles), metadata, rows, fingerprint, self.now, self.now)
+
+    def touch(self, keys: Iterable[Key]) -> int:
+        """A clock that goes back makes no document older."""
+        stored = set(keys) & self.documents.keys()
+        for key in stored:
+            document = self.documents[key]
+            self.documents[key] = replace(document, seen_at=max(document.seen_at, self.now))
+        return len(stored)
+
+    def expire(self, limit: int) -> int:
+        old = [key for key, stored in self.documents.items() if stored.seen_at < limit]
+        for key in old:
+            del self.documents[key]
+        return len(old)
 
     def similar(
         self, shingles: Collection[str], threshold: float, rows: int, without: Key | None = None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import lmdb
 
-DATABASES = ("meta", "documents", "segments", "removed", "groups")
+DATABASES = ("meta", "documents", "segments", "removed", "groups", "ages")
 
 
 def stored_values(path: Path) -> list[tuple[str, bytes, bytes]]:

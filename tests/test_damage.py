@@ -48,6 +48,7 @@ def closed_index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     with simindex.open(path, "x", DAMAGED, layout=LAYOUTS[request.param], map_bytes=1 << 20) as index:
         index.insert_many(documents().items(), batch_size=9)
         index.remove_many(["near 2", 3, b"other copy"])
+        index.touch("near 5", 7, 8, b"copy")
     with simindex.open(path) as index:  # removes what an unfinished merge has left: nobody would read it
         return path, answers(index)
 
@@ -59,7 +60,7 @@ def answers(index: Index) -> Answers:
         "size": len(index),
         "keys": list(index),
         "held": [key in index for key in documents()],
-        "records": [(key, index[key].metadata, index[key].sketch) for key in index],
+        "records": [(key, index[key].metadata, index[key].seen_at, index[key].sketch) for key in index],
         "queries": [list(matches) for matches in index.query_many(texts, 0.3)],
         "nearest": [list(index.nearest(text, 3)) for text in texts[::7]],
         "simhash": [sorted(matches, key=repr) for matches in index.query_simhash_many(texts)],
@@ -114,8 +115,8 @@ def test_flipped_bit_is_an_error_or_of_no_consequence(tmp_path: Path, closed_ind
     kinds = {kind_of(name, key) for name, key, _ in stored_values(path)}
     assert {"config", "manifest", "documents"} <= detected.keys()
     assert not {"config", "manifest", "documents", "segment", "key table", "sketches"} & harmless.keys()
-    # Sizes of groups are read by removals only.
-    assert kinds - detected.keys() <= {"groups", "removed"}
+    # Sizes of groups are read by removals only, runs of ages by expiry (tests/changes/test_expiry.py).
+    assert kinds - detected.keys() <= {"groups", "removed", "ages"}
 
 
 def test_missing_value_is_an_error(tmp_path: Path, closed_index: ClosedIndex) -> None:
@@ -127,7 +128,7 @@ def test_missing_value_is_an_error(tmp_path: Path, closed_index: ClosedIndex) ->
         if isinstance(found, Exception):
             assert re.search("expected|not a simindex index", str(found))
         else:
-            assert name in ("removed", "groups"), (name, key.hex())
+            assert name in ("removed", "groups", "ages"), (name, key.hex())
             assert found == clean
         shutil.rmtree(copy)
 
@@ -144,7 +145,7 @@ def test_value_of_another_length_is_an_error(tmp_path: Path, closed_index: Close
         copy = shutil.copytree(path, tmp_path / "damaged")
         store_values(copy, [(name, key, lengths[cut](value))])
         found = outcome(copy)
-        assert isinstance(found, Exception) or (name in ("removed", "groups") and found == clean)
+        assert isinstance(found, Exception) or (name in ("removed", "groups", "ages") and found == clean)
         shutil.rmtree(copy)
 
 
@@ -189,7 +190,8 @@ def test_values_that_changed_places_are_an_error(tmp_path: Path, closed_index: C
         copy = shutil.copytree(path, tmp_path / "damaged")
         store_values(copy, [(name, key, other_value), (name, other_key, value)])
         found = outcome(copy)
-        assert isinstance(found, Exception) or (name == "removed" and found == clean), (name, key.hex())
+        is_unread = name in ("removed", "ages")
+        assert isinstance(found, Exception) or (is_unread and found == clean), (name, key.hex())
         swapped += 1
         shutil.rmtree(copy)
     assert swapped > 30

@@ -15,14 +15,16 @@ import pytest
 import typer.main
 import xxhash
 from filters import places_in_filter
+from stored_values import DATABASES
 from typer.core import TyperOption
 
 import simindex
 from simindex import CharShingles, Config, Index, Layout, SimHashConfig, Sketcher, WordShingles, textbook
 from simindex.cli import app
 from simindex.config import HASHING_VERSION, config_from_dict, config_to_dict
+from simindex.format.ages import Run, encode_run, run_key
 from simindex.format.header import FORMAT_VERSION, decode_header, encode_header
-from simindex.format.keys import MAX_KEY_BYTES, WHOLE_SEGMENT, encode_key, key_hashes, segment_key
+from simindex.format.keys import MAX_KEY_BYTES, WHOLE_SEGMENT, Key, encode_key, key_hashes, segment_key
 from simindex.format.layout import Geometry, SegmentEntry
 from simindex.format.manifest import Manifest, decode_manifest, encode_manifest
 from simindex.format.records import (
@@ -310,15 +312,22 @@ WHOLE, CHUNKS = {(d, k): v for d, k, v in BLOCKS[:-4]}, {(d, k): v for d, k, v i
 
 
 def stored(index: Index) -> dict[tuple[str, bytes], bytes]:
-    """Everything in the five databases of an index."""
+    """Everything in the databases of an index."""
     with index._store.reading() as txn:
-        names = ("meta", "documents", "segments", "removed", "groups")
-        return {(name, key): bytes(value) for name in names for key, value in txn.items(name)}
+        return {(name, key): bytes(value) for name in DATABASES for key, value in txn.items(name)}
 
 
 @pytest.fixture
 def fixed_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simindex.changes.writer.time.time_ns", lambda: EXAMPLE_SECONDS * 10**9)
+    """Stands still, but for the second that passes before a touch."""
+    clock, touch = [EXAMPLE_SECONDS], Index.touch
+
+    def touch_later(index: Index, *keys: Key) -> int:
+        clock[0] += 1
+        return touch(index, *keys)
+
+    monkeypatch.setattr("time.time_ns", lambda: clock[0] * 10**9)
+    monkeypatch.setattr(Index, "touch", touch_later)
 
 
 @pytest.mark.usefixtures("fixed_clock")
@@ -360,13 +369,18 @@ def test_format_example_decodes_with_the_format_functions() -> None:
     assert decoded.kinds == Geometry(1, make_plan(4, 3).num_tables, layout).kinds
     assert encode_header(decoded) == header
     manifest = decode_manifest(WHOLE["meta", b"manifest"])
-    assert manifest == Manifest(3, 1, 2, 1, (SegmentEntry(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),))
+    assert manifest == Manifest(
+        3, 1, 2, 1, 0, EXAMPLE_SECONDS * 10**6, (SegmentEntry(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),)
+    )
     assert encode_manifest(manifest) == WHOLE["meta", b"manifest"]
     inserted_at = EXAMPLE_SECONDS * 10**6
     first = decode_record(1, WHOLE["documents", number(1)])
     assert first == StoredRecord(b"\x07", None, inserted_at, 3)
     copy = decode_record(2, WHOLE["documents", number(2)])
-    assert copy == StoredRecord(3, None, inserted_at, 3, leader=0)
+    touched = Run(inserted_at + 10**6, 2, 3)
+    assert copy == StoredRecord(3, None, inserted_at, 3, leader=0, seen_at=touched.time)
+    assert WHOLE["ages", run_key(touched.time, 2)] == encode_run(touched)
+    assert manifest.tail == Run(inserted_at, 0, 3)
     assert decode_flags(0, WHOLE["removed", number(0)]) == REMOVED_DOCUMENT
     assert decode_group_size(0, WHOLE["groups", number(0)]) == 1
     tables = Geometry(1, make_plan(4, 3).num_tables, layout)
@@ -376,7 +390,7 @@ def test_format_example_decodes_with_the_format_functions() -> None:
 
 def test_format_example_decodes_as_the_page_says() -> None:
     """Without simindex.format: widths, order and seals as the page has them."""
-    seeds = {"documents": 0, "meta": 1, "segments": 2, "removed": 3, "groups": 4}
+    seeds = {"documents": 0, "meta": 1, "segments": 2, "removed": 3, "groups": 4, "ages": 5}
     named = ", ".join(f"{seed} for `{database}`" for database, seed in seeds.items())
     assert f"seeded with a number for each database: {named}" in text_of(FORMAT)
     for (database, key), value in WHOLE.items():

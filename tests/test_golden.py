@@ -41,6 +41,7 @@ def test_golden_index_gives_its_answers(tmp_path: Path, file: Path, name: str) -
                 repr(key),
                 repr(index[key].metadata),
                 index[key].inserted_at.isoformat(),
+                index[key].seen_at.isoformat(),
                 repr(index[key].sketch),
             ]
             for key in index
@@ -60,6 +61,9 @@ def test_golden_index_gives_its_answers(tmp_path: Path, file: Path, name: str) -
         for number in range(20):
             index.insert(f"new {number}", f"and {number} more, so that old segments are merged")
         index.remove("new")
+        assert index.touch("new 3", "new 4") == 2
+        assert index.expire(index["new 3"].inserted_at) == size + 3
+        index.insert_many((f"more {number}", "as many as there were") for number in range(size + 3))
         assert len(index) == len(list(index)) == size + 20
 
 

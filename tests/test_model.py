@@ -3,7 +3,8 @@
 import shutil
 import tempfile
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
@@ -30,6 +31,10 @@ tiny_layouts = st.sampled_from(
 )
 
 
+def time_of(microseconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+
+
 class IndexMachine(RuleBasedStateMachine):
     index: Index  # this and the reader: from `create` on
     reader: Index
@@ -39,6 +44,11 @@ class IndexMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="simindex-test-"))
         self.path = self.folder / "index"
+        self.clock = 1_700_000_000_000_000
+        # Runs of ages so short that there are many of them.
+        self.patches = ExitStack()
+        self.patches.enter_context(mock.patch("time.time_ns", self.nanoseconds))
+        self.patches.enter_context(mock.patch("simindex.format.ages.RUN_DOCUMENTS", 3))
 
     @initialize(
         layout=tiny_layouts,
@@ -52,6 +62,7 @@ class IndexMachine(RuleBasedStateMachine):
             simhash=simindex.SimHashConfig(3, blocks) if simhash or not num_perm else None,
         )
         self.model = Model(self.config)
+        self.model.now = self.clock
         self.layout = layout
         self.index = simindex.open(self.path, "x", self.config, layout=layout, map_bytes=1 << 20)
         self.reader = simindex.open(self.path, "r")
@@ -190,6 +201,7 @@ class IndexMachine(RuleBasedStateMachine):
         assert self.transaction is not None
         self.transaction.__exit__(None, None, None)
         self.transaction = None
+        self.model.now = self.clock
         self.commit()
 
     @precondition(lambda self: self.transaction is not None)
@@ -199,6 +211,7 @@ class IndexMachine(RuleBasedStateMachine):
         error = RuntimeError("rolled back")
         assert not self.transaction.__exit__(RuntimeError, error, None)
         self.transaction = None
+        self.model.now = self.clock
         self.model.documents = dict(self.committed)
 
     @precondition(lambda self: self.transaction is None)
@@ -213,18 +226,28 @@ class IndexMachine(RuleBasedStateMachine):
         self.index.compact()
         assert self.index.stats().segments <= 1
 
-    @precondition(lambda self: self.transaction is None)
-    @rule(share=st.integers(0, 4))
-    def expire(self, share: int) -> None:
-        """Documents come back in order of insertion, so a time in the middle removes the first ones."""
-        order = list(self.index)
-        if order:
-            before = self.index[order[(len(order) - 1) * share // 4]].inserted_at
-            old = [key for key in order if self.index[key].inserted_at < before]
-            assert self.index.expire(before, batch_size=3) == len(old)
-            for key in old:
-                del self.model.documents[key]
-            self.commit()
+    # ---- ages ----
+
+    def nanoseconds(self) -> int:
+        return self.clock * 1000
+
+    @rule(microseconds=st.integers(-20, 40))
+    def time_passes(self, microseconds: int) -> None:
+        """Or goes back. A transaction has the time of its beginning."""
+        self.clock += microseconds
+        if self.transaction is None:
+            self.model.now = self.clock
+
+    @rule(some=st.lists(keys, max_size=6))
+    def touch(self, some: list[Key]) -> None:
+        assert self.index.touch(*some) == self.model.touch(some)
+        self.commit()
+
+    @rule(ago=st.integers(-3, 60), batch_size=st.integers(1, 5))
+    def expire(self, ago: int, batch_size: int) -> None:
+        before = time_of(self.clock - ago)
+        assert self.index.expire(before, batch_size=batch_size) == self.model.expire(self.clock - ago)
+        self.commit()
 
     @rule()
     def reopen_reader(self) -> None:
@@ -300,6 +323,8 @@ class IndexMachine(RuleBasedStateMachine):
                 record, stored = handle[key], model.documents[key]
                 assert (type(record.key), record.key) == (type(key), key)
                 assert record.metadata == stored.metadata
+                times = time_of(stored.inserted_at), time_of(stored.seen_at)
+                assert (record.inserted_at, record.seen_at) == times
                 assert record.sketch.fingerprint == stored.fingerprint
                 rows = record.sketch.rows
                 assert (None if rows is None else rows.tolist()) == stored.rows
@@ -318,6 +343,7 @@ class IndexMachine(RuleBasedStateMachine):
             self.index.close()
             self.reader.close()
         shutil.rmtree(self.folder)
+        self.patches.close()
 
 
 TestIndexMachine = IndexMachine.TestCase

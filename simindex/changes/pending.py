@@ -12,11 +12,13 @@ a few times and a query asks few segments, however many documents there are.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from simindex.changes.documents import Documents, NewDocuments
+from simindex.format.ages import Run
 from simindex.format.records import StoredRecord
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import PendingView
@@ -64,6 +66,9 @@ class Pending:
         by_key: encoded key -> number, of its documents that were not removed again.
         removed: committed documents to be removed, with their records.
         dropped: own documents that were removed again.
+        touched: committed documents whose age it renews, to `inserted_at`.
+        runs: (time, first number) -> number behind, of runs of ages to be stored; 0: to be removed.
+        tail: the youngest run that it leaves of those that are committed; ``None``: as it was.
         gone: numbers in `removed` and `dropped`.
     """
 
@@ -74,6 +79,9 @@ class Pending:
     by_key: dict[bytes, int] = field(default_factory=dict)
     removed: dict[int, StoredRecord] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
+    touched: set[int] = field(default_factory=set)
+    runs: dict[tuple[int, int], int] = field(default_factory=dict)
+    tail: Run | None = None
     gone: set[int] = field(default_factory=set)
     _parts: list[_Part] = field(default_factory=list)
     _num_sorted: int = 0  # parts with a segment of their own
@@ -83,8 +91,8 @@ class Pending:
 
     @property
     def size(self) -> int:
-        """Number of changed documents."""
-        return self.count + len(self.removed)
+        """Number of changed documents, and of changed runs of ages."""
+        return self.count + len(self.removed) + len(self.touched) + len(self.runs) + (self.tail is not None)
 
     def add(self, documents: NewDocuments, places: list[int]) -> None:
         """Give the documents at `places` their numbers."""
@@ -119,6 +127,11 @@ class Pending:
     def _remove_committed(self, number: int, record: StoredRecord) -> None:
         self.removed[number] = record
         self.gone.add(number)
+        self.touched.discard(number)
+
+    def touch(self, numbers: Iterable[int]) -> None:
+        """Renew the age of live documents; its own ones are as young as can be."""
+        self.touched.update(number for number in numbers if number < self.first_number)
 
     def holds(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
         """Whether a key is stored, seen from inside this change."""
@@ -152,7 +165,8 @@ class Pending:
         segments = [part.segment for part in self._parts[: self._num_sorted] if part.segment is not None]
         if self._growing is not None:
             segments.append(self._growing.segment())
-        return PendingView(segments, self.by_key, self.gone, len(self.removed), self._record)
+        num_removed, time = len(self.removed), self.inserted_at
+        return PendingView(segments, self.by_key, self.gone, num_removed, self._record, self.touched, time)
 
     def _take_newest(self) -> None:
         """Let the documents that came since the last view grow a segment, or make one of their own."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from simindex.changes.merges import Merged
+from simindex.format.ages import Run, encode_run, run_key
 from simindex.format.keys import number_key
 from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
 from simindex.format.records import encode_flags, encode_group_size
@@ -29,6 +30,8 @@ class Prepared:
         removed: numbers whose records go.
         flags: number -> REMOVED flags to be set.
         groups: leader -> live documents that share its sketch; 0: none is left.
+        touched: records that are stored anew, with another age.
+        runs: (time, first number) -> number behind, of runs of ages; 0: to be removed.
     """
 
     merged: Merged
@@ -37,6 +40,8 @@ class Prepared:
     removed: Collection[int] = ()
     flags: Mapping[int, int] = field(default_factory=dict)
     groups: Mapping[int, int] = field(default_factory=dict)
+    touched: Puts = field(default_factory=list)
+    runs: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
     @property
     def manifest(self) -> Manifest:
@@ -46,7 +51,7 @@ class Prepared:
     @property
     def frees(self) -> bool:
         """Whether it stores no new document, and so makes space free, now or when merges end."""
-        return not self.records
+        return not self.records and not self.touched
 
     @cached_property
     def encoded_manifest(self) -> bytes:
@@ -57,6 +62,8 @@ class Prepared:
         """Store it; the manifest comes last and makes it visible."""
         if self.records:
             txn.append("documents", self.records)
+        for key, value in self.touched:
+            txn.put("documents", key, value)
         for number in self.removed:
             txn.delete("documents", number_key(number))
         for key, value in self.segment:
@@ -68,5 +75,10 @@ class Prepared:
                 txn.put("groups", number_key(leader), encode_group_size(leader, size))
             else:
                 txn.delete("groups", number_key(leader))
+        for (time, first), behind in self.runs.items():
+            if behind:
+                txn.put("ages", run_key(time, first), encode_run(Run(time, first, behind)))
+            else:
+                txn.delete("ages", run_key(time, first))
         self.merged.store(txn)
         txn.put("meta", MANIFEST_KEY, self.encoded_manifest)

@@ -200,7 +200,7 @@ class Session:
         try:
             self._prepare_and_commit(writer, pending, merging=True)
         except IndexFullError:
-            if pending.by_key:
+            if pending.by_key or pending.touched:
                 raise
             # A removal is let through on a full disk; merging can wait.
             writer.read_again_if_unsure()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 
+from simindex.changes.ages.runs import change_of_ages
 from simindex.changes.copies import fold_copies, removal_marks
 from simindex.changes.documents import NewDocuments
 from simindex.changes.merges import Merges
@@ -144,6 +145,7 @@ class Writer:
         flags, lost_copies = removal_marks(pending.removed, groups, view)
         committed, puts = self.manifest, list[tuple[bytes, bytes]]()
         segments, next_segment = committed.segments, committed.next_segment
+        touched, runs, tail = change_of_ages(pending, committed.tail, view)
         if len(documents):
             data = documents.segment_data(self._scheme, leaders)
             entry, puts = segment_puts(self._scheme.tables, data.entry(next_segment), data)
@@ -153,16 +155,18 @@ class Writer:
             next_segment=next_segment,
             num_documents=committed.num_documents + len(documents) - len(pending.removed),
             num_copies=committed.num_copies + len(leaders) - lost_copies,
+            tail_first=tail.first,
+            tail_time=tail.time,
             segments=segments,
         )
-        written = num_bytes(puts) + num_bytes(records)
+        written = num_bytes(puts) + num_bytes(records) + num_bytes(touched)
         budget = step_budget(self._scheme.tables.layout.tier_factor, manifest, pending.size, written)
         if merging:
             merged = self.merges.advance(manifest, {entry.id for entry in committed.segments}, budget, view)
         else:
             merged = self.merges.pause(manifest)
         merged.count_dead(number for number, flag in flags.items() if flag & REMOVED_SKETCH)
-        return Prepared(merged, records, puts, pending.removed.keys(), flags, groups)
+        return Prepared(merged, records, puts, pending.removed.keys(), flags, groups, touched, runs)
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open.

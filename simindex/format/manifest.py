@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
+from simindex.format.ages import Run
 from simindex.format.layout import MAX_SPAN, MOST_BITMAP_ENTRIES, SegmentEntry, bitmap_bits, filter_size
+from simindex.format.records import MAX_INSERTED_AT
 from simindex.format.seals import pack, seal, unpack, unseal
 
 MANIFEST_KEY = b"manifest"
@@ -30,6 +32,8 @@ class Manifest(NamedTuple):
         next_segment: the id of the next segment.
         num_documents: stored documents.
         num_copies: stored documents that share the sketch of an earlier one.
+        tail_first: the first number of the youngest run of ages, which ends at `next_number`.
+        tail_time: its time.
         segments: live segments, oldest first.
     """
 
@@ -37,7 +41,14 @@ class Manifest(NamedTuple):
     next_segment: int = 0
     num_documents: int = 0
     num_copies: int = 0
+    tail_first: int = 0
+    tail_time: int = 0
     segments: tuple[SegmentEntry, ...] = ()
+
+    @property
+    def tail(self) -> Run:
+        """The youngest run of ages; empty where it begins at `next_number`."""
+        return Run(self.tail_time, self.tail_first, self.next_number)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -57,6 +68,9 @@ def decode_manifest(value: bytes | memoryview) -> Manifest:
     for name, counter in zip(Manifest._fields, counters, strict=False):
         if type(counter) is not int or not 0 <= counter <= MAX_NUMBER:
             raise _contradiction(f"{name} of 0..2^63-1", counter)
+    next_number, *_, tail_first, tail_time = counters
+    if tail_first > next_number or tail_time > MAX_INSERTED_AT:
+        raise _contradiction(f"a run of ages that ends at {next_number}", counters)
     if entries:
         _require_consistent(entries, counters)
     elif counters[2] or counters[3]:
@@ -70,7 +84,7 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
     Field by field over all segments, for an index can have many: no loop here runs in Python but over the
     few that are cut into chunks.
     """
-    next_number, next_segment, num_documents, num_copies = counters
+    next_number, next_segment, num_documents, num_copies, _, _ = counters
     if set(map(type, entries)) != {list} or set(map(len, entries)) != {len(SegmentEntry._fields)}:
         raise _contradiction(f"arrays of {len(SegmentEntry._fields)} fields as segments", entries)
     columns = list(zip(*entries, strict=True))

@@ -34,6 +34,7 @@ class StoredRecord(NamedTuple):
         present: HAS_SIGNATURE | HAS_FINGERPRINT.
         leader: number of the document whose sketch this one shares, or ``None`` for its own.
         kept: kept shingle hashes as little-endian uint32 bytes, or ``None``.
+        seen_at: microseconds since 1970-01-01 UTC of the last touch, or ``None`` where there was none.
     """
 
     key: Key
@@ -42,6 +43,12 @@ class StoredRecord(NamedTuple):
     present: int
     leader: int | None = None
     kept: bytes | None = None
+    seen_at: int | None = None
+
+    @property
+    def age_from(self) -> int:
+        """The time that expiry goes by: of the last touch, or of the insert."""
+        return self.inserted_at if self.seen_at is None else self.seen_at
 
 
 class PackedRest(NamedTuple):
@@ -60,13 +67,41 @@ def encode_rest(
     inserted_at: int, present: int, leader: int | None = None, kept: bytes | None = None
 ) -> PackedRest:
     """Return the packed fields of a record besides key and metadata; the last two only where one is set."""
-    tail = b"\xcf" + inserted_at.to_bytes(8, "big") + pack(present)
+    tail = _packed_time(inserted_at) + pack(present)
     if leader is None and kept is None:
         return PackedRest(_FOUR_FIELDS, tail)
     return PackedRest(_SIX_FIELDS, tail + pack(leader) + pack(kept))
 
 
-_FOUR_FIELDS, _SIX_FIELDS = b"\x94", b"\x96"
+_FOUR_FIELDS, _SIX_FIELDS, _SEVEN_FIELDS = b"\x94", b"\x96", b"\x97"
+
+
+def encode_touched(number: int, value: bytes | memoryview, seen_at: int) -> bytes:
+    """Return a stored record with another time of its last touch.
+
+    Raises:
+        CorruptIndexError: it is none.
+    """
+    content = _content(number, value)
+    record = _record(number, content)
+    rest = encode_rest(record.inserted_at, record.present, record.leader, record.kept)
+    tail = rest.tail
+    if rest.head == _FOUR_FIELDS:
+        tail += NIL + NIL
+    # What stands before the fields of the rest is taken as it is: metadata is not packed anew.
+    end = len(content) - len(rest.tail)
+    if record.seen_at is not None:
+        end = len(content) - len(tail) - _TIME_BYTES
+    return seal(
+        "documents", number_key(number), _SEVEN_FIELDS + content[1:end] + tail + _packed_time(seen_at)
+    )
+
+
+def _packed_time(time: int) -> bytes:
+    return b"\xcf" + time.to_bytes(8, "big")
+
+
+_TIME_BYTES = 9
 
 
 def encode_records(
@@ -118,7 +153,7 @@ MAX_INSERTED_AT = 253_402_300_799_000_000 - 1
 
 def _record(number: int, content: bytes) -> StoredRecord:
     fields = unpack(content)
-    if type(fields) is list and len(fields) in (4, 6):
+    if type(fields) is list and len(fields) in _NUM_FIELDS:
         record = StoredRecord(*fields)
         key, inserted_at, present = record.key, record.inserted_at, record.present
         if (
@@ -127,6 +162,7 @@ def _record(number: int, content: bytes) -> StoredRecord:
             and 0 <= present <= 3
             and (type(key) is int or (type(key) in _KEY_TYPES and _is_short(key)))
             and (len(fields) == 4 or _are_rest(number, record.leader, record.kept))
+            and (len(fields) != 7 or _is_later(inserted_at, record.seen_at))
         ):
             return record
     raise CorruptIndexError(
@@ -135,6 +171,7 @@ def _record(number: int, content: bytes) -> StoredRecord:
     )
 
 
+_NUM_FIELDS = 4, 6, 7
 _KEY_TYPES = str, bytes
 
 
@@ -147,6 +184,10 @@ def _are_rest(number: int, leader: object, kept: object) -> bool:
     if kept is not None and (type(kept) is not bytes or len(kept) % 4):
         return False
     return leader is None or (type(leader) is int and 0 <= leader < number)
+
+
+def _is_later(inserted_at: int, seen_at: object) -> bool:
+    return type(seen_at) is int and inserted_at < seen_at <= MAX_INSERTED_AT
 
 
 MAX_METADATA_DEPTH = MAX_DEPTH - 1

@@ -17,7 +17,7 @@ from simindex.errors import CorruptIndexError
 
 SEAL_BYTES = 8
 
-SEAL_SEEDS = {"documents": 0, "meta": 1, "segments": 2, "removed": 3, "groups": 4}
+SEAL_SEEDS = {"documents": 0, "meta": 1, "segments": 2, "removed": 3, "groups": 4, "ages": 5}
 """What the seals of each database are seeded with. A page of one database that comes to lie in the place of
 another's brings keys that fit, so a seal has to tell the databases apart as well. Records, of which there are
 most, have the seed that costs nothing."""

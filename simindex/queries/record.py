@@ -6,7 +6,7 @@ Owns the value. Must not know how it was stored.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from simindex.format.keys import Key, encode_key
@@ -24,12 +24,14 @@ class Record:
         metadata: as it was inserted (tuples come back as lists).
         inserted_at: time of the insert, UTC.
         sketch: its signature and fingerprint.
+        seen_at: time of the last `touch`, or of the insert where there was none, UTC; `expire` goes by it.
     """
 
     key: Key
     metadata: Any
     inserted_at: datetime
     sketch: Sketch
+    seen_at: datetime
 
 
 def holds(view: View, key: object) -> bool:
@@ -53,5 +55,13 @@ def record_of(view: View, key: Key) -> Record:
 
 def as_record(view: View, number: int, stored: StoredRecord) -> Record:
     """Return what is stored under a number as people are shown it."""
-    inserted_at = datetime.fromtimestamp(stored.inserted_at / 1e6, UTC)
-    return Record(stored.key, stored.metadata, inserted_at, view.sketch_batch(number, stored)[0])
+    sketch = view.sketch_batch(number, stored)[0]
+    inserted_at, seen_at = _time_of(stored.inserted_at), _time_of(stored.age_from)
+    return Record(stored.key, stored.metadata, inserted_at, sketch, seen_at)
+
+
+def _time_of(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

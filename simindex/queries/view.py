@@ -6,12 +6,13 @@ Invariant: a match is reported only for a document whose sealed record and sketc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import NamedTuple
 
 import numpy as np
 
 from simindex.errors import CorruptIndexError
+from simindex.format.ages import Run, decode_run, decode_runs, run_key
 from simindex.format.chunks import table_key
 from simindex.format.keys import encode_key, key_hashes, number_key, numbered
 from simindex.format.layout import COPY_TABLE, KEY_TABLE, SegmentEntry
@@ -45,6 +46,8 @@ class PendingView(NamedTuple):
         gone: numbers that it removed or dropped.
         num_removed: committed documents among them.
         record: returns the record of one of its documents; ``None`` for another number.
+        touched: committed documents that it touched.
+        time: of it, in microseconds since 1970-01-01 UTC.
     """
 
     segments: list[MemorySegment]
@@ -52,6 +55,8 @@ class PendingView(NamedTuple):
     gone: Set[int]
     num_removed: int
     record: Callable[[int], StoredRecord | None]
+    touched: Set[int] = frozenset()
+    time: int = 0
 
 
 _NOTHING_PENDING = PendingView([], {}, frozenset(), 0, lambda _: None)
@@ -98,17 +103,34 @@ class View:
             return found
         value = self._txn.get("documents", number_key(number))
         if value is not None:
-            return decode_record(number, value)
+            return self._touched(number, decode_record(number, value))
         self._require_removed(number)
         return None
+
+    def _touched(self, number: int, record: StoredRecord) -> StoredRecord:
+        """Return a committed record as this change has touched it, if it has."""
+        if number not in self.pending.touched or record.age_from >= self.pending.time:
+            return record
+        return record._replace(seen_at=self.pending.time)
+
+    def stored_record(self, number: int) -> memoryview:
+        """Return the stored bytes of a live committed document. Raises CorruptIndexError where none are."""
+        value = self._txn.get("documents", number_key(number))
+        if value is None:
+            raise self._missing(number)
+        return value
 
     def _require_removed(self, number: int) -> None:
         """A number without a record was removed; anything else is damage."""
         if not self.removed_flags(number):
-            raise CorruptIndexError(
-                f"document {number}: expected a record, found none, and it was not removed; "
-                "restore a backup or rebuild the index"
-            )
+            raise self._missing(number)
+
+    @staticmethod
+    def _missing(number: int) -> CorruptIndexError:
+        return CorruptIndexError(
+            f"document {number}: expected a record, found none, and it was not removed; "
+            "restore a backup or rebuild the index"
+        )
 
     def removed_flags(self, number: int) -> int:
         """Return the REMOVED flags of a committed number, 0 when nothing of it is gone."""
@@ -129,13 +151,13 @@ class View:
         value = self._txn.get("groups", number_key(leader))
         return None if value is None else decode_group_size(leader, value)
 
-    def numbers_from(self, first: int, limit: int) -> list[tuple[int, StoredRecord]]:
-        """Return up to `limit` live documents in order of number, from `first` on; see `walk`.
+    def numbers_from(self, first: int, limit: int, behind: int = EVERY) -> list[tuple[int, StoredRecord]]:
+        """Return up to `limit` live documents in order of number, from `first` to `behind`; see `walk`.
 
         Raises:
             CorruptIndexError: the stored numbers do not ascend, or reach behind the manifest's.
         """
-        found = []
+        found: list[tuple[int, StoredRecord]] = []
         # From the very first key, for a damaged one can be shorter than a number.
         items = self._txn.items("documents", number_key(first) if first else b"")
         for number, value in numbered(items, "documents", first):
@@ -145,17 +167,31 @@ class View:
                     "are ahead of the manifest; restore a backup or rebuild the index",
                     key=number_key(number),
                 )
+            if number >= behind:
+                return found
             if number not in self.pending.gone:
-                found.append((number, decode_record(number, value)))
+                found.append((number, self._touched(number, decode_record(number, value))))
                 if len(found) == limit:
                     return found
         for number in self.pending.by_key.values():
-            record = self.pending.record(number) if number >= first else None
+            record = self.pending.record(number) if first <= number < behind else None
             if record is not None:
                 found.append((number, record))
                 if len(found) == limit:
                     break
         return found
+
+    # ---- ages ----
+
+    def runs(self) -> Iterator[Run]:
+        """Yield the committed runs of ages, oldest first, without the tail that the manifest has."""
+        yield from decode_runs(self._txn.items("ages"), self.manifest.next_number)
+
+    def run_behind(self, time: int, first: int) -> int | None:
+        """Return the number behind a committed run, or ``None`` when there is no such run."""
+        key = run_key(time, first)
+        value = self._txn.get("ages", key)
+        return None if value is None else decode_run(key, value, self.manifest.next_number).behind
 
     # ---- keys ----
 
@@ -188,7 +224,8 @@ class View:
             return self.pending.record(number)
         value = self._txn.get("documents", number_key(number))
         if value is not None:
-            return decode_record_of(number, value, encoded_key)
+            record = decode_record_of(number, value, encoded_key)
+            return record and self._touched(number, record)
         if self.pending.record(number) is None:
             self._require_removed(number)
         return None

@@ -21,7 +21,7 @@ from simindex.storage.folder import DATA_FILE, DEFAULT_PERMISSIONS, LMDB_LOCK_FI
 from simindex.storage.pages import PageMap
 from simindex.storage.translation import MAX_READERS, translated
 
-DATABASES = ("meta", "documents", "segments", "removed", "groups")
+DATABASES = ("meta", "documents", "segments", "removed", "groups", "ages")
 
 DEFAULT_MAP_BYTES = 1 << 36
 """Address space reserved at first (sparse: the file is only as long as its data)."""

@@ -1,13 +1,24 @@
-"""Expiry: documents inserted before a time go, oldest first, a commit for each batch."""
+"""Touch and expiry: documents seen last before a time go, oldest first, a commit for each batch."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
 
 import pytest
 from batches import SMALL
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stored_values import flipped, store_values, stored_values
 
 import simindex
-from simindex import Index
+from simindex import CorruptIndexError, Index
+from simindex.format.records import StoredRecord, decode_record
 from simindex.storage.store import Store
 
 
@@ -74,3 +85,338 @@ def test_expiry_inside_a_transaction_takes_its_own_documents_too(
             assert index.expire(datetime.now(UTC) + timedelta(days=1), batch_size=4) == 11
             assert list(index) == []
         assert len(index) == 0
+
+
+# ---- ages of their own order ----
+
+
+class Clock:
+    """The time of an index's changes, in seconds since 2020."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds = 0
+        monkeypatch.setattr("time.time_ns", lambda: (START_SECONDS + self.seconds) * 10**9)
+
+    def at(self, seconds: int) -> datetime:
+        return datetime.fromtimestamp(START_SECONDS + seconds, UTC)
+
+
+START_SECONDS = int(datetime(2020, 1, 1, tzinfo=UTC).timestamp())
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def index(tmp_path: Path, clock: Clock) -> Iterator[Index]:
+    """Documents 0 to 9, inserted at seconds 0 to 9; the clock stands at 10."""
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        for number in range(10):
+            clock.seconds = number
+            index.insert(number, [str(number)])
+        clock.seconds = 10
+        yield index
+
+
+def stored_runs(index: Index) -> list[tuple[int, int, int]]:
+    """(second, first, behind) of the stored runs of ages."""
+    with index._store.reading() as txn:
+        view = index._session.committed_view(txn)
+        return [(run.time // 10**6 - START_SECONDS, run.first, run.behind) for run in view.runs()]
+
+
+def test_touch_renews_the_age_and_nothing_else(index: Index, clock: Clock) -> None:
+    before = index[3]
+    assert before.seen_at == before.inserted_at == clock.at(3)
+    assert index.touch(3, 5, "absent", 3) == 2
+    after = index[3]
+    assert after.seen_at == clock.at(10)
+    assert replace(after, seen_at=before.seen_at) == before
+    assert index.query(["3"])[0].key == 3
+    assert index.expire(clock.at(8)) == 6
+    assert list(index) == [3, 5, 8, 9]
+    clock.seconds = 20
+    assert index.touch(8) == 1
+    assert index.expire(clock.at(11)) == 3
+    assert list(index) == [8]
+
+
+def test_touch_of_many_is_one_commit_and_of_none_is_no_commit(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, commits = Store.commit, []
+
+    def counted(*arguments: object) -> object:
+        commits.append(arguments)
+        return commit(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Store, "commit", counted)
+    assert index.touch(*range(100)) == 10
+    assert len(commits) == 1
+    assert index.touch() == index.touch("absent") == 0
+    assert len(commits) == 1
+
+
+def test_metadata_leader_and_kept_shingles_survive_a_touch(tmp_path: Path, clock: Clock) -> None:
+    for kept in (0, 4):
+        config = simindex.Config(num_perm=16, keep_shingles=kept)
+        metadata = {"title": "ü", "list": [1, None, b"\xff"]}
+        with simindex.open(tmp_path / str(kept), "x", config) as index:
+            index.insert("a", "one text that comes twice here", metadata)
+            index.insert("copy", "one text that comes twice here", metadata)
+            for _ in range(3):
+                clock.seconds += 1
+                assert index.touch("a", "copy") == 2
+                found = index.query("one text that comes twice here", 0.9, exact=bool(kept))
+                assert {match.key: match.metadata for match in found} == {"a": metadata, "copy": metadata}
+            index.compact()
+            assert index["copy"].seen_at == clock.at(clock.seconds)
+            assert index.stats().copies == (0 if kept else 1)
+            index.remove("a")
+            assert [match.key for match in index.query("one text that comes twice here")] == ["copy"]
+
+
+def test_clock_that_goes_back_expires_exactly_what_is_older(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simindex.format.ages.RUN_DOCUMENTS", 4)
+    seconds = [50, 51, 52, 20, 21, 53, 54, 10, 11, 12, 13, 14, 55, 5]
+    for limit in range(0, 60, 3):
+        with simindex.open(tmp_path / str(limit), "x", SMALL) as index:
+            for key, second in enumerate(seconds):
+                clock.seconds = second
+                index.insert(key, [str(key)])
+            clock.seconds = 30
+            index.touch(0, 3)  # 0 was seen at 50 already
+            assert index[0].seen_at == clock.at(50)
+            ages = dict(enumerate(seconds)) | {3: 30}
+            kept = [key for key, second in ages.items() if second >= limit]
+            assert index.expire(clock.at(limit), batch_size=3) == len(seconds) - len(kept)
+            assert list(index) == kept
+            assert index.expire(clock.at(60)) == len(kept)
+            assert not stored_runs(index)
+
+
+changes = st.one_of(
+    st.tuples(st.just("insert"), st.sampled_from([1, 1, 1, 2, 4])),
+    st.tuples(st.just("insert"), st.sampled_from([1, 1, 1, 2, 4])),
+    st.tuples(st.just("touch"), st.lists(st.integers(0, 30), min_size=1, max_size=6)),
+    st.tuples(st.just("remove"), st.lists(st.integers(0, 30), min_size=1, max_size=4)),
+    st.tuples(st.just("expire"), st.integers(-2, 12)),
+)
+ticks = st.sampled_from([-4, 0, 1, 2, 3])
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(changes, ticks), min_size=10, max_size=20), st.integers(1, 4), st.booleans())
+def test_expiry_after_any_changes_removes_exactly_what_is_older(
+    steps: list[tuple[tuple[str, Any], int]], batch_size: int, in_transaction: bool
+) -> None:
+    seen_at: dict[int, int] = {}
+    with ExitStack() as stack:
+        clock = Clock(stack.enter_context(pytest.MonkeyPatch.context()))
+        stack.enter_context(mock.patch("simindex.format.ages.RUN_DOCUMENTS", 3))
+        folder = stack.enter_context(TemporaryDirectory(prefix="simindex-test-"))
+        index = stack.enter_context(simindex.open(Path(folder) / "i", "x", SMALL))
+        clock.seconds = now = 100
+        inserted = 0
+        for place, ((change, what), tick) in enumerate([*steps, (("expire", -1000), 0)]):
+            clock.seconds += tick
+            if place <= len(steps) // 2 or not in_transaction:
+                now = clock.seconds
+            if in_transaction and place == len(steps) // 2:
+                stack.enter_context(index.transaction())
+            if change == "insert":
+                keys = range(inserted, inserted + what)
+                inserted += what
+                index.insert_many(((key, [str(key)]) for key in keys), workers=1)
+                seen_at |= dict.fromkeys(keys, now)
+            elif change == "touch":
+                assert index.touch(*what) == len(seen_at.keys() & set(what))
+                seen_at |= {key: max(seen_at[key], now) for key in what if key in seen_at}
+            elif change == "remove":
+                index.remove_many(what)
+                seen_at = {key: seen for key, seen in seen_at.items() if key not in what}
+            else:
+                limit = clock.seconds - what
+                kept = {key: seen for key, seen in seen_at.items() if seen >= limit}
+                assert index.expire(clock.at(limit), batch_size=batch_size) == len(seen_at) - len(kept)
+                seen_at = kept
+            assert {key: index[key].seen_at for key in index} == {
+                key: clock.at(seen) for key, seen in seen_at.items()
+            }
+
+
+def test_expiry_looks_at_what_it_removes_and_a_run_more(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[int] = []
+
+    def counted(number: int, value: memoryview) -> StoredRecord:
+        looked_at.append(number)
+        return decode_record(number, value)
+
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        for second in range(20):
+            clock.seconds = second
+            index.insert_many((f"{second} {n}", [str(n)]) for n in range(500))
+        assert [run[2] - run[1] for run in stored_runs(index)] == [1_000] * 9
+        monkeypatch.setattr("simindex.queries.view.decode_record", counted)
+        assert index.expire(clock.at(3), batch_size=100) == 1_500
+        assert len(looked_at) == 2_000
+        assert index.expire(clock.at(3)) == 0
+        assert len(looked_at) == 2_000
+        clock.seconds = 30
+        index.touch(*(f"19 {n}" for n in range(200)))
+        looked_at.clear()
+        assert index.expire(clock.at(4)) == 500
+        assert len(looked_at) == 500
+
+
+def test_documents_inserted_one_by_one_share_runs(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simindex.format.ages.RUN_DOCUMENTS", 8)
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        for number in range(30):
+            clock.seconds = number
+            index.insert(number, [str(number)])
+        assert stored_runs(index) == [(0, 0, 8), (8, 8, 16), (16, 16, 24)]
+        with index.transaction():
+            for number in range(30, 90):
+                index.insert(number, [str(number)])
+        index.insert(90, ["90"])
+        assert stored_runs(index)[3:] == [(24, 24, 30), (29, 30, 90)]
+
+
+def test_document_touched_every_day_has_one_run(index: Index, clock: Clock) -> None:
+    for day in range(11, 15):
+        clock.seconds = day
+        index.touch(2, 3, 4, 8)
+        index.touch(6)
+    assert stored_runs(index) == [(14, 2, 5), (14, 6, 7), (14, 8, 9)]
+    index.remove_many([2, 3, 4])
+    index.replace(8, ["other"])
+    assert stored_runs(index) == [(14, 6, 7)]
+    assert index[8].seen_at == clock.at(14)
+
+
+def test_batches_pass_by_what_was_touched_meanwhile(index: Index, clock: Clock) -> None:
+    index.touch(*range(0, 10, 2))
+    assert index.expire(clock.at(10), batch_size=1) == 5
+    assert list(index) == [0, 2, 4, 6, 8]
+    clock.seconds = 11
+    index.touch(4)
+    assert index.expire(clock.at(11), batch_size=2) == 4
+    assert list(index) == [4]
+
+
+def test_touch_inside_a_transaction_is_seen_there_and_rolled_back_with_it(
+    index: Index, clock: Clock, tmp_path: Path
+) -> None:
+    with simindex.open(tmp_path / "i", "r") as reader:
+        with suppress(RuntimeError), index.transaction():
+            assert index.touch(1) == 1
+            assert index[1].seen_at == clock.at(10)
+            assert reader[1].seen_at == clock.at(1)
+            assert index.expire(clock.at(5)) == 4
+            assert list(index) == [1, *range(5, 10)]
+            raise RuntimeError
+        assert list(index) == list(range(10))
+        assert index[1].seen_at == clock.at(1)
+        with index.transaction():
+            index.touch(1, 2)
+            index.replace(2, ["again"])
+            index.insert("new", ["new"])
+            assert index.touch("new", 2) == 2
+            index.remove(1)
+            assert index.touch(1) == 0
+            assert index.expire(clock.at(10), batch_size=1) == 8
+        assert list(index) == list(reader) == [2, "new"]
+        assert index.expire(clock.at(11)) == 2
+        assert not stored_runs(index)
+
+
+def test_expire_takes_a_time_or_a_duration_and_nothing_else(index: Index, clock: Clock) -> None:
+    assert index.expire(older_than=timedelta(seconds=7)) == 3
+    assert index.expire(older_than=timedelta(days=100_000)) == 0
+    both = r"either before= or older_than=, found "
+    with pytest.raises(TypeError, match=both + "neither"):
+        index.expire()
+    with pytest.raises(TypeError, match=both + "both"):
+        index.expire(clock.at(5), older_than=timedelta(1))
+    with pytest.raises(TypeError, match="found a timedelta; give a duration as older_than="):
+        index.expire(timedelta(days=1))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="older_than: expected a timedelta, found int"):
+        index.expire(older_than=30)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="older_than: expected a duration of 0 or more"):
+        index.expire(older_than=timedelta(days=-1))
+    with pytest.raises(ValueError, match="with a time zone"):
+        index.expire(datetime(2020, 1, 1))
+    with pytest.raises(ValueError, match="batch_size"):
+        index.expire(clock.at(5), batch_size=0)
+    with pytest.raises(TypeError, match="key: expected str, bytes or int, found list"):
+        index.touch([1, 2])  # type: ignore[arg-type]
+    assert len(index) == 7
+
+
+def test_touch_needs_an_open_writer(index: Index, tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "r") as reader, pytest.raises(simindex.ReadOnlyError):
+        reader.touch(1)
+    index.close()
+    with pytest.raises(simindex.ClosedError):
+        index.touch(1)
+
+
+def test_runs_survive_compaction_and_opening(index: Index, clock: Clock, tmp_path: Path) -> None:
+    index.touch(0, 7)
+    index.expire(clock.at(4))
+    index.compact()
+    runs = stored_runs(index)
+    assert runs == [(10, 0, 1), (10, 7, 8)]
+    index.close()
+    with simindex.open(tmp_path / "i") as again:
+        assert stored_runs(again) == runs
+        assert again.expire(clock.at(10)) == 5
+        assert list(again) == [0, 7]
+
+
+@pytest.mark.parametrize("bit", [0, 40, 63, 64, 127])
+def test_damaged_run_is_an_error_and_nothing_is_removed(
+    index: Index, clock: Clock, tmp_path: Path, bit: int
+) -> None:
+    index.touch(3, 8)
+    index.expire(clock.at(1))
+    index.close()
+    path = tmp_path / "i"
+    runs = [(name, key, value) for name, key, value in stored_values(path) if name == "ages"]
+    assert len(runs) == 2
+    for name, key, value in runs:
+        store_values(path, [(name, key, flipped(value, bit))])
+        with simindex.open(path) as again:
+            with pytest.raises(CorruptIndexError, match=rf"run of ages {key.hex()}.*seal"):
+                again.expire(clock.at(100))
+            assert len(again) == 9
+        store_values(path, [(name, key, value)])
+    (name, key, value), (_, other, _) = runs
+    for damage in ([(name, other, value)], [(name, key[:-1], value)], [(name, key + b"\0", value)]):
+        copy = shutil.copytree(path, tmp_path / "copy")
+        store_values(copy, damage)
+        with simindex.open(copy) as again, pytest.raises(CorruptIndexError, match="run of ages"):
+            again.expire(clock.at(100))
+        shutil.rmtree(copy)
+
+
+def test_lost_run_keeps_its_documents_and_nothing_else(index: Index, clock: Clock, tmp_path: Path) -> None:
+    index.touch(3, 8)
+    index.close()
+    path = tmp_path / "i"
+    (lost, *_) = [(name, key, None) for name, key, _ in stored_values(path) if name == "ages"]
+    store_values(path, [lost])
+    with simindex.open(path) as again:
+        clock.seconds = 20
+        assert again.expire(clock.at(10)) == 8
+        assert again.expire(clock.at(20)) == 1
+        assert list(again) == [3]

@@ -211,3 +211,22 @@ def test_batches_are_read_no_further_ahead_than_said(workers: int) -> None:
     assert read <= 10 * (1 if workers == 1 else workers + 5)
     assert isinstance(batches, Generator)
     batches.close()
+
+
+def test_insert_of_a_stored_key_raises_skips_or_replaces(index: Index) -> None:
+    index.insert("a", ["first"], 1)
+    with pytest.raises(simindex.KeyExistsError):
+        index.insert("a", ["second"], 2)
+    index.insert("a", ["second"], 2, on_conflict="skip")
+    assert index["a"].metadata == 1
+    index.insert("a", ["second"], 2, on_conflict="replace")
+    assert index["a"].metadata == 2
+    assert [match.key for match in index.query(["second"])] == ["a"]
+    assert not index.query(["first"])
+    for conflict in ("skip", "replace"):
+        index.insert(conflict, [conflict], on_conflict=conflict)
+    assert len(index) == 3
+    with pytest.raises(
+        ValueError, match='on_conflict: expected "error", "skip" or "replace", found \'ignore\''
+    ):
+        index.insert("b", ["b"], on_conflict="ignore")  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ def entry(segment: int) -> SegmentEntry:
 
 def prepared(**options: Any) -> Prepared:
     """A commit that takes segment 3 away, stores 5, and has something of everything else."""
-    manifest = Manifest(60, 6, 20, 0, (entry(4), entry(5)))
+    manifest = Manifest(60, 6, 20, 0, segments=(entry(4), entry(5)))
     merged = Merged(manifest, Counter(), [3], [(segment_key(5, 0, 0), b"merged")], unmarked=[30])
     return Prepared(
         merged,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from simindex import CorruptIndexError
 from simindex.format.layout import MOST_BITMAP_ENTRIES, SegmentEntry, bitmap_bits, filter_size
 from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest, encode_manifest
+from simindex.format.records import MAX_INSERTED_AT
 from simindex.format.seals import pack, seal
 
 
@@ -29,7 +30,8 @@ def manifests(draw: st.DrawFn) -> Manifest:
     documents = draw(st.integers(0, sum(entry.num_keys for entry in entries)))
     copies = draw(st.integers(0, min(documents, sum(entry.num_copies for entry in entries))))
     next_segment = max((entry.id for entry in entries), default=0) + draw(st.integers(1, 9))
-    return Manifest(number, next_segment, documents, copies, tuple(entries))
+    tail = draw(st.integers(0, number)), draw(st.integers(0, MAX_INSERTED_AT))
+    return Manifest(number, next_segment, documents, copies, *tail, tuple(entries))
 
 
 @given(manifests())
@@ -39,7 +41,7 @@ def test_manifest_comes_back_as_it_was_encoded(manifest: Manifest) -> None:
 
 FIRST = SegmentEntry(0, 0, 10, 10, 1, 9, 9, 9)
 SECOND = SegmentEntry(3, 10, 5, 5, 0, 5, 5, 5, 1, bytes([8, 0, 8, 0, 6]))
-WHOLE = Manifest(15, 4, 12, 1, (FIRST, SECOND))
+WHOLE = Manifest(15, 4, 12, 1, 9, 10**15, (FIRST, SECOND))
 
 
 def test_manifest_of_the_cases_below_is_whole() -> None:
@@ -62,6 +64,10 @@ def with_second(**fields: object) -> Manifest:
         WHOLE._replace(num_documents=-5),
         WHOLE._replace(num_documents=True),
         WHOLE._replace(num_copies=2),
+        WHOLE._replace(tail_first=16),
+        WHOLE._replace(tail_first=-1),
+        WHOLE._replace(tail_time=MAX_INSERTED_AT + 1),
+        WHOLE._replace(tail_time=None),  # type: ignore[arg-type]
         WHOLE._replace(segments=()),
         WHOLE._replace(segments=(SECOND, FIRST)),
         WHOLE._replace(segments=(FIRST, FIRST)),
@@ -104,8 +110,8 @@ def test_manifest_that_contradicts_itself_is_damage(manifest: Manifest) -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [None, 7, "manifest", [], {}, [0, 0, 0, 0], [0, 0, 0, 0, [], 0], [0, 0, 0, 0, {}], [0, 0, 0, 0, [7]],
-     [0, 0, 0, 0, [[]]], [0, 0, 0, 0, [[0] * 9]], [0, 0, 0, 0, ["ten letters"[:10]]]],
+    [None, 7, "manifest", [], {}, [0] * 6, [*[0] * 6, [], 0], [*[0] * 6, {}], [*[0] * 6, [7]],
+     [*[0] * 6, [[]]], [*[0] * 6, [[0] * 9]], [*[0] * 6, ["ten letters"[:10]]]],
     ids=repr,
 )  # fmt: skip
 def test_manifest_of_other_fields_is_damage(fields: Any) -> None:

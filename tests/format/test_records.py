@@ -23,6 +23,7 @@ from simindex.format.records import (
     encode_kept,
     encode_records,
     encode_rest,
+    encode_touched,
     flags_unverified,
 )
 from simindex.format.seals import pack, seal
@@ -66,6 +67,37 @@ def test_record_comes_back_as_it_was_encoded(
         CorruptIndexError, match=f"document {number + 1}: expected a value that fits its seal"
     ):
         decode_record(number + 1, sealed)
+
+
+@given(
+    numbers,
+    external_keys,
+    metadata_values,
+    st.none() | st.just(0),
+    st.none() | st.lists(st.binary(min_size=4, max_size=4)).map(b"".join),
+    st.lists(st.integers(1, 2**40), min_size=1, max_size=3),
+)
+def test_touched_record_differs_in_its_time_alone(
+    number: int, key: Key, value: object, leader: int | None, kept: bytes | None, later: list[int]
+) -> None:
+    number, inserted_at = number + 1, 1_700_000_000_000_000
+    rest = encode_rest(inserted_at, 3, leader, kept)
+    ((_, stored),) = encode_records(np.array([number], np.uint64), [encode_key(key)], [pack(value)], [rest])
+    before = decode_record(number, stored)
+    assert (before.seen_at, before.age_from) == (None, inserted_at)
+    for seconds in later:
+        stored = encode_touched(number, stored, inserted_at + seconds)
+        after = decode_record(number, stored)
+        assert after.seen_at == after.age_from == inserted_at + seconds
+        assert pack(after.metadata) == pack(value)
+        assert after._replace(seen_at=None, metadata=None) == before._replace(metadata=None)
+
+
+@pytest.mark.parametrize("seen_at", [None, -1, 7, 8, MAX_INSERTED_AT + 1, 1.5, "9"])
+def test_touch_that_is_no_later_time_is_damage(seen_at: object) -> None:
+    fields = ["key", None, 8, 3, None, None, seen_at]
+    with pytest.raises(CorruptIndexError, match="document 5: expected a record"):
+        decode_record(5, seal("documents", number_key(5), pack(fields)))
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=20))

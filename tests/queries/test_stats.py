@@ -85,7 +85,7 @@ def test_stats_expect_the_candidates_that_uniform_fingerprints_have(tmp_path: Pa
 def test_stats_add_up_what_the_manifest_says_of_each_segment() -> None:
     scheme = Scheme.of(Config(num_perm=64), Layout(), 4)
     segments = (SegmentEntry(1, 0, 30, 20, 3, 15, 16, 17), SegmentEntry(2, 30, 9, 8, 1, 5, 6, 7))
-    manifest = Manifest(39, 3, 25, 4, segments)
+    manifest = Manifest(39, 3, 25, 4, segments=segments)
     figures = {"file_bytes": 9_000, "used_bytes": 5_000, "documents": 1_234}
     stats = make_stats("/data/news", scheme, manifest, figures)
     assert (stats.path, stats.documents, stats.copies, stats.segments) == ("/data/news", 25, 4, 2)
