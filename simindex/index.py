@@ -21,6 +21,8 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
 
+import numpy as np
+
 from simindex.arrow import Table, documents_of, keyed_documents, keys_of
 from simindex.changes.ages.expiry import expire, limit_of, touch
 from simindex.changes.compaction import compact
@@ -36,7 +38,7 @@ from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
 from simindex.markup import of_bytes, table
 from simindex.queries.answers import Answers
-from simindex.queries.container import Items, Keys, Take, Values, take_keys, take_records
+from simindex.queries.container import Items, Keys, Take, Values, take_fingerprints, take_keys, take_records
 from simindex.queries.matches import Matches
 from simindex.queries.record import Record, holds, record_of, record_or
 from simindex.queries.scheme import scheme_of
@@ -401,11 +403,18 @@ class Index:
         return FingerprintQuery(distance, limit, self._max_candidates)
 
     def _query_by(
-        self, call: str, by: Method | None, threshold: float, max_distance: int | None
+        self,
+        call: str,
+        by: Method | None,
+        threshold: float,
+        max_distance: int | None,
+        limit: int | None = None,
+        recall: float | None = None,
+        exact: bool = False,
     ) -> BandQuery | FingerprintQuery:
-        if method_of(call, self._config, by, threshold, max_distance) == "simhash":
-            return self._fingerprint_query(max_distance, None)
-        return self._band_query(call, threshold, None, None, False)
+        if method_of(call, self._config, by, threshold, max_distance, recall, exact) == "simhash":
+            return self._fingerprint_query(max_distance, limit)
+        return self._band_query(call, threshold, limit, recall, exact)
 
     def _ask_once(self, call: str, query: Query, document: Document) -> Matches:
         batch = sketched(call, query, self._sketcher, [document])
@@ -491,31 +500,51 @@ class Index:
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
+        by: Method | None = None,
+        max_distance: int | None = None,
         recall: float | None = None,
         exact: bool = False,
     ) -> Matches:
-        """Return the matches of a stored document, without itself. Raises KeyError when it is not stored."""
-        query = self._band_query("query_key", threshold, limit, recall, exact)
+        """Return the matches of a stored document, without itself, by either method.
+
+        Args:
+            key: of the document.
+            by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
+            threshold, recall, exact: as in `query`; for MinHash.
+            max_distance: as in `query_simhash`; for SimHash.
+            limit: at most so many matches; ``None``: all.
+
+        Raises:
+            KeyError: it is not stored.
+            ValueError: as `query` and `query_simhash`; or the other method's parameter.
+        """
+        query = self._query_by("query_key", by, threshold, max_distance, limit, recall, exact)
         with self._store.reading() as txn:
             return OfStored(key, query).matches(self._session.view(txn))
 
-    def nearest(self, document: Document, k: int = 10, *, recall: float | None = None) -> Matches:
+    def nearest(
+        self, document: Document, k: int = 10, *, by: Method | None = None, recall: float | None = None
+    ) -> Matches:
         """Return the k most similar documents that can be found; no threshold.
 
-        The prefix of the band words is shortened row by row until a shorter one would hardly find a
-        better match (LSH Forest, Bawa et al. 2005).
+        By MinHash the prefix of the band words is shortened row by row until a shorter one would hardly find
+        a better match (LSH Forest, Bawa et al. 2005). By SimHash they are those of the k smallest distances,
+        as far as the configured `max_distance` goes, and none is missed; there can be fewer than k.
 
         Args:
-            recall: wanted probability, in (0, 1], that a document as similar as the k-th match is compared
-                at all; ``None``: 0.95. The estimate only puts them in order.
+            document: as in `insert`; it is not stored.
+            k: at most so many, 1 or more.
+            by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
+            recall: for MinHash: wanted probability, in (0, 1], that a document as similar as the k-th match
+                is compared at all; ``None``: 0.95. The estimate only puts them in order.
         """
-        self._require_minhash("nearest")
-        if k is None:
-            raise TypeError("k: expected an int, found None")
-        _require_limit("k", k)
+        method = method_of("nearest", self._config, by, None, None, recall)
+        require_int("k", k, 1)
+        if method == "simhash":
+            return self._ask_once("nearest", self._fingerprint_query(None, k), document)
         recall = DEFAULT_RECALL if recall is None else recall
         rows_for(1.0, self._config.bands, recall)  # refuses a recall out of range
-        batch = self._sketcher.sketch_many([document])
+        batch = sketched("nearest", BandQuery(1.0), self._sketcher, [document])
         with self._store.reading() as txn:
             return nearest(self._session.view(txn), batch, k, recall, self._max_candidates)
 
@@ -692,6 +721,22 @@ class Index:
         [('a', {'page': 1})]
         """
         return Items(self, lambda: self._walk(take_records))
+
+    def export_fingerprints(self) -> Iterator[tuple[list[Key], np.ndarray]]:
+        """Yield the stored fingerprints in order of insertion, up to a thousand at a time.
+
+        They go into another index by `Sketch.from_fingerprints`. Documents without a fingerprint are left
+        out; what is stored meanwhile may come, too.
+
+        Returns:
+            An iterator of (keys, fingerprints): a list, and uint64 of the same length.
+
+        Raises:
+            ValueError: an index without SimHash.
+        """
+        if self._config.simhash is None:
+            raise ValueError("export_fingerprints needs SimHash, and this index was built with simhash=None")
+        return self._walk(take_fingerprints)
 
     def stats(self) -> Stats:
         """Return counts, sizes and what the settings give; see `Stats`."""

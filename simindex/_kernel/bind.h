@@ -65,6 +65,7 @@ FUNCTION(query_fingerprints);
 FUNCTION(find_keys);
 FUNCTION(find_equal);
 FUNCTION(read_sketch);
+FUNCTION(expect_missing_pages);
 
 /* bind_build.c */
 FUNCTION_OF_ONE(address);

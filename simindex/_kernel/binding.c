@@ -72,6 +72,7 @@ static PyMethodDef methods[] = {
     FAST(sketch_texts), FAST(sketch_hashes), FAST(shingles), FAST(hash_ready), FAST(xxh64),
     FAST(weighted_simhash), FAST(agreement), FAST(permute),
     FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(read_sketch),
+    FAST(expect_missing_pages),
     OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_blocks), FAST(set_bitmap),
     FAST(add_to_filter), FAST(merge), FAST(copy_sketches), {NULL, NULL, 0, NULL}};
 

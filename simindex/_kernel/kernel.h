@@ -11,6 +11,7 @@
  *   tables.c   plain Python over all entries
  *   merge.c    a sort of the live entries
  *   query.c    a comparison with every stored sketch
+ *   paging.c   the same searches without it
  *
  * Stored arrays lie anywhere in a memory map, so they are read with memcpy (`load64`, `load32`).
  */
@@ -105,6 +106,20 @@ int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count,
 /* Fingerprints with their blocks in another order. orders: num_tables x num_blocks. */
 void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths,
                     const uint8_t *orders, size_t num_tables, size_t num_blocks, uint64_t *permuted);
+
+/* ---- paging.c: reads side by side ---- */
+
+/* Whether the pages of a search are to be asked for ahead; to be called once a search. */
+int reads_ahead(void);
+
+/* Let the next searches read ahead, as when the process begins. */
+void expect_missing_pages(void);
+
+/* Let the system read what is not in memory of some bytes, without waiting for it. */
+void ask_for(const void *address, size_t bytes);
+
+/* The same for what is read from one end to the other, and in large pieces. */
+void stream_ahead(const void *address, size_t bytes);
 
 /* ---- stored tables: how a directory lays them out, and one entry of them ---- */
 
@@ -301,6 +316,15 @@ size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, si
 
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
+
+/* Ask for the pages around the places where lookups will begin. */
+void ask_for_places(const directory *dir, const lookup *lookups, size_t count);
+
+/* Ask for the pages of the entries that lookups have found. */
+void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count);
+
+/* Ask for the pages of a sketch. */
+void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row);
 
 /* Set the bits of keys in the bitmap of their leading bits. */
 void set_bitmap(const uint8_t *keys, size_t count, unsigned bitmap_bits, uint8_t *bitmap);
