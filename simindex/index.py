@@ -74,9 +74,9 @@ class Index:
     Thread safety: all methods may be called from several threads; changes take turns, and a transaction
     keeps other threads' changes out until it ends. asyncio: the calls are plain ones, a change waits for the
     disk; `await asyncio.to_thread(index.insert, key, text)` keeps the loop free, and a transaction belongs
-    to the task that has opened it. Processes: one writer, any number of readers. A
-    forked child must open its own. Durable: everything a returned call has changed, except inside
-    `transaction`, where it is the end of the block.
+    to the task that has opened it. Processes: one writer, any number of readers. In a forked child a
+    reader's handle opens its file anew at its first use; a writer's stays the parent's. Durable: everything
+    a returned call has changed, except inside `transaction`, where it is the end of the block.
 
     Cost, as a function of the number of documents n: an insert is O(log n) amortised, a query O(log n)
     plus its candidates, memory O(segments) beyond the page cache.
@@ -783,7 +783,7 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         refresh: "auto": each query sees the newest commit; "manual" (mode "r"): a pinned snapshot until
             `refresh` is called. A pin keeps the space of what is removed meanwhile; it ends by itself
             when a writer in the same process has to move the map or compacts, or when the process
-            forks.
+            forks: then parent and child take the newest at their next call, each for itself.
         permissions: of the files of a new index, as 0o600; a folder made for it can also be entered by
             who may read them. ``None``: 0o644 less the umask. Without effect on an index that is there
             already, whose files keep what they have.
