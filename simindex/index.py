@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
-from simindex.arrow import Table, documents_of, keyed_documents
+from simindex.arrow import Table, documents_of, keyed_documents, keys_of
 from simindex.changes.ages.expiry import expire, limit_of, touch
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
@@ -291,12 +291,22 @@ class Index:
         if not self.remove_many([key]):
             raise KeyError(key)
 
-    def remove_many(self, keys: Iterable[Key]) -> int:
+    def remove_many(
+        self,
+        keys: Iterable[Key] | Table,
+        *,
+        id: str | None = None,  # noqa: A002 - the column's usual name
+    ) -> int:
         """Remove the documents of these keys in one commit; returns how many there were.
 
         A full index takes it, too, unless it is of thousands of scattered documents; then remove fewer at a
         time.
+
+        Args:
+            keys: those of the documents; of a table, as in `insert_many`, or one column, such as a Series.
+            id: a table's column of keys; ``None``: "id".
         """
+        keys = keys_of(keys, id)
         if not isinstance(keys, Mapping):  # a mapping is an iterable of its keys
             require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
