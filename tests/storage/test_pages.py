@@ -64,9 +64,9 @@ def test_many_places_are_those_of_each(
             places = [*map(_kernel.address, keys), _kernel.address(elsewhere), 0, 2**64 - 1]
             found = page_map.find_all(np.array(places, np.uint64), 5, num_pages)
             assert found.keys.shape == (len(places), 5)
-            for at, (key, address) in enumerate(zip(keys, found.addresses.tolist(), strict=False)):
-                assert found.keys[at].tobytes() == bytes(key)
-                expected = page_map.find(key, num_pages)
+            for at, (view, address) in enumerate(zip(keys, found.addresses.tolist(), strict=False)):
+                assert found.keys[at].tobytes() == bytes(view)
+                expected = page_map.find(view, num_pages)
                 assert (address and (address, int(found.lengths[at]))) == (expected or 0)
             assert not found.addresses[len(keys) :].any()
             wrong = page_map.find_all(np.array(places, np.uint64), 4, num_pages)
