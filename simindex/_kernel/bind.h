@@ -52,6 +52,9 @@ PyObject *raise_damage(const damage *where);
 /* bind_sketch.c */
 FUNCTION(sketch_texts);
 FUNCTION(sketch_hashes);
+FUNCTION(smallest_hashes);
+FUNCTION(pack_kept);
+FUNCTION_OF_ONE(unpack_kept);
 FUNCTION(shingles);
 FUNCTION(hash_ready);
 FUNCTION(xxh64);

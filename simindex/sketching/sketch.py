@@ -35,7 +35,7 @@ class Sketch:
         words: uint64, shape (num_perm // 8,), read-only; ``None`` without MinHash or for a document
             without shingles.
         fingerprint: 64-bit SimHash, or ``None`` without SimHash or for a document without features.
-        kept: uint32, ascending, read-only: the smallest distinct low halves of the shingle hashes, or
+        kept: uint32, ascending, read-only: the smallest distinct shingle hashes, 28 bits of each, or
             ``None`` where none are kept.
         origin: a digest of the settings it was made with; ``None`` for a sketch brought in. It is no
             part of the content that is compared.
@@ -203,7 +203,7 @@ class SketchBatch(Sequence[Sketch]):
     """Sketches of many documents as arrays; indexing gives a `Sketch`, slicing a list of them.
 
     Made by `Sketcher.sketch_many` and written by nobody after that, so it can be read by several threads.
-    A `Sketch` taken out of it has its own copy of its words.
+    A `Sketch` taken out of it has its own copy of its words and kept hashes.
 
     Attributes:
         num_perm: MinHash rows of each; 0 without MinHash.
@@ -239,11 +239,12 @@ class SketchBatch(Sequence[Sketch]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         present = int(self.present[index])
+        kept = None if self.kept is None else self.kept[index]
         return Sketch(
             self.num_perm,
             self.words[index].copy() if present & HAS_SIGNATURE else None,
             int(self.fingerprints[index]) if present & HAS_FINGERPRINT else None,
-            None if self.kept is None else self.kept[index],
+            None if kept is None else kept.copy(),
             self.origin,
         )
 
