@@ -255,7 +255,8 @@ class Index:
                 and whatever else has ``__arrow_c_stream__``; needs pyarrow.
             on_conflict: what to do with a stored key: "error", "skip" or "replace".
             batch_size: documents a commit, 1 or more; bounds the memory.
-            progress: called after each batch with the number of documents done.
+            progress: called after each batch with the number of documents done so far, in all. With tqdm:
+                ``bar = tqdm(total=n)`` and ``progress=lambda done: bar.update(done - bar.n)``.
             workers: threads that make sketches while this one commits; ``None``: the number of cores.
             id: a table's column of keys, of strings, binary or integers; ``None``: "id".
             text: its column of documents, of strings, lists of ready shingles or maps of shingles to
@@ -371,7 +372,7 @@ class Index:
         far as free pages do not hold it, and for that copy; may exceed `max_bytes` by so much meanwhile.
 
         Args:
-            progress: called with (bytes done, bytes in all) after each step.
+            progress: called with (bytes done so far, bytes in all) after each step.
 
         Raises:
             IndexFullError: not enough space. Where that can be told at the start, nothing was changed, and
