@@ -123,7 +123,7 @@ class Config:
             a smaller error of the estimate, sqrt(s(1-s)/num_perm), for one byte each a document.
         simhash: `SimHashConfig`, or ``None`` for no fingerprint.
         keep_shingles: how many of a document's smallest shingle hashes are kept for ``exact=True``,
-            4 bytes each, 0..1,000,000; 0 keeps none. The similarity of two documents is exact where
+            about 3 bytes each, 0..1,000,000; 0 keeps none. The similarity of two documents is exact where
             both have fewer shingles than this, so take more than nearly all have (a text has about
             as many as words); elsewhere it is a better estimate, see docs/thresholds.md.
         seed: 64-bit seed of every hash function.

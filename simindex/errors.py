@@ -4,8 +4,8 @@
     ├── KeyExistsError       (KeyError)      the key is in the index already
     ├── ConfigMismatchError  (ValueError)    another configuration than the stored one
     ├── FormatError          (ValueError)    not an index, or one this version cannot read
-    ├── CorruptIndexError                                 stored bytes fail their seal
-    ├── IndexLockedError                                  another writer has the index open
+    ├── CorruptIndexError                    stored bytes fail their seal
+    ├── IndexLockedError                     another writer has the index open
     ├── TransactionOpenError (RuntimeError)  a transaction is open, of this or of another task
     ├── IndexFullError       (OSError)       the disk or the allowed size is used up
     ├── DiskError            (OSError)       the disk failed
@@ -154,4 +154,4 @@ class ReadOnlyError(SimIndexError, TypeError):
 
 
 class ClosedError(SimIndexError, ValueError):
-    """The handle is closed, or was inherited through fork()."""
+    """The handle is closed, or a writer's that was inherited through fork()."""

@@ -21,7 +21,9 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
 
-from simindex.arrow import Table, documents_of, keyed_documents
+import numpy as np
+
+from simindex.arrow import Table, documents_of, keyed_documents, keys_of
 from simindex.changes.ages.expiry import expire, limit_of, touch
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
@@ -36,7 +38,7 @@ from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
 from simindex.markup import of_bytes, table
 from simindex.queries.answers import Answers
-from simindex.queries.container import Items, Keys, Take, Values, take_keys, take_records
+from simindex.queries.container import Items, Keys, Take, Values, take_fingerprints, take_keys, take_records
 from simindex.queries.matches import Matches
 from simindex.queries.record import Record, holds, record_of, record_or
 from simindex.queries.scheme import scheme_of
@@ -72,9 +74,9 @@ class Index:
     Thread safety: all methods may be called from several threads; changes take turns, and a transaction
     keeps other threads' changes out until it ends. asyncio: the calls are plain ones, a change waits for the
     disk; `await asyncio.to_thread(index.insert, key, text)` keeps the loop free, and a transaction belongs
-    to the task that has opened it. Processes: one writer, any number of readers. A
-    forked child must open its own. Durable: everything a returned call has changed, except inside
-    `transaction`, where it is the end of the block.
+    to the task that has opened it. Processes: one writer, any number of readers. In a forked child a
+    reader's handle opens its file anew at its first use; a writer's stays the parent's. Durable: everything
+    a returned call has changed, except inside `transaction`, where it is the end of the block.
 
     Cost, as a function of the number of documents n: an insert is O(log n) amortised, a query O(log n)
     plus its candidates, memory O(segments) beyond the page cache.
@@ -254,7 +256,8 @@ class Index:
             on_conflict: what to do with a stored key: "error", "skip" or "replace".
             batch_size: documents a commit, 1 or more; fewer where they are long: a commit ends behind the
                 document that makes it 16 MiB of text and metadata, so memory is bounded, too.
-            progress: called after each batch with the number of documents done.
+            progress: called after each batch with the number of documents done so far, in all. With tqdm:
+                ``bar = tqdm(total=n)`` and ``progress=lambda done: bar.update(done - bar.n)``.
             workers: threads that make sketches while this one commits; ``None``: the number of cores.
             id: a table's column of keys, of strings, binary or integers; ``None``: "id".
             text: its column of documents, of strings, lists of ready shingles or maps of shingles to
@@ -289,12 +292,22 @@ class Index:
         if not self.remove_many([key]):
             raise KeyError(key)
 
-    def remove_many(self, keys: Iterable[Key]) -> int:
+    def remove_many(
+        self,
+        keys: Iterable[Key] | Table,
+        *,
+        id: str | None = None,  # noqa: A002 - the column's usual name
+    ) -> int:
         """Remove the documents of these keys in one commit; returns how many there were.
 
         A full index takes it, too, unless it is of thousands of scattered documents; then remove fewer at a
         time.
+
+        Args:
+            keys: those of the documents; of a table, as in `insert_many`, or one column, such as a Series.
+            id: a table's column of keys; ``None``: "id".
         """
+        keys = keys_of(keys, id)
         if not isinstance(keys, Mapping):  # a mapping is an iterable of its keys
             require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
@@ -360,7 +373,7 @@ class Index:
         far as free pages do not hold it, and for that copy; may exceed `max_bytes` by so much meanwhile.
 
         Args:
-            progress: called with (bytes done, bytes in all) after each step.
+            progress: called with (bytes done so far, bytes in all) after each step.
 
         Raises:
             IndexFullError: not enough space. Where that can be told at the start, nothing was changed, and
@@ -392,11 +405,18 @@ class Index:
         return FingerprintQuery(distance, limit, self._max_candidates)
 
     def _query_by(
-        self, call: str, by: Method | None, threshold: float, max_distance: int | None
+        self,
+        call: str,
+        by: Method | None,
+        threshold: float,
+        max_distance: int | None,
+        limit: int | None = None,
+        recall: float | None = None,
+        exact: bool = False,
     ) -> BandQuery | FingerprintQuery:
-        if method_of(call, self._config, by, threshold, max_distance) == "simhash":
-            return self._fingerprint_query(max_distance, None)
-        return self._band_query(call, threshold, None, None, False)
+        if method_of(call, self._config, by, threshold, max_distance, recall, exact) == "simhash":
+            return self._fingerprint_query(max_distance, limit)
+        return self._band_query(call, threshold, limit, recall, exact)
 
     def _ask_once(self, call: str, query: Query, document: Document) -> Matches:
         batch = sketched(call, query, self._sketcher, [document])
@@ -482,31 +502,51 @@ class Index:
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
+        by: Method | None = None,
+        max_distance: int | None = None,
         recall: float | None = None,
         exact: bool = False,
     ) -> Matches:
-        """Return the matches of a stored document, without itself. Raises KeyError when it is not stored."""
-        query = self._band_query("query_key", threshold, limit, recall, exact)
+        """Return the matches of a stored document, without itself, by either method.
+
+        Args:
+            key: of the document.
+            by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
+            threshold, recall, exact: as in `query`; for MinHash.
+            max_distance: as in `query_simhash`; for SimHash.
+            limit: at most so many matches; ``None``: all.
+
+        Raises:
+            KeyError: it is not stored.
+            ValueError: as `query` and `query_simhash`; or the other method's parameter.
+        """
+        query = self._query_by("query_key", by, threshold, max_distance, limit, recall, exact)
         with self._store.reading() as txn:
             return OfStored(key, query).matches(self._session.view(txn))
 
-    def nearest(self, document: Document, k: int = 10, *, recall: float | None = None) -> Matches:
+    def nearest(
+        self, document: Document, k: int = 10, *, by: Method | None = None, recall: float | None = None
+    ) -> Matches:
         """Return the k most similar documents that can be found; no threshold.
 
-        The prefix of the band words is shortened row by row until a shorter one would hardly find a
-        better match (LSH Forest, Bawa et al. 2005).
+        By MinHash the prefix of the band words is shortened row by row until a shorter one would hardly find
+        a better match (LSH Forest, Bawa et al. 2005). By SimHash they are those of the k smallest distances,
+        as far as the configured `max_distance` goes, and none is missed; there can be fewer than k.
 
         Args:
-            recall: wanted probability, in (0, 1], that a document as similar as the k-th match is compared
-                at all; ``None``: 0.95. The estimate only puts them in order.
+            document: as in `insert`; it is not stored.
+            k: at most so many, 1 or more.
+            by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
+            recall: for MinHash: wanted probability, in (0, 1], that a document as similar as the k-th match
+                is compared at all; ``None``: 0.95. The estimate only puts them in order.
         """
-        self._require_minhash("nearest")
-        if k is None:
-            raise TypeError("k: expected an int, found None")
-        _require_limit("k", k)
+        method = method_of("nearest", self._config, by, None, None, recall)
+        require_int("k", k, 1)
+        if method == "simhash":
+            return self._ask_once("nearest", self._fingerprint_query(None, k), document)
         recall = DEFAULT_RECALL if recall is None else recall
         rows_for(1.0, self._config.bands, recall)  # refuses a recall out of range
-        batch = self._sketcher.sketch_many([document])
+        batch = sketched("nearest", BandQuery(1.0), self._sketcher, [document])
         with self._store.reading() as txn:
             return nearest(self._session.view(txn), batch, k, recall, self._max_candidates)
 
@@ -684,6 +724,22 @@ class Index:
         """
         return Items(self, lambda: self._walk(take_records))
 
+    def export_fingerprints(self) -> Iterator[tuple[list[Key], np.ndarray]]:
+        """Yield the stored fingerprints in order of insertion, up to a thousand at a time.
+
+        They go into another index by `Sketch.from_fingerprints`. Documents without a fingerprint are left
+        out; what is stored meanwhile may come, too.
+
+        Returns:
+            An iterator of (keys, fingerprints): a list, and uint64 of the same length.
+
+        Raises:
+            ValueError: an index without SimHash.
+        """
+        if self._config.simhash is None:
+            raise ValueError("export_fingerprints needs SimHash, and this index was built with simhash=None")
+        return self._walk(take_fingerprints)
+
     def stats(self) -> Stats:
         """Return counts, sizes and what the settings give; see `Stats`."""
         with self._store.reading() as txn:
@@ -729,7 +785,7 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         refresh: "auto": each query sees the newest commit; "manual" (mode "r"): a pinned snapshot until
             `refresh` is called. A pin keeps the space of what is removed meanwhile; it ends by itself
             when a writer in the same process has to move the map or compacts, or when the process
-            forks.
+            forks: then parent and child take the newest at their next call, each for itself.
         permissions: of the files of a new index, as 0o600; a folder made for it can also be entered by
             who may read them. ``None``: 0o644 less the umask. Without effect on an index that is there
             already, whose files keep what they have.

@@ -3,6 +3,7 @@
 import doctest
 import inspect
 import json
+import math
 import os
 import re
 import subprocess
@@ -19,7 +20,17 @@ from stored_values import DATABASES
 from typer.core import TyperOption
 
 import simindex
-from simindex import CharShingles, Config, Index, Layout, SimHashConfig, Sketcher, WordShingles, textbook
+from simindex import (
+    CharShingles,
+    Config,
+    Index,
+    Layout,
+    SimHashConfig,
+    Sketcher,
+    WordShingles,
+    _kernel,
+    textbook,
+)
 from simindex.cli import app
 from simindex.config import HASHING_VERSION, config_from_dict, config_to_dict
 from simindex.format.ages import Run, encode_run, run_key
@@ -34,7 +45,9 @@ from simindex.format.records import (
     StoredRecord,
     decode_flags,
     decode_group_size,
+    decode_kept,
     decode_record,
+    encode_kept,
 )
 from simindex.format.seals import SEAL_SEEDS, unseal
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
@@ -291,6 +304,24 @@ def test_hashing_counts_of_classes_are_those_of_the_alphabet() -> None:
     assert f"{len(folds):,} code points change, {sum(len(f) > 1 for f in folds)} of them" in text_of(HASHING)
 
 
+def test_hashing_collisions_of_kept_shingles_are_those_of_the_page() -> None:
+    rows = table_rows(HASHING, "shingles of both documents together")
+    assert len(rows) == 5
+    for shingles, pairs, chance, moved in rows:
+        count = int(shingles.replace(",", ""))
+        expected = count * (count - 1) / 2 / 2**_kernel.KEPT_BITS
+        assert pairs == f"{expected:.2g}"
+        assert chance == f"{-math.expm1(-expected):.2g}"
+        assert moved == f"{2 / count:.2g}"
+    # 100,000 shingles, three times: 18.6 pairs expected each. The hashes are always the same; of others, sums
+    # of Poisson's law with the mean 55.9 lie outside 20..100 once in ten million.
+    found = 0
+    for part in range(3):
+        hashes = np.frombuffer(_kernel.hash_ready(range(part * 100_000, (part + 1) * 100_000), 1), np.uint64)
+        found += len(np.unique(hashes)) - len(_kernel.smallest_hashes(hashes, 1_000_000)) // 4
+    assert 20 <= found <= 100
+
+
 # ---- docs/format.md ----
 
 FORMAT = ROOT / "docs" / "format.md"
@@ -386,6 +417,15 @@ def test_format_example_decodes_with_the_format_functions() -> None:
     tables = Geometry(1, make_plan(4, 3).num_tables, layout)
     key = segment_key(0, WHOLE_SEGMENT, 0)
     Segment(tables, manifest.segments[0], {key: WHOLE["segments", key]}.get)  # checks length and seal
+
+
+def test_format_examples_of_kept_shingles_hold() -> None:
+    rows = table_rows(FORMAT, "hashes")
+    assert len(rows) > 4
+    for hashes, packed in rows:
+        values = [] if hashes == "(none)" else [int(value) for value in hashes.split(", ")]
+        assert encode_kept(np.array(values, np.uint32)).hex(" ") == packed
+        assert decode_kept(bytes.fromhex(packed)).tolist() == values
 
 
 def test_format_example_decodes_as_the_page_says() -> None:

@@ -1,11 +1,13 @@
 """What fork() does to open handles, in the child and in the parent."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from batches import (
@@ -13,14 +15,16 @@ from batches import (
     SMALL,
     TINY_LAYOUT,
     batch,
+    document,
+    label,
 )
 from processes import Tell, everything_from, forked, run_in_threads
 
 import simindex
-from simindex import ClosedError, IndexLockedError
+from simindex import ClosedError, Index, IndexLockedError, ReadOnlyError
 
 
-def test_fork_gives_the_child_a_closed_handle_and_leaves_the_parent_alone(tmp_path: Path) -> None:
+def test_fork_gives_the_child_a_closed_writer_and_leaves_the_parent_alone(tmp_path: Path) -> None:
     path = tmp_path / "i"
     with simindex.open(path, "x", SMALL) as index, simindex.open(path, "r") as reader:
         index.insert("a", ["a"])
@@ -32,9 +36,9 @@ def test_fork_gives_the_child_a_closed_handle_and_leaves_the_parent_alone(tmp_pa
                 lambda: index.insert("b", ["b"]),
                 lambda: index.insert_many([("b", ["b"])]),
                 lambda: index.remove("a"),
-                lambda: "a" in reader,
-                lambda: list(reader),
-                lambda: reader.stats(),
+                lambda: "a" in index,
+                lambda: list(index),
+                lambda: index.stats(),
                 lambda: index.transaction().__enter__(),
             ):
                 with pytest.raises(ClosedError, match=r"fork\(\).*parent.*open it again"):
@@ -167,3 +171,217 @@ def test_fork_during_another_threads_transaction_gives_the_child_a_closed_handle
         holder.join(20)
         assert (everything_from(pipe), status) == (["closed"], 0)
         assert list(index) == ["a"]
+
+
+# ---- a reader's handle ----
+
+
+PASSING = {f"passing {n}" for n in range(8)}
+
+
+def assert_answers(reader: Index, keys: list[object], threads: int = 4) -> None:
+    """Every thread gets the right answer from the first call on."""
+    begin = threading.Barrier(threads)
+
+    def ask() -> None:
+        begin.wait(20)
+        assert [match.key for match in reader.query(document("a", 7), 0.9)] == [label("a", 7)]
+        assert sorted(str(key) for key in reader if key not in PASSING) == sorted(map(str, keys))
+        assert [match.key for match in reader.query_simhash(document("a", 7), 0)] == [label("a", 7)]
+
+    run_in_threads(*[ask] * threads)
+
+
+def ended(*children: tuple[int, int]) -> list[list[str]]:
+    """What each child told, all of them ended well."""
+    told = []
+    for pid, pipe in children:
+        status = os.waitpid(pid, 0)[1]
+        told.append(everything_from(pipe))
+        assert status == 0, told
+    return told
+
+
+@pytest.mark.parametrize("refresh", ["auto", "manual"])
+@pytest.mark.parametrize("has_asked", [False, True])
+def test_reader_opens_by_itself_in_each_of_many_children_and_the_parent_goes_on(
+    tmp_path: Path, refresh: Any, has_asked: bool
+) -> None:
+    """As in a server that loads its application before it forks its workers."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
+        index.insert_many(batch("a", size=200))
+        reader = simindex.open(path, "r", refresh=refresh)
+        keys: list[object] = [label("a", n) for n in range(200)]
+        if has_asked:
+            assert_answers(reader, keys)
+
+        def work(tell: Tell) -> None:
+            assert_answers(reader, keys)
+            reader.close()
+            with pytest.raises(ClosedError, match="the index is closed"):
+                len(reader)
+            tell("answered")
+
+        children = []
+        for key in PASSING:
+            children.append(forked(work))
+            index.insert(key, [key])
+            index.remove(key)
+        assert ended(*children) == [["answered"]] * 8
+        assert_answers(reader, keys)
+        index.insert("b", ["b"])
+        reader.refresh()
+        assert_answers(reader, [*keys, "b"])
+        reader.close()
+    check_readers_are_gone(path)
+
+
+def check_readers_are_gone(path: Path) -> None:
+    """No child has left a snapshot that would keep old pages for ever."""
+    with simindex.open(path) as index:
+        assert index._store.environment().env.readers() == "(no active readers)\n"
+
+
+def test_reader_opens_by_itself_in_a_child_of_a_child_used_there_first_or_not(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL) as index:
+        index.insert_many(batch("a", size=20))
+    keys: list[object] = [label("a", n) for n in range(20)]
+    with simindex.open(path, "r") as reader:
+
+        def deeper(depth: int, uses: bool, tell: Tell) -> None:
+            if uses or not depth:
+                assert_answers(reader, keys)
+            if depth:
+                child = forked(lambda told: deeper(depth - 1, uses, told))
+                tell(f"{depth} {ended(child)}")
+                assert_answers(reader, keys)
+
+        for uses in (False, True):
+            child = forked(lambda tell, uses=uses: deeper(3, uses, tell))  # type: ignore[misc]
+            assert ended(child) == [["3 [[\"2 [['1 [[]]']]\"]]"]]
+        assert_answers(reader, keys)
+
+
+def test_reader_in_a_child_sees_what_was_committed_since_and_a_compacted_file(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL) as index:
+        index.insert_many(batch("a", size=50))
+    keys: list[object] = [label("a", n) for n in range(50)]
+    with simindex.open(path, "r") as reader:
+        assert len(reader) == 50
+        read, write = os.pipe()
+
+        def work(tell: Tell) -> None:
+            os.read(read, 1)
+            assert_answers(reader, [*keys, "new"])
+            with simindex.open(path, timeout=None) as own:  # it shares the environment that the reader opened
+                own.insert("newer", ["newer"])
+                own.compact()
+            assert_answers(reader, [*keys, "new", "newer"])
+            tell("answered")
+
+        child = forked(work)
+        with simindex.open(path) as index:
+            index.insert("new", ["new"])
+            index.compact()
+        os.write(write, b".")
+        assert ended(child) == [["answered"]]
+        assert_answers(reader, [*keys, "new", "newer"])
+    os.close(read)
+    os.close(write)
+
+
+def test_reader_closed_in_a_child_stays_closed_and_the_parents_does_not(tmp_path: Path) -> None:
+    simindex.open(tmp_path / "i", "x", SMALL).close()
+    with simindex.open(tmp_path / "i", "r") as reader:
+
+        def work(tell: Tell) -> None:
+            reader.close()
+            reader.close()
+            with pytest.raises(ClosedError, match="the index is closed; open it again"):
+                len(reader)
+            tell("closed")
+
+        assert ended(forked(work)) == [["closed"]]
+        assert len(reader) == 0
+        with pytest.raises(ReadOnlyError):
+            reader.insert("a", ["a"])
+
+        def change(_: Tell) -> None:
+            with pytest.raises(ReadOnlyError):
+                reader.insert("a", ["a"])
+
+        assert ended(forked(change)) == [[]]
+
+
+def test_reader_in_a_child_says_that_its_index_is_gone_or_another(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    simindex.open(path, "x", SMALL).close()
+    with simindex.open(path, "r") as reader:
+        assert len(reader) == 0
+        path.rename(tmp_path / "away")
+
+        def find_nothing(tell: Tell) -> None:
+            with pytest.raises(FileNotFoundError, match="no simindex index"):
+                len(reader)
+            (tmp_path / "away").rename(path)
+            tell(len(reader))
+            path.rename(tmp_path / "away")
+
+        assert ended(forked(find_nothing)) == [["0"]]
+        simindex.open(tmp_path / "other", "x", simindex.Config(num_perm=8)).close()
+        (tmp_path / "other").rename(path)
+
+        def find_another(tell: Tell) -> None:
+            for _ in range(2):
+                with pytest.raises(simindex.FormatError, match="found one of another configuration"):
+                    len(reader)
+            tell("refused")
+
+        assert ended(forked(find_another)) == [["refused"]]
+
+
+def work_in_a_pool(number: int) -> list[object]:
+    reader = POOLS[0]
+    return [match.key for match in reader.query(document("a", number), 0.9)]
+
+
+POOLS: list[Index] = []
+
+
+def test_reader_of_a_module_serves_the_workers_of_a_pool(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert_many(batch("a", size=20))
+    with simindex.open(tmp_path / "i", "r") as reader:
+        POOLS.append(reader)
+        try:
+            with multiprocessing.get_context("fork").Pool(3) as pool:
+                found = pool.map(work_in_a_pool, list(range(20)) * 5, chunksize=1)
+        finally:
+            POOLS.clear()
+        assert found == [[label("a", number)] for number in range(20)] * 5
+        assert [match.key for match in reader.query(document("a", 3), 0.9)] == [label("a", 3)]
+
+
+def test_fork_while_other_threads_ask_the_reader_gives_children_that_answer(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL) as index:
+        index.insert_many(batch("a", size=50))
+    keys: list[object] = [label("a", n) for n in range(50)]
+    with simindex.open(path, "r") as reader:
+        over = threading.Event()
+
+        def ask() -> None:
+            while not over.is_set():
+                assert_answers(reader, keys, 1)
+
+        def fork() -> None:
+            try:
+                for _ in range(5):
+                    assert ended(forked(lambda _: assert_answers(reader, keys, 2))) == [[]]
+            finally:
+                over.set()
+
+        run_in_threads(ask, ask, fork)

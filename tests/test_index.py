@@ -117,13 +117,15 @@ def test_each_combination_of_methods_answers_or_says_what_it_has_not(tmp_path: P
         by_minhash: dict[str, Callable[[], Matches]] = {
             "query": lambda: index.query(FOX, 0.5),
             "query_many": lambda: index.query_many([FOX], 0.5)[0],
-            "query_key": lambda: index.query_key("cat", 0.5),
-            "nearest": lambda: index.nearest(FOX, 1),
+            "query_key": lambda: index.query_key("cat", 0.5, by="minhash"),
+            "nearest": lambda: index.nearest(FOX, 1, by="minhash"),
             "insert_if_new": lambda: index.insert_if_new("new", FOX, 0.5, by="minhash"),
         }
         by_simhash: dict[str, Callable[[], Matches]] = {
             "query_simhash": lambda: index.query_simhash(FOX),
             "query_simhash_many": lambda: index.query_simhash_many([FOX])[0],
+            "query_key": lambda: index.query_key("cat", by="simhash"),
+            "nearest": lambda: index.nearest(FOX, 1, by="simhash"),
         }
         for call, ask in by_minhash.items():
             if config.num_perm:
@@ -135,12 +137,14 @@ def test_each_combination_of_methods_answers_or_says_what_it_has_not(tmp_path: P
                 )
                 with pytest.raises(ValueError, match=f"^{needs}$"):
                     ask()
-        for ask in by_simhash.values():
+        for call, ask in by_simhash.items():
             if config.simhash:
                 assert "fox" in {match.key for match in ask()}
                 assert all(match.distance is not None for match in ask())
             else:
-                needs = "query_simhash needs SimHash, and this index was built with simhash=None"
+                needs = (
+                    f"{call.removesuffix('_many')} needs SimHash, and this index was built with simhash=None"
+                )
                 with pytest.raises(ValueError, match=f"^{needs}$"):
                     ask()
         assert len(index) == 2

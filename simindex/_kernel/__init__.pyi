@@ -12,6 +12,7 @@ SKETCH_BLOCK: int
 MIN_BITMAP_BITS: int
 LINE_WORDS: int
 FILTER_SLACK: int
+KEPT_BITS: int
 STRUCT_BYTES: dict[str, int]
 
 class Damage(Exception):  # noqa: N818 - the kernel's own, never seen by users
@@ -26,8 +27,10 @@ def sketch_texts(
     words: _Array,
     fingerprints: _Array,
     present: _Array,
+    keep: int,
+    kept_counts: _Array,
     /,
-) -> None: ...
+) -> bytes: ...
 def sketch_hashes(
     plan: _Array,
     coefficients: _Array,
@@ -37,6 +40,9 @@ def sketch_hashes(
     present: _Array,
     /,
 ) -> None: ...
+def smallest_hashes(hashes: _Array, keep: int, /) -> bytes: ...
+def pack_kept(prefixes: list[bytes], kept: list[np.ndarray | None], /) -> list[bytes | None]: ...
+def unpack_kept(packed: Buffer, /) -> bytes: ...
 def shingles(
     kind: int,
     size: int,
@@ -93,6 +99,7 @@ def find_equal(
 def fill_bitmaps(tables: _Array, /) -> None: ...
 def set_bitmap(keys: _Array, bitmap: _Array, /) -> None: ...
 def add_to_filter(keys: _Array, bits: int, chunk: int, num_chunks: int, lines: _Array, /) -> int: ...
+def expect_missing_pages() -> None: ...
 def read_sketch(directory: _Array, number: int, words: _Array, /) -> int | None: ...
 def merge(
     directory: _Array, sources: _Array, dead: _Array | None, keys: _Array, numbers: _Array, /

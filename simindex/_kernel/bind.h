@@ -52,6 +52,9 @@ PyObject *raise_damage(const damage *where);
 /* bind_sketch.c */
 FUNCTION(sketch_texts);
 FUNCTION(sketch_hashes);
+FUNCTION(smallest_hashes);
+FUNCTION(pack_kept);
+FUNCTION_OF_ONE(unpack_kept);
 FUNCTION(shingles);
 FUNCTION(hash_ready);
 FUNCTION(xxh64);
@@ -65,6 +68,7 @@ FUNCTION(query_fingerprints);
 FUNCTION(find_keys);
 FUNCTION(find_equal);
 FUNCTION(read_sketch);
+FUNCTION(expect_missing_pages);
 
 /* bind_build.c */
 FUNCTION_OF_ONE(address);

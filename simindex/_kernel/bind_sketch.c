@@ -1,5 +1,5 @@
-/* Making sketches: sketch_texts, sketch_hashes, shingles, hash_ready, xxh64, weighted_simhash, agreement,
- * permute. */
+/* Making sketches: sketch_texts, sketch_hashes, smallest_hashes, pack_kept, unpack_kept, shingles, hash_ready,
+ * xxh64, weighted_simhash, agreement, permute. */
 #include "bind.h"
 
 /* ---- texts ---- */
@@ -117,13 +117,46 @@ static void take_alphabet(buffers *held, PyObject *const *args, alphabet *letter
 
 /* ---- sketches ---- */
 
-/* (plan, coefficients, classes, folds, texts, words, fingerprints, present) */
+/* The kept hashes of the texts of one call, one behind another. */
+typedef struct {
+    uint32_t *values;
+    size_t count, room;
+} kept_values;
+
+/* Work areas for the `keep` smallest of at most `total` hashes; -1 where there is no memory. */
+static int begin_smallest(smallest *kept, size_t total, size_t keep) {
+    size_t room = smallest_room(total, keep);
+    uint32_t *memory = malloc(2 * room * sizeof *memory);
+    *kept = (smallest){.values = memory, .spare = memory + room, .room = room, .keep = keep};
+    return memory ? 0 : -1;
+}
+
+/* Take the values of one text; -1 where there is no memory. Needs no GIL. */
+static int append_kept(kept_values *all, const smallest *kept) {
+    if (all->room - all->count < kept->count) {
+        size_t room = 2 * all->room + kept->count;
+        uint32_t *larger = realloc(all->values, room * sizeof *larger);
+        if (!larger) return -1;
+        all->values = larger, all->room = room;
+    }
+    memcpy(all->values + all->count, kept->values, kept->count * sizeof *all->values);
+    all->count += kept->count;
+    return 0;
+}
+
+/* (plan, coefficients, classes, folds, texts, words, fingerprints, present, keep, kept_counts): with a `keep`
+ * of 1 or more the kept hashes of all texts, uint32 as bytes, and how many each has into kept_counts (uint32). */
 FUNCTION(sketch_texts) {
     sketch_plan plan;
-    if (need(nargs, 8, "sketch_texts") < 0) return NULL;
+    uint64_t keep;
+    if (need(nargs, 10, "sketch_texts") < 0 || as_u64(args[8], &keep) < 0) return NULL;
     buffers held = {.count = 0};
     texts from = {0};
     void *memory = NULL;
+    smallest kept = {.values = NULL};
+    kept_values all = {.values = NULL};
+    PyObject *result = NULL;
+    int out_of_memory = 0;
     take_plan(&held, args, &plan);
     take_alphabet(&held, args + 2, &plan.letters);
     if (held.failed) goto done;
@@ -132,20 +165,120 @@ FUNCTION(sketch_texts) {
     uint64_t *words = take(&held, args[5], WRITABLE, from.count * bands * 8, "words");
     uint64_t *fingerprints = take(&held, args[6], WRITABLE, from.count * 8, "fingerprints");
     uint8_t *present = take(&held, args[7], WRITABLE, from.count, "present");
+    uint32_t *counts = take(&held, args[9], WRITABLE, keep ? from.count * 4 : 0, "kept_counts");
     cut_scratch scratch;
     if (held.failed) goto done;
     memory = allocate_scratch(from.longest, &scratch);
-    held.failed = !memory;
-    if (held.failed) goto done;
+    if (!memory) goto done;
+    if (keep && begin_smallest(&kept, CUT_STARTS(from.longest), keep) < 0) {
+        PyErr_NoMemory();
+        goto done;
+    }
     Py_BEGIN_ALLOW_THREADS
-    for (size_t i = 0; i < from.count; i++)
+    for (size_t i = 0; i < from.count && !out_of_memory; i++) {
         present[i] = (uint8_t)sketch_text(&plan, (const uint8_t *)from.bytes[i], (size_t)from.lengths[i], &scratch,
-                                          words + i * bands, fingerprints + i);
+                                          words + i * bands, fingerprints + i, keep ? &kept : NULL);
+        if (keep) {
+            counts[i] = (uint32_t)kept.count;
+            out_of_memory = append_kept(&all, &kept) < 0;
+        }
+    }
     Py_END_ALLOW_THREADS
+    if (out_of_memory) PyErr_NoMemory();
+    else result = PyBytes_FromStringAndSize((const char *)all.values, (Py_ssize_t)(all.count * 4));
 done:
+    free(all.values);
+    free(kept.values);
     free(memory);
     release_texts(&from);
-    return nothing(&held);
+    release(&held);
+    return result;
+}
+
+/* (hashes, keep): the smallest of one document from its shingle hashes, uint32 as bytes. */
+FUNCTION(smallest_hashes) {
+    uint64_t keep;
+    size_t count;
+    if (need(nargs, 2, "smallest_hashes") < 0 || as_u64(args[1], &keep) < 0) return NULL;
+    buffers held = {.count = 0};
+    smallest kept = {.values = NULL};
+    PyObject *result = NULL;
+    const uint64_t *hashes = take_items(&held, args[0], READABLE, 8, &count, "hashes");
+    if (held.failed) goto done;
+    if (begin_smallest(&kept, count, keep ? keep : 1) < 0) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    smallest_begin(&kept);
+    smallest_add(&kept, hashes, count);
+    smallest_end(&kept);
+    Py_END_ALLOW_THREADS
+    result = PyBytes_FromStringAndSize((const char *)kept.values, (Py_ssize_t)((keep ? kept.count : 0) * 4));
+done:
+    free(kept.values);
+    release(&held);
+    return result;
+}
+
+/* What msgpack writes in front of so many bytes: bin 8, bin 16 or bin 32. Returns how much it is. */
+static size_t bin_head(size_t length, uint8_t *head) {
+    int size = length < 1 << 8 ? 0 : length < 1 << 16 ? 1 : 2, digits = 1 << size;
+    head[0] = (uint8_t)(0xC4 + size);
+    for (int i = 0; i < digits; i++) head[1 + i] = (uint8_t)(length >> 8 * (digits - 1 - i));
+    return 1 + (size_t)digits;
+}
+
+/* (prefixes, kept): for each bytes of a list those bytes, and behind them the packed form of its array of kept
+ * hashes (uint32) as msgpack bin; nothing at all for None. */
+FUNCTION(pack_kept) {
+    if (need(nargs, 2, "pack_kept") < 0) return NULL;
+    Py_ssize_t count = PyList_Size(args[1]);
+    PyObject *list = count < 0 ? NULL : PyList_New(count);
+    for (Py_ssize_t i = 0; list && i < count; i++) {
+        PyObject *array = PyList_GetItem(args[1], i), *made = NULL;
+        buffers held = {.count = 0};
+        size_t num_values, before, length;
+        int low_bits;
+        uint8_t head[5], *at;
+        if (array == Py_None) {
+            if (PyList_SetItem(list, i, Py_NewRef(array)) < 0) Py_CLEAR(list);
+            continue;
+        }
+        const uint8_t *prefix = take_items(&held, PyList_GetItem(args[0], i), READABLE, 1, &before, "prefixes");
+        const uint32_t *values = take_items(&held, array, READABLE, 4, &num_values, "kept");
+        length = held.failed ? 0 : packed_kept_bytes(values, num_values, &low_bits);
+        if (!length && !held.failed)
+            PyErr_Format(PyExc_ValueError, "kept: expected ascending hashes below 2**%d", KEPT_BITS);
+        size_t head_bytes = bin_head(length, head);
+        if (length) made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(before + head_bytes + length));
+        if (made) {
+            at = (uint8_t *)PyBytes_AsString(made);
+            memcpy(at, prefix, before);
+            memcpy(at + before, head, head_bytes);
+            pack_kept(values, num_values, low_bits, at + before + head_bytes, length);
+        }
+        release(&held);
+        if (!made || PyList_SetItem(list, i, made) < 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* (packed): the values of `pack_kept`, uint32 as bytes; ValueError for other bytes. */
+FUNCTION_OF_ONE(unpack_kept) {
+    size_t length;
+    buffers held = {.count = 0};
+    PyObject *result = NULL;
+    const uint8_t *packed = take_items(&held, object, READABLE, 1, &length, "packed");
+    if (held.failed) return nothing(&held);
+    ptrdiff_t count = packed_kept_count(packed, length);
+    if (count >= 0) result = PyBytes_FromStringAndSize(NULL, count * 4);
+    if (count < 0 || (result && unpack_kept(packed, length, (uint32_t *)(void *)PyBytes_AsString(result), (size_t)count) < 0)) {
+        Py_CLEAR(result);
+        PyErr_SetString(PyExc_ValueError, "packed: expected the bytes of pack_kept, found others");
+    }
+    release(&held);
+    return result;
 }
 
 /* (plan, coefficients, hashes, words, fingerprint, present): one document from its shingle hashes. */

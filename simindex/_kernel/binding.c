@@ -70,8 +70,10 @@ PyObject *raise_damage(const damage *where) {
 
 static PyMethodDef methods[] = {
     FAST(sketch_texts), FAST(sketch_hashes), FAST(shingles), FAST(hash_ready), FAST(xxh64),
-    FAST(weighted_simhash), FAST(agreement), FAST(permute),
+    FAST(weighted_simhash), FAST(agreement), FAST(permute), FAST(smallest_hashes), FAST(pack_kept),
+    OF_ONE(unpack_kept),
     FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(read_sketch),
+    FAST(expect_missing_pages),
     OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_blocks), FAST(set_bitmap),
     FAST(add_to_filter), FAST(merge), FAST(copy_sketches), {NULL, NULL, 0, NULL}};
 
@@ -92,7 +94,8 @@ static int execute(PyObject *module) {
         PyModule_AddIntConstant(module, "SKETCH_BLOCK", SKETCH_BLOCK) < 0 ||
         PyModule_AddIntConstant(module, "MIN_BITMAP_BITS", MIN_BITMAP_BITS) < 0 ||
         PyModule_AddIntConstant(module, "LINE_WORDS", LINE_WORDS) < 0 ||
-        PyModule_AddIntConstant(module, "FILTER_SLACK", FILTER_SLACK) < 0)
+        PyModule_AddIntConstant(module, "FILTER_SLACK", FILTER_SLACK) < 0 ||
+        PyModule_AddIntConstant(module, "KEPT_BITS", KEPT_BITS) < 0)
         return -1;
     return 0;
 }

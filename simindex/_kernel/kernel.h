@@ -7,10 +7,12 @@
  * What each file is compared with, bit for bit, by tests/kernel/test_kernel_FILE.py:
  *
  *   sketch.c   its plain-Python twins in textbook.py; xxh64 with the xxhash package
+ *   kept.c     its plain-Python twins, in textbook.py and in the test
  *   sort.c     NumPy's stable sort
  *   tables.c   plain Python over all entries
  *   merge.c    a sort of the live entries
  *   query.c    a comparison with every stored sketch
+ *   paging.c   the same searches without it
  *
  * Stored arrays lie anywhere in a memory map, so they are read with memcpy (`load64`, `load32`).
  */
@@ -48,6 +50,40 @@ typedef struct {
     int fold;       /* case folding */
     int collapse;   /* white space runs to one space, none at the ends (characters only) */
 } shingling;
+
+/* ---- kept.c: the smallest distinct hashes of a document ---- */
+
+#define KEPT_BITS 28 /* of a shingle hash: the upper ones of its low half */
+#define MAX_KEPT ((1u << 24) - 1)
+#define SMALLEST_BLOCK 256
+
+/* Collects the `keep` (1 or more) smallest distinct values. */
+typedef struct {
+    uint32_t *values, *spare; /* `room` each: the values so far, and a work area */
+    size_t count, room, keep;
+    uint32_t limit;           /* no value from here on is one of the smallest */
+} smallest;
+
+/* The room that values of at most `total` hashes need. */
+static inline size_t smallest_room(size_t total, size_t keep) {
+    return (total / 2 < keep ? total : 2 * keep) + SMALLEST_BLOCK;
+}
+
+void smallest_begin(smallest *kept);
+void smallest_add(smallest *kept, const uint64_t *hashes, size_t count);
+size_t smallest_end(smallest *kept); /* values[0..count-1] ascend now; returns count */
+
+/* Bytes of the packed form, and the low bits that it has; 0 where the values do not ascend below 2^KEPT_BITS. */
+size_t packed_kept_bytes(const uint32_t *values, size_t count, int *low_bits);
+void pack_kept(const uint32_t *values, size_t count, int low_bits, uint8_t *packed, size_t length);
+
+/* The number of values that packed bytes begin with, or -1 where they are too short for it. */
+ptrdiff_t packed_kept_count(const uint8_t *packed, size_t length);
+
+/* 0, or -1 for bytes that `pack_kept` does not write. */
+int unpack_kept(const uint8_t *packed, size_t length, uint32_t *values, size_t count);
+
+/* ---- sketch.c, the rest: what a sketch is made of ---- */
 
 /* Everything a sketch depends on besides the text. num_perm 0: no signature; with_fingerprint 0: none. */
 typedef struct {
@@ -94,9 +130,10 @@ void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_
 /* SimHash with weights: counter j is the sum of +weight or -weight in the order given. */
 uint64_t weighted_simhash(const uint64_t *hashes, const double *weights, size_t count);
 
-/* Sketch one text; returns HAS_ bits for what it has. words: num_perm / 8, fingerprint: 1. */
+/* Sketch one text; returns HAS_ bits for what it has. words: num_perm / 8, fingerprint: 1. kept: NULL, or
+ * begun here and ended with the smallest hashes of the signature's shingles, which takes num_perm > 0. */
 int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, const cut_scratch *scratch,
-                uint64_t *words, uint64_t *fingerprint);
+                uint64_t *words, uint64_t *fingerprint, smallest *kept);
 
 /* The same from ready shingle hashes. */
 int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count, uint64_t *words,
@@ -105,6 +142,20 @@ int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count,
 /* Fingerprints with their blocks in another order. orders: num_tables x num_blocks. */
 void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths,
                     const uint8_t *orders, size_t num_tables, size_t num_blocks, uint64_t *permuted);
+
+/* ---- paging.c: reads side by side ---- */
+
+/* Whether the pages of a search are to be asked for ahead; to be called once a search. */
+int reads_ahead(void);
+
+/* Let the next searches read ahead, as when the process begins. */
+void expect_missing_pages(void);
+
+/* Let the system read what is not in memory of some bytes, without waiting for it. */
+void ask_for(const void *address, size_t bytes);
+
+/* The same for what is read from one end to the other, and in large pieces. */
+void stream_ahead(const void *address, size_t bytes);
 
 /* ---- stored tables: how a directory lays them out, and one entry of them ---- */
 
@@ -301,6 +352,15 @@ size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, si
 
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
+
+/* Ask for the pages around the places where lookups will begin. */
+void ask_for_places(const directory *dir, const lookup *lookups, size_t count);
+
+/* Ask for the pages of the entries that lookups have found. */
+void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count);
+
+/* Ask for the pages of a sketch. */
+void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row);
 
 /* Set the bits of keys in the bitmap of their leading bits. */
 void set_bitmap(const uint8_t *keys, size_t count, unsigned bitmap_bits, uint8_t *bitmap);

@@ -142,11 +142,27 @@ static int find_ends(const directory *dir, const merge_source *sources, size_t n
     return !room;
 }
 
+/* Ask for what this step reads of a source, and for as much behind it, which the next step will read. */
+static void stream_source(const directory *dir, const merge_source *source, uint64_t end) {
+    const table_row *table = table_of(dir, source);
+    uint64_t last = end + (end - source->position);
+    if (last > table->num_entries) last = table->num_entries;
+    for (uint64_t entry = source->position; entry < last;) {
+        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
+        uint64_t at = entry % dir->entries_per_chunk, n = dir->entries_per_chunk - at;
+        if (n > last - entry) n = last - entry;
+        stream_ahead((const uint8_t *)chunk->keys + at * 8, n * 8);
+        stream_ahead((const uint8_t *)chunk->numbers + at * 4, n * 4);
+        entry += n;
+    }
+}
+
 /* Verify and copy the entries up to the ends, one run a source that has some, and advance the sources.
  * Returns how many runs, or SIZE_MAX with *where on damage; work->runs says where each begins, and the end. */
 static size_t collect_runs(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
                            const merge_work *work, damage *where) {
     size_t num_runs = 0, total = 0;
+    for (size_t s = 0; s < num_sources; s++) stream_source(dir, sources + s, work->ends[s]);
     for (size_t s = 0; s < num_sources; s++) {
         merge_source *source = sources + s;
         uint64_t end = work->ends[s];
@@ -209,7 +225,12 @@ size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position,
                      uint64_t *fingerprints, damage *where) {
     const segment_row *from = segment_at(dir, segment);
     size_t written = 0;
-    uint64_t row = *position, total = from->num_sketches;
+    uint64_t row = *position, total = from->num_sketches, at;
+    if (row < total) {
+        /* This chunk whole, which is as much as a call takes. */
+        const chunk_row *chunk = sketch_chunk(dir, from, row, &at);
+        stream_ahead((const uint8_t *)chunk->keys + at * dir->bands * 8, (chunk->count - at) * dir->bands * 8);
+    }
     for (; row < total && written < capacity; row++) {
         if (check_sketch(dir, segment, row, where)) return SIZE_MAX;
         uint32_t relative = sketch_number(dir, from, row), number = relative + (uint32_t)offset;

@@ -18,6 +18,7 @@ typedef struct {
     uint64_t *candidates;  /* `room` of them, segment in the high, relative number in the low 32 bits */
     uint64_t *work;        /* as many, behind them */
     size_t room;
+    int ahead;             /* whether pages are asked for before they are touched */
 } search;
 
 /* `lookups` for one query of so many tables, or so many keys of one table. */
@@ -177,12 +178,25 @@ static outcome compare_one(search *s, const wanted *want, uint64_t candidate, ui
 }
 
 #define FETCH_AHEAD 8
+#define ASK_AHEAD 512 /* sketches whose pages are asked for at once */
+
+/* Ask for the pages of the next candidates' sketches, by the place that a column without gaps gives them. */
+static void ask_for_candidates(const search *s, size_t first, size_t count) {
+    if (count > ASK_AHEAD) count = ASK_AHEAD;
+    for (size_t i = first; i < first + count; i++) {
+        const segment_row *segment = segment_at(s->dir, s->candidates[i] >> 32);
+        uint32_t number = (uint32_t)s->candidates[i];
+        if (number < segment->span && segment->num_sketches)
+            ask_for_sketch(s->dir, segment, (uint64_t)((unsigned __int128)number * segment->num_sketches / segment->span));
+    }
+}
 
 /* Compare every candidate's stored sketch with the query; each is fetched some comparisons ahead. */
 static outcome compare_candidates(search *s, const wanted *want, size_t count) {
     uint64_t *rows = s->work;
     for (size_t i = 0; i < count + FETCH_AHEAD; i++) {
         outcome end;
+        if (s->ahead && i < count && i % ASK_AHEAD == 0) ask_for_candidates(s, i, count - i);
         if (i < count) {
             uint64_t candidate = s->candidates[i];
             if ((end = require_row(s, candidate, rows + i))) return end;
@@ -218,7 +232,11 @@ static int by_distance(const void *a, const void *b) {
 static outcome find_prefixes(search *s, uint64_t first_table, size_t num_tables, const uint64_t *keys,
                              const uint8_t *bits, size_t *planned) {
     *planned = plan_lookups(s->dir, first_table, num_tables, keys, bits, s->probes, s->lookups, &s->found->where);
-    if (*planned == SIZE_MAX || find_ranges(s->dir, s->lookups, *planned, &s->found->where)) return SEARCH_DAMAGED;
+    if (*planned == SIZE_MAX) return SEARCH_DAMAGED;
+    s->ahead = reads_ahead();
+    if (s->ahead) ask_for_places(s->dir, s->lookups, *planned);
+    if (find_ranges(s->dir, s->lookups, *planned, &s->found->where)) return SEARCH_DAMAGED;
+    if (s->ahead) ask_for_ranges(s->dir, s->lookups, *planned);
     return SEARCH_DONE;
 }
 
@@ -337,7 +355,9 @@ static outcome find_key_group(search *s, uint64_t table, const uint64_t *keys, s
                               const originals *same, uint64_t most) {
     uint64_t taken[KEY_GROUP] = {0};
     size_t planned = plan_equal(s->dir, table, keys + first, count, s->probes, s->lookups, &s->found->where);
-    if (planned == SIZE_MAX || find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
+    if (planned == SIZE_MAX) return SEARCH_DAMAGED;
+    if (reads_ahead()) ask_for_places(s->dir, s->lookups, planned);
+    if (find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
     for (size_t l = 0; l < planned; l++) {
         const lookup *range = &s->lookups[l];
         uint64_t n = range->last - range->first, room = most - taken[range->query];

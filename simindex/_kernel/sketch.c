@@ -480,7 +480,7 @@ static int same_tokens(const shingling *a, const shingling *b) {
 }
 
 int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, const cut_scratch *scratch,
-                uint64_t *words, uint64_t *fingerprint) {
+                uint64_t *words, uint64_t *fingerprint, smallest *kept) {
     uint64_t hashes[HASH_BLOCK];
     size_t num_tokens = 0;
     int has = 0;
@@ -489,11 +489,14 @@ int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, con
         num_tokens = cut(&plan->letters, &plan->signature, text, length, scratch);
         size_t total = num_shingles(num_tokens, plan->signature.size);
         memset(minima, 0xFF, sizeof(uint32_t) * plan->num_perm);
+        if (kept) smallest_begin(kept);
         for (size_t first = 0; first < total; first += HASH_BLOCK) {
             size_t n = total - first < HASH_BLOCK ? total - first : HASH_BLOCK;
             hash_shingles(scratch, &plan->signature, num_tokens, first, n, plan->seed, hashes);
             update_rows(hashes, n, plan->coefficients, plan->num_perm, minima);
+            if (kept) smallest_add(kept, hashes, n);
         }
+        if (kept) smallest_end(kept);
         pack_rows(minima, plan->num_perm, words);
         if (total) has |= HAS_SIGNATURE;
         else memset(words, 0, plan->num_perm);

@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from simindex.format.keys import Key
-from simindex.format.records import StoredRecord, encode_kept, encode_records, encode_rest
+from simindex.format.records import (
+    StoredRecord,
+    encode_kept,
+    encode_records,
+    encode_rest,
+    lengthened_rest,
+    rests_with_kept,
+)
 from simindex.format.seals import unpack
 from simindex.queries.scheme import Scheme
 from simindex.segments.build import Puts, SegmentData
@@ -126,13 +133,12 @@ class Documents:
         """Return the database keys and values of all records."""
         kinds, kept = self.sketches.present.tolist(), self.sketches.kept
         plain = {present: encode_rest(inserted_at, present) for present in set(kinds)}
-        rests = [plain[present] for present in kinds]
-        if leaders or kept is not None:
-            for at, present in enumerate(kinds):
-                hashes = None if kept is None else kept[at]
-                if at in leaders or hashes is not None:
-                    packed = None if hashes is None else encode_kept(hashes)
-                    rests[at] = encode_rest(inserted_at, present, leaders.get(at), packed)
+        rests: list[Any] = [plain[present] for present in kinds]
+        if kept is not None:
+            rests = rests_with_kept(rests, kept)
+        for at, leader in leaders.items():
+            own = None if kept is None else kept[at]
+            rests[at] = lengthened_rest(plain[kinds[at]], leader, None if own is None else encode_kept(own))
         return encode_records(self.numbers, self.encoded_keys, self.packed_metadata, rests)
 
 

@@ -129,13 +129,15 @@ class Session:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock. A forked child may have inherited it locked by a thread that it has not.
+        """Hold the lock, a writer's. A forked child may have inherited it locked by a thread that it has not,
+        and learns before that it has no writer.
 
         Raises:
             TransactionOpenError: another task of this thread, or the task that waits for this thread, has a
                 transaction open: its end could be waited for for ever.
+            ReadOnlyError: the handle only reads.
         """
-        self.store.require_open()
+        self.writer()
         block = self._open
         if block is not None and (block.is_inherited or (block.is_on_this_thread and not block.is_own)):
             raise self._not_its_own()
@@ -224,6 +226,9 @@ class Session:
         """
         if self._open is not None and self._open.is_inherited:
             raise self._not_its_own()
+        if not self.store.writable:
+            self.store.close()  # no lock: a forked child may have inherited it locked
+            return
         with self._lock:
             # The store first: interrupted anywhere, the handle is open, or says that it is closed.
             try:

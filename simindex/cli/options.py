@@ -131,7 +131,10 @@ Recall = Annotated[
         "(default: those estimated at the threshold or above, about half of those right at it).",
     ),
 ]
-Exact = Annotated[bool, typer.Option("--exact", help="Verify with kept shingles instead of estimating.")]
+Exact = Annotated[
+    bool,
+    typer.Option("--exact", help="Compare kept shingles, too: exact where both documents are kept whole."),
+]
 Nearest = Annotated[int | None, typer.Option(metavar="K", min=1, help="The K most similar; no threshold.")]
 SimHash = Annotated[bool, typer.Option("--simhash", help="All within a Hamming distance of the fingerprint.")]
 WithinDistance = Annotated[

@@ -8,14 +8,15 @@ number's or for one of another kind; what is decoded has fields of the types and
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgpack  # type: ignore[import-untyped] # it carries no type information
 import numpy as np
 import xxhash
 
+from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import MAX_KEY_BYTES, Key, number_key
 from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, pack, seal, unpack, unseal
@@ -33,7 +34,7 @@ class StoredRecord(NamedTuple):
         inserted_at: microseconds since 1970-01-01 UTC.
         present: HAS_SIGNATURE | HAS_FINGERPRINT.
         leader: number of the document whose sketch this one shares, or ``None`` for its own.
-        kept: kept shingle hashes as little-endian uint32 bytes, or ``None``.
+        kept: kept shingle hashes as `encode_kept` has them, or ``None``.
         seen_at: microseconds since 1970-01-01 UTC of the last touch, or ``None`` where there was none.
     """
 
@@ -67,10 +68,25 @@ def encode_rest(
     inserted_at: int, present: int, leader: int | None = None, kept: bytes | None = None
 ) -> PackedRest:
     """Return the packed fields of a record besides key and metadata; the last two only where one is set."""
-    tail = _packed_time(inserted_at) + pack(present)
-    if leader is None and kept is None:
-        return PackedRest(_FOUR_FIELDS, tail)
-    return PackedRest(_SIX_FIELDS, tail + pack(leader) + pack(kept))
+    plain = PackedRest(_FOUR_FIELDS, _packed_time(inserted_at) + pack(present))
+    return plain if leader is None and kept is None else lengthened_rest(plain, leader, kept)
+
+
+def lengthened_rest(plain: PackedRest, leader: int | None, kept: bytes | None) -> PackedRest:
+    """Return what `encode_rest` gives without the last two fields, with them."""
+    return PackedRest(_SIX_FIELDS, plain.tail + (NIL if leader is None else pack(leader)) + pack(kept))
+
+
+def rests_with_kept(
+    plain: list[PackedRest], kept: list[np.ndarray | None]
+) -> list[PackedRest | tuple[bytes, bytes]]:
+    """Return the `PackedRest`s of documents without leaders, with their kept shingle hashes if they have any.
+
+    For a commit of thousands: a call of `lengthened_rest` for each costs as much as all other fields.
+    """
+    tails = {rest: rest.tail + NIL for rest in set(plain)}
+    longer = _kernel.pack_kept([tails[rest] for rest in plain], kept)
+    return [rest if tail is None else (_SIX_FIELDS, tail) for rest, tail in zip(plain, longer, strict=True)]
 
 
 _FOUR_FIELDS, _SIX_FIELDS, _SEVEN_FIELDS = b"\x94", b"\x96", b"\x97"
@@ -108,12 +124,13 @@ def encode_records(
     numbers: np.ndarray,
     packed_keys: list[bytes],
     packed_metadata: list[bytes],
-    packed_rests: list[PackedRest],
+    packed_rests: Sequence[tuple[bytes, bytes]],
 ) -> list[tuple[bytes, bytes]]:
     """Return (database key, sealed record) of documents.
 
     Args:
         numbers: uint64, ascending.
+        packed_rests: as `PackedRest`.
     """
     # Raw bytes, for a fixed-width string would lose zeros at its end.
     database_keys = numbers.astype(">u8").view("V8").tolist()
@@ -180,8 +197,8 @@ def _is_short(key: Any) -> bool:
 
 
 def _are_rest(number: int, leader: object, kept: object) -> bool:
-    """Whether these are the last two fields of a record: an earlier number, whole shingle hashes."""
-    if kept is not None and (type(kept) is not bytes or len(kept) % 4):
+    """Whether these are the last two fields of a record: an earlier number, hashes that have a head."""
+    if kept is not None and (type(kept) is not bytes or len(kept) < KEPT_HEAD_BYTES):
         return False
     return leader is None or (type(leader) is int and 0 <= leader < number)
 
@@ -189,6 +206,9 @@ def _are_rest(number: int, leader: object, kept: object) -> bool:
 def _is_later(inserted_at: int, seen_at: object) -> bool:
     return type(seen_at) is int and inserted_at < seen_at <= MAX_INSERTED_AT
 
+
+KEPT_HEAD_BYTES = 4
+"""Low bits and number of the kept hashes; what follows is looked at when they are asked for."""
 
 MAX_METADATA_DEPTH = MAX_DEPTH - 1
 """Arrays and maps inside one another in metadata; the record around it is one more."""
@@ -264,13 +284,35 @@ def is_flat(metadata: object) -> bool:
 
 
 def encode_kept(hashes: np.ndarray) -> bytes:
-    """Return kept shingle hashes, uint32, as a record holds them."""
-    return hashes.astype("<u4").tobytes()
+    """Return kept shingle hashes as a record holds them.
+
+    About 2.9 bytes each where a document has a hundred, 2.5 where it has a thousand.
+
+    Args:
+        hashes: uint32, ascending and distinct, below 2**28.
+
+    Raises:
+        ValueError: others.
+
+    Source: Elias 1974, Fano 1971; docs/format.md.
+    """
+    (packed,) = _kernel.pack_kept([b""], [hashes])
+    return cast("bytes", unpack(cast("bytes", packed)))
 
 
 def decode_kept(kept: bytes) -> np.ndarray:
-    """Return the shingle hashes of `encode_kept`: uint32, not to be written to."""
-    return np.frombuffer(kept, dtype="<u4")
+    """Return the shingle hashes of `encode_kept`: uint32, not to be written to; 0.5 us for a hundred.
+
+    Raises:
+        CorruptIndexError: no bytes of `encode_kept`.
+    """
+    try:
+        return np.frombuffer(_kernel.unpack_kept(kept), dtype=np.uint32)
+    except ValueError as exc:
+        raise CorruptIndexError(
+            f"kept shingles: expected ascending hashes, found {kept!r:.100}; "
+            "restore a backup or rebuild the index"
+        ) from exc
 
 
 REMOVED_DOCUMENT, REMOVED_SKETCH = 1, 2

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from typing import Any
 
+import numpy as np
+
 from simindex.format.keys import Key
 from simindex.queries.record import Record, as_record
 from simindex.queries.view import View
 from simindex.queries.walk import Walk
+from simindex.sketching.sketch import HAS_FINGERPRINT
 
 _PART = 1_000
 """Documents of a walk that are read in one go."""
@@ -29,6 +32,15 @@ def take_keys(view: View, walk: Walk) -> list[Key]:
 def take_records(view: View, walk: Walk) -> list[Record]:
     """Return the records of the next documents, with their sketches."""
     return [as_record(view, number, record) for number, record in walk.part(view, _PART)]
+
+
+def take_fingerprints(view: View, walk: Walk) -> list[tuple[list[Key], np.ndarray]]:
+    """Return the keys and fingerprints of the next documents, those without a fingerprint left out."""
+    found = walk.part(view, _PART)
+    with_bits = [(number, record) for number, record in found if record.present & HAS_FINGERPRINT]
+    fingerprints = [view.sketch_batch(number, record).fingerprints[0] for number, record in with_bits]
+    keys = [record.key for _, record in with_bits]
+    return [(keys, np.array(fingerprints, dtype=np.uint64))] if found else []
 
 
 class Keys(KeysView[Key]):

@@ -26,7 +26,8 @@ class Match:
         distance: Hamming distance of the fingerprints in bits, 0..64; ``None`` without SimHash on both
             sides.
         metadata: of the stored document. Not part of the hash, for it may be a list.
-        exact: whether the similarity is the exact one.
+        exact: whether the similarity is the exact one, but for shingles that share 28 bits of hash: one
+            chance in 13,000 among 200 shingles (docs/hashing.md, section 10).
         standard_error: of the similarity, above 0 for every estimate, one of 1.0 included; 0.0 only where
             it is exact, ``None`` where there is none.
 

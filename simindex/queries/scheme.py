@@ -89,6 +89,7 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
         if value is None:
             raise FormatError(f"{store.path}: an LMDB environment, but not a simindex index")
         header = decode_header(value, store.path)
+        store.known_by(CONFIG_KEY, bytes(value))
     scheme = _scheme_of(header, store.path)
     if config is not None:
         require_equal(scheme.config, config)

@@ -360,7 +360,13 @@ def _with_kept(
 
 
 def method_of(
-    call: str, config: Config, by: Method | None, threshold: float | None, max_distance: int | None
+    call: str,
+    config: Config,
+    by: Method | None,
+    threshold: float | None,
+    max_distance: int | None,
+    recall: float | None = None,
+    exact: bool = False,
 ) -> Method:
     """Return the method of a call; by default what the index has, MinHash first.
 
@@ -369,6 +375,7 @@ def method_of(
         by: as the caller gave it.
         threshold: of MinHash. Left at its default it counts as not given.
         max_distance: of SimHash.
+        recall, exact: of MinHash.
 
     Raises:
         ValueError: no such method, one that the index was built without, or the other one's parameter.
@@ -386,4 +393,7 @@ def method_of(
         raise ValueError(
             f"{call}: threshold is MinHash's, and this compares by SimHash; expected max_distance="
         )
+    if method == "simhash" and (recall is not None or exact):
+        found = "exact" if recall is None else "recall"
+        raise ValueError(f"{call}: {found} is MinHash's, and this compares by SimHash, which misses none")
     return method

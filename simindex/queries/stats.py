@@ -87,12 +87,14 @@ class Stats:
         config, simhash = self.config, self.config.simhash
         each = "" if self.bytes_per_document is None else f", {self.bytes_per_document:,.1f} bytes a document"
         rows = ", ".join(f"{rows} at {threshold}" for threshold, rows in self.rows.items())
+        found = ", ".join(f"{least[0.95]:.3f} up at {threshold}" for threshold, least in self.found.items())
         return [
             ("documents", f"{self.documents:,}"),
             ("copies of others", f"{self.copies:,}"),
             ("segments", f"{self.segments:,}"),
             ("file", f"{of_bytes(self.file_bytes)}, {of_bytes(self.used_bytes)} in use{each}"),
             ("MinHash", f"{config.num_perm} rows; compared in a band: {rows}" if config.num_perm else "off"),
+            *([("returned with 0.95", found)] if found else []),
             ("SimHash", f"up to {simhash.max_distance} bits" if simhash else "off"),
             ("shingles", f"{config.shingles!r}, {config.keep_shingles:,} kept a document"),
         ]

@@ -9,19 +9,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
 from simindex import _kernel
 from simindex.errors import ConfigMismatchError
 from simindex.sketching.family import band_words
+from simindex.sketching.fingerprints import fingerprint_of, fingerprints_of
 from simindex.tuning.agreement import similarity_table
 
 HAS_SIGNATURE, HAS_FINGERPRINT = 1, 2
 """Bits of `SketchBatch.present`."""
-
-_MASK_64 = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -36,7 +35,7 @@ class Sketch:
         words: uint64, shape (num_perm // 8,), read-only; ``None`` without MinHash or for a document
             without shingles.
         fingerprint: 64-bit SimHash, or ``None`` without SimHash or for a document without features.
-        kept: uint32, ascending, read-only: the smallest distinct low halves of the shingle hashes, or
+        kept: uint32, ascending, read-only: the smallest distinct shingle hashes, 28 bits of each, or
             ``None`` where none are kept.
         origin: a digest of the settings it was made with; ``None`` for a sketch brought in. It is no
             part of the content that is compared.
@@ -83,16 +82,16 @@ class Sketch:
         return f"Sketch(num_perm={self.num_perm}{state}, fingerprint={fingerprint})"
 
     @classmethod
-    def from_rows(cls, rows: Iterable[int], fingerprint: int | None = None) -> Sketch:
+    def from_rows(cls, rows: Iterable[int], fingerprint: int | str | None = None) -> Sketch:
         """Bring in a signature made elsewhere, for instance datasketch's ``hashvalues``.
 
         Args:
             rows: num_perm integers, a multiple of 8 in 8..1024, of which the low 8 bits are kept.
-            fingerprint: 64-bit SimHash that goes with it, 0..2**64-1, or ``None``.
+            fingerprint: 64-bit SimHash that goes with it, as in `from_fingerprint`, or ``None``.
 
         Raises:
             ValueError: another number of rows, or a fingerprint out of range.
-            TypeError: rows that are no integers, or a fingerprint that is none.
+            TypeError: rows that are no integers, or a fingerprint of another type.
 
         >>> Sketch.from_rows(range(128)).num_perm
         128
@@ -109,23 +108,47 @@ class Sketch:
             raise ValueError(f"rows: expected a multiple of 8 in 8..1024 integers, found shape {array.shape}")
         if array.dtype.kind not in "iu":
             raise TypeError(f"rows: expected integers, found {array.dtype}")
-        if fingerprint is not None:
-            _require_fingerprint(fingerprint)
-        return cls(int(array.size), band_words(array), fingerprint)
+        taken = None if fingerprint is None else fingerprint_of(fingerprint)
+        return cls(int(array.size), band_words(array), taken)
 
     @classmethod
-    def from_fingerprint(cls, fingerprint: int) -> Sketch:
-        """Bring in a bare 64-bit SimHash fingerprint, 0..2**64-1.
+    def from_fingerprint(cls, fingerprint: int | str) -> Sketch:
+        """Bring in a bare 64-bit SimHash fingerprint.
+
+        Args:
+            fingerprint: an int of -2**63..2**64-1, a negative one as two's complement, as SQL's bigint has
+                it; or up to 16 hexadecimal digits.
 
         Raises:
-            ValueError: a fingerprint out of range.
-            TypeError: no integer.
+            ValueError: a fingerprint out of range, or other text.
+            TypeError: neither int nor str.
 
         >>> Sketch.from_fingerprint(0b1011).hamming(Sketch.from_fingerprint(0b1000))
         2
         """
-        _require_fingerprint(fingerprint)
-        return cls(0, None, int(fingerprint))
+        return cls(0, None, fingerprint_of(fingerprint))
+
+    @classmethod
+    def from_fingerprints(cls, fingerprints: Iterable[Any]) -> SketchBatch:
+        """Bring in many bare fingerprints at once, for `insert_many(zip(keys, batch))` and queries.
+
+        Args:
+            fingerprints: an array of uint64 or int64, a column of a data frame, or an iterable of what
+                `from_fingerprint` takes.
+
+        Raises:
+            TypeError, ValueError: an array of another shape, or a value that is no fingerprint; the message
+                names its place.
+
+        >>> batch = Sketch.from_fingerprints([5, -1, "0f"])
+        >>> len(batch), batch[1].fingerprint == 2**64 - 1
+        (3, True)
+        """
+        taken = fingerprints_of(fingerprints)
+        batch = SketchBatch(len(taken), 0, False, None)
+        batch.fingerprints[:] = taken
+        batch.present[:] = HAS_FINGERPRINT
+        return batch
 
     @property
     def rows(self) -> np.ndarray | None:
@@ -176,18 +199,11 @@ class Sketch:
             raise ConfigMismatchError("the sketches were made with different shingles, seeds or rows")
 
 
-def _require_fingerprint(fingerprint: int) -> None:
-    if isinstance(fingerprint, bool) or not isinstance(fingerprint, int | np.integer):
-        raise TypeError(f"fingerprint: expected an int, found {type(fingerprint).__name__}")
-    if not 0 <= fingerprint <= _MASK_64:
-        raise ValueError(f"fingerprint: expected 0..2**64-1, found {fingerprint}")
-
-
 class SketchBatch(Sequence[Sketch]):
     """Sketches of many documents as arrays; indexing gives a `Sketch`, slicing a list of them.
 
     Made by `Sketcher.sketch_many` and written by nobody after that, so it can be read by several threads.
-    A `Sketch` taken out of it has its own copy of its words.
+    A `Sketch` taken out of it has its own copy of its words and kept hashes.
 
     Attributes:
         num_perm: MinHash rows of each; 0 without MinHash.
@@ -223,11 +239,12 @@ class SketchBatch(Sequence[Sketch]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         present = int(self.present[index])
+        kept = None if self.kept is None else self.kept[index]
         return Sketch(
             self.num_perm,
             self.words[index].copy() if present & HAS_SIGNATURE else None,
             int(self.fingerprints[index]) if present & HAS_FINGERPRINT else None,
-            None if self.kept is None else self.kept[index],
+            None if kept is None else kept.copy(),
             self.origin,
         )
 

@@ -5,6 +5,7 @@ Owns pinned snapshots and where LMDB's map lies. Must not open or commit anythin
 
 from __future__ import annotations
 
+import itertools
 import time
 import weakref
 from typing import cast
@@ -13,6 +14,9 @@ import lmdb
 
 from simindex.storage.gate import Gate, Visitor
 from simindex.storage.pages import PageMap
+
+_generations = itertools.count()
+"""Of maps: no two environments of a process have one in common, nor a forked child's and its parent's."""
 
 
 class Environment:
@@ -27,7 +31,7 @@ class Environment:
         handles: the stores that share it; one that became garbage has left.
         databases: LMDB's handles by name; none where the file holds nothing yet.
         pins: snapshots that outlive a call.
-        map_generation: raised when the map moves; addresses from before are void.
+        map_generation: another one when the map moves; addresses from before are void.
         checked_id: newest transaction id that was seen not to be moved away from.
         looked_at: when its place in the file system was looked at, by the monotonic clock.
         is_broken: whether LMDB refuses to go on with it after an error.
@@ -43,7 +47,7 @@ class Environment:
         self.handles: weakref.WeakSet[object] = weakref.WeakSet()
         self.databases: dict[str, lmdb._Database] = {}
         self.pins: set[Pin] = set()
-        self.map_generation = 0
+        self.map_generation = next(_generations)
         self.checked_id = -1
         self.looked_at = time.monotonic()
         self.is_broken = False
@@ -132,7 +136,7 @@ class Alone(Visitor):
         try:
             self._environment.stop(holder=self)
             # Before the map is touched: whoever comes in later must not go by addresses from before.
-            self._environment.map_generation += 1
+            self._environment.map_generation = next(_generations)
             return self
         except BaseException:
             self._environment.gate.go_on()

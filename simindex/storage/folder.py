@@ -1,4 +1,5 @@
-"""The folder of an index: what may lie in it, the lock that only one writer gets, and the writer's ballast.
+"""The folder of an index: what may lie in it, the lock that only one writer gets, and the space that its
+commits may use.
 
 Owns the names of the files. Must not open the data file.
 """
@@ -317,6 +318,76 @@ class Ballast:
         self.held = 0
         with contextlib.suppress(OSError):
             self._file.unlink(missing_ok=True)
+
+
+class Space:
+    """How much of the disk and of `max_bytes` the commits of a writer may use.
+
+    Attributes:
+        limit: the largest length of the data file.
+        map_limit: how far the map may grow at present: ordinary commits stop one ballast earlier than
+            removals.
+    """
+
+    def __init__(self, path: str, limit: int, remedy: str) -> None:
+        self.limit = limit
+        self._path = path
+        self._remedy = remedy
+        """How to have a higher limit."""
+        self._kept = ballast_bytes(limit, limit)
+        """Bytes of the limit that only removals may use."""
+        self.map_limit = limit - self._kept
+
+    def look(self) -> None:
+        """Take note of the ballast that lies in the folder."""
+        self._ballast = Ballast(self._path)
+
+    @property
+    def is_lifted(self) -> bool:
+        """Whether the file may grow into the part of the limit that is kept for removals."""
+        return self.map_limit > self.limit - self._kept
+
+    def lift(self) -> None:
+        """Let a commit that frees space have the ballast, on the disk and in the file."""
+        self._ballast.give_up()
+        self.map_limit = max(self.map_limit, self.limit)
+
+    def settle(self) -> int:
+        """Take back what was lifted; returns how far the map may grow."""
+        self.map_limit = self.limit - self._kept
+        return self.map_limit
+
+    def hold(self, file_bytes: int) -> int:
+        """Hold the ballast as far as there is room; returns the bytes that are missing."""
+        return self._ballast.hold(file_bytes, self.limit)
+
+    def available(self) -> int:
+        """Return the free bytes of the disk, the ballast's included."""
+        return self._ballast.available()
+
+    def usable_bytes(self, file_bytes: int) -> int | None:
+        """Return how many bytes an ordinary commit may leave in use; ``None`` where any number is well.
+
+        Where a removal has used the ballast, free pages of the file stand in for what is missing of it.
+        """
+        missing = self.hold(file_bytes)
+        if missing:
+            return file_bytes - missing
+        return self.limit - self._kept if self.is_lifted else None
+
+    def full(self, usable: int) -> IndexFullError:
+        """Return the error of a commit that would need more."""
+        if usable < self.limit - self._kept:
+            return IndexFullError(
+                f"{self._path}: the disk is full but for what is kept for removals ({max(0, usable)} bytes "
+                f"of {DATA_FILE} may be in use); nothing of this commit was written. Free some space, or "
+                "remove documents and compact"
+            )
+        return IndexFullError(
+            f"{self._path}: the index reached its largest allowed size of {self.limit} bytes, {self._kept} "
+            "of them kept for removals; nothing of this commit was written. Remove documents (fewer at a "
+            f"time, if this was a removal) and compact, or {self._remedy}"
+        )
 
 
 def require_room(path: str, file_bytes: int, needed: int, found: int) -> None:

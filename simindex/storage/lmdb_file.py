@@ -17,7 +17,13 @@ import lmdb
 import lmdb.verify
 
 from simindex.errors import CorruptIndexError, FormatError, SimIndexError
-from simindex.storage.folder import DATA_FILE, DEFAULT_PERMISSIONS, LMDB_LOCK_FILE, permissions_of
+from simindex.storage.folder import (
+    DATA_FILE,
+    DEFAULT_PERMISSIONS,
+    LMDB_LOCK_FILE,
+    identity_of,
+    permissions_of,
+)
 from simindex.storage.pages import PageMap
 from simindex.storage.translation import MAX_READERS, translated
 
@@ -86,6 +92,21 @@ def open_lmdb(
         raise
     env.reader_check()
     return env, not readonly
+
+
+def open_known(
+    path: str, map_bytes: int, create: bool, permissions: int | None = None
+) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
+    """Return what `open_lmdb` does, and the (device, inode) of the file, for a compaction may replace it
+    meanwhile."""
+    data = os.path.join(path, DATA_FILE)
+    while True:
+        before = identity_of(data) if os.path.exists(data) else None
+        env, writable = open_lmdb(path, map_bytes, create, permissions)
+        identity = identity_of(data)
+        if before in (None, identity):
+            return env, writable, identity
+        env.close()
 
 
 def _require_whole_file(env: lmdb.Environment, path: str) -> None:

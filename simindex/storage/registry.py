@@ -2,8 +2,8 @@
 
 Owns the dictionary of open environments, and when one is closed. Must not open a file. A second environment
 of one file would break LMDB's locks, and a forked child must not touch the one that it has inherited: it
-forgets every environment without closing it, unless it opens the same file; then the inherited one is closed
-first.
+forgets every environment without closing it, unless it opens the same file, or uses a reader's handle that
+it has inherited; then the inherited one is closed first.
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ class Registry:
             self.inherited[identity] = environment, environment in self._paused
         self._paused.clear()
         self.environments.clear()
-        for reference in list(self.on_fork):
+        references, self.on_fork = self.on_fork, set()
+        for reference in references:
             let_go = reference()
             if let_go is not None:
-                let_go()
-        self.on_fork.clear()
+                let_go()  # a reader's comes back: it may be forked again before it is used
 
 
 registry = Registry()

@@ -18,24 +18,23 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import threading
 import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 import lmdb
 
 from simindex.checks import require_int, require_seconds
-from simindex.errors import IndexFullError, IndexLockedError, SimIndexError
+from simindex.errors import FormatError, IndexFullError, IndexLockedError, SimIndexError
 from simindex.storage.environment import Environment, Pin
 from simindex.storage.folder import (
     DATA_FILE,
-    Ballast,
+    Space,
     WriterLock,
-    ballast_bytes,
     identity_of,
     permissions_of,
     require_permissions,
@@ -53,11 +52,11 @@ from simindex.storage.lmdb_file import (
     databases_of,
     file_lengths,
     limit_of,
-    open_lmdb,
+    open_known,
     used_bytes,
 )
 from simindex.storage.registry import registry
-from simindex.storage.transactions import ReadTransaction, WriteTransaction
+from simindex.storage.transactions import Reading, ReadTransaction, WriteTransaction
 from simindex.storage.translation import closed, read_only, translated
 
 Result = TypeVar("Result")
@@ -72,49 +71,6 @@ _READER_CHECK_SECONDS = 60.0
 
 _LOOK_AGAIN_SECONDS = 1.0
 """A reader looks that often whether its file is still in its place."""
-
-
-class Reading:
-    """A read transaction for the length of a ``with`` block. Bind what it gives: see `Visitor`."""
-
-    __slots__ = ("_environment", "_store", "_txn", "_visitor")
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._visitor: ReadTransaction | None = None
-        self._txn: lmdb.Transaction | None = None
-
-    def __enter__(self) -> ReadTransaction:
-        store = self._store
-        self._environment = environment = store.environment()
-        self._visitor = visitor = ReadTransaction(environment)
-        try:
-            environment.gate.enter(visitor)
-            self._txn = txn = store.begin_read(environment, visitor)
-            visitor.begin(txn)
-            return visitor
-        except BaseException:
-            self._leave()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._leave()
-        if error is not None:
-            if isinstance(error, lmdb.Error):
-                raise translated(error, self._store.path) from error
-            if isinstance(error, SimIndexError):
-                error.located(self._store.path)
-
-    def _leave(self) -> None:
-        try:
-            txn, self._txn = self._txn, None
-            if txn is not None and not self._store.is_pinned:
-                txn.abort()
-        finally:
-            if self._visitor is not None:
-                self._environment.gate.leave(self._visitor)
 
 
 class Store:
@@ -149,12 +105,8 @@ class Store:
             require_int("max_bytes", max_bytes, MIN_MAP_BYTES)
         self.writable = mode != "r"
         self.is_new = False
-        self._limit, self._remedy = limit_of(max_bytes)
-        self._kept = ballast_bytes(self._limit, self._limit)
-        """Bytes of the limit that only removals may use."""
-        self._map_limit = self._limit - self._kept
-        """How far the map may grow at present: ordinary commits stop one ballast earlier than removals."""
-        self._map_bytes = min(map_bytes, self._map_limit)
+        self._space = Space(self.path, *limit_of(max_bytes))
+        self._map_bytes = min(map_bytes, self._space.map_limit)
         self._is_compacting = False
         """Whether the ballast stays given up."""
         self.is_pinned = pinned
@@ -165,6 +117,11 @@ class Store:
         self._lock: WriterLock | None = None
         self._reason = ""
         """Why the handle is dead, where it was not closed."""
+        self._was_inherited = False
+        """Whether it came through fork() and may open its file anew: a reader's, until it is closed."""
+        self._opening = threading.Lock()
+        self._header: tuple[bytes, bytes] | None = None
+        """Key and value, in the database "meta", by which the file is known again."""
         self._checked_readers = time.monotonic()
         require_seconds("timeout", timeout)
         require_permissions(permissions)
@@ -173,7 +130,7 @@ class Store:
         registry.close_unused()
         try:
             require_place(Path(self.path), mode, permissions)
-            self._ballast = Ballast(self.path)
+            self._space.look()
             registry.on_fork.add(weakref.WeakMethod(self._abandon))
             if self.writable:
                 self._lock = WriterLock(self.path, permissions_of(Path(self.path), permissions), timeout)
@@ -181,7 +138,7 @@ class Store:
                     require_place(Path(self.path), mode, permissions)  # somebody may have made it meanwhile
             self._environment = self._open_environment()
             self._keep_limit()
-            self._open_databases(mode)
+            self.is_new = not self._open_databases(self._environment, mode)
         except BaseException as exc:
             self.close()
             if isinstance(exc, SimIndexError):
@@ -219,14 +176,7 @@ class Store:
             return opened
 
     def _open_lmdb(self) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
-        """Open the file at the path; returns what it is, too, for a compaction may replace it meanwhile."""
-        while True:
-            before = identity_of(self.data) if os.path.exists(self.data) else None
-            env, writable = open_lmdb(self.path, self._map_bytes, self.writable, self._permissions)
-            identity = identity_of(self.data)
-            if before in (None, identity):
-                return env, writable, identity
-            env.close()
+        return open_known(self.path, self._map_bytes, self.writable, self._permissions)
 
     def _stale_environment(self) -> Environment | None:
         """Return this process's environment of a file that a compaction has moved away from this path.
@@ -245,14 +195,52 @@ class Store:
                 return environment
         return None
 
-    def _open_databases(self, mode: str) -> None:
-        environment = self.environment()
+    def _open_databases(self, environment: Environment, mode: str) -> bool:
+        """Open the databases of an environment, if that is still to be done; whether there are any."""
         if not environment.databases:
             with environment.inside() as visit:
                 environment.databases = databases_of(visit.env, self.path)
-        self.is_new = not environment.databases
-        if self.is_new and mode in ("r", "r+"):
+        if not environment.databases and mode in ("r", "r+"):
             raise FileNotFoundError(errno.ENOENT, "an index that was never completed", self.path)
+        return bool(environment.databases)
+
+    def _open_inherited(self) -> Environment:
+        """In a forked child: open a reader's file, at its first use, by whichever thread is first.
+
+        Raises:
+            FileNotFoundError, FormatError, SimIndexError: it cannot be opened; the next use tries again.
+        """
+        with self._opening:
+            if self._environment is None and self._was_inherited:
+                try:
+                    require_place(Path(self.path), "r")
+                    environment = self._open_environment()
+                    self._open_databases(environment, "r")
+                    self._require_same(environment)
+                    self._environment = environment
+                except BaseException:
+                    self._environment = None
+                    registry.close_unused(leaving=self)
+                    raise
+                if not self._was_inherited:
+                    self.close()  # again, for another thread has done so meanwhile
+        return self.environment()
+
+    def known_by(self, key: bytes, value: bytes) -> None:
+        """Take note of a value (database "meta") that the file has and keeps."""
+        self._header = key, value
+
+    def _require_same(self, environment: Environment) -> None:
+        if self._header is None:
+            return
+        key, value = self._header
+        with environment.inside() as visit, visit.env.begin() as txn:
+            found = txn.get(key, db=environment.databases["meta"])
+        if found != value:
+            raise FormatError(
+                f"{self.path}: expected the index that the parent process had open, found one of another "
+                "configuration; close this handle and open the index again"
+            ).located(self.path)
 
     def initialise(self, header_key: bytes, header: bytes, manifest_key: bytes, manifest: bytes) -> None:
         """Create the databases with their first values, in one commit."""
@@ -271,32 +259,44 @@ class Store:
     # ---- life ----
 
     def environment(self) -> Environment:
-        """Return the environment. Raises ClosedError when the handle is closed or was forked."""
+        """Return the environment. Raises ClosedError when the handle is closed, or a writer's was forked."""
         environment = self._environment
         if environment is None:
+            if self._was_inherited:
+                return self._open_inherited()
             raise closed(self.path, f"{self._reason or 'the index is closed'}; open it again")
-        if environment.failure and not environment.gate.is_stopped:
-            raise closed(self.path, f"{environment.failure}; close this handle and open the index again")
+        self._require_works(environment)
         return environment
 
+    def _require_works(self, environment: Environment) -> None:
+        if environment.failure and not environment.gate.is_stopped:
+            raise closed(self.path, f"{environment.failure}; close this handle and open the index again")
+
     def require_open(self) -> None:
-        """Raise ClosedError when the handle is closed or was forked."""
+        """Raise ClosedError when the handle is closed, or a writer's was forked."""
         self.environment()
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the handle was inherited through fork()."""
+        """Whether it is a writer's handle that was inherited through fork()."""
         return bool(self._reason)
 
     def _abandon(self) -> None:
         """In a forked child: let go without touching the environment or the parent's lock."""
         self._environment = None
+        if not self.writable:
+            # A thread that the child has not may have held it, and its snapshot ended before the fork.
+            self._opening, self._pin = threading.Lock(), None
+            self._was_inherited = True
+            registry.on_fork.add(weakref.WeakMethod(self._abandon))
+            return
         self._reason = "this handle was inherited through fork() and belongs to the parent process"
         if self._lock is not None:
             self._lock.abandon()
 
     def close(self) -> None:
         """Close the handle; the last one of a file closes its environment."""
+        self._was_inherited = False
         self._environment = None
         registry.on_fork.discard(weakref.WeakMethod(self._abandon))
         try:
@@ -329,8 +329,7 @@ class Store:
     def begin_read(self, environment: Environment, visitor: Visitor) -> lmdb.Transaction:
         """Return a read transaction of LMDB for a visitor who is inside, who ends it if it is not pinned."""
         for attempt in range(6):
-            if environment.failure:
-                self.environment()  # it was lost while everybody was kept out
+            self._require_works(environment)  # it may have been lost while everybody was kept out
             try:
                 txn = self._pinned(environment) if self.is_pinned else environment.env.begin(buffers=True)
                 is_known = txn.id() == environment.checked_id
@@ -400,7 +399,7 @@ class Store:
     def _lose(self, environment: Environment) -> None:
         """Let go of a file that is not the one that everybody else sees. Raises ClosedError."""
         environment.failure = environment.failure or f"{DATA_FILE} was replaced or removed while it was open"
-        self.environment()
+        self._require_works(environment)
 
     def _reopen(self) -> None:
         """Change over to the file that now lies at the path."""
@@ -448,7 +447,7 @@ class Store:
 
     def _commit_freeing(self, change: Callable[[WriteTransaction], Result]) -> Result:
         """Commit what frees space, at last with the ballast; what of that is left is held again."""
-        remedies = [self._free_pages_of_last_commits, self._give_up_ballast]
+        remedies = [self._free_pages_of_last_commits, self._space.lift]
         while True:
             try:
                 result = self._commit(change, frees=True)
@@ -457,7 +456,7 @@ class Store:
                 if not remedies:
                     raise
                 remedies.pop()()
-        if self._is_lifted and not self._is_compacting:
+        if self._space.is_lifted and not self._is_compacting:
             with contextlib.suppress(OSError):  # the commit is durable all the same
                 self.hold_ballast()
         return result
@@ -473,14 +472,14 @@ class Store:
             self._lock.require_held()
         if not self._is_in_place(environment):
             self._lose(environment)
-        usable = None if frees else self._usable_bytes()
+        usable = None if frees else self._space.usable_bytes(os.stat(self.data).st_size)
         while True:
             try:
                 with environment.inside() as visit:
                     with visit.env.begin(write=True) as txn:
                         result = change(WriteTransaction(txn, environment.databases))
                         if usable is not None and used_bytes(visit.env, txn, environment.databases) > usable:
-                            raise self._full(usable)
+                            raise self._space.full(usable)
                     self._lengthen_file(visit.env)
                     return result
             except lmdb.PanicError as exc:
@@ -512,57 +511,24 @@ class Store:
         if not self.writable:
             return
         environment = self.environment()
-        self._map_limit = self._limit - self._kept
-        if environment.env.info()["map_size"] > self._map_limit:
-            environment.move_map(max(self._map_limit, os.stat(self.data).st_size))
+        limit = self._space.settle()
+        if environment.env.info()["map_size"] > limit:
+            environment.move_map(max(limit, os.stat(self.data).st_size))
 
     def _grow(self) -> None:
         environment = self.environment()
         size = environment.env.info()["map_size"]
-        limit = self._map_limit
+        limit = self._space.map_limit
         if size >= limit:
-            raise self._full(limit)
+            raise self._space.full(limit)
         try:
             environment.move_map(min(max(2 * size, size + (1 << 20)), limit))
         except lmdb.Error as exc:
             raise translated(exc, self.path) from exc
 
-    def _full(self, usable: int) -> IndexFullError:
-        if usable < self._limit - self._kept:
-            return IndexFullError(
-                f"{self.path}: the disk is full but for what is kept for removals ({max(0, usable)} bytes of "
-                f"{DATA_FILE} may be in use); nothing of this commit was written. Free some space, or remove "
-                "documents and compact"
-            )
-        return IndexFullError(
-            f"{self.path}: the index reached its largest allowed size of {self._limit} bytes, {self._kept} "
-            "of them kept for removals; nothing of this commit was written. Remove documents (fewer at a "
-            f"time, if this was a removal) and compact, or {self._remedy}"
-        )
-
     def hold_ballast(self) -> int:
         """Hold the ballast as far as there is room; returns the bytes that are missing."""
-        return self._ballast.hold(os.stat(self.data).st_size, self._limit)
-
-    def _usable_bytes(self) -> int | None:
-        """Return how many bytes an ordinary commit may leave in use; ``None`` where any number is well.
-
-        Where a removal has used the ballast, free pages of the file stand in for what is missing of it.
-        """
-        missing = self.hold_ballast()
-        if missing:
-            return os.stat(self.data).st_size - missing
-        return self._limit - self._kept if self._is_lifted else None
-
-    @property
-    def _is_lifted(self) -> bool:
-        """Whether the file may grow into the part of the limit that is kept for removals."""
-        return self._map_limit > self._limit - self._kept
-
-    def _give_up_ballast(self) -> None:
-        """Let a commit that frees space have it, on the disk and in the file."""
-        self._ballast.give_up()
-        self._map_limit = max(self._map_limit, self._limit)
+        return self._space.hold(os.stat(self.data).st_size)
 
     def _free_pages_of_last_commits(self) -> None:
         """Let LMDB have the pages that the last commits have freed: it uses them two commits later."""
@@ -583,10 +549,10 @@ class Store:
         require_plain_files(Path(self.path))
         file_bytes = os.stat(self.data).st_size
         needed = growth + copy
-        require_room(self.path, file_bytes + growth, needed, self._ballast.available())
+        require_room(self.path, file_bytes + growth, needed, self._space.available())
         self._is_compacting = True
-        self._give_up_ballast()
-        self._map_limit = min(max(self._limit, file_bytes) + needed, MAX_MAP_BYTES)
+        self._space.lift()
+        self._space.map_limit = min(max(self._space.limit, file_bytes) + needed, MAX_MAP_BYTES)
         try:
             yield
         finally:

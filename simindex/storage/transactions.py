@@ -1,19 +1,21 @@
 """Transactions as the rest of simindex sees them: read ones for a call, write ones for a commit.
 
-Owns access to the databases by name. Must not begin, end or commit anything, and calls nobody who does:
-`store` opens what stands here and translates its errors.
+Owns access to the databases by name, and the way in and out of a read transaction. Must not begin or commit
+anything: a store does, for it knows what to do when LMDB refuses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import cast
+from types import TracebackType
+from typing import Protocol, cast
 
 import lmdb
 
-from simindex.errors import CorruptIndexError
+from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.storage.environment import Environment
 from simindex.storage.gate import Visitor
+from simindex.storage.translation import translated
 
 
 class ReadTransaction(Visitor):
@@ -69,6 +71,62 @@ class ReadTransaction(Visitor):
             stat = self._txn.stat(database)
             sizes[name] = stat["psize"] * (stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"])
         return sizes
+
+
+class Handle(Protocol):
+    """What `Reading` asks of a store."""
+
+    path: str
+    is_pinned: bool
+
+    def environment(self) -> Environment:
+        """Return the environment. Raises ClosedError."""
+
+    def begin_read(self, environment: Environment, visitor: Visitor) -> lmdb.Transaction:
+        """Return a read transaction of LMDB for a visitor who is inside."""
+
+
+class Reading:
+    """A read transaction for the length of a ``with`` block. Bind what it gives: see `Visitor`."""
+
+    __slots__ = ("_environment", "_store", "_txn", "_visitor")
+
+    def __init__(self, store: Handle) -> None:
+        self._store = store
+        self._visitor: ReadTransaction | None = None
+        self._txn: lmdb.Transaction | None = None
+
+    def __enter__(self) -> ReadTransaction:
+        store = self._store
+        self._environment = environment = store.environment()
+        self._visitor = visitor = ReadTransaction(environment)
+        try:
+            environment.gate.enter(visitor)
+            self._txn = txn = store.begin_read(environment, visitor)
+            visitor.begin(txn)
+            return visitor
+        except BaseException:
+            self._leave()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+        if error is not None:
+            if isinstance(error, lmdb.Error):
+                raise translated(error, self._store.path) from error
+            if isinstance(error, SimIndexError):
+                error.located(self._store.path)
+
+    def _leave(self) -> None:
+        try:
+            txn, self._txn = self._txn, None
+            if txn is not None and not self._store.is_pinned:
+                txn.abort()
+        finally:
+            if self._visitor is not None:
+                self._environment.gate.leave(self._visitor)
 
 
 class WriteTransaction:

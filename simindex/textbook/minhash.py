@@ -143,12 +143,12 @@ def estimated_jaccard(rows_a: Sequence[int], rows_b: Sequence[int]) -> float:
 
 
 def bottom_hashes(hashes: Iterable[int], n: int) -> list[int]:
-    """Return the `n` least distinct low halves (32 bits) of the hashes, ascending (Cohen, Kaplan 2007).
+    """Return the `n` least distinct values of bits 4 to 31 of the hashes, ascending (Cohen, Kaplan 2007).
 
-    >>> bottom_hashes([9, 4, 2**32 + 4, 7], 2)
+    >>> bottom_hashes([0x90, 0x4F, 2**32 + 0x41, 0x70], 2)
     [4, 7]
     """
-    return sorted({x & MASK32 for x in hashes})[:n]
+    return sorted({(x & MASK32) >> 4 for x in hashes})[:n]
 
 
 def kept_jaccard(kept_a: Iterable[int], kept_b: Iterable[int], n: int) -> float:
@@ -177,7 +177,7 @@ def best_jaccard(
 
     >>> best_jaccard([1] * 8, [1] * 8, [1, 2], [2, 3], n=5)
     0.3333333333333333
-    >>> round(best_jaccard([1] * 8, [1] * 8, [1, 2, 2**31], [2, 3, 2**31], n=3), 3)
+    >>> round(best_jaccard([1] * 8, [1] * 8, [1, 2, 2**27], [2, 3, 2**27], n=3), 3)
     0.714
     """
     set_a, set_b = set(kept_a), set(kept_b)
@@ -185,7 +185,7 @@ def best_jaccard(
         return jaccard(set_a, set_b)
     bound = min(max(hashes) for hashes in (set_a, set_b) if len(hashes) == n)
     below_a, below_b = ({x for x in hashes if x < bound} for hashes in (set_a, set_b))
-    weight = len(below_a | below_b) / (1 - bound / (MASK32 + 1))
+    weight = len(below_a | below_b) / (1 - bound / 2**28)
     by_rows = len(rows_a) * estimated_jaccard(rows_a, rows_b)
     return (by_rows + weight * jaccard(below_a, below_b)) / (len(rows_a) + weight)
 

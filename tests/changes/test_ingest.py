@@ -1,5 +1,6 @@
 """Ingest: what a caller hands in is checked, and comes out in order."""
 
+import io
 import itertools
 import math
 from collections.abc import Generator, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped] # it carries no type information
 import numpy as np
 import pytest
+import tqdm
 from batches import SMALL, batch
 from two_documents import CAR, FOX
 
@@ -244,3 +246,15 @@ def test_batch_ends_where_its_items_are_long(monkeypatch: pytest.MonkeyPatch) ->
             batches = list(prepared_batches(iter(items), SKETCHER, 4_000, workers))
             assert [len(batch.keys) for batch in batches] == [3, 3, 3, 1]
             assert [key for batch in batches for key in batch.keys] == list(range(10))
+
+
+def test_progress_fits_tqdm_by_the_line_of_the_docstring(tmp_path: Path) -> None:
+    line = "progress=lambda done: bar.update(done - bar.n)"
+    assert line in (simindex.Index.insert_many.__doc__ or "")
+    with (
+        simindex.open(tmp_path / "i", "x", SMALL) as index,
+        tqdm.tqdm(total=500, disable=False, file=io.StringIO()) as bar,
+    ):
+        progress = eval(line.removeprefix("progress="), {"bar": bar})
+        index.insert_many(batch("a", size=500), batch_size=40, progress=progress)
+        assert bar.n == bar.total == 500

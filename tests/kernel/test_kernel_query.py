@@ -78,6 +78,8 @@ def made_up(runs: list[Run], layout: Shape) -> tuple[MadeUp, list[Document]]:
 
     The documents are (number, segment, key, words, fingerprint) of all, words None without a sketch.
     """
+    if len(runs) % 2:
+        _kernel.expect_missing_pages()  # no answer depends on whether pages are asked for ahead
     segments: list[MadeUpSegment] = []
     stored: list[Document] = []
     base = 0

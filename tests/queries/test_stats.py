@@ -62,6 +62,9 @@ def test_stats_as_json_and_as_lines(tmp_path: Path, config: Config) -> None:
         assert all(len(line) < 120 for line in shown)
     assert "  documents             1,000" in repr(stats)
     assert f"MinHash               {config.num_perm} rows" in repr(stats) or not config.num_perm
+    for threshold, least in stats.found.items():
+        assert f"{least[0.95]:.3f} up at {threshold}" in repr(stats)
+    assert ("returned with 0.95" in repr(stats)) == bool(config.num_perm)
     shown_html = stats._repr_html_()
     assert ">1,000</td>" in shown_html
     assert f">{stats.table_bytes['keys']:,}</td>" in shown_html

@@ -225,7 +225,7 @@ def test_insert_is_refused_while_the_disk_has_no_room_for_the_ballast(
         assert lengths(path)[BALLAST_FILE] == MIB
         disk = FullDisk(monkeypatch, path)
         filled.insert(5)
-        index._store._give_up_ballast()  # as a removal does on a full disk
+        index._store._space.lift()  # as a removal does on a full disk
         with pytest.raises(IndexFullError, match="the disk is full but for what is kept for removals"):
             filled.insert(5)
         filled.remove(20)

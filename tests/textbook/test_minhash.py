@@ -260,7 +260,7 @@ def test_textbook_signatures_of_two_lengths_cannot_be_compared() -> None:
 
 @given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)), st.integers(1, 40))
 def test_textbook_kept_jaccard_needs_only_the_kept_hashes(set_a: set[int], set_b: set[int], n: int) -> None:
-    kept_a, kept_b = textbook.bottom_hashes(set_a, n), textbook.bottom_hashes(set_b, n)
+    kept_a, kept_b = (textbook.bottom_hashes([x << 4 for x in hashes], n) for hashes in (set_a, set_b))
     found = textbook.kept_jaccard(kept_a, kept_b, n)
     if len(set_a) < n and len(set_b) < n:
         assert found == textbook.jaccard(set_a, set_b)
@@ -273,7 +273,7 @@ def test_textbook_best_jaccard_lies_between_what_rows_and_kept_hashes_say(
     set_a: set[int], set_b: set[int], n: int
 ) -> None:
     """Exact with all hashes kept; with one, which tells nothing of what is below it, the rows alone."""
-    kept_a, kept_b = textbook.bottom_hashes(set_a, n), textbook.bottom_hashes(set_b, n)
+    kept_a, kept_b = (textbook.bottom_hashes([x << 4 for x in hashes], n) for hashes in (set_a, set_b))
     rows_a, rows_b = [1] * 64, [1] * 40 + [2] * 24
     found = textbook.best_jaccard(rows_a, rows_b, kept_a, kept_b, n)
     by_rows = textbook.estimated_jaccard(rows_a, rows_b)
@@ -289,8 +289,9 @@ def test_textbook_best_jaccard_lies_between_what_rows_and_kept_hashes_say(
         assert found == pytest.approx(by_rows, rel=1e-15)
 
 
-def test_textbook_bottom_hashes_are_distinct_low_halves() -> None:
-    assert textbook.bottom_hashes([2**40 + 3, 3, 2**63, 9], 3) == [0, 3, 9]
+def test_textbook_bottom_hashes_are_distinct_bits_of_low_halves() -> None:
+    assert textbook.bottom_hashes([2**40 + 0x3F, 0x30, 2**63 + 15, 0x90], 3) == [0, 3, 9]
+    assert textbook.bottom_hashes([2**32 - 1], 3) == [2**28 - 1]
 
 
 def test_textbook_brute_force_finds_the_like_sets_of_seed_003() -> None:

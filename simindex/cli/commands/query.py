@@ -101,8 +101,8 @@ class _Search:
             room = None if self.limit is None else self.limit + more
             return index.query_simhash_many(documents, self.max_distance, limit=room)
         if self.nearest is not None:
-            quality = {} if self.recall is None else {"recall": self.recall}
-            return [index.nearest(document, self.nearest + more, **quality) for document in documents]
+            k = self.nearest + more
+            return [index.nearest(document, k, recall=self.recall) for document in documents]
         return index.query_many(documents, **self._by_similarity())
 
 

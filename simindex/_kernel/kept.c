@@ -1,0 +1,168 @@
+/* Kept shingles: the smallest distinct hashes of a document, and the bytes in which a record holds them.
+ *
+ * Selection is a bottom-n sketch (Broder 1997; Cohen and Kaplan 2007), made block by block while the rows are.
+ * Its values are spread evenly, so a short run is dealt into 256 buckets and finished by insertion; one that
+ * somebody chose to fall into one bucket costs the square of SHORT_RUN at most, and longer runs go by digits.
+ * The packed form is that of Elias (1974) and Fano (1971): low bits as they are, the rest in unary.
+ */
+#include "kernel.h"
+
+#define SHORT_RUN 1024
+#define BUCKET_BITS 8
+#define DIGIT_BITS 7 /* four digits a value of KEPT_BITS */
+
+static void sort_short(uint32_t *values, uint32_t *spare, size_t count) {
+    uint16_t starts[(1 << BUCKET_BITS) + 1] = {0};
+    uint32_t all = 0;
+    int shift = 0;
+    for (size_t i = 0; i < count; i++) all |= values[i];
+    while (all >> shift >> BUCKET_BITS) shift++;
+    for (size_t i = 0; i < count; i++) starts[(values[i] >> shift) + 1]++;
+    for (size_t bucket = 0; bucket < 1 << BUCKET_BITS; bucket++) starts[bucket + 1] += starts[bucket];
+    for (size_t i = 0; i < count; i++) spare[starts[values[i] >> shift]++] = values[i];
+    for (size_t i = 0; i < count; i++) {
+        size_t j = i;
+        for (; j && values[j - 1] > spare[i]; j--) values[j] = values[j - 1];
+        values[j] = spare[i];
+    }
+}
+
+static void sort_long(uint32_t *values, uint32_t *spare, size_t count) {
+    uint32_t *from = values, *to = spare;
+    for (int shift = 0; shift < KEPT_BITS; shift += DIGIT_BITS) { /* an even number of times */
+        size_t starts[1 << DIGIT_BITS] = {0}, total = 0;
+        for (size_t i = 0; i < count; i++) starts[from[i] >> shift & ((1 << DIGIT_BITS) - 1)]++;
+        for (size_t digit = 0; digit < 1 << DIGIT_BITS; digit++) {
+            size_t n = starts[digit];
+            starts[digit] = total;
+            total += n;
+        }
+        for (size_t i = 0; i < count; i++) to[starts[from[i] >> shift & ((1 << DIGIT_BITS) - 1)]++] = from[i];
+        uint32_t *swap = from;
+        from = to, to = swap;
+    }
+}
+
+/* Bring what was collected down to the `keep` smallest, ascending and distinct. */
+static void reduce(smallest *kept) {
+    uint32_t *values = kept->values;
+    if (kept->count <= SHORT_RUN) sort_short(values, kept->spare, kept->count);
+    else sort_long(values, kept->spare, kept->count);
+    size_t distinct = 0;
+    for (size_t i = 0; i < kept->count; i++)
+        if (!distinct || values[i] != values[distinct - 1]) values[distinct++] = values[i];
+    kept->count = distinct < kept->keep ? distinct : kept->keep;
+    if (kept->count == kept->keep) kept->limit = values[kept->count - 1];
+}
+
+void smallest_begin(smallest *kept) {
+    kept->count = 0;
+    kept->limit = 1u << KEPT_BITS;
+}
+
+void smallest_add(smallest *kept, const uint64_t *hashes, size_t count) {
+    for (size_t done = 0; done < count; done += SMALLEST_BLOCK) {
+        size_t n = count - done < SMALLEST_BLOCK ? count - done : SMALLEST_BLOCK, filled;
+        if (kept->count + n > kept->room) reduce(kept);
+        filled = kept->count;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t value = (uint32_t)hashes[done + i] >> (32 - KEPT_BITS);
+            kept->values[filled] = value;
+            filled += value < kept->limit;
+        }
+        kept->count = filled;
+    }
+}
+
+size_t smallest_end(smallest *kept) {
+    reduce(kept);
+    return kept->count;
+}
+
+/* ---- the packed form ---- */
+
+/* low_bits u8, count u24, count x low_bits bits, then unary: bit (value >> low_bits) + i for value i. All of
+ * it little-endian, each part filled up with zero bits to whole bytes. */
+#define HEAD_BYTES 4
+
+static size_t bytes_of(size_t bits) { return (bits + 7) / 8; }
+
+/* Bits of the unary part, 0 where there is nothing. */
+static size_t unary_bits(size_t count, uint32_t last, int low_bits) { return count ? count + (last >> low_bits) : 0; }
+
+/* The fewest low bits of those with which the whole is shortest. */
+static int choose_low_bits(size_t count, uint32_t last) {
+    int best = 0;
+    for (int low_bits = 1; low_bits <= KEPT_BITS; low_bits++)
+        if (count * (size_t)low_bits + (last >> low_bits) < count * (size_t)best + (last >> best)) best = low_bits;
+    return best;
+}
+
+size_t packed_kept_bytes(const uint32_t *values, size_t count, int *low_bits) {
+    uint32_t last = count ? values[count - 1] : 0;
+    if (last >> KEPT_BITS || count > MAX_KEPT) return 0;
+    for (size_t i = 1; i < count; i++)
+        if (values[i] <= values[i - 1]) return 0;
+    *low_bits = choose_low_bits(count, last);
+    return HEAD_BYTES + bytes_of(count * (size_t)*low_bits) + bytes_of(unary_bits(count, last, *low_bits));
+}
+
+/* The low `bytes` (up to 8) bytes of a value, little-endian. */
+static inline void store_bytes(uint8_t *at, uint64_t value, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) at[i] = (uint8_t)(value >> 8 * i);
+}
+
+void pack_kept(const uint32_t *values, size_t count, int low_bits, uint8_t *packed, size_t length) {
+    uint8_t *low = packed + HEAD_BYTES, *unary = low + bytes_of(count * (size_t)low_bits);
+    uint64_t mask = (1ULL << low_bits) - 1, gathered = 0;
+    int filled = 0;
+    store_bytes(packed, (uint64_t)count << 8 | (uint64_t)low_bits, HEAD_BYTES);
+    for (size_t i = 0; i < count; i++) {
+        gathered |= (values[i] & mask) << filled;
+        filled += low_bits;
+        if (filled < 32) continue;
+        store_bytes(low, gathered, 4);
+        low += 4, gathered >>= 32, filled -= 32;
+    }
+    store_bytes(low, gathered, bytes_of((size_t)filled));
+    size_t words = 0; /* of the unary part that are written */
+    gathered = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t bit = (values[i] >> low_bits) + i;
+        for (; bit / 64 > words; words++, gathered = 0) store_bytes(unary + 8 * words, gathered, 8);
+        gathered |= 1ULL << bit % 64;
+    }
+    store_bytes(unary + 8 * words, gathered, length - (size_t)(unary + 8 * words - packed));
+}
+
+/* The eight bytes at an offset, as far as there are so many. */
+static inline uint64_t bytes_at(const uint8_t *data, size_t length, size_t at) {
+    uint64_t value = 0;
+    if (at + 8 <= length) return load64(data + at);
+    for (size_t i = at; i < length; i++) value |= (uint64_t)data[i] << 8 * (i - at);
+    return value;
+}
+
+ptrdiff_t packed_kept_count(const uint8_t *packed, size_t length) {
+    if (length < HEAD_BYTES || packed[0] > KEPT_BITS) return -1;
+    size_t count = (size_t)packed[1] | (size_t)packed[2] << 8 | (size_t)packed[3] << 16;
+    size_t least = HEAD_BYTES + bytes_of(count * packed[0]) + bytes_of(count);
+    return length < least ? -1 : (ptrdiff_t)count;
+}
+
+int unpack_kept(const uint8_t *packed, size_t length, uint32_t *values, size_t count) {
+    int low_bits = packed[0], expected_low_bits;
+    size_t unary = HEAD_BYTES + bytes_of(count * (size_t)low_bits), found = 0;
+    uint64_t mask = (1ULL << low_bits) - 1;
+    for (size_t at = unary; at < length; at += 8)
+        for (uint64_t ones = bytes_at(packed, length, at); ones; ones &= ones - 1) {
+            uint64_t high = (at - unary) * 8 + (uint64_t)__builtin_ctzll(ones) - found;
+            if (found == count || high >> (KEPT_BITS - low_bits)) return -1;
+            values[found++] = (uint32_t)(high << low_bits);
+        }
+    if (found != count) return -1;
+    for (size_t i = 0, bit = 0; i < count; i++, bit += (size_t)low_bits)
+        values[i] |= (uint32_t)(bytes_at(packed, length, HEAD_BYTES + bit / 8) >> bit % 8 & mask);
+    /* Only what `pack_kept` writes: ascending, with its choice of low bits, and not longer. */
+    return packed_kept_bytes(values, count, &expected_low_bits) == length && expected_low_bits == low_bits ? 0 : -1;
+}

@@ -1,0 +1,67 @@
+/* Reads side by side: the pages that a search or a merge is about to touch are asked for together.
+ *
+ * A page that is not in memory costs a search as long as a thousand steps of it, and met one after the other they
+ * add up. Where they are all there, asking would cost more than it spares. So the kernel remembers one thing for
+ * the whole process, which no result depends on: whether pages were missing lately. It begins with yes.
+ */
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "kernel.h"
+
+#define LATELY 32 /* searches between two looks at the count of page faults */
+
+static long searches, faults = -1;
+static int missing = 1, absent;
+
+void expect_missing_pages(void) {
+    __atomic_store_n(&searches, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&missing, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&absent, 1, __ATOMIC_RELAXED);
+}
+
+int reads_ahead(void) {
+    if (__atomic_add_fetch(&searches, 1, __ATOMIC_RELAXED) % LATELY == 0) {
+        struct rusage used;
+        getrusage(RUSAGE_SELF, &used);
+        long before = __atomic_exchange_n(&faults, used.ru_majflt, __ATOMIC_RELAXED);
+        int met = __atomic_exchange_n(&absent, 0, __ATOMIC_RELAXED) || before != used.ru_majflt;
+        __atomic_store_n(&missing, met, __ATOMIC_RELAXED);
+    }
+    return __atomic_load_n(&missing, __ATOMIC_RELAXED);
+}
+
+/* Whole pages around some bytes; addresses that are no map of a file are refused by the system, at no harm. */
+static uintptr_t pages_of(const void *address, size_t bytes, size_t *length) {
+    static uintptr_t page_bytes;
+    uintptr_t size = __atomic_load_n(&page_bytes, __ATOMIC_RELAXED);
+    if (!size) __atomic_store_n(&page_bytes, size = (uintptr_t)sysconf(_SC_PAGESIZE), __ATOMIC_RELAXED);
+    uintptr_t first = (uintptr_t)address & ~(size - 1), end = ((uintptr_t)address + bytes + size - 1) & ~(size - 1);
+    *length = end - first;
+    return first;
+}
+
+enum { LOOKED_AT = 16 }; /* pages of a piece, at most, that are looked for */
+
+void ask_for(const void *address, size_t bytes) {
+    size_t length;
+    unsigned char there[LOOKED_AT];
+    uintptr_t first = pages_of(address, bytes, &length);
+    size_t pages = length / (size_t)sysconf(_SC_PAGESIZE);
+    if (pages <= LOOKED_AT && !mincore((void *)first, length, there)) {
+        unsigned all = 1;
+        for (size_t i = 0; i < pages; i++) all &= there[i];
+        if (all) return;
+    }
+    __atomic_store_n(&absent, 1, __ATOMIC_RELAXED);
+    madvise((void *)first, length, MADV_WILLNEED);
+}
+
+void stream_ahead(const void *address, size_t bytes) {
+    enum { WORTH_IT = 1 << 15 };
+    size_t length;
+    if (bytes < WORTH_IT) return;
+    uintptr_t first = pages_of(address, bytes, &length);
+    madvise((void *)first, length, MADV_WILLNEED);
+}

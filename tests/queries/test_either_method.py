@@ -1,0 +1,129 @@
+"""Calls that ask by MinHash or by SimHash: `query_key` and `nearest`."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fingerprints import CAT, CONFIGS, FOX, SEED, brute_force, open_with, simhash_only
+
+import simindex
+from simindex import Config, Index, Matches, Sketch
+
+
+def figures(matches: Matches) -> list[tuple[Any, int | None]]:
+    return [(match.key, match.distance) for match in matches]
+
+
+@pytest.fixture(scope="module")
+def fingerprints() -> np.ndarray:
+    """3,000 fingerprints, each of 100 with 29 others within a few bits."""
+    rng = np.random.default_rng(SEED)
+    around = np.repeat(rng.integers(0, 2**64, 100, dtype=np.uint64), 30)
+    for _ in range(3):
+        around ^= np.uint64(1) << rng.integers(0, 64, len(around), dtype=np.uint64)
+    return around
+
+
+def test_nearest_by_simhash_are_the_k_smallest_distances(tmp_path: Path, fingerprints: np.ndarray) -> None:
+    with open_with(tmp_path / "i", fingerprints, simhash_only(5)) as index:
+        for query in fingerprints[::97].tolist():
+            expected = sorted(brute_force(fingerprints, query, 5).values())
+            for k in (1, 7, 10_000):
+                found = index.nearest(Sketch.from_fingerprint(query), k)
+                assert [match.distance for match in found] == expected[:k]
+                assert found == index.nearest(Sketch.from_fingerprint(query), k, by="simhash")
+
+
+def test_key_is_asked_by_simhash_without_itself(tmp_path: Path, fingerprints: np.ndarray) -> None:
+    with open_with(tmp_path / "i", fingerprints, simhash_only(5)) as index:
+        for key in range(0, 3_000, 97):
+            for distance in (None, 0, 2):
+                near = brute_force(fingerprints, fingerprints[key], 5 if distance is None else distance)
+                del near[key]
+                found = index.query_key(key, max_distance=distance)
+                assert dict(figures(found)) == near
+                assert figures(index.query_key(key, max_distance=distance, limit=3)) == figures(found)[:3]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_method_is_by_default_what_the_index_has_minhash_first(tmp_path: Path, name: str) -> None:
+    config = CONFIGS[name]
+    default: Any = "minhash" if config.num_perm else "simhash"
+    with simindex.open(tmp_path / "i", config=config) as index:
+        index.insert_many([("fox", FOX), ("cat", CAT), ("other", "nothing that is like the others")])
+        assert index.query_key("fox") == index.query_key("fox", by=default)
+        assert index.nearest(FOX) == index.nearest(FOX, by=default)
+        assert index.nearest(FOX)[0].key == "fox"
+
+
+def test_parameter_of_the_other_method_is_refused(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert("fox", FOX)
+        refused: list[tuple[dict[str, Any], str]] = [
+            ({"by": "simhash", "threshold": 0.5}, "threshold is MinHash's, and this compares by SimHash"),
+            ({"by": "simhash", "recall": 0.9}, "recall is MinHash's"),
+            ({"by": "simhash", "exact": True}, "exact is MinHash's"),
+            ({"max_distance": 2}, r"max_distance is SimHash's; expected threshold=, or by=\"simhash\""),
+            ({"by": "minhash", "max_distance": 2}, "max_distance is SimHash's"),
+            ({"by": "cosine"}, 'by: expected "minhash", "simhash" or None, found \'cosine\''),
+            ({"by": "simhash", "max_distance": 4}, "max_distance: expected 0..3"),
+        ]
+        for options, message in refused:
+            with pytest.raises(ValueError, match=message):
+                index.query_key("fox", **options)
+        with pytest.raises(ValueError, match="nearest: recall is MinHash's"):
+            index.nearest(FOX, by="simhash", recall=0.9)
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            index.nearest(FOX, max_distance=2)  # type: ignore[call-arg]
+        assert figures(index.query_key("fox", by="simhash", threshold=0.8)) == []
+
+
+def test_nearest_refuses_a_sketch_without_the_half_that_it_compares(index: Index) -> None:
+    bare, rows = Sketch.from_fingerprint(5), Sketch.from_rows(range(128))
+    with pytest.raises(
+        ValueError, match=r"nearest: expected MinHash rows, found a sketch that was brought in"
+    ):
+        index.nearest(bare)
+    with pytest.raises(ValueError, match=r"nearest: expected a fingerprint, found a sketch that was"):
+        index.nearest(rows, by="simhash")
+    assert index.nearest(bare, by="simhash") == []
+
+
+# ---- fingerprints in and out ----
+
+
+def test_fingerprints_go_out_and_come_in_again(tmp_path: Path, fingerprints: np.ndarray) -> None:
+    with (
+        open_with(tmp_path / "a", fingerprints, simhash_only(5)) as one,
+        simindex.open(tmp_path / "b", config=simhash_only(5)) as other,
+    ):
+        for key in (5, 2_999):
+            one.remove(key)
+        parts = list(one.export_fingerprints())
+        for keys, array in parts:
+            assert array.dtype == np.uint64
+            assert len(keys) == len(array) <= 1_000
+            other.insert_many(zip(keys, Sketch.from_fingerprints(array), strict=True))
+        assert np.array_equal(
+            np.concatenate([array for _, array in parts]), np.delete(fingerprints, [5, 2_999])
+        )
+        assert list(other) == [key for keys, _ in parts for key in keys] == list(one)
+        batch = Sketch.from_fingerprints(fingerprints[:50])
+        assert other.query_simhash_many(batch) == one.query_simhash_many(list(batch))
+        assert other.query_simhash(batch[7]) == one.query_simhash(batch[7])
+
+
+def test_documents_without_a_fingerprint_are_left_out_of_an_export(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert_many([("empty", ""), ("fox", FOX)])
+        ((keys, array),) = index.export_fingerprints()
+        assert (keys, array.tolist()) == (["fox"], [index["fox"].sketch.fingerprint])
+        with index.transaction():
+            index.insert("cat", CAT)
+            assert [keys for keys, _ in index.export_fingerprints()] == [["fox", "cat"]]
+    with (
+        simindex.open(tmp_path / "m", config=Config(simhash=None)) as no_simhash,
+        pytest.raises(ValueError, match="export_fingerprints needs SimHash, and this index was built"),
+    ):
+        no_simhash.export_fingerprints()
