@@ -459,7 +459,7 @@ class Index:
 
         Returns:
             Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. A
-            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.036 at 0.8 with 128 rows.
+            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
