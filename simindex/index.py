@@ -254,7 +254,8 @@ class Index:
                 batch by batch: of pyarrow, pandas or Polars, a relation of DuckDB, a Hugging Face dataset,
                 and whatever else has ``__arrow_c_stream__``; needs pyarrow.
             on_conflict: what to do with a stored key: "error", "skip" or "replace".
-            batch_size: documents a commit, 1 or more; bounds the memory.
+            batch_size: documents a commit, 1 or more; fewer where they are long: a commit ends behind the
+                document that makes it 16 MiB of text and metadata, so memory is bounded, too.
             progress: called after each batch with the number of documents done so far, in all. With tqdm:
                 ``bar = tqdm(total=n)`` and ``progress=lambda done: bar.update(done - bar.n)``.
             workers: threads that make sketches while this one commits; ``None``: the number of cores.
@@ -458,7 +459,7 @@ class Index:
 
         Returns:
             Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. A
-            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.036 at 0.8 with 128 rows.
+            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
