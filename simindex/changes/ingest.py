@@ -104,11 +104,16 @@ def _naming(key: object, function: Callable[[Any], Any], argument: object) -> An
 
 
 def prepared_batches(
-    items: Iterable[tuple[Any, ...]], sketcher: Sketcher, batch_size: int, workers: int | None
+    items: Iterable[tuple[Any, ...]],
+    sketcher: Sketcher,
+    batch_size: int,
+    workers: int | None,
+    compares: int = 0,
 ) -> Iterator[NewDocuments]:
     """Yield prepared batches in order; with several workers, some batches ahead of the consumer.
 
-    At most workers + 5 batches are in memory, whatever the number of items.
+    At most workers + 5 batches are in memory, whatever the number of items. `compares`: see
+    `prepare_documents`.
     """
     threads = num_workers(workers)
     batches = _batches(items, batch_size)
@@ -118,9 +123,11 @@ def prepared_batches(
     following = chain([first], batches)
     if threads == 1 or len(first) < batch_size:
         for batch in following:
-            yield prepare_documents(batch, sketcher)
+            yield prepare_documents(batch, sketcher, compares)
         return
-    yield from in_order(lambda batch: prepare_documents(batch, sketcher), following, threads, _READY_BATCHES)
+    yield from in_order(
+        lambda batch: prepare_documents(batch, sketcher, compares), following, threads, _READY_BATCHES
+    )
 
 
 def _batches(items: Iterable[tuple[Any, ...]], batch_size: int) -> Iterator[list[tuple[Any, ...]]]:
