@@ -256,8 +256,10 @@ class Index:
                 batch by batch: of pyarrow, pandas or Polars, a relation of DuckDB, a Hugging Face dataset,
                 and whatever else has ``__arrow_c_stream__``; needs pyarrow.
             on_conflict: what to do with a stored key: "error", "skip" or "replace".
-            batch_size: documents a commit, 1 or more; bounds the memory.
-            progress: called after each batch with the number of documents done.
+            batch_size: documents a commit, 1 or more; fewer where they are long: a commit ends behind the
+                document that makes it 16 MiB of text and metadata, so memory is bounded, too.
+            progress: called after each batch with the number of documents done so far, in all. With tqdm:
+                ``bar = tqdm(total=n)`` and ``progress=lambda done: bar.update(done - bar.n)``.
             workers: threads that make sketches while this one commits; ``None``: the number of cores.
             id: a table's column of keys, of strings, binary or integers; ``None``: "id".
             text: its column of documents, of strings, lists of ready shingles or maps of shingles to
@@ -372,7 +374,7 @@ class Index:
         far as free pages do not hold it, and for that copy; may exceed `max_bytes` by so much meanwhile.
 
         Args:
-            progress: called with (bytes done, bytes in all) after each step.
+            progress: called with (bytes done so far, bytes in all) after each step.
 
         Raises:
             IndexFullError: not enough space. Where that can be told at the start, nothing was changed, and
@@ -459,7 +461,7 @@ class Index:
 
         Returns:
             Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. A
-            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.036 at 0.8 with 128 rows.
+            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
