@@ -107,14 +107,38 @@ def documents_of(documents: Any, text: str | None) -> Iterable[Any]:
 
     Raises: as `keyed_documents`.
     """
-    if not is_table(documents):
-        _refuse(documents, [] if text is None else ["text"])
+    table = _of_one_column(documents, "text", text, DEFAULT_TEXT)
+    if table is None:
         return documents  # type: ignore[no-any-return]
-    table = _Table(documents, [DEFAULT_TEXT if text is None else text])
-    if table.is_column:
-        _refuse(documents, [] if text is None else ["text"])
     table.require_document(table.columns[0])
     return (row[0] for row in table.rows())
+
+
+def keys_of(keys: Any, key: str | None) -> Iterable[Any]:
+    """Return the keys of a table's column, or those of a single column; other keys as they are.
+
+    Args:
+        keys: what `Index.remove_many` was given.
+        key: the column of keys, `id=` to a caller; ``None``: "id".
+
+    Raises: as `keyed_documents`.
+    """
+    table = _of_one_column(keys, "id", key, DEFAULT_ID)
+    if table is None:
+        return keys  # type: ignore[no-any-return]
+    table.require_key(table.columns[0])
+    return (row[0] for row in table.rows())
+
+
+def _of_one_column(value: Any, argument: str, name: str | None, default: str) -> _Table | None:
+    named = [] if name is None else [argument]
+    if not is_table(value):
+        _refuse(value, named)
+        return None
+    table = _Table(value, [default if name is None else name])
+    if table.is_column:
+        _refuse(value, named)
+    return table
 
 
 # ---- what is a table, and what only looks like one ----
@@ -195,8 +219,8 @@ class _Table:
             self._open_column(self._pyarrow.chunked_array([array]))
 
     def _open_column(self, column: Any) -> None:
-        self.is_column, self.columns = True, ["document"]
-        table = self._pyarrow.table({"document": column})
+        self.is_column, self.columns = True, ["value"]
+        table = self._pyarrow.table({"value": column})
         self._schema, self._batches = table.schema, iter(table.to_batches())
 
     def _open_dataset(self, source: Any) -> None:

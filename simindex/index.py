@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
-from simindex.arrow import Table, documents_of, keyed_documents
+from simindex.arrow import Table, documents_of, keyed_documents, keys_of
 from simindex.changes.ages.expiry import expire, limit_of, touch
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
@@ -255,7 +255,8 @@ class Index:
                 and whatever else has ``__arrow_c_stream__``; needs pyarrow.
             on_conflict: what to do with a stored key: "error", "skip" or "replace".
             batch_size: documents a commit, 1 or more; bounds the memory.
-            progress: called after each batch with the number of documents done.
+            progress: called after each batch with the number of documents done so far, in all. With tqdm:
+                ``bar = tqdm(total=n)`` and ``progress=lambda done: bar.update(done - bar.n)``.
             workers: threads that make sketches while this one commits; ``None``: the number of cores.
             id: a table's column of keys, of strings, binary or integers; ``None``: "id".
             text: its column of documents, of strings, lists of ready shingles or maps of shingles to
@@ -290,12 +291,22 @@ class Index:
         if not self.remove_many([key]):
             raise KeyError(key)
 
-    def remove_many(self, keys: Iterable[Key]) -> int:
+    def remove_many(
+        self,
+        keys: Iterable[Key] | Table,
+        *,
+        id: str | None = None,  # noqa: A002 - the column's usual name
+    ) -> int:
         """Remove the documents of these keys in one commit; returns how many there were.
 
         A full index takes it, too, unless it is of thousands of scattered documents; then remove fewer at a
         time.
+
+        Args:
+            keys: those of the documents; of a table, as in `insert_many`, or one column, such as a Series.
+            id: a table's column of keys; ``None``: "id".
         """
+        keys = keys_of(keys, id)
         if not isinstance(keys, Mapping):  # a mapping is an iterable of its keys
             require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
@@ -361,7 +372,7 @@ class Index:
         far as free pages do not hold it, and for that copy; may exceed `max_bytes` by so much meanwhile.
 
         Args:
-            progress: called with (bytes done, bytes in all) after each step.
+            progress: called with (bytes done so far, bytes in all) after each step.
 
         Raises:
             IndexFullError: not enough space. Where that can be told at the start, nothing was changed, and
@@ -447,7 +458,7 @@ class Index:
 
         Returns:
             Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. A
-            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.036 at 0.8 with 128 rows.
+            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an

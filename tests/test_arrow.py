@@ -231,6 +231,22 @@ def test_one_column_holds_documents_to_ask_for_and_none_to_insert(column: Any, i
         index.query_many(column, text="text")
 
 
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_keys_of_a_table_or_column_are_removed(source: Callable[[Any], Any], index: Index) -> None:
+    index.insert_many(TABLE)
+    assert index.remove_many(source(TABLE.slice(0, 1))) == 1
+    assert index.remove_many(source(TABLE.rename_columns({"id": "url"})), id="url") == 2
+    index.insert_many(TABLE)
+    column: Any
+    for column in (TABLE["id"], pl.Series(["b"]), pd.Series(["c"])):
+        index.remove_many(column[:1])
+    assert list(index) == []
+    with pytest.raises(TypeError, match=r"id=: expected with a table .* only, found list"):
+        index.remove_many(["a"], id="id")
+    with pytest.raises(TypeError, match="column 'page': expected strings, binary or integers, found double"):
+        index.remove_many(TABLE.set_column(2, "page", [[1.5, 2.5, 3.5]]), id="page")
+
+
 # ---- what is refused ----
 
 

@@ -25,7 +25,8 @@ for _name in ("typer", "rich", "orjson"):
 
 import typer  # noqa: E402 - behind the check
 
-from simindex.cli.commands import compact, curve, insert, query, remove, stats  # noqa: E402
+from simindex.cli.commands import compact, curve, expire, export, get, insert, query, remove, stats  # noqa: E402
+from simindex.cli.commands import list as list_  # noqa: E402
 from simindex.cli.failures import Commands  # noqa: E402
 
 app = typer.Typer(
@@ -40,6 +41,10 @@ app = typer.Typer(
 app.command("insert")(insert.run)
 app.command("query")(query.run)
 app.command("remove")(remove.run)
+app.command("expire")(expire.run)
+app.command("get")(get.run)
+app.command("list")(list_.run)
+app.command("export")(export.run)
 app.command("stats")(stats.run)
 app.command("compact")(compact.run)
 app.command("curve")(curve.run)

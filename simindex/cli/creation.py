@@ -6,8 +6,9 @@ there. So an option given for an existing index is compared with what is stored,
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, fields, replace
+from typing import Annotated, Any
 
 import typer
 
@@ -73,6 +74,11 @@ class CreationOptions:
             if is_given(getattr(self, first)) and is_given(getattr(self, second)):
                 names = [f"--{name.replace('_', '-')}" for name in (first, second)]
                 raise typer.BadParameter(f"{names[0]} and {names[1]} exclude each other")
+
+    @classmethod
+    def among(cls, given: Mapping[str, Any]) -> CreationOptions:
+        """Return those among the options of a command."""
+        return cls(**{field.name: given[field.name] for field in fields(cls)})
 
     def given(self) -> bool:
         """Return whether any was given."""

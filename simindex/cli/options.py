@@ -7,11 +7,13 @@ a new index stand in `creation`, beside what they mean. Must not know the index,
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
+from simindex import Index
 from simindex.format.keys import Key
 from simindex.inputs import Limits
 
@@ -49,6 +51,9 @@ KeyOrigin = Annotated[
 ]
 KeepMetadata = Annotated[
     bool, typer.Option("--metadata", help="Keep the other fields of a row as its metadata.")
+]
+MetadataField = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Keep the value of this field as a row's metadata.")
 ]
 Globs = Annotated[
     list[str] | None,
@@ -99,9 +104,14 @@ MaxRatio = Annotated[
 ]
 
 
-def limits(**given: int | None) -> Limits:
-    """Return the limits on inputs: those that were given in place of the defaults."""
-    return Limits(**{name: value for name, value in given.items() if value is not None})
+def limits(given: Mapping[str, Any]) -> Limits:
+    """Return the limits on inputs: those among the options that were given in place of the defaults.
+
+    >>> limits({"max_line": 5, "max_cell": None, "workers": 3}) == Limits(line=5)
+    True
+    """
+    found = {name: given.get(f"max_{name}") for name in ("line", "cell", "document", "window", "ratio")}
+    return Limits(**{name: value for name, value in found.items() if value is not None})
 
 
 # ---- work ----
@@ -160,3 +170,13 @@ def parse_key(text: str, int_keys: bool) -> Key:
         return int(text)
     except ValueError:
         raise typer.BadParameter(f"--int: expected an integer, found {text!r}") from None
+
+
+def missing_key(index: Index, key: Key) -> str:
+    """Return what to say of a key that is not in the index, and of its twin that is."""
+    told = f"{index.path}: key {key!r} is not in the index"
+    if isinstance(key, str) and re.fullmatch(r"-?\d{1,20}", key, re.ASCII) and int(key) in index:
+        return f"{told}, but the integer {int(key)} is; --int takes keys as integers"
+    if isinstance(key, int) and str(key) in index:
+        return f"{told}, but the text '{key}' is; without --int keys are texts"
+    return told

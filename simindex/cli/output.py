@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from simindex import Record
 from simindex.format.keys import Key
 from simindex.plain import plain
 
@@ -46,16 +47,49 @@ def json_key(key: Key) -> object:
     return plain(key)
 
 
-def print_json(value: object) -> None:
-    """Print one JSON line to stdout, in UTF-8 whatever the locale."""
+def json_record(record: Record) -> dict[str, Any]:
+    """Return a stored document with JSON's types, as `export` writes it.
+
+    Raises:
+        ValueError: its metadata is nested deeper than JSON can be written.
+    """
+    fingerprint = record.sketch.fingerprint
+    times = {"inserted_at": record.inserted_at, "seen_at": getattr(record, "seen_at", None)}
+    return {
+        "id": plain(record.key),
+        "metadata": plain_metadata(record.key, record.metadata),
+        "fingerprint": None if fingerprint is None else f"{fingerprint:016x}",
+        **{name: time.isoformat() for name, time in times.items() if time is not None},
+    }
+
+
+def plain_metadata(key: Key, metadata: object) -> Any:
+    """Return the metadata of a document with JSON's types.
+
+    Raises:
+        ValueError: it is nested deeper than JSON can be written.
+    """
+    try:
+        return plain(metadata)
+    except RecursionError:
+        raise ValueError(f"the metadata of key {key!r} is nested deeper than JSON can be written") from None
+
+
+def json_line(value: object) -> bytes:
+    """Return a value as one line of JSON, in UTF-8."""
     import orjson
 
     try:
-        line = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # lone surrogates, as in a file name that is not UTF-8: JSON can escape them
-        line = json.dumps(value).encode("ascii")
+        return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def print_json(value: object) -> None:
+    """Print one JSON line to stdout, in UTF-8 whatever the locale."""
+    line = json_line(value)
     sys.stdout.flush()
-    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.write(line)
 
 
 def print_table(

@@ -1,5 +1,6 @@
 """Ingest: what a caller hands in is checked, and comes out in order."""
 
+import io
 import itertools
 import math
 from collections.abc import Generator, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped] # it carries no type information
 import numpy as np
 import pytest
+import tqdm
 from batches import SMALL, batch
 from two_documents import CAR, FOX
 
@@ -211,6 +213,18 @@ def test_batches_are_read_no_further_ahead_than_said(workers: int) -> None:
     assert read <= 10 * (1 if workers == 1 else workers + 5)
     assert isinstance(batches, Generator)
     batches.close()
+
+
+def test_progress_fits_tqdm_by_the_line_of_the_docstring(tmp_path: Path) -> None:
+    line = "progress=lambda done: bar.update(done - bar.n)"
+    assert line in (simindex.Index.insert_many.__doc__ or "")
+    with (
+        simindex.open(tmp_path / "i", "x", SMALL) as index,
+        tqdm.tqdm(total=500, disable=False, file=io.StringIO()) as bar,
+    ):
+        progress = eval(line.removeprefix("progress="), {"bar": bar})
+        index.insert_many(batch("a", size=500), batch_size=40, progress=progress)
+        assert bar.n == bar.total == 500
 
 
 def test_insert_of_a_stored_key_raises_skips_or_replaces(index: Index) -> None:

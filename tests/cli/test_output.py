@@ -24,4 +24,4 @@ def test_output_escapes_keys_and_aligns_columns(capsys: pytest.CaptureFixture[st
 
 def test_output_json_escapes_lone_surrogates(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     print_json({"key": "\udcff"})
-    assert capsysbinary.readouterr().out == b'{"key": "\\udcff"}\n'
+    assert capsysbinary.readouterr().out == b'{"key":"\\udcff"}\n'

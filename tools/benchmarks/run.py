@@ -249,7 +249,8 @@ def main() -> None:
             built = run("build", base | {"documents": count}, f"simindex, {count:,} documents")
             results["builds"] += [built] if built else []
         smallest = arguments.documents[0]
-        results["workers"] = run("workers", base | {"documents": smallest}, "with two workers")
+        for job, note in (("workers", "with two workers"), ("kept", "with kept shingles")):
+            results[job] = run(job, base | {"documents": smallest}, note)
         without = run("build", base | {"documents": smallest, "no_simhash": True}, "without SimHash")
         results["without_simhash"] = without
     if "peers" in wanted:
@@ -309,7 +310,7 @@ def write(results: dict[str, Any], output: Path) -> None:
         ]
     if results["simhash"] or results["simhash_peers"]:
         parts += ["## SimHash\n", simhash_table(results["simhash"], results["simhash_peers"])]
-    for name in ("workers", "clustered", "copies", "churn", "readers", "huge"):
+    for name in ("workers", "kept", "clustered", "copies", "churn", "readers", "huge"):
         if results.get(name):
             shown = {k: v for k, v in results[name].items() if k != "curve"}
             parts.append(f"## {name.replace('_', ' ')}\n\n```json\n{json.dumps(shown, indent=1)}\n```\n")
