@@ -254,7 +254,8 @@ class Index:
                 batch by batch: of pyarrow, pandas or Polars, a relation of DuckDB, a Hugging Face dataset,
                 and whatever else has ``__arrow_c_stream__``; needs pyarrow.
             on_conflict: what to do with a stored key: "error", "skip" or "replace".
-            batch_size: documents a commit, 1 or more; bounds the memory.
+            batch_size: documents a commit, 1 or more; fewer where they are long: a commit ends behind the
+                document that makes it 16 MiB of text and metadata, so memory is bounded, too.
             progress: called after each batch with the number of documents done so far, in all. With tqdm:
                 ``bar = tqdm(total=n)`` and ``progress=lambda done: bar.update(done - bar.n)``.
             workers: threads that make sketches while this one commits; ``None``: the number of cores.
