@@ -179,7 +179,7 @@ class Pending:
             segments.append(self._growing.segment())
         num_removed, time = len(self.removed), self.inserted_at
         return PendingView(
-            segments, self.by_key, self.gone, num_removed, self._record, self.touched, time, self.sources
+            segments, self.by_key, self.gone, num_removed, self.record, self.touched, time, self.sources
         )
 
     def _take_newest(self) -> None:
@@ -225,7 +225,8 @@ class Pending:
         self._num_segments += 1
         return _FIRST_MEMORY_SEGMENT + self._num_segments
 
-    def _record(self, number: int) -> StoredRecord | None:
+    def record(self, number: int) -> StoredRecord | None:
+        """Return the record of one of its documents; ``None`` for another number."""
         if number < self.first_number:
             return None
         part = self._part_of(number)
