@@ -413,7 +413,7 @@ def test_format_example_decodes_with_the_format_functions() -> None:
     assert encode_header(decoded) == header
     manifest = decode_manifest(WHOLE["meta", b"manifest"])
     assert manifest == Manifest(
-        3, 1, 2, 1, 0, EXAMPLE_SECONDS * 10**6, (SegmentEntry(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),)
+        3, 1, 2, 1, 0, EXAMPLE_SECONDS * 10**6, 1, (SegmentEntry(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),)
     )
     assert encode_manifest(manifest) == WHOLE["meta", b"manifest"]
     inserted_at = EXAMPLE_SECONDS * 10**6
