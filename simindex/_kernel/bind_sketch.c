@@ -139,6 +139,7 @@ static int append_kept(kept_values *all, const smallest *kept) {
         if (!larger) return -1;
         all->values = larger, all->room = room;
     }
+    if (!kept->count) return 0;
     memcpy(all->values + all->count, kept->values, kept->count * sizeof *all->values);
     all->count += kept->count;
     return 0;

@@ -106,12 +106,17 @@ def _naming(key: object, function: Callable[[Any], Any], argument: object) -> An
 
 
 def prepared_batches(
-    items: Iterable[tuple[Any, ...]], sketcher: Sketcher, batch_size: int, workers: int | None
+    items: Iterable[tuple[Any, ...]],
+    sketcher: Sketcher,
+    batch_size: int,
+    workers: int | None,
+    compares: int = 0,
 ) -> Iterator[NewDocuments]:
     """Yield prepared batches in order; with several workers, some batches ahead of the consumer.
 
     A batch has up to `batch_size` items, fewer where these take `PART_BYTES`. At most workers + 5 batches are
     in memory, and at most `AHEAD_BYTES` and two batches, whatever the number and the length of the items.
+    `compares`: see `prepare_documents`.
     """
     threads = num_workers(workers)
     parts = in_parts(items, batch_size, bytes_of_item)
@@ -122,7 +127,7 @@ def prepared_batches(
     del begin  # it would be held to the end
 
     def prepare(part: Part[tuple[Any, ...]]) -> NewDocuments:
-        return prepare_documents(part.values, sketcher)
+        return prepare_documents(part.values, sketcher, compares)
 
     if threads == 1 or not is_full:
         yield from map(prepare, parts)

@@ -203,7 +203,7 @@ class Pending:
         if self._growing is not None:
             segments.append(self._growing.segment())
         num_removed, time = len(self.removed), self.inserted_at
-        return PendingView(segments, self.by_key, self.gone, num_removed, self._record, self.touched, time)
+        return PendingView(segments, self.by_key, self.gone, num_removed, self.record, self.touched, time)
 
     def _take_newest(self) -> None:
         """Let the documents that came since the last view grow a segment, or make one of their own."""
@@ -248,7 +248,8 @@ class Pending:
         self._num_segments += 1
         return _FIRST_MEMORY_SEGMENT + self._num_segments
 
-    def _record(self, number: int) -> StoredRecord | None:
+    def record(self, number: int) -> StoredRecord | None:
+        """Return the record of one of its documents; ``None`` for another number."""
         if number < self.first_number:
             return None
         part = self._part_of(number)

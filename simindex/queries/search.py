@@ -28,6 +28,7 @@ from simindex.format.rows import MATCH, NO_FIGURE
 from simindex.parallel import in_order, num_workers
 from simindex.parts import Part, bytes_of, in_parts
 from simindex.queries.matches import Match, Matches
+from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document
 from simindex.sketching.estimate import Estimate, best_estimate, row_estimates
@@ -88,6 +89,12 @@ class BandQuery(NamedTuple):
         """The half of a sketch that is compared."""
         return HAS_SIGNATURE
 
+    def prefixes(self, scheme: Scheme, batch: SketchBatch) -> tuple[np.ndarray, list[int]]:
+        """Return what `find` searches: the keys, uint64, a row a table, and how many leading bits of each row
+        a candidate shares."""
+        rows, _ = band_plan(self.threshold, scheme.config.num_perm, self.recall)
+        return np.ascontiguousarray(batch.words.T), [8 * rows] * scheme.tables.bands
+
     def find(self, view: View, batch: SketchBatch) -> Found:
         """Search the band tables. Any thread may."""
         config = view.scheme.config
@@ -131,6 +138,10 @@ class FingerprintQuery(NamedTuple):
     def compares(self) -> int:
         """The half of a sketch that is compared."""
         return HAS_FINGERPRINT
+
+    def prefixes(self, scheme: Scheme, batch: SketchBatch) -> tuple[np.ndarray, list[int]]:
+        """Return what `find` searches; see `BandQuery.prefixes`."""
+        return scheme.permute(batch.fingerprints), list(scheme.plan.prefix_bits)
 
     def find(self, view: View, batch: SketchBatch) -> Found:
         """Search the permutation tables. Any thread may."""

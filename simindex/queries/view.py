@@ -70,6 +70,7 @@ class View:
     ) -> None:
         self.scheme = scheme
         self._txn = txn
+        self._snapshot = snapshot
         self._segments = snapshot.segments
         self.manifest = snapshot.manifest
         self.has_copies = snapshot.manifest.num_copies > 0
@@ -78,6 +79,10 @@ class View:
         self.directory = snapshot.directory
         if self.pending.segments:
             self.directory = Directory(scheme.tables, [*snapshot.directory.segments, *self.pending.segments])
+
+    def with_pending(self, pending: PendingView) -> View:
+        """Return the same snapshot with other documents on top."""
+        return View(self._txn, self._snapshot, self.scheme, pending)
 
     def segment(self, entry: SegmentEntry) -> Segment:
         """Return a live committed segment; its addresses are valid for the length of this view."""

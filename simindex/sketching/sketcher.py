@@ -64,6 +64,7 @@ class _Pass:
 
 
 _ONLY_TEXTS = {str}
+_NO_COUNTS = np.empty(0, dtype=np.uint32)
 
 
 class Sketcher:
@@ -126,7 +127,7 @@ class Sketcher:
         >>> sketcher.sketch({"fox": 2.5, "dog": 1}).hamming(sketcher.sketch(["fox", "fox", "dog"]))
         0
         """
-        return self.sketch_many([document])[0]
+        return self._sketches([document])[0]
 
     def sketch_many(self, documents: Iterable[Document]) -> SketchBatch:
         """Return the sketches of many documents, in order, as a `SketchBatch`.
@@ -139,7 +140,9 @@ class Sketcher:
         (2, True)
         """
         require_many("sketch_many", "documents", documents, "sketch(document)")
-        items: list[Any] = documents if isinstance(documents, list) else list(documents)
+        return self._sketches(documents if isinstance(documents, list) else list(documents))
+
+    def _sketches(self, items: list[Any]) -> SketchBatch:
         config = self.config
         batch = SketchBatch(len(items), config.num_perm, config.keep_shingles > 0, self.origin)
         kinds = set(map(type, items))
@@ -184,7 +187,7 @@ class Sketcher:
         """Make one pass, and return the kept hashes of each text where the pass keeps any."""
         shingles = step.prepares_for
         prepared = [prepare(text, shingles) for text in texts] if "nfkc" in shingles.normalize else texts
-        counts = np.empty(len(texts) if step.keep else 0, dtype=np.uint32)
+        counts = np.empty(len(texts), dtype=np.uint32) if step.keep else _NO_COUNTS
         kept = _kernel.sketch_texts(
             step.plan,
             self._coefficients,
