@@ -23,6 +23,7 @@ import corpus
 import lmdb
 import numpy as np
 import peers
+from beyond import beyond
 
 import simindex
 from simindex import Config, Sketch, Sketcher
@@ -550,6 +551,7 @@ JOBS = {
         long_documents,
         churn,
         huge,
+        beyond,
         readers,
     )
 }
