@@ -269,6 +269,22 @@ def test_one_column_holds_documents_to_ask_for_and_none_to_insert(column: Any, i
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_rows_of_a_table_are_stored_if_they_are_new(source: Callable[[Any], Any], index: Index) -> None:
+    table = TABLE.rename_columns({"id": "url"})
+    matched: list[tuple[Any, Any]] = []
+    report = index.insert_many_if_new(
+        source(table),
+        0.5,
+        on_match=lambda key, found: matched.append((key, found[0].key)),
+        id="url",
+        metadata=["page"],
+    )
+    assert report == (2, 0, 1)
+    assert matched == [("b", "a")]
+    assert [index[key].metadata for key in index] == [{"page": 7}, {"page": 9}]
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_keys_of_a_table_or_column_are_removed(source: Callable[[Any], Any], index: Index) -> None:
     index.insert_many(TABLE)
     assert index.remove_many(source(TABLE.slice(0, 1))) == 1

@@ -24,7 +24,7 @@ from simindex.format.records import StoredRecord
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import PendingView
 from simindex.segments.memory import GrowingSegment, MemorySegment, memory_segment
-from simindex.sketching.sketch import SketchBatch
+from simindex.sketching.sketch import SketchBatch, require_alike
 
 _FIRST_MEMORY_SEGMENT = 2**63
 """Ids of segments in memory: from the top, for no committed segment has them and they are never stored."""
@@ -89,6 +89,7 @@ class Pending:
         gone: numbers in `removed` and `dropped`.
         num_bytes: about what its documents take in memory.
         max_bytes: what they may take; ``None``: any number.
+        sources: what the sketches of the index are of, those to be added included; as in the manifest.
     """
 
     scheme: Scheme
@@ -104,6 +105,7 @@ class Pending:
     gone: set[int] = field(default_factory=set)
     num_bytes: int = 0
     max_bytes: int | None = None
+    sources: int = 0
     _parts: list[_Part] = field(default_factory=list)
     _num_sorted: int = 0  # parts with a segment of their own
     _num_seen: int = 0  # these and those in `_growing`
@@ -116,10 +118,15 @@ class Pending:
         return self.count + len(self.removed) + len(self.touched) + len(self.runs) + (self.tail is not None)
 
     def add(self, documents: NewDocuments, places: list[int]) -> None:
-        """Give the documents at `places` their numbers. Raises SimIndexError where there is no room."""
+        """Give the documents at `places` their numbers.
+
+        Raises as `require_room` and `require_alike`, with nothing added.
+        """
         if not places:
             return
         self.require_room(documents)
+        self.require_alike(documents)
+        self.sources |= documents.sketches.sources
         taken = documents if len(places) == len(documents) else documents.taken(places)
         part = _Part(taken, self.first_number + self.count)
         self._parts.append(part)
@@ -139,6 +146,14 @@ class Pending:
                 f"found {len(documents):,} more beside the {self.num_bytes:,} bytes of {self.count:,}; "
                 "end it more often, or begin it with a larger max_bytes"
             )
+
+    def require_alike(self, documents: NewDocuments) -> None:
+        """Refuse signatures of others beside those of the index's own configuration.
+
+        Raises:
+            ConfigMismatchError: the index holds the one kind, and these are of the other or of both.
+        """
+        require_alike(self.sources, documents.sketches.sources)
 
     def remove(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
         """Remove a key; `committed` is what the snapshot has of it. False when it is nowhere."""
@@ -203,7 +218,9 @@ class Pending:
         if self._growing is not None:
             segments.append(self._growing.segment())
         num_removed, time = len(self.removed), self.inserted_at
-        return PendingView(segments, self.by_key, self.gone, num_removed, self.record, self.touched, time)
+        return PendingView(
+            segments, self.by_key, self.gone, num_removed, self.record, self.touched, time, self.sources
+        )
 
     def _take_newest(self) -> None:
         """Let the documents that came since the last view grow a segment, or make one of their own."""
