@@ -23,6 +23,7 @@ import corpus
 import lmdb
 import numpy as np
 import peers
+from beyond import beyond
 
 import simindex
 from simindex import Config, Sketch, Sketcher
@@ -518,6 +519,7 @@ JOBS = {
         copies,
         churn,
         huge,
+        beyond,
         readers,
     )
 }
