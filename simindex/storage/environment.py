@@ -5,13 +5,16 @@ Owns pinned snapshots and where LMDB's map lies. Must not open or commit anythin
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
 import time
 import weakref
 from typing import cast
 
 import lmdb
 
+from simindex.storage.folder import LMDB_LOCK_FILE, identity_of
 from simindex.storage.gate import Gate, Visitor
 from simindex.storage.pages import PageMap
 
@@ -30,6 +33,7 @@ class Environment:
         gate: counts who is inside a transaction.
         handles: the stores that share it; one that became garbage has left.
         databases: LMDB's handles by name; none where the file holds nothing yet.
+        lock_inode: of its lock file; ``None`` where there is none.
         pins: snapshots that outlive a call.
         map_generation: another one when the map moves; addresses from before are void.
         checked_id: newest transaction id that was seen not to be moved away from.
@@ -46,6 +50,9 @@ class Environment:
         self.gate = Gate()
         self.handles: weakref.WeakSet[object] = weakref.WeakSet()
         self.databases: dict[str, lmdb._Database] = {}
+        self.lock_inode: int | None = None
+        with contextlib.suppress(FileNotFoundError):
+            self.lock_inode = identity_of(os.path.join(folder, LMDB_LOCK_FILE))[1]
         self.pins: set[Pin] = set()
         self.map_generation = next(_generations)
         self.checked_id = -1
