@@ -61,6 +61,13 @@ class Registry:
                         self.environments.pop(identity, None)
                         environment.env.close()
 
+    def give_up(self, dead: Environment) -> None:
+        """Close an environment that was left between two files, if that is still to be done."""
+        with self.lock, dead.alone() as _alone:
+            if self.environments.get(dead.identity) is dead:
+                del self.environments[dead.identity]
+            dead.env.close()
+
     def close_inherited(self, identity: tuple[int, int], folder: str, path: str) -> None:
         """In a forked child: close the parent's environment of a file, for a process may open one only.
 
@@ -74,6 +81,11 @@ class Registry:
                     f"{path}: the parent process was in the middle of a call on it when it forked; "
                     "open it in a process that is started anew"
                 )
+            if not _unshare(environment.folder, environment.lock_inode):
+                raise SimIndexError(
+                    f"{path}: the parent process had it open when it forked, and this system does not tell "
+                    "where its lock file lies in memory; open it in a process that is started anew"
+                )
             environment.env.close()
             del self.inherited[found]
 
@@ -81,11 +93,6 @@ class Registry:
         """Follow every fork() from now on."""
         with self.lock:
             if not self._has_hooks:
-            if not _unshare(environment.folder, environment.lock_inode):
-                raise SimIndexError(
-                    f"{path}: the parent process had it open when it forked, and this system does not tell "
-                    "where its lock file lies in memory; open it in a process that is started anew"
-                )
                 self._has_hooks = True
                 os.register_at_fork(
                     before=self._pause, after_in_parent=self._go_on, after_in_child=self._abandon
@@ -122,7 +129,6 @@ class Registry:
                 let_go()  # a reader's comes back: it may be forked again before it is used
 
 
-registry = Registry()
 def _unshare(folder: str, inode: int | None) -> bool:
     """In a forked child: put private memory where LMDB's lock file is mapped; whether that is done.
 
@@ -152,3 +158,4 @@ def _unshare(folder: str, inode: int | None) -> bool:
     return True
 
 
+registry = Registry()
