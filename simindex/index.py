@@ -27,6 +27,7 @@ from simindex.arrow import Table, documents_of, keyed_documents, keys_of
 from simindex.changes.ages.expiry import expire, limit_of, touch
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
+from simindex.changes.if_new.many import OnMatch, insert_many_if_new
 from simindex.changes.if_new.one import insert_if_new
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.changes.pending import Pending
@@ -62,6 +63,7 @@ from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
 from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for
+from simindex.tuning.found import band_plan
 
 _T = TypeVar("_T")
 
@@ -254,7 +256,8 @@ class Index:
                 batch by batch: of pyarrow, pandas or Polars, a relation of DuckDB, a Hugging Face dataset,
                 and whatever else has ``__arrow_c_stream__``; needs pyarrow.
             on_conflict: what to do with a stored key: "error", "skip" or "replace".
-            batch_size: documents a commit, 1 or more; bounds the memory.
+            batch_size: documents a commit, 1 or more; fewer where they are long: a commit ends behind the
+                document that makes it 16 MiB of text and metadata, so memory is bounded, too.
             progress: called after each batch with the number of documents done so far, in all. With tqdm:
                 ``bar = tqdm(total=n)`` and ``progress=lambda done: bar.update(done - bar.n)``.
             workers: threads that make sketches while this one commits; ``None``: the number of cores.
@@ -274,8 +277,7 @@ class Index:
         rows = keyed_documents(items, id, text, metadata)
         require_many("insert_many", "items", rows, "insert(key, document)")
         _require_conflict(on_conflict)
-        if progress is not None and not callable(progress):
-            raise TypeError(f"progress: expected a callable or None, found {type(progress).__name__}")
+        _require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
         self._session.writer()
         totals = [0, 0, 0]
@@ -415,6 +417,7 @@ class Index:
     ) -> BandQuery | FingerprintQuery:
         if method_of(call, self._config, by, threshold, max_distance, recall, exact) == "simhash":
             return self._fingerprint_query(max_distance, limit)
+        band_plan(threshold, self._config.num_perm, recall)  # refuses one out of range
         return self._band_query(call, threshold, limit, recall, exact)
 
     def _ask_once(self, call: str, query: Query, document: Document) -> Matches:
@@ -458,7 +461,7 @@ class Index:
 
         Returns:
             Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. A
-            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.036 at 0.8 with 128 rows.
+            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
@@ -595,6 +598,7 @@ class Index:
         by: Method | None = None,
         max_distance: int | None = None,
         on_conflict: Conflict = "error",
+        touch: bool = False,
     ) -> Matches:
         """Return the matches of a document if there are any; else store it and return an empty list.
 
@@ -611,6 +615,7 @@ class Index:
             max_distance: as in `query_simhash`; for SimHash.
             on_conflict: what to do where nothing matches and the key is stored: "error", "skip" or
                 "replace", by which a page seen again takes the place of its older version.
+            touch: whether what matches becomes young again, as by `touch`, in the same commit.
 
         Returns:
             Matches, best first. Empty where it was stored, and where "skip" left the older version.
@@ -632,7 +637,64 @@ class Index:
         query = self._query_by("insert_if_new", by, threshold, max_distance)
         _require_conflict(on_conflict)
         documents = prepare_documents([(key, document, metadata)], self._sketcher, query.compares)
-        return insert_if_new(self._session, query, documents, on_conflict)
+        return insert_if_new(self._session, query, documents, on_conflict, touch)
+
+    def insert_many_if_new(
+        self,
+        items: Iterable[tuple[Any, ...]] | Table,
+        threshold: float = DEFAULT_THRESHOLD,
+        *,
+        by: Method | None = None,
+        max_distance: int | None = None,
+        on_match: OnMatch | None = None,
+        on_conflict: Conflict = "error",
+        touch: bool = False,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        progress: Callable[[int], object] | None = None,
+        workers: int | None = None,
+        id: str | None = None,  # noqa: A002 - the column's usual name
+        text: str | None = None,
+        metadata: Sequence[str] | None = None,
+    ) -> InsertReport:
+        """Store many documents, each unless another one is like it; a durable commit for each batch.
+
+        Just what `insert_if_new` of one after the other would do, at the rate of a batch: a document is
+        compared with the index and with those that came before it in the same input. Where a limit on
+        candidates is hit (`Matches.truncated`), which of them are compared can differ.
+
+        Args:
+            items, batch_size, workers, id, text, metadata: as in `insert_many`.
+            threshold, by, max_distance, on_conflict, touch: as in `insert_if_new`.
+            on_match: called as on_match(key, matches) for each document that was not stored because of
+                matches, in order, when its batch is durable and `progress` was told. It may use the index;
+                an exception ends the run, and the batch stays. Inside `transaction` it is called after its
+                batch, too, which becomes durable at the end of the block.
+            progress: called after each batch with the number of documents done.
+
+        Returns:
+            InsertReport(inserted, replaced, skipped). Those that something matched are among the skipped.
+
+        Raises:
+            KeyExistsError, TypeError, ValueError: as `insert_if_new`. The batches before are stored,
+                nothing of its own is.
+
+        >>> import simindex, tempfile
+        >>> pages = [("a", "the same words twice"), ("b", "the same words twice"), ("c", "other words")]
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     index.insert_many_if_new(pages, on_match=lambda key, found: print(key, "is", found[0].key))
+        b is a
+        InsertReport(inserted=2, replaced=0, skipped=1)
+        """
+        query = self._query_by("insert_many_if_new", by, threshold, max_distance)
+        _require_conflict(on_conflict)
+        _require_callable("on_match", on_match)
+        _require_callable("progress", progress)
+        require_int("batch_size", batch_size, 1)
+        rows = keyed_documents(items, id, text, metadata)
+        require_many("insert_many_if_new", "items", rows, "insert_if_new(key, document)")
+        self._session.writer()
+        batches = prepared_batches(rows, self._sketcher, batch_size, workers, query.compares)
+        return insert_many_if_new(self._session, query, batches, on_conflict, touch, on_match, progress)
 
     # ---- the container ----
 
@@ -744,6 +806,11 @@ class Index:
         with self._store.reading() as txn:
             manifest, figures = self._session.view(txn).manifest, self._store.figures(txn)
         return make_stats(self.path, self._session.scheme, manifest, figures)
+
+
+def _require_callable(name: str, value: object) -> None:
+    if value is not None and not callable(value):
+        raise TypeError(f"{name}: expected a callable or None, found {type(value).__name__}")
 
 
 def _require_conflict(on_conflict: object) -> None:

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from simindex.checks import require_int
+from simindex.parts import AHEAD_BYTES
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -30,22 +31,30 @@ def num_workers(workers: int | None) -> int:
 
 
 def in_order(
-    function: Callable[[Part], Result], parts: Iterable[Part], workers: int, ready: int
+    function: Callable[[Part], Result],
+    parts: Iterable[Part],
+    workers: int,
+    ready: int,
+    num_bytes: Callable[[Part], int] = lambda _: 0,
 ) -> Iterator[Result]:
     """Yield function(part) of each part in order, made by `workers` threads.
 
-    At most workers + ready parts are taken ahead of the consumer. Where `parts` or a call raises, the
-    results before it are yielded first.
+    At most workers + ready parts are taken ahead of the consumer, fewer where these have `AHEAD_BYTES`. Where
+    `parts` or a call raises, the results before it are yielded first.
     """
     following = iter(parts)
     pool = ThreadPoolExecutor(workers, thread_name_prefix="simindex")
-    ahead: deque[Future[Result]] = deque()
+    ahead: deque[tuple[Future[Result], int]] = deque()
+    room = AHEAD_BYTES
     failure: Exception | None = None
     try:
         while True:
             try:
-                while failure is None and len(ahead) < workers + ready:
-                    ahead.append(pool.submit(function, next(following)))
+                while failure is None and len(ahead) < workers + ready and room > 0:
+                    part = next(following)
+                    ahead.append((pool.submit(function, part), num_bytes(part)))
+                    room -= ahead[-1][1]
+                    del part  # or it would be held until there is room for another one
             except StopIteration:
                 if not ahead:
                     return
@@ -53,7 +62,9 @@ def in_order(
                 failure = exc
             if not ahead and failure is not None:
                 raise failure
-            yield ahead.popleft().result()
+            future, taken = ahead.popleft()
+            room += taken
+            yield future.result()
     finally:
         _end(pool)
 

@@ -139,9 +139,10 @@ def segment(**fields: object) -> Callable[[list[Any]], list[Any]]:
 
     def change(manifest: list[Any]) -> list[Any]:
         last = [
-            fields.get(name, value) for name, value in zip(SegmentEntry._fields, manifest[4][-1], strict=True)
+            fields.get(name, value)
+            for name, value in zip(SegmentEntry._fields, manifest[-1][-1], strict=True)
         ]
-        return [*manifest[:4], [*manifest[4][:-1], last]]
+        return [*manifest[:-1], [*manifest[-1][:-1], last]]
 
     return change
 
@@ -163,7 +164,7 @@ def wide_segment(**fields: object) -> Callable[[list[Any]], list[Any]]:
         ("manifest", segment(id="x")),
         ("manifest", segment(num_keys=-5)),
         ("manifest", segment(base=0)),
-        ("manifest", lambda m: [*m[:4], m[4][::-1]]),
+        ("manifest", lambda m: [*m[:-1], m[-1][::-1]]),
         ("manifest", lambda m: [m[0] - 1, *m[1:]]),
         ("manifest", lambda m: [*m[:2], m[2] - 1, *m[3:]]),
         ("header", lambda h: [*h[:3], [8, 0, 1], *h[4:]]),

@@ -55,6 +55,7 @@ FUNCTION(sketch_hashes);
 FUNCTION(smallest_hashes);
 FUNCTION(pack_kept);
 FUNCTION_OF_ONE(unpack_kept);
+FUNCTION(num_common);
 FUNCTION(shingles);
 FUNCTION(hash_ready);
 FUNCTION(xxh64);

@@ -1,5 +1,5 @@
-/* Making sketches: sketch_texts, sketch_hashes, smallest_hashes, pack_kept, unpack_kept, shingles, hash_ready,
- * xxh64, weighted_simhash, agreement, permute. */
+/* Making sketches: sketch_texts, sketch_hashes, smallest_hashes, pack_kept, unpack_kept, num_common, shingles,
+ * hash_ready, xxh64, weighted_simhash, agreement, permute. */
 #include "bind.h"
 
 /* ---- texts ---- */
@@ -139,6 +139,7 @@ static int append_kept(kept_values *all, const smallest *kept) {
         if (!larger) return -1;
         all->values = larger, all->room = room;
     }
+    if (!kept->count) return 0;
     memcpy(all->values + all->count, kept->values, kept->count * sizeof *all->values);
     all->count += kept->count;
     return 0;
@@ -262,6 +263,18 @@ FUNCTION(pack_kept) {
         if (!made || PyList_SetItem(list, i, made) < 0) Py_CLEAR(list);
     }
     return list;
+}
+
+/* (a, b): how many values are in both of two ascending arrays of uint32. */
+FUNCTION(num_common) {
+    size_t num_a, num_b;
+    if (need(nargs, 2, "num_common") < 0) return NULL;
+    buffers held = {.count = 0};
+    const uint32_t *a = take_items(&held, args[0], READABLE, 4, &num_a, "a");
+    const uint32_t *b = take_items(&held, args[1], READABLE, 4, &num_b, "b");
+    PyObject *result = held.failed ? NULL : PyLong_FromSize_t(num_common(a, num_a, b, num_b));
+    release(&held);
+    return result;
 }
 
 /* (packed): the values of `pack_kept`, uint32 as bytes; ValueError for other bytes. */

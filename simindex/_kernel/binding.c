@@ -71,7 +71,7 @@ PyObject *raise_damage(const damage *where) {
 static PyMethodDef methods[] = {
     FAST(sketch_texts), FAST(sketch_hashes), FAST(shingles), FAST(hash_ready), FAST(xxh64),
     FAST(weighted_simhash), FAST(agreement), FAST(permute), FAST(smallest_hashes), FAST(pack_kept),
-    OF_ONE(unpack_kept),
+    OF_ONE(unpack_kept), FAST(num_common),
     FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(read_sketch),
     FAST(expect_missing_pages),
     OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_blocks), FAST(set_bitmap),

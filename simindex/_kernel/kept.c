@@ -79,6 +79,18 @@ size_t smallest_end(smallest *kept) {
     return kept->count;
 }
 
+size_t num_common(const uint32_t *a, size_t num_a, const uint32_t *b, size_t num_b) {
+    size_t i = 0, j = 0, common = 0;
+    /* Without a branch on the values, which nobody can foretell. */
+    while (i < num_a && j < num_b) {
+        uint32_t x = a[i], y = b[j];
+        common += x == y;
+        i += x <= y;
+        j += y <= x;
+    }
+    return common;
+}
+
 /* ---- the packed form ---- */
 
 /* low_bits u8, count u24, count x low_bits bits, then unary: bit (value >> low_bits) + i for value i. All of

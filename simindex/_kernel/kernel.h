@@ -73,6 +73,9 @@ void smallest_begin(smallest *kept);
 void smallest_add(smallest *kept, const uint64_t *hashes, size_t count);
 size_t smallest_end(smallest *kept); /* values[0..count-1] ascend now; returns count */
 
+/* How many values are in both of two ascending arrays. */
+size_t num_common(const uint32_t *a, size_t num_a, const uint32_t *b, size_t num_b);
+
 /* Bytes of the packed form, and the low bits that it has; 0 where the values do not ascend below 2^KEPT_BITS. */
 size_t packed_kept_bytes(const uint32_t *values, size_t count, int *low_bits);
 void pack_kept(const uint32_t *values, size_t count, int low_bits, uint8_t *packed, size_t length);

@@ -8,13 +8,15 @@ in its batch's turn and names its key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from simindex.changes.documents import NewDocuments
 from simindex.format.keys import encode_keys, key_hashes, plain_keys
 from simindex.format.records import NIL, pack_metadata
 from simindex.parallel import in_order, num_workers
+from simindex.parts import Part, bytes_of_item, in_parts
 from simindex.sketching.sketch import HAS_SIGNATURE, Sketch
 from simindex.sketching.sketcher import Sketcher
 
@@ -104,27 +106,30 @@ def _naming(key: object, function: Callable[[Any], Any], argument: object) -> An
 
 
 def prepared_batches(
-    items: Iterable[tuple[Any, ...]], sketcher: Sketcher, batch_size: int, workers: int | None
+    items: Iterable[tuple[Any, ...]],
+    sketcher: Sketcher,
+    batch_size: int,
+    workers: int | None,
+    compares: int = 0,
 ) -> Iterator[NewDocuments]:
     """Yield prepared batches in order; with several workers, some batches ahead of the consumer.
 
-    At most workers + 5 batches are in memory, whatever the number of items.
+    A batch has up to `batch_size` items, fewer where these take `PART_BYTES`. At most workers + 5 batches are
+    in memory, and at most `AHEAD_BYTES` and two batches, whatever the number and the length of the items.
+    `compares`: see `prepare_documents`.
     """
     threads = num_workers(workers)
-    batches = _batches(items, batch_size)
-    first = next(batches, None)
-    if first is None:
+    parts = in_parts(items, batch_size, bytes_of_item)
+    begin = next(parts, None)
+    if begin is None:
         return
-    following = chain([first], batches)
-    if threads == 1 or len(first) < batch_size:
-        for batch in following:
-            yield prepare_documents(batch, sketcher)
-        return
-    yield from in_order(lambda batch: prepare_documents(batch, sketcher), following, threads, _READY_BATCHES)
+    is_full, parts = begin.is_full, chain([begin], parts)
+    del begin  # it would be held to the end
 
+    def prepare(part: Part[tuple[Any, ...]]) -> NewDocuments:
+        return prepare_documents(part.values, sketcher, compares)
 
-def _batches(items: Iterable[tuple[Any, ...]], batch_size: int) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the items in lists of `batch_size`, the last one shorter."""
-    iterator = iter(items)
-    while batch := list(islice(iterator, batch_size)):
-        yield batch
+    if threads == 1 or not is_full:
+        yield from map(prepare, parts)
+    else:
+        yield from in_order(prepare, parts, threads, _READY_BATCHES, attrgetter("num_bytes"))

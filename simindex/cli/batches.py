@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from simindex.inputs import BadRowError, Row
+from simindex.parts import PART_BYTES, bytes_of_item
 
 
 class Batches:
@@ -20,7 +21,7 @@ class Batches:
 
     Args:
         rows: of an input.
-        size: of a batch; the last one may be shorter.
+        size: of a batch; the last one may be shorter, and one whose rows take `PART_BYTES`.
         pass_over: takes a bad row, which then ends nothing.
 
     Attributes:
@@ -43,8 +44,12 @@ class Batches:
         while self.failure is None:
             batch: list[Row] = []
             try:
+                room = PART_BYTES
                 for row in islice(good_rows, self._size):
                     batch.append(row)  # one by one: those before an error stay
+                    room -= bytes_of_item(row)
+                    if room <= 0:
+                        break
             except Exception as exc:
                 self.failure = exc
             if not batch:

@@ -6,18 +6,24 @@ there. So an option given for an existing index is compared with what is stored,
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, fields, replace
+from typing import Annotated, Any
 
 import typer
 
 import simindex
 from simindex import CharShingles, Config, Index, IndexLockedError, SimHashConfig, WordShingles
 from simindex.cli.failures import CommandError
+from simindex.cli.options import whole
 from simindex.config import Shingles
 
-Words = Annotated[int | None, typer.Option(metavar="N", help="New index: shingles of N words (default 3).")]
-Chars = Annotated[int | None, typer.Option(metavar="N", help="New index: shingles of N characters.")]
+Words = Annotated[
+    int | None, typer.Option(metavar="N", parser=whole(1), help="New index: shingles of N words (default 3).")
+]
+Chars = Annotated[
+    int | None, typer.Option(metavar="N", parser=whole(1), help="New index: shingles of N characters.")
+]
 Normalize = Annotated[
     str | None,
     typer.Option(
@@ -25,21 +31,30 @@ Normalize = Annotated[
         help="New index: steps out of 'nfkc casefold whitespace', or none (default: the last two).",
     ),
 ]
-NumPerm = Annotated[int | None, typer.Option(metavar="N", help="New index: MinHash rows (default 128).")]
+NumPerm = Annotated[
+    int | None, typer.Option(metavar="N", parser=whole(), help="New index: MinHash rows (default 128).")
+]
 MaxDistance = Annotated[
     int | None,
-    typer.Option(metavar="N", help="New index: bits up to which SimHash search is complete (default 3)."),
+    typer.Option(
+        metavar="N",
+        parser=whole(),
+        help="New index: bits up to which SimHash search is complete (default 3).",
+    ),
 ]
 NoMinhash = Annotated[bool, typer.Option("--no-minhash", help="New index: without MinHash.")]
 NoSimhash = Annotated[bool, typer.Option("--no-simhash", help="New index: without SimHash.")]
 KeepShingles = Annotated[
     int | None,
     typer.Option(
-        metavar="N", help="New index: shingle hashes kept a document, for query --exact (default 0)."
+        metavar="N",
+        parser=whole(),
+        help="New index: shingle hashes kept a document, for query --exact (default 0).",
     ),
 ]
 Seed = Annotated[
-    int | None, typer.Option(metavar="N", help="New index: seed of the hash functions (default 1).")
+    int | None,
+    typer.Option(metavar="N", parser=whole(), help="New index: seed of the hash functions (default 1)."),
 ]
 
 
@@ -73,6 +88,11 @@ class CreationOptions:
             if is_given(getattr(self, first)) and is_given(getattr(self, second)):
                 names = [f"--{name.replace('_', '-')}" for name in (first, second)]
                 raise typer.BadParameter(f"{names[0]} and {names[1]} exclude each other")
+
+    @classmethod
+    def among(cls, given: Mapping[str, Any]) -> CreationOptions:
+        """Return those among the options of a command."""
+        return cls(**{field.name: given[field.name] for field in fields(cls)})
 
     def given(self) -> bool:
         """Return whether any was given."""

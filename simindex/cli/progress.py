@@ -1,7 +1,8 @@
-"""The progress bar of a long insert, on stderr, when that is a terminal; nothing otherwise.
+"""The progress bar of a long command, on stderr, when that is a terminal; nothing otherwise.
 
-Owns its looks. Remaining time follows the bytes of the input whose documents are stored, for nobody knows
-the number of documents beforehand. Must not know where documents come from or go to.
+Owns its looks. Remaining time follows what is known beforehand: the bytes of an input, or a number of
+documents. Must not know where documents come from or go to. Where results go to a terminal, too, there is no
+bar: it would be drawn across them, and they show that work goes on.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 Advance = Callable[[int, int], None]
-"""Called with how far the work is: documents stored and bytes read for them, or bytes done and in all."""
+"""Called with how far the work is: documents done, and how much of the total; or bytes done and in all."""
+
+_NARROW = 60  # columns below which there is room for a count and the remaining time alone
 
 
-def _ignore(_documents: int, _bytes: int) -> None:
+def _ignore(_documents: int, _done: int) -> None:
     return None
 
 
@@ -25,33 +29,25 @@ def shows_progress() -> bool:
 
 
 @contextmanager
-def insert_bar(total_bytes: int | None) -> Iterator[Advance]:
-    """Show the bar for the length of the block.
+def work_bar(noun: str, total: int | None, *, prints_results: bool = False) -> Iterator[Advance]:
+    """Show a bar for the length of the block.
 
     Args:
-        total_bytes: of the input; ``None`` when unknown, as with a pipe: then no time remains to be told.
+        noun: what is counted, in the plural.
+        total: of what `Advance` is told beside the count, bytes of the input or documents; ``None`` when
+            unknown, as with a pipe: then no time remains to be told.
+        prints_results: whether results go to stdout meanwhile.
     """
-    if not shows_progress():
+    if not shows_progress() or (prints_results and sys.stdout.isatty()):
         yield _ignore
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = [
-        TextColumn("{task.fields[documents]:,} documents"),
-        TextColumn("{task.fields[rate]:,.0f} documents/s"),
-        BarColumn(),
-        TimeElapsedColumn(),
-    ]
-    if total_bytes is not None:
-        columns += [TextColumn("remaining"), TimeRemainingColumn()]
-    bar = Progress(*columns, console=Console(stderr=True))
-    task = bar.add_task("", total=total_bytes, documents=0, rate=0.0)
+    bar = _bar(total is not None, f"{{task.fields[count]:,}} {noun}", "{task.fields[rate]:,.0f}/s")
+    task = bar.add_task("", total=total, count=0, rate=0.0)
     began = time.monotonic()
 
-    def advance(documents: int, num_bytes: int) -> None:
-        rate = documents / max(time.monotonic() - began, 1e-9)
-        bar.update(task, completed=num_bytes, documents=documents, rate=rate)
+    def advance(count: int, done: int) -> None:
+        rate = count / max(time.monotonic() - began, 1e-9)
+        bar.update(task, completed=done, count=count, rate=rate)
 
     with bar:
         yield advance
@@ -63,11 +59,50 @@ def bytes_bar() -> Iterator[Advance]:
     if not shows_progress():
         yield _ignore
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+    bar = _bar(True, "{task.fields[shown]}", "")
+    task = bar.add_task("", total=None, shown="")
 
-    columns = (DownloadColumn(), TransferSpeedColumn(), BarColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True))
-    task = bar.add_task("", total=None)
+    def advance(done: int, total: int) -> None:
+        bar.update(task, completed=done, total=total, shown=f"{done / 1e6:,.1f} of {total / 1e6:,.1f} MB")
+
     with bar:
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield advance
+
+
+@contextmanager
+def waiting_bar(what: str) -> Iterator[None]:
+    """Show that something goes on whose end nobody knows, for the length of the block.
+
+    Args:
+        what: goes on.
+    """
+    if not shows_progress():
+        yield
+        return
+    bar = _bar(False, what, "")
+    bar.add_task("", total=None)
+    with bar:
+        yield
+
+
+def _bar(has_end: bool, count: str, rate: str) -> Any:
+    """Return a bar: so much done, at that rate, since when, and for how long still."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    columns: list[ProgressColumn] = [TextColumn(count)]
+    if console.width >= _NARROW:
+        columns += [TextColumn(rate)] if rate else []
+        columns += [BarColumn(None), TextColumn("elapsed"), TimeElapsedColumn()]
+    if has_end:
+        columns += [TextColumn("remaining" if console.width >= _NARROW else "left"), TimeRemainingColumn()]
+    # What goes to stdout are results; rich would send them to the terminal of the bar.
+    return Progress(*columns, console=console, redirect_stdout=False, expand=console.width >= _NARROW)

@@ -6,13 +6,16 @@ Owns the names of encodings and delimiters as they are typed. What an input is, 
 from __future__ import annotations
 
 import codecs
+from collections.abc import Mapping
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from simindex import Sketch
+from simindex.cli import options
 from simindex.cli.output import counted, note
-from simindex.inputs import FORMATS, Reading, Tally
+from simindex.inputs import FORMATS, Fields, Reading, Tally, fingerprints
 
 Hidden = Annotated[
     bool, typer.Option("--hidden", help="Of folders, take hidden files and folders, too, but for .git.")
@@ -51,8 +54,10 @@ def parse_delimiter(text: str) -> str:
 FileFormat = Enum("FileFormat", {name: name for name in FORMATS})  # type: ignore[misc] # the formats there are
 Format = Annotated[
     FileFormat | None,
-    typer.Option(
-        "--format", help="Format of the inputs, where a name does not tell (default: by suffix, stdin jsonl)."
+    options.word_option(
+        FileFormat,
+        "Format of the inputs, where a name does not tell (default: by suffix, stdin jsonl).",
+        "--format",
     ),
 ]
 Encoding = Annotated[
@@ -69,16 +74,63 @@ Delimiter = Annotated[
 ]
 
 
-def reading(
-    format_: FileFormat | None,
-    encoding: str,
-    delimiter: str | None,
-    globs: list[str] | None = None,
-    hidden: bool = False,
-) -> Reading:
-    """Return how inputs are read."""
+def parse_base(text: str | int) -> int:
+    """Return the base of digits, 16 or 10.
+
+    Raises:
+        typer.BadParameter: it is another.
+    """
+    if str(text) not in ("10", "16"):
+        raise typer.BadParameter(f"expected 16 or 10, found {text!r}")
+    return int(text)
+
+
+def parse_fingerprint(text: str, base: int) -> Sketch:
+    """Return the fingerprint that was written on the command line.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    try:
+        return Sketch.from_fingerprint(fingerprints.parse_fingerprint(text, base))
+    except ValueError as exc:
+        raise typer.BadParameter(f"--fingerprint: {exc}") from None
+
+
+FingerprintField = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Take the fingerprint (SimHash, 64 bits) in this field or column as the document, in place of a "
+        "text: an integer, signed or not, or its digits.",
+    ),
+]
+FingerprintBase = Annotated[
+    int,
+    typer.Option(metavar="16|10", parser=parse_base, help="Of fingerprints written as text."),
+]
+
+
+def how_to_read(given: Mapping[str, Any]) -> Reading:
+    """Return how inputs are read: what the options say, by their names."""
+    format_ = given["format_"]
     name = None if format_ is None else format_.name
-    return Reading(name, encoding, delimiter, tuple(globs or ()), hidden)
+    globs = tuple(given["glob"] or ())
+    return Reading(name, given["encoding"], given["delimiter"], globs, given["hidden"])
+
+
+def fields(given: Mapping[str, Any]) -> Fields:
+    """Return which fields of a row are what: what the options say, by their names."""
+    key_from = given["key_from"]
+    return Fields(
+        given["id_field"],
+        given["text_field"],
+        given.get("metadata", False),
+        None if key_from is None else key_from.value,
+        given.get("metadata_field"),
+        given["fingerprint_field"],
+        given["fingerprint_base"],
+    )
 
 
 def tell(tally: Tally, encoding: str) -> None:

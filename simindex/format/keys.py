@@ -127,6 +127,17 @@ def segment_key(segment: int, table: int, chunk: int) -> bytes:
     return segment_prefix(segment) + table.to_bytes(2, "big") + chunk.to_bytes(4, "big")
 
 
+def segment_keys(segment: int, tables: np.ndarray, chunks: np.ndarray) -> np.ndarray:
+    """Return the database keys of many chunks: uint8, shape (n, 14).
+
+    Args:
+        tables, chunks: of each, ints.
+    """
+    keys = np.empty(len(tables), dtype=[("segment", ">u8"), ("table", ">u2"), ("chunk", ">u4")])
+    keys["segment"], keys["table"], keys["chunk"] = segment, tables, chunks
+    return keys.view(np.uint8).reshape(len(tables), keys.itemsize)
+
+
 def segment_prefix(segment: int) -> bytes:
     """Return what the database keys of a segment's chunks begin with."""
     return segment.to_bytes(8, "big")

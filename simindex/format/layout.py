@@ -225,18 +225,25 @@ class Column(NamedTuple):
         """Return the bytes of a chunk of `count` entries, seals included."""
         return sum(self.widths) * count + SEAL_BYTES * self.blocks(count)
 
-    def rows(self, bases: list[int], seeds: list[int], checked: int) -> np.ndarray:
+    def chunk_sizes(self) -> np.ndarray:
+        """Return the bytes of each chunk, seals included: int64."""
+        sizes = np.full(self.chunks, self.chunk_bytes(self.per_chunk))
+        if self.chunks:
+            sizes[-1] = self.chunk_bytes(self.total - self.per_chunk * (self.chunks - 1))
+        return sizes
+
+    def rows(self, bases: np.ndarray, seeds: list[int], checked: int) -> np.ndarray:
         """Return the kernel's rows of its chunks: CHUNK_ROW, one a chunk.
 
         Args:
-            bases: the address of each chunk.
+            bases: the address of each chunk, uint64.
             seeds: `chunk_seed` of each chunk's database key.
             checked: address of one byte for each block of the column.
         """
         counts = np.array(self.counts(), dtype=np.uint64)
         keys, fingerprints, numbers = self.widths
         rows = np.zeros(self.chunks, dtype=CHUNK_ROW)
-        rows["keys"] = start = np.array(bases, dtype=np.uint64)
+        rows["keys"] = start = bases
         if fingerprints:
             rows["fingerprints"] = start + counts * np.uint64(keys)
         if numbers:

@@ -38,6 +38,11 @@ DIRECTORY = struct.Struct("=6Q")
 MATCH = struct.Struct("<QIHH")
 """A match: number, query, agreeing rows, distance."""
 
+MATCHES = np.dtype(
+    [("number", np.uint64), ("query", np.uint32), ("agree", np.uint16), ("distance", np.uint16)]
+)
+"""The same, for many at a time."""
+
 NO_FIGURE = 0xFFFF
 """Stands for agreeing rows or a distance where there is nothing to compare."""
 

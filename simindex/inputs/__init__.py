@@ -10,6 +10,7 @@ packages that simindex does not require are imported when an input needs them.
 """
 
 from simindex.inputs.errors import BadRowError, InputError, MissingPackageError, optional_module
+from simindex.inputs.fingerprints import parse_fingerprint
 from simindex.inputs.formats.text import read_text
 from simindex.inputs.rows import Fields, KeyFrom, Row, RowByContent, tidy_path
 from simindex.inputs.several import FORMATS, Inputs, Reading
@@ -30,6 +31,7 @@ __all__ = [
     "Source",
     "Tally",
     "optional_module",
+    "parse_fingerprint",
     "read_text",
     "tidy_path",
 ]

@@ -8,6 +8,7 @@ is the same tomorrow, when another row stands there.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -17,16 +18,22 @@ import xxhash
 from simindex.format.keys import encode_key
 from simindex.format.records import is_flat, pack_metadata
 from simindex.inputs.errors import BadRowError, InputError
+from simindex.inputs.fingerprints import parse_fingerprint
+from simindex.sketching.sketch import Sketch
 
 _SHORT_KEY = 10_000  # characters that are surely within the limit on keys
+
+
+RowDocument = str | tuple[str, ...] | Sketch
+"""A text, ready shingles, or a bare fingerprint."""
 
 
 class Row(NamedTuple):
     """A document of the input, as `Index.insert_many` takes it."""
 
-    key: str | int
-    document: str | tuple[str, ...]
-    metadata: dict[str, Any] | None
+    key: str | int | bytes
+    document: RowDocument
+    metadata: Any
 
 
 class RowByContent(Row):
@@ -39,11 +46,11 @@ KeyFrom = Literal["line", "content"]
 """What a key is made of where a row has none."""
 
 
-def content_key(document: str | tuple[str, ...]) -> str:
+def content_key(document: RowDocument) -> str:
     """Return the key that is made of a document: 32 hexadecimal digits of XXH3-128.
 
     Of a text they are those of its UTF-8 (`xxh128sum` prints the same for a file), of a list of shingles
-    those of its distinct members in order, each as ``length:UTF-8``.
+    those of its distinct members in order, each as ``length:UTF-8``. A fingerprint's are its own 16 digits.
 
     >>> content_key("a ship left")
     '89f943c0817fda5f9d04318dae78e825'
@@ -52,6 +59,8 @@ def content_key(document: str | tuple[str, ...]) -> str:
     """
     if isinstance(document, str):
         return xxhash.xxh3_128_hexdigest(document.encode("utf-8", "surrogatepass"))
+    if isinstance(document, Sketch):
+        return f"{document.fingerprint:016x}"
     members = (member.encode("utf-8", "surrogatepass") for member in sorted(set(document)))
     return xxhash.xxh3_128_hexdigest(b"".join(b"%d:%b" % (len(member), member) for member in members))
 
@@ -74,6 +83,9 @@ class Fields:
         id: its key.
         text: its document.
         metadata: whether the others are kept.
+        metadata_from: the field whose value is the metadata; ``None``: all others.
+        fingerprint: the field of a 64-bit SimHash fingerprint that is the document, in place of `text`.
+        fingerprint_base: of fingerprints written as text: 16 or 10.
         key_from: of what a key is made where a row has none: "line", of the input's path as it was given and
             the row's line (``path:line``); "content", of its document (`content_key`); ``None``: such a
             row is a bad one.
@@ -83,6 +95,9 @@ class Fields:
     text: str = "text"
     metadata: bool = False
     key_from: KeyFrom | None = None
+    metadata_from: str | None = None
+    fingerprint: str | None = None
+    fingerprint_base: int = 16
 
     def row(self, name: str, number: int, values: dict[str, Any]) -> Row | BadRowError:
         """Return the row of these values.
@@ -98,22 +113,33 @@ class Fields:
         a.jsonl:4: expected a field 'text', found ['id']; --text-field names another
         """
         key: Any = values.get(self.id)
-        document: Any = values.get(self.text)
-        if type(document) is not str or not _is_usual_key(key):
+        document: Any = values.get(self.document)
+        if type(document) is not str or self.fingerprint is not None or not _is_usual_key(key):
             try:
                 key, document = self._checked(f"{name}:{number}", key, document, values)
             except BadRowError as error:
                 return error
         made = values.get(self.id) is None and self.key_from == "content"
-        metadata = None
-        if self.metadata:
-            metadata = {name: value for name, value in values.items() if name not in (self.id, self.text)}
-            if not is_flat(metadata):
-                try:
-                    pack_metadata(metadata)
-                except (TypeError, ValueError) as exc:
-                    return BadRowError(f"{name}:{number}", str(exc))
-        return (RowByContent if made else Row)(key, document, metadata or None)
+        metadata = self._metadata(values)
+        if metadata is not None and not (isinstance(metadata, dict) and is_flat(metadata)):
+            try:
+                pack_metadata(metadata)
+            except (TypeError, ValueError) as exc:
+                return BadRowError(f"{name}:{number}", str(exc))
+        return (RowByContent if made else Row)(key, document, metadata)
+
+    @property
+    def document(self) -> str:
+        """The field of a row's document."""
+        return self.text if self.fingerprint is None else self.fingerprint
+
+    def _metadata(self, values: dict[str, Any]) -> Any:
+        if self.metadata_from is not None:
+            return values.get(self.metadata_from)
+        if not self.metadata:
+            return None
+        own = (self.id, self.document)
+        return {name: value for name, value in values.items() if name not in own} or None
 
     def require_column(self, place: str, columns: Sequence[str], hint: str = "") -> None:
         """Make sure that a table has a column of documents.
@@ -126,17 +152,21 @@ class Fields:
         Raises:
             InputError: it has none.
         """
-        if self.text not in columns:
-            found = f"{columns!s:.100}{hint or '; --text-field names another'}"
-            raise InputError(place, f"expected a column {self.text!r}, found {found}")
+        if self.document not in columns:
+            found = f"{columns!s:.100}{hint or self._another()}"
+            raise InputError(place, f"expected a column {self.document!r}, found {found}")
+
+    def _another(self) -> str:
+        return f"; --{'text' if self.fingerprint is None else 'fingerprint'}-field names another"
 
     def _checked(
         self, place: str, key: Any, document: Any, values: dict[str, Any]
-    ) -> tuple[str | int, str | tuple[str, ...]]:
+    ) -> tuple[str | int | bytes, RowDocument]:
         checked = self._checked_document(place, document, values)
         if key is None:
             return self._made_key(place, checked, values), checked
-        if isinstance(key, bool) or not isinstance(key, str | int):
+        key = _from_json(key)
+        if isinstance(key, bool) or not isinstance(key, str | int | bytes):
             found = type(key).__name__
             raise BadRowError(place, f"{self.id}: expected a string or an integer of 64 bits, found {found}")
         try:
@@ -145,10 +175,15 @@ class Fields:
             raise BadRowError(place, f"{self.id}: {exc}") from None
         return key, checked
 
-    def _checked_document(self, place: str, document: Any, values: dict[str, Any]) -> str | tuple[str, ...]:
-        if self.text not in values:
-            found = f"{sorted(values)!s:.100}; --text-field names another"
-            raise BadRowError(place, f"expected a field {self.text!r}, found {found}")
+    def _checked_document(self, place: str, document: Any, values: dict[str, Any]) -> RowDocument:
+        if self.document not in values:
+            found = f"{sorted(values)!s:.100}{self._another()}"
+            raise BadRowError(place, f"expected a field {self.document!r}, found {found}")
+        if self.fingerprint is not None:
+            try:
+                return Sketch.from_fingerprint(parse_fingerprint(document, self.fingerprint_base))
+            except ValueError as exc:
+                raise BadRowError(place, f"{self.fingerprint}: {exc}") from None
         if isinstance(document, str):
             return document
         if not isinstance(document, list):
@@ -158,7 +193,7 @@ class Fields:
             raise BadRowError(place, f"{self.text}: expected a list of strings and integers only")
         return tuple(map(str, document))  # a list could be taken for many texts
 
-    def _made_key(self, place: str, document: str | tuple[str, ...], values: dict[str, Any]) -> str:
+    def _made_key(self, place: str, document: RowDocument, values: dict[str, Any]) -> str:
         if self.key_from == "content":
             return content_key(document)
         if self.key_from == "line":
@@ -167,6 +202,16 @@ class Fields:
         found = "null" if self.id in values else f"{sorted(values)!s:.100}"
         remedy = "--id-field names another, --key-from content or line makes keys for rows without one"
         raise BadRowError(place, f"expected a key in the field {self.id!r}, found {found}; {remedy}")
+
+
+def _from_json(key: object) -> object:
+    """Return a key as it is where JSON has no word for it: bytes stand as ``{"bytes": BASE64}``."""
+    if isinstance(key, dict) and key.keys() == {"bytes"} and isinstance(key["bytes"], str):
+        try:
+            return base64.b64decode(key["bytes"], validate=True)
+        except ValueError:
+            return key
+    return key
 
 
 def _is_usual_key(key: object) -> bool:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain, islice
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -24,11 +26,13 @@ from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import decode_kept
 from simindex.format.rows import MATCH, NO_FIGURE
 from simindex.parallel import in_order, num_workers
+from simindex.parts import Part, bytes_of, in_parts
 from simindex.queries.matches import Match, Matches
+from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document
 from simindex.sketching.estimate import Estimate, best_estimate, row_estimates
-from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch, require_alike
 from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.agreement import similarity_table
 from simindex.tuning.curve import DEFAULT_THRESHOLD, MAX_ROWS, rows_for
@@ -85,6 +89,12 @@ class BandQuery(NamedTuple):
         """The half of a sketch that is compared."""
         return HAS_SIGNATURE
 
+    def prefixes(self, scheme: Scheme, batch: SketchBatch) -> tuple[np.ndarray, list[int]]:
+        """Return what `find` searches: the keys, uint64, a row a table, and how many leading bits of each row
+        a candidate shares."""
+        rows, _ = band_plan(self.threshold, scheme.config.num_perm, self.recall)
+        return np.ascontiguousarray(batch.words.T), [8 * rows] * scheme.tables.bands
+
     def find(self, view: View, batch: SketchBatch) -> Found:
         """Search the band tables. Any thread may."""
         config = view.scheme.config
@@ -129,8 +139,13 @@ class FingerprintQuery(NamedTuple):
         """The half of a sketch that is compared."""
         return HAS_FINGERPRINT
 
+    def prefixes(self, scheme: Scheme, batch: SketchBatch) -> tuple[np.ndarray, list[int]]:
+        """Return what `find` searches; see `BandQuery.prefixes`."""
+        return scheme.permute(batch.fingerprints), list(scheme.plan.prefix_bits)
+
     def find(self, view: View, batch: SketchBatch) -> Found:
         """Search the permutation tables. Any thread may."""
+        require_alike(view.sources, batch.sources)
         scheme, count = view.scheme, len(batch)
         truncated, scanned = np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.uint64)
         found = view.directory.run(
@@ -202,16 +217,14 @@ class Asked(NamedTuple):
         call: the public name, for messages.
         query: what is asked of each.
         sketcher: makes the sketches.
-        batch: the sketches; ``None`` where threads sketch and search `parts`.
-        parts: documents, that much for a thread at a time.
+        parts: the sketches, or documents that threads sketch and search.
         threads: how many.
     """
 
     call: str
     query: Query
     sketcher: Sketcher
-    batch: SketchBatch | None
-    parts: list[list[Document]]
+    parts: Sequence[SketchBatch | list[Document]]
     threads: int
 
     @classmethod
@@ -221,27 +234,51 @@ class Asked(NamedTuple):
         """Take the documents.
 
         Args:
+            documents: a list is in memory already; of others only so much is at a time as `in_parts` says.
             workers: threads; ``None``: as many as there are cores where there are enough documents for it.
         """
-        wanted = documents if isinstance(documents, list) else list(documents)
-        is_large = len(wanted) >= 2 * _QUERY_PART
+        if not isinstance(documents, list):
+            return cls._of_stream(call, query, documents, sketcher, workers)
+        is_large = len(documents) >= 2 * _QUERY_PART
         threads = num_workers(workers) if is_large or workers is not None else 1
         # Other documents may be iterables of the caller's, whose code must not run inside a transaction.
-        if threads == 1 or not is_large or not set(map(type, wanted)) <= {str, Sketch}:
-            return cls(call, query, sketcher, sketched(call, query, sketcher, wanted), [], 1)
-        parts = [wanted[first : first + _QUERY_PART] for first in range(0, len(wanted), _QUERY_PART)]
-        return cls(call, query, sketcher, None, parts, threads)
+        if threads == 1 or not is_large or not set(map(type, documents)) <= {str, Sketch}:
+            return cls(call, query, sketcher, [sketched(call, query, sketcher, documents)], 1)
+        parts = [documents[first : first + _QUERY_PART] for first in range(0, len(documents), _QUERY_PART)]
+        return cls(call, query, sketcher, parts, threads)
+
+    @classmethod
+    def _of_stream(
+        cls, call: str, query: Query, documents: Iterable[Document], sketcher: Sketcher, workers: int | None
+    ) -> Asked:
+        """Sketch documents as they are read, so that a few parts of them are in memory at a time."""
+        parts = in_parts(documents, _QUERY_PART, bytes_of)
+        begin = list(islice(parts, 2))
+        threads = num_workers(workers) if len(begin) == 2 or workers is not None else 1
+        parts, begin = chain(begin, parts), []
+
+        def sketch(part: Part[Document]) -> SketchBatch:
+            return sketched(call, query, sketcher, part.values)
+
+        if threads == 1:
+            return cls(call, query, sketcher, list(map(sketch, parts)), 1)
+        batches = in_order(sketch, parts, threads, threads, attrgetter("num_bytes"))
+        return cls(call, query, sketcher, list(batches), threads)
 
     def matches(self, view: View) -> list[Matches]:
         """Return the matches of each document, in order."""
-        if self.batch is not None:
-            return self.query.matches(view, self.query.find(view, self.batch))
         results: list[Matches] = []
+        if self.threads == 1 or len(self.parts) == 1:
+            for part in self.parts:
+                results += self.query.matches(view, self._find(view, part))
+            return results
         for found in in_order(lambda part: self._find(view, part), self.parts, self.threads, self.threads):
             results += self.query.matches(view, found)
         return results
 
-    def _find(self, view: View, part: list[Document]) -> Found:
+    def _find(self, view: View, part: SketchBatch | list[Document]) -> Found:
+        if isinstance(part, SketchBatch):
+            return self.query.find(view, part)
         return self.query.find(view, sketched(self.call, self.query, self.sketcher, part))
 
 
@@ -258,6 +295,7 @@ def sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Docume
 
 
 def _search_bands(view: View, batch: SketchBatch, rows: int, min_agree: int, max_candidates: int) -> Found:
+    require_alike(view.sources, batch.sources)
     truncated = np.zeros(len(batch), dtype=np.uint8)
     found = view.directory.run(
         _kernel.query_bands,

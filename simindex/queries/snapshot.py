@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from simindex.errors import CorruptIndexError
 from simindex.format.layout import SegmentEntry
@@ -89,5 +90,6 @@ class SnapshotCache:
     def load(self, txn: ReadTransaction, entry: SegmentEntry) -> Segment:
         """Load one live segment."""
         if entry.chunked:
-            return Segment(self._tables, entry, txn.finder("segments"))
+            scan = partial(txn.large_values, "segments")
+            return Segment(self._tables, entry, txn.finder("segments"), scan)
         return Segment(self._tables, entry, lambda key: txn.get("segments", key))

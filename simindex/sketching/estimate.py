@@ -64,7 +64,7 @@ def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep:
     Args:
         agree: agreeing rows, 0..num_perm.
         num_perm: MinHash rows, 1 or more.
-        a: unsigned, ascending and distinct: at most the `keep` smallest hashes of a document.
+        a: uint32, ascending and distinct: at most the `keep` smallest hashes of a document.
         b: those of the other one.
         keep: how many hashes a document keeps, 1 or more.
 
@@ -74,14 +74,15 @@ def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep:
     False
     """
     if len(a) < keep and len(b) < keep:
-        common = _num_common(a, b)
+        common = _kernel.num_common(a, b)
         union = len(a) + len(b) - common
         return Estimate(common / union if union else 0.0, True, 0.0)
-    bound = min(int(hashes[-1]) for hashes in (a, b) if len(hashes) == keep)
-    below_a, below_b = a[: np.searchsorted(a, bound)], b[: np.searchsorted(b, bound)]
-    common = _num_common(below_a, below_b)
+    # A bound of another type than theirs would make NumPy convert both arrays first.
+    bound = min(hashes[-1] for hashes in (a, b) if len(hashes) == keep)
+    below_a, below_b = a[: a.searchsorted(bound)], b[: b.searchsorted(bound)]
+    common = _kernel.num_common(below_a, below_b)
     union = len(below_a) + len(below_b) - common
-    weight = union / (1 - bound / KEPT_VALUES)
+    weight = union / (1 - int(bound) / KEPT_VALUES)
     from_kept = common / union if union else 0.0
     similarity = (num_perm * row_estimates(num_perm)[agree].similarity + weight * from_kept) / (
         num_perm + weight
@@ -89,7 +90,3 @@ def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep:
     drawn = num_perm + union
     share = (drawn * similarity + 2) / (drawn + 4)
     return Estimate(similarity, False, math.sqrt(share * (1 - share) / (num_perm + weight)))
-
-
-def _num_common(a: np.ndarray, b: np.ndarray) -> int:
-    return int(np.intersect1d(a, b, assume_unique=True).size)

@@ -16,8 +16,10 @@ import ctypes
 import struct
 import sys
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import lmdb
+import numpy as np
 
 from simindex import _kernel
 
@@ -38,6 +40,24 @@ def engine_of(env: lmdb.Environment) -> tuple[int, int]:
     """Return (major, minor) of the LMDB that has the file open: py-lmdb's own, or the system's."""
     major, minor, *_ = env.lib_version()
     return major, minor
+
+
+_NODE_FIELDS = np.dtype([("low", "<u2"), ("high", "<u2"), ("flags", "<u2"), ("key_bytes", "<u2")])
+_PAGE_FIELDS = np.dtype([("number", "<u8"), ("padding", "<u2"), ("flags", "<u2"), ("bounds", "<u4")])
+
+
+class LargeValues(NamedTuple):
+    """Neighbouring keys of one length, and where their values lie.
+
+    Attributes:
+        keys: uint8, shape (n, bytes of a key).
+        addresses: uint64, shape (n,); 0: no large value, or a page that does not look as expected.
+        lengths: int64, shape (n,); in bytes, where there is an address.
+    """
+
+    keys: np.ndarray
+    addresses: np.ndarray
+    lengths: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -98,3 +118,38 @@ class PageMap:
         if not 0 < first <= last < num_pages:
             return None
         return self.base + first * self.page_bytes + _PAGE.size, value_length
+
+    def find_all(self, places: np.ndarray, key_bytes: int, num_pages: int) -> LargeValues:
+        """Return the large values of many keys at once, as `find` does of one.
+
+        Args:
+            places: uint64: the addresses of keys, as a cursor gives them.
+            key_bytes: of each key.
+            num_pages: pages of the map that are in use.
+        """
+        size = num_pages * self.page_bytes
+        used = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(self.base))
+        nodes = places.astype(np.int64) - self.base - _NODE.size
+        is_inside = (nodes >= 0) & (nodes <= size - _NODE.size - key_bytes)
+        nodes = np.where(is_inside, nodes, 0)
+        wanted = nodes[:, None] + np.arange(_NODE.size + key_bytes + _NUMBER.size)
+        fields = used[np.minimum(wanted, size - 1)]  # behind a short value there may be no more of the map
+        node = np.ascontiguousarray(fields[:, : _NODE.size]).view(_NODE_FIELDS)[:, 0]
+        numbers = nodes // self.page_bytes
+        page = used[numbers[:, None] * self.page_bytes + np.arange(_PAGE_FIELDS.itemsize)]
+        page = page.view(_PAGE_FIELDS)[:, 0]
+        first = np.ascontiguousarray(fields[:, _NODE.size + key_bytes :]).view(np.uint64)[:, 0]
+        lengths = node["low"].astype(np.int64) | node["high"].astype(np.int64) << 16
+        is_large = (
+            is_inside
+            & (page["number"] == numbers)
+            & (page["flags"] & _LEAF_PAGE > 0)
+            & (node["flags"] == _BIG_VALUE)
+            & (node["key_bytes"] == key_bytes)
+            & (first > 0)
+            & (first < num_pages)
+        )
+        first = np.where(is_large, first, 1).astype(np.int64)
+        is_large &= first + (_PAGE.size + lengths - 1) // self.page_bytes < num_pages
+        addresses = np.where(is_large, self.base + first * self.page_bytes + _PAGE.size, 0)
+        return LargeValues(fields[:, _NODE.size : -_NUMBER.size], addresses.astype(np.uint64), lengths)

@@ -7,14 +7,18 @@ anything: a store does, for it knows what to do when LMDB refuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from types import TracebackType
 from typing import Protocol, cast
 
 import lmdb
+import numpy as np
 
+from simindex import _kernel
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.storage.environment import Environment
 from simindex.storage.gate import Visitor
+from simindex.storage.pages import LargeValues
 from simindex.storage.translation import translated
 
 
@@ -55,6 +59,25 @@ class ReadTransaction(Visitor):
             return place or cast("memoryview", cursor.value())
 
         return find
+
+    def large_values(self, database: str, first: bytes, count: int) -> LargeValues | None:
+        """Return where the values of so many neighbouring keys lie, without reading them; see `pages`.
+
+        Args:
+            first: the first key, of which the others have the length.
+
+        Returns:
+            ``None`` where there are fewer keys, or the pages of the map cannot be looked into.
+        """
+        pages, num_pages = self._environment.pages_of(self._txn)
+        if pages is None:
+            return None
+        with self._txn.cursor(db=self._environment.databases[database]) as cursor:
+            if not cursor.set_key(first):
+                return None
+            keys = islice(cursor.iternext(keys=True, values=False), count)
+            places = np.fromiter(map(_kernel.address, keys), dtype=np.uint64)
+        return pages.find_all(places, len(first), num_pages) if len(places) == count else None
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
         """Yield (key, value) from `first` on, in order of keys."""

@@ -215,6 +215,39 @@ def test_batches_are_read_no_further_ahead_than_said(workers: int) -> None:
     batches.close()
 
 
+def test_insert_of_a_stored_key_raises_skips_or_replaces(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "own", "x", SMALL) as index:
+        index.insert("a", ["first"], 1)
+        with pytest.raises(simindex.KeyExistsError):
+            index.insert("a", ["second"], 2)
+        index.insert("a", ["second"], 2, on_conflict="skip")
+        assert index["a"].metadata == 1
+        index.insert("a", ["second"], 2, on_conflict="replace")
+        assert index["a"].metadata == 2
+        assert [match.key for match in index.query(["second"])] == ["a"]
+        assert not index.query(["first"])
+        for conflict in ("skip", "replace"):
+            index.insert(conflict, [conflict], on_conflict=conflict)
+        assert len(index) == 3
+        with pytest.raises(ValueError, match=r"on_conflict: expected .*, found 'ignore'"):
+            index.insert("b", ["b"], on_conflict="ignore")  # type: ignore[arg-type]
+
+
+def test_batch_ends_where_its_items_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts, ready shingles and metadata count alike; so commits of long documents are smaller."""
+    monkeypatch.setattr("simindex.parts.PART_BYTES", 100_000)
+    text = "word " * 8_000
+    for workers in (1, 2):
+        for items in (
+            [(n, text) for n in range(10)],
+            [(n, "short", {"body": text}) for n in range(10)],
+            [(n, {text, "and", "more"}) for n in range(10)],
+        ):
+            batches = list(prepared_batches(iter(items), SKETCHER, 4_000, workers))
+            assert [len(batch.keys) for batch in batches] == [3, 3, 3, 1]
+            assert [key for batch in batches for key in batch.keys] == list(range(10))
+
+
 def test_progress_fits_tqdm_by_the_line_of_the_docstring(tmp_path: Path) -> None:
     line = "progress=lambda done: bar.update(done - bar.n)"
     assert line in (simindex.Index.insert_many.__doc__ or "")
@@ -225,22 +258,3 @@ def test_progress_fits_tqdm_by_the_line_of_the_docstring(tmp_path: Path) -> None
         progress = eval(line.removeprefix("progress="), {"bar": bar})
         index.insert_many(batch("a", size=500), batch_size=40, progress=progress)
         assert bar.n == bar.total == 500
-
-
-def test_insert_of_a_stored_key_raises_skips_or_replaces(index: Index) -> None:
-    index.insert("a", ["first"], 1)
-    with pytest.raises(simindex.KeyExistsError):
-        index.insert("a", ["second"], 2)
-    index.insert("a", ["second"], 2, on_conflict="skip")
-    assert index["a"].metadata == 1
-    index.insert("a", ["second"], 2, on_conflict="replace")
-    assert index["a"].metadata == 2
-    assert [match.key for match in index.query(["second"])] == ["a"]
-    assert not index.query(["first"])
-    for conflict in ("skip", "replace"):
-        index.insert(conflict, [conflict], on_conflict=conflict)
-    assert len(index) == 3
-    with pytest.raises(
-        ValueError, match='on_conflict: expected "error", "skip" or "replace", found \'ignore\''
-    ):
-        index.insert("b", ["b"], on_conflict="ignore")  # type: ignore[arg-type]

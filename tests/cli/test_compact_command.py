@@ -1,10 +1,17 @@
 """`simindex compact`: one segment, and the word of it."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+from commandline import process
+
 import simindex
+
+
+def size_of(index: Path) -> int:
+    return (index / "data.mdb").stat().st_size
 
 
 def test_compact_makes_one_segment_and_says_what_it_gave_back(tmp_path: Path) -> None:
@@ -19,6 +26,9 @@ def test_compact_makes_one_segment_and_says_what_it_gave_back(tmp_path: Path) ->
     )
     assert done.stdout == ""
     assert " bytes before, " in done.stderr
+    again = process("compact", index, "--json", text=True)
+    assert json.loads(again.stdout) == {"bytes_before": size_of(index), "bytes_after": size_of(index)}
+    assert again.stderr == ""
     with simindex.open(index, "r") as stored:
         assert stored.stats().segments == 1
         assert len(stored) == 100

@@ -190,3 +190,8 @@ def test_values_that_do_not_ascend_below_the_limit_are_refused(hashes: list[int]
 def test_packed_forms_come_behind_their_prefixes() -> None:
     found = _kernel.pack_kept([b"ab", b"", b"x"], [np.arange(3, dtype="u4"), None, np.arange(0, dtype="u4")])
     assert found == [b"ab\xc4\x05" + packed_twin([0, 1, 2]), None, b"x\xc4\x04" + packed_twin([])]
+
+
+@given(ascending, ascending)
+def test_number_of_common_values_equals_that_of_the_sets(a: list[int], b: list[int]) -> None:
+    assert _kernel.num_common(np.array(a, "u4"), np.array(b, "u4")) == len(set(a) & set(b))

@@ -401,9 +401,11 @@ def test_documents_are_sketched_before_the_transaction_unless_they_are_plain_and
     """An iterable's code must not run inside a transaction; threads sketch what can run no code."""
     many = [FOX] * 1_024
     query = BandQuery(0.5, 0.95)
+    asked = Asked.by("query", query, many, SKETCHER, 2)
+    assert [(type(part), len(part)) for part in asked.parts] == [(list, 512)] * 2
+    assert asked.threads == 2
     asked = Asked.by("query", query, iter(many), SKETCHER, 2)
-    assert asked.batch is None
-    assert [len(part) for part in asked.parts] == [512, 512]
+    assert [(type(part), len(part)) for part in asked.parts] == [(SketchBatch, 512)] * 2
     assert asked.threads == 2
     for documents, workers in (
         ([*many[1:], ["a", "list"]], 2),
@@ -414,8 +416,8 @@ def test_documents_are_sketched_before_the_transaction_unless_they_are_plain_and
     ):
         count = len(documents)
         asked = Asked.by("query", query, documents, SKETCHER, workers)
-        assert asked.batch is not None
-        assert (len(asked.batch), asked.parts, asked.threads) == (count, [], 1)
+        assert [(type(part), len(part)) for part in asked.parts] == [(SketchBatch, count)]
+        assert asked.threads == 1
 
 
 def test_sketch_without_what_is_compared_is_refused_before_the_transaction() -> None:
@@ -425,7 +427,8 @@ def test_sketch_without_what_is_compared_is_refused_before_the_transaction() -> 
     with pytest.raises(ValueError, match="call: expected MinHash rows, found a sketch"):
         Asked.by("call", BandQuery(0.5, 0.9), [rows, bits], SKETCHER, None)
     # One that was made here of nothing finds nothing.
-    assert Asked.by("call", BandQuery(0.5, 0.9), [SKETCHER.sketch("")], SKETCHER, None).batch is not None
+    asked = Asked.by("call", BandQuery(0.5, 0.9), [SKETCHER.sketch("")], SKETCHER, None)
+    assert [len(part) for part in asked.parts] == [1]
 
 
 def test_parts_that_threads_search_answer_as_one_batch_does(foxes: Index) -> None:

@@ -1,10 +1,12 @@
 """Places of large values, against what py-lmdb hands out."""
 
 import os
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
 import lmdb
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 import simindex
 from simindex import Config, CorruptIndexError, Layout, _kernel
 from simindex.storage import pages
-from simindex.storage.pages import PageMap
+from simindex.storage.pages import LargeValues, PageMap
 from simindex.storage.transactions import ReadTransaction
 
 lengths = st.integers(0, 40) | st.integers(1_900, 2_200) | st.integers(4_000, 4_200) | st.integers(0, 70_000)
@@ -40,6 +42,36 @@ def test_place_is_where_lmdb_says(tmp_path_factory: pytest.TempPathFactory, size
                     assert place == (_kernel.address(cast("memoryview", reading.get(key))), size)
                 assert place is not None or size < page_bytes / 2
                 assert page_map.find(memoryview(bytes(key)), num_pages) is None  # not in the map
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.binary(min_size=5, max_size=5), lengths, min_size=1, max_size=60))
+def test_many_places_are_those_of_each(
+    tmp_path_factory: pytest.TempPathFactory, sizes: dict[bytes, int]
+) -> None:
+    folder = tmp_path_factory.mktemp("pages")
+    with lmdb.open(str(folder), map_size=1 << 26, lib_version=0) as env:
+        with env.begin(write=True) as txn:
+            for key, size in sizes.items():
+                txn.put(key, bytes(size))
+            txn.put(b"\xff" * 31, b"short")
+        num_pages = env.info()["last_pgno"] + 1
+        with env.begin(buffers=True) as reading, reading.cursor() as cursor:
+            page_map = PageMap.around(env, cast("memoryview", reading.get(b"\xff" * 31)), num_pages)
+            assert page_map is not None
+            assert cursor.first()
+            keys = list(islice(cursor.iternext(keys=True, values=False), len(sizes)))
+            elsewhere = np.zeros(7, np.uint8)
+            places = [*map(_kernel.address, keys), _kernel.address(elsewhere), 0, 2**64 - 1]
+            found = page_map.find_all(np.array(places, np.uint64), 5, num_pages)
+            assert found.keys.shape == (len(places), 5)
+            for at, (view, address) in enumerate(zip(keys, found.addresses.tolist(), strict=False)):
+                assert found.keys[at].tobytes() == bytes(view)
+                expected = page_map.find(view, num_pages)
+                assert (address and (address, int(found.lengths[at]))) == (expected or 0)
+            assert not found.addresses[len(keys) :].any()
+            wrong = page_map.find_all(np.array(places, np.uint64), 4, num_pages)
+            assert not wrong.addresses.any()  # keys of another length
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
@@ -87,6 +119,7 @@ def test_unknown_engine_takes_the_slow_way_and_the_results_are_right(
         raise AssertionError("a page of an unknown engine was read")
 
     monkeypatch.setattr(PageMap, "find", looked_into)
+    monkeypatch.setattr(PageMap, "find_all", looked_into)
     with simindex.open(path, mode) as index:
         assert all([m.key for m in index.query(text, 0.9)] == [key] for key, text in TEXTS.items())
         assert len(list(index)) == len(TEXTS)
@@ -100,14 +133,14 @@ def test_unknown_engine_takes_the_slow_way_and_the_results_are_right(
 def test_engine_of_this_machine_is_asked_and_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the fast way is the one that all other tests take."""
     found = []
-    find = PageMap.find
+    find_all = PageMap.find_all
 
-    def watched(at: PageMap, key: memoryview, num_pages: int) -> tuple[int, int] | None:
-        place = find(at, key, num_pages)
-        found.append(place is not None)
-        return place
+    def watched(at: PageMap, places: np.ndarray, key_bytes: int, num_pages: int) -> LargeValues:
+        values = find_all(at, places, key_bytes, num_pages)
+        found.extend((values.addresses > 0).tolist())
+        return values
 
-    monkeypatch.setattr(PageMap, "find", watched)
+    monkeypatch.setattr(PageMap, "find_all", watched)
     with simindex.open(made(tmp_path / "i"), "r") as index:
         assert index.query(TEXTS[0], 0.9)
         environment = index._store._environment

@@ -1,12 +1,13 @@
 """docs/thresholds.md: its tables are what the formulas say."""
 
 import doctest
+import math
 import re
 from pathlib import Path
 
 import pytest
 
-from simindex import Config, tuning
+from simindex import Config, Index, tuning
 from simindex.tuning.agreement import error_table, similarity_table
 from simindex.tuning.found import band_plan
 
@@ -62,10 +63,25 @@ def test_what_more_rows_do_is_what_the_formulas_say() -> None:
 
 
 def test_errors_of_an_estimate_are_those_of_a_match() -> None:
-    quoted = re.search(r"`Match.standard_error`: ((?:\d\.\d+ at \d\.\d,?\s)+\d\.\d+ at \d\.\d)", TEXT)
-    assert quoted is not None
-    pairs = re.findall(r"(\d\.\d+) at (\d\.\d)", quoted[1])
-    assert len(pairs) == 3
+    sentence = TEXT.split("`Match.standard_error`:")[1].split("for documents")[0]
+    pairs = re.findall(r"(\d\.\d+) at (\d\.\d)", sentence)
+    assert len(pairs) == 4
+    assert 0.25 < tuning.match_probability(0.99, 1.0, Config()) < 0.3
     for error, similarity in pairs:
         agree = min(range(129), key=lambda n: abs(similarity_table(128)[n] - float(similarity)))
         assert error_table(128)[agree] == pytest.approx(float(error), abs=0.0005)
+
+
+def test_readme_and_help_quote_what_is_found_at_the_default() -> None:
+    readme = (PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
+    for text in (readme, Index.query.__doc__ or ""):
+        words = " ".join(text.split())
+        quoted = re.search(
+            r"at 0\.8 (?:and )?with 128 rows 0\.95 of those of (\S+) and 0\.99 of those of (\S+)", words
+        )
+        assert quoted is not None
+        found = [tuning.similarity_for(odds, 0.8, Config()) for odds in (0.95, 0.99)]
+        assert [figure.rstrip(";.") for figure in quoted.groups()] == [f"{value:.3f}" for value in found]
+        error = re.search(r"sqrt\(s\(1-s\)/num_perm\), (\S+) at 0\.8 with 128 rows", words)
+        assert error is not None
+        assert error[1] == f"{math.sqrt(0.8 * 0.2 / 128):.3f}"

@@ -23,6 +23,7 @@ import corpus
 import lmdb
 import numpy as np
 import peers
+from beyond import beyond
 
 import simindex
 from simindex import Config, Sketch, Sketcher
@@ -329,6 +330,42 @@ def workers(options: dict[str, Any]) -> dict[str, Any]:
     return {"one_a_second": rates[1], "two_a_second": rates[2], "ratios": ratios, "ratio": ratios[1]}
 
 
+def kept(options: dict[str, Any]) -> dict[str, Any]:
+    """Inserts without and with kept shingles in turn, three times, and queries of both."""
+    folder = folder_for(options)
+    items, texts = list(collection(options)), query_texts(options, 300)
+    if options.get("corpus"):
+        texts = [text for _, text in items[:: max(1, len(items) // 300)]]
+    configs = {keep: Config(keep_shingles=keep) for keep in (0, options.get("keep", 256))}
+    rates: dict[int, list[float]] = {keep: [] for keep in configs}
+    disk, queries = {}, {}
+    for _ in range(3):
+        for keep, config in configs.items():
+            with simindex.open(folder / "index", "x", config) as index:
+                start = time.perf_counter()
+                index.insert_many(items, batch_size=BATCH, workers=1)
+                rates[keep].append(len(items) / (time.perf_counter() - start))
+                timed(lambda text: index.query(text, 0.5), texts)
+                queries[f"query_{keep}"] = percentiles(timed(lambda text: index.query(text, 0.5), texts))
+                if keep:
+                    exact = timed(lambda text: index.query(text, 0.5, exact=True), texts)
+                    queries["query_exact"] = percentiles(exact)
+                index.compact()
+                disk[keep] = index.stats().file_bytes / len(items)
+            shutil.rmtree(folder / "index")
+    shutil.rmtree(folder)
+    ratios = sorted(with_kept / without for without, with_kept in zip(*rates.values(), strict=True))
+    return queries | {
+        "keep": max(configs),
+        "without_a_second": rates[0],
+        "with_a_second": rates[max(configs)],
+        "ratios": ratios,
+        "ratio": ratios[1],
+        "bytes_a_document": disk,
+        "bytes_ratio": disk[max(configs)] / disk[0],
+    }
+
+
 def churn(options: dict[str, Any]) -> dict[str, Any]:
     """Inserts and removals with a tenth of them alive: how far the file grows without `compact`."""
     folder = folder_for(options)
@@ -474,6 +511,7 @@ JOBS = {
         sketch,
         build,
         workers,
+        kept,
         peer,
         simhash,
         simhash_peer,
@@ -481,6 +519,7 @@ JOBS = {
         copies,
         churn,
         huge,
+        beyond,
         readers,
     )
 }

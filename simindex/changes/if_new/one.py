@@ -12,12 +12,15 @@ from itertools import pairwise
 from simindex.changes.documents import NewDocuments
 from simindex.changes.session import Session
 from simindex.errors import KeyExistsError
-from simindex.format.keys import Key
+from simindex.format.keys import Key, encode_keys, key_hashes
 from simindex.queries.matches import Match, Matches
 from simindex.queries.search import Query
+from simindex.queries.view import View
 
 
-def insert_if_new(session: Session, query: Query, document: NewDocuments, on_conflict: str) -> Matches:
+def insert_if_new(
+    session: Session, query: Query, document: NewDocuments, on_conflict: str, touch: bool
+) -> Matches:
     """Store a document, a batch of one, unless another is like it; see `Index.insert_if_new`."""
     with session.changing() as (_, pending), session.store.reading() as txn:
         view = session.view(txn)
@@ -25,6 +28,8 @@ def insert_if_new(session: Session, query: Query, document: NewDocuments, on_con
         found = query.find(view, document.sketches)
         matches = query.matches(view, found, without=None if own is None else own[0])[0]
         if matches:
+            if touch:
+                pending.touch(numbers_of(view, [match.key for match in matches]))
             return in_order(matches, lambda key: view.find_stored(key)[0])
         if own is not None:
             if on_conflict == "error":
@@ -34,6 +39,12 @@ def insert_if_new(session: Session, query: Query, document: NewDocuments, on_con
             pending.remove(document.encoded_keys[0], own)
         pending.add(document, [0])
         return matches
+
+
+def numbers_of(view: View, keys: list[Key]) -> list[int]:
+    """Return the numbers of the keys that are stored."""
+    encoded = encode_keys(keys)
+    return [number for number, _ in view.find_keys(encoded, key_hashes(encoded)).values()]
 
 
 def in_order(matches: Matches, number_of: Callable[[Key], int]) -> Matches:

@@ -5,16 +5,20 @@ The work is `Index.compact`; interrupted, it goes on at the next call.
 
 from __future__ import annotations
 
-import sys
-
 from simindex.cli import options
 from simindex.cli.creation import open_for_change
+from simindex.cli.output import counted, note, print_json
 from simindex.cli.progress import bytes_bar
+
+EXAMPLES = r"""
+simindex compact news.simindex
+"""
 
 
 def run(
     index: options.IndexFolder,
     wait: options.Wait = 0.0,
+    as_json: options.JsonSummary = False,
 ) -> None:
     """Merge all segments, drop what was removed, and give the space back."""
     with open_for_change(index, wait) as stored:
@@ -22,4 +26,7 @@ def run(
         with bytes_bar() as advance:
             stored.compact(advance)
         after = stored.stats().file_bytes
-    sys.stderr.write(f"{before:,} bytes before, {after:,} after\n")
+    if as_json:
+        print_json({"bytes_before": before, "bytes_after": after})
+    else:
+        note(f"{counted(before, 'byte')} before, {after:,} after")

@@ -13,16 +13,15 @@ from dataclasses import asdict
 from enum import Enum
 from typing import Annotated
 
-import typer
-
 from simindex import Index, InsertReport
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.cli import creation, options, reading
 from simindex.cli.batches import Batches
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import Reports, counted, figure, note, print_json
-from simindex.cli.progress import Advance, insert_bar, shows_progress
-from simindex.inputs import BadRowError, Fields, Inputs, Row, RowByContent, Tally
+from simindex.cli.progress import Advance, shows_progress, work_bar
+from simindex.format.keys import Key
+from simindex.inputs import BadRowError, Inputs, Row, RowByContent, Tally
 
 
 class OnConflict(Enum):
@@ -51,17 +50,17 @@ class _Feed:
         batch_size: int,
         skip_bad: bool,
         advance: Advance,
-        is_stored: Callable[[str | int], bool] | None = None,
+        is_stored: Callable[[Key], bool] | None = None,
     ) -> None:
         self.bad_rows = Reports("bad row")
         self.done = 0
         self.equal = 0
         self._is_stored = is_stored
-        self._under_way: set[str | int] = set()
+        self._under_way: set[Key] = set()
         self._inputs = inputs
         self._batches = Batches(inputs, batch_size, self._skip if skip_bad else None)
         self._advance = advance
-        self._batches_at: deque[tuple[int, int, list[str | int]]] = deque()
+        self._batches_at: deque[tuple[int, int, list[Key]]] = deque()
 
     @property
     def failure(self) -> Exception | None:
@@ -112,6 +111,13 @@ class _Feed:
         return f"at least the first {counted(self.done, 'document')} of the input are stored"
 
 
+EXAMPLES = r"""
+simindex insert news.simindex news.jsonl --metadata
+simindex insert pages.simindex README.md src --glob '*.py'
+zcat logs.csv.gz | simindex insert logs.simindex - --format csv --delimiter ';' --key-from content
+"""
+
+
 def run(
     index: options.NewIndexFolder,
     inputs: options.InputPaths,
@@ -119,13 +125,16 @@ def run(
     text_field: options.TextField = "text",
     key_from: options.KeyOrigin = None,
     metadata: options.KeepMetadata = False,
+    metadata_field: options.MetadataField = None,
+    fingerprint_field: reading.FingerprintField = None,
+    fingerprint_base: reading.FingerprintBase = 16,
     format_: reading.Format = None,
     encoding: reading.Encoding = "utf-8",
     delimiter: reading.Delimiter = None,
     glob: options.Globs = None,
     hidden: reading.Hidden = False,
     on_conflict: Annotated[
-        OnConflict, typer.Option(help="What to do with a key that is stored already.")
+        OnConflict, options.word_option(OnConflict, "What to do with a key that is stored already.")
     ] = OnConflict.error,
     skip_bad_rows: options.SkipBadRows = False,
     max_line: options.MaxLine = None,
@@ -166,26 +175,16 @@ def run(
 
     The options for a new index are compared with what is stored when the index exists.
     """
-    settings = creation.CreationOptions(
-        words=words,
-        chars=chars,
-        normalize=normalize,
-        num_perm=num_perm,
-        max_distance=max_distance,
-        keep_shingles=keep_shingles,
-        seed=seed,
-        no_simhash=no_simhash,
-        no_minhash=no_minhash,
-    )
-    limits = options.limits(
-        line=max_line, cell=max_cell, document=max_document, window=max_window, ratio=max_ratio
-    )
-    fields = Fields(id_field, text_field, metadata, None if key_from is None else key_from.value)
-    how = reading.reading(format_, encoding, delimiter, glob, hidden)
-    rows = Inputs(inputs, fields, reading=how, leave_out=index, limits=limits)
+    given = locals()
+    settings = creation.CreationOptions.among(given)
+    how, limits = reading.how_to_read(given), options.limits(given)
+    rows = Inputs(inputs, reading.fields(given), reading=how, leave_out=index, limits=limits)
     began = time.monotonic()
     total_bytes = rows.total_bytes() if shows_progress() else None
-    with creation.open_for_insert(index, settings, wait) as target, insert_bar(total_bytes) as advance:
+    with (
+        creation.open_for_insert(index, settings, wait) as target,
+        work_bar("documents", total_bytes) as advance,
+    ):
         is_stored = None if on_conflict is OnConflict.replace else target.__contains__
         feed = _Feed(rows, batch_size, skip_bad_rows, advance, is_stored)
         report = _insert(target, feed, on_conflict.value, batch_size, workers)

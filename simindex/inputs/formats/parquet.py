@@ -27,7 +27,7 @@ def _rows(source: Source, fields: Fields, parquet: Any) -> Iterator[Row | BadRow
         with parquet.ParquetFile(source.path) as file:
             names = file.schema_arrow.names
             fields.require_column(source.name, names)
-            wanted = [name for name in names if name in (fields.id, fields.text)]
+            wanted = [name for name in names if name in (fields.id, fields.document, fields.metadata_from)]
             num_bytes, num_rows = os.stat(source.path).st_size, file.metadata.num_rows
             source.follow(lambda: num_bytes * number // max(num_rows, 1))
             columns = None if fields.metadata else wanted

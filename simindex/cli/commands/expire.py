@@ -1,0 +1,105 @@
+"""`simindex expire`: documents that are older than some time out of an index.
+
+Owns what a time and a duration are on the command line.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from simindex.cli import options
+from simindex.cli.creation import open_for_change
+from simindex.cli.output import counted, note, print_json
+from simindex.cli.progress import waiting_bar
+
+_UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
+
+
+def parse_duration(text: str) -> timedelta:
+    """Return the duration that was written on the command line.
+
+    Raises:
+        typer.BadParameter: it is none.
+
+    >>> parse_duration("30d"), parse_duration("1d12h")
+    (datetime.timedelta(days=30), datetime.timedelta(days=1, seconds=43200))
+    """
+    parts = re.findall(r"(\d{1,9})([wdhms])", text.strip().lower(), re.ASCII)
+    if not parts or "".join(number + unit for number, unit in parts) != text.strip().lower():
+        raise typer.BadParameter(f"expected a duration, like 30d, 12h, 90m or 1d12h, found {text!r}")
+    try:
+        return sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
+    except OverflowError:
+        raise typer.BadParameter(f"expected a duration below a million years, found {text!r}") from None
+
+
+def parse_time(text: str) -> datetime:
+    """Return the time that was written on the command line, local unless it says of which zone it is.
+
+    Raises:
+        typer.BadParameter: it is none.
+
+    >>> parse_time("2026-11-01T12:00Z") == datetime(2026, 11, 1, 12, tzinfo=UTC)
+    True
+    """
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"expected a time, like 2026-11-01 or 2026-11-01T12:00Z, found {text!r}"
+        ) from None
+
+
+EXAMPLES = r"""
+simindex expire news.simindex --older-than 30d
+simindex expire news.simindex --before 2026-01-01
+"""
+
+
+def run(
+    index: options.IndexFolder,
+    before: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Remove what is older than this time, like 2026-11-01.")
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Remove what is older than this: 30d, 12h, 90m, 1d12h."),
+    ] = None,
+    wait: options.Wait = 0.0,
+    as_json: options.JsonSummary = False,
+) -> None:
+    """Remove the documents that were inserted before some time.
+
+    A TIME is of the local time zone, unless it names another (2026-11-01T12:00Z, +02:00).
+    """
+    if (before is None) == (older_than is None):
+        raise typer.BadParameter("expected one of --before and --older-than")
+    limit = _limit(before, older_than)
+    began = time.monotonic()
+    with open_for_change(index, wait) as target, waiting_bar("expiring"):
+        removed = target.expire(limit)
+        left = len(target)
+    if as_json:
+        seconds = time.monotonic() - began
+        print_json({"removed": removed, "left": left, "before": limit.isoformat(), "seconds": seconds})
+    else:
+        note(f"{counted(removed, 'document')} removed, {left:,} left")
+
+
+def _limit(before: str | None, older_than: str | None) -> datetime:
+    try:
+        if before is not None:
+            return parse_time(before)
+        return datetime.now(UTC) - parse_duration(older_than or "")
+    except OverflowError:
+        raise typer.BadParameter(
+            f"--older-than: expected a time in the calendar, found {older_than!r}"
+        ) from None
+    except typer.BadParameter as exc:
+        option = "--older-than" if before is None else "--before"
+        raise typer.BadParameter(f"{option}: {exc.message}") from None

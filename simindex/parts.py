@@ -1,0 +1,93 @@
+"""An input in parts that are bounded in bytes, so that long documents do not fill the memory.
+
+Owns how long a value is taken to be, and where a part ends. Must not know what the parts are for. Invariant:
+beside the value that ends it, a part holds at most `PART_BYTES`, as far as `bytes_of` tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from sys import getsizeof
+from typing import Any, Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+PART_BYTES = 16 << 20
+"""Bytes of a part. Four thousand documents of the usual few thousand characters take less."""
+
+AHEAD_BYTES = 4 * PART_BYTES
+"""Bytes of parts that may be read ahead of who takes their results."""
+
+
+class Part(NamedTuple, Generic[T]):
+    """Some values of an input, in order.
+
+    Attributes:
+        values: one at least.
+        num_bytes: what they take.
+        is_full: whether a bound ended it, and not the input.
+    """
+
+    values: list[T]
+    num_bytes: int
+    is_full: bool
+
+
+def in_parts(values: Iterable[T], size: int, num_bytes: Callable[[T], int]) -> Iterator[Part[T]]:
+    """Yield the values in parts of up to `size`, fewer where these take `PART_BYTES`.
+
+    Args:
+        num_bytes: of a value; it must not raise. Called once for each.
+    """
+    iterator = iter(values)
+    while True:
+        part: list[T] = []
+        room = PART_BYTES
+        for value in islice(iterator, size):
+            part.append(value)
+            room -= num_bytes(value)
+            if room <= 0:
+                break
+        if not part:
+            return
+        yield Part(part, PART_BYTES - room, len(part) == size or room <= 0)
+
+
+def bytes_of(value: object) -> int:
+    """Return about what a value takes in memory: a text, a collection of ready shingles, metadata.
+
+    What can be read only once, and objects of other types, count without what they hold.
+
+    >>> bytes_of("x" * 1000) // 100, bytes_of({"x" * 1000, "y" * 1000}) // 100
+    (10, 23)
+    """
+    kind = type(value)
+    return getsizeof(value) if kind is str or kind is bytes else _bytes_of_all(value)
+
+
+def bytes_of_item(item: Any) -> int:
+    """Return about what (key, document) or (key, document, metadata) takes; of anything else, 0."""
+    try:
+        document = item[1]
+        taken = getsizeof(document) if type(document) is str else bytes_of(document)
+        return taken if len(item) < 3 else taken + bytes_of(item[2])
+    except (TypeError, LookupError):
+        return 0
+
+
+def _bytes_of_all(value: object) -> int:
+    total, held, seen = getsizeof(value), [value], set[int]()
+    while held:
+        container = held.pop()
+        if id(container) in seen or not isinstance(container, _CONTAINERS):
+            continue
+        seen.add(id(container))
+        for values in (container, container.values()) if isinstance(container, dict) else (container,):
+            total += sum(map(getsizeof, values))
+            held += [inner for inner in values if type(inner) not in _PLAIN]
+    return total
+
+
+_CONTAINERS = dict, list, tuple, set, frozenset
+_PLAIN = {str, bytes, int, float, bool, type(None)}

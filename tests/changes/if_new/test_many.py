@@ -1,0 +1,404 @@
+"""Many documents at once: what comes out is what one by one would have given."""
+
+import datetime
+import itertools
+import os
+import select
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from processes import Tell, everything_from, forked
+from two_documents import CAR, FOX
+
+import simindex
+from simindex import Config, Index, InsertReport, KeyExistsError, Layout, Matches, SimHashConfig, Sketch
+from simindex.changes.if_new import decisions
+from simindex.format.keys import Key
+
+Item = tuple[Key, Any, int]
+
+# Some families of documents, each with versions that are equal, alike, or hardly alike; and few keys.
+families = ["abcdefgh", "ijklmnop", "qrstuvwx", "yz012345"]
+versions = st.sampled_from(["", "", "!", "?", "!?#$%&"])
+documents = st.builds(
+    lambda family, more: frozenset(family + more), st.sampled_from([*families, ""]), versions
+)
+keys = st.integers(0, 4) | st.sampled_from(["1", b"1"])
+many_keys = st.integers(0, 200)
+
+
+def items_of(some_keys: st.SearchStrategy[Any], most: int, first: int) -> st.SearchStrategy[list[Item]]:
+    pairs = st.lists(st.tuples(some_keys, documents), max_size=most)
+    return pairs.map(lambda items: [(*item, first + place) for place, item in enumerate(items)])
+
+
+class Case(NamedTuple):
+    """An index of some documents, of which some were removed again, and what is put into it."""
+
+    config: Config
+    layout: Layout
+    stored: list[Item]
+    removed: frozenset[int]
+    items: list[Item]
+    options: dict[str, Any]
+    batch_size: int
+
+
+configs = st.sampled_from(
+    [
+        Config(num_perm=16),
+        Config(num_perm=64, simhash=None),
+        Config(num_perm=0, simhash=SimHashConfig(8)),
+        Config(num_perm=16, simhash=SimHashConfig(6)),
+        Config(num_perm=16, keep_shingles=3),
+    ]
+)
+thresholds = st.sampled_from([0.05, 0.3, 0.5, 0.8, 1.0])
+conflicts = st.sampled_from(["error", "skip", "replace", "replace"])
+
+
+@st.composite
+def cases(draw: Any) -> Case:
+    config = draw(configs)
+    options: dict[str, Any] = {"on_conflict": draw(conflicts)}
+    if config.simhash is not None and (not config.num_perm or draw(st.booleans())):
+        options |= {"by": "simhash", "max_distance": draw(st.integers(0, config.simhash.max_distance))}
+    else:
+        options["threshold"] = draw(thresholds)
+    some_keys = draw(st.sampled_from([keys, many_keys]))
+    return Case(
+        config,
+        draw(st.sampled_from([Layout(), Layout(2, 3, 1)])),
+        draw(items_of(some_keys, 12, 0)),
+        draw(st.frozensets(st.integers(0, 9))),
+        draw(items_of(some_keys, 30, 1_000)),
+        options,
+        draw(st.sampled_from([1, 3, 7, 100])),
+    )
+
+
+@contextmanager
+def index_of(case: Case) -> Iterator[Index]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        simindex.open(Path(folder, "i"), "x", case.config, layout=case.layout) as index,
+    ):
+        index.insert_many(case.stored, on_conflict="replace", batch_size=5)
+        index.remove_many(case.removed)
+        yield index
+
+
+Told = list[tuple[Key, Matches]]
+Content = list[tuple[Key, object, object]]
+
+
+def content_of(index: Index) -> Content:
+    """Key, metadata and sketch of each document, in order of age."""
+    return [(key, index[key].metadata, index[key].sketch) for key in index]
+
+
+def batches_of(case: Case) -> Iterator[list[Item]]:
+    items = iter(case.items)
+    while batch := list(itertools.islice(items, case.batch_size)):
+        yield batch
+
+
+class Outcome(NamedTuple):
+    """What a run leaves and tells, as far as whole batches go, and the key that ended it."""
+
+    content: Content
+    report: list[int]
+    told: Told
+    failed: object
+
+
+def one_by_one(case: Case, in_transaction: bool) -> Outcome:
+    """What `insert_if_new` of each item gives."""
+    report, told = [0, 0, 0], Told()
+    with index_of(case) as index, index.transaction() if in_transaction else nullcontext():
+        content = content_of(index)
+        for batch in batches_of(case):
+            counts, newly = [0, 0, 0], Told()
+            for key, document, metadata in batch:
+                is_held = key in index
+                try:
+                    matches = index.insert_if_new(key, document, metadata=metadata, **case.options)
+                except KeyExistsError as exc:
+                    return Outcome(content, report, told, exc.key)
+                if matches:
+                    newly.append((key, matches))
+                is_stored = not matches and index[key].metadata == metadata
+                counts[2 if not is_stored else 1 if is_held else 0] += 1
+            report = [total + count for total, count in zip(report, counts, strict=True)]
+            told += newly
+            content = content_of(index)
+        return Outcome(content, report, told, None)
+
+
+def at_once(case: Case, in_transaction: bool) -> Outcome:
+    """What one call for all gives."""
+    told, done, failed = Told(), [0], None
+    report: InsertReport | list[int] = [0, 0, 0]
+    with index_of(case) as index, index.transaction() if in_transaction else nullcontext():
+        try:
+            report = index.insert_many_if_new(
+                iter(case.items),
+                **case.options,
+                on_match=lambda key, matches: told.append((key, matches)),
+                progress=done.append,
+                batch_size=case.batch_size,
+                workers=1,
+            )
+            assert done[-1] == sum(report) == len(case.items)
+        except KeyExistsError as exc:
+            failed = exc.key
+            assert done[-1] % case.batch_size == 0
+        return Outcome(content_of(index), list(report), told, failed)
+
+
+def assert_equal(found: Outcome, expected: Outcome) -> None:
+    assert found.failed == expected.failed
+    assert found.told == expected.told
+    assert found.content == expected.content
+    if found.failed is None:
+        assert found.report == expected.report
+
+
+@settings(max_examples=120)
+@given(cases(), st.booleans(), st.booleans(), st.sampled_from([0, 1, decisions.MOST_ALIKE]))
+def test_many_at_once_are_as_one_by_one(
+    case: Case, single_transaction: bool, transaction: bool, most_alike: int
+) -> None:
+    """With every option, what was told included, whether documents are asked at once or alone."""
+    with mock.patch.object(decisions, "MOST_ALIKE", most_alike):
+        assert_equal(at_once(case, transaction), one_by_one(case, single_transaction))
+
+
+# ---- by hand ----
+
+PLANE = "some plane far above them both, of which nobody on the ground has heard"
+
+
+def told_of(index: Index, items: Any, **options: Any) -> list[tuple[Key, list[Key]]]:
+    """(key, keys of its matches) of what `insert_many_if_new` does not store."""
+    told: list[tuple[Key, list[Key]]] = []
+    index.insert_many_if_new(
+        items, on_match=lambda key, found: told.append((key, [match.key for match in found])), **options
+    )
+    return told
+
+
+@pytest.mark.parametrize("most_alike", [0, decisions.MOST_ALIKE])
+def test_document_that_was_replaced_in_its_own_batch_is_no_match_any_more(
+    tmp_path: Path, most_alike: int
+) -> None:
+    items = [
+        ("a", FOX),
+        ("x", FOX),
+        ("a", PLANE),
+        ("b", FOX),
+        ("c", PLANE),
+        ("d", FOX),
+        ("b", CAR),
+        ("e", FOX),
+    ]
+    with mock.patch.object(decisions, "MOST_ALIKE", most_alike), simindex.open(tmp_path / "i") as index:
+        told = told_of(index, items, on_conflict="replace")
+        assert told == [("x", ["a"]), ("c", ["a"]), ("d", ["b"])]
+        assert list(index) == ["a", "b", "e"]
+
+
+def row_sketch(*first: int) -> Sketch:
+    return Sketch.from_rows([*first, *[1] * (64 - len(first))])
+
+
+def test_matches_of_equal_figures_come_in_order_of_age_in_both_calls(tmp_path: Path) -> None:
+    """Copies are found under the oldest of them, here under one that was replaced since."""
+    with simindex.open(tmp_path / "i", config=Config(num_perm=64, simhash=None)) as index:
+        index.insert_many([("a", row_sketch()), ("b", row_sketch()), ("c", row_sketch(2))])
+        index.replace("a", row_sketch())
+        found = index.query(row_sketch(3))
+        assert [match.key for match in found] == ["b", "a", "c"]
+        assert len({match.similarity for match in found}) == 1
+        expected = ["b", "c", "a"]
+        assert [match.key for match in index.insert_if_new("d", row_sketch(3))] == expected
+        assert told_of(index, [("d", row_sketch(3))]) == [("d", expected)]
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 20])
+def test_limit_on_candidates_is_hit_as_one_by_one(tmp_path: Path, most: int) -> None:
+    stored = [(key, row_sketch(10 + key)) for key in range(8)]
+    items = [(key, row_sketch(10 + key % 14)) for key in range(8, 24)] + [(24, row_sketch(*range(30)))]
+    outcomes = []
+    for name in ("one", "many"):
+        told: Told = []
+        with simindex.open(tmp_path / name, config=Config(num_perm=64), max_candidates=most) as index:
+            index.insert_many(stored)
+            if name == "many":
+                index.insert_many_if_new(items, on_match=lambda *found, told=told: told.append(found))
+            else:
+                told += [(key, found) for key, sketch in items if (found := index.insert_if_new(key, sketch))]
+            outcomes.append(([(key, found, found.truncated) for key, found in told], list(index)))
+    assert outcomes[0] == outcomes[1]
+    assert any(truncated for _, _, truncated in outcomes[0][0]) == (most < 8)
+
+
+def test_match_is_told_when_its_batch_is_durable_and_may_use_the_index(tmp_path: Path) -> None:
+    items = [("a", FOX), ("b", FOX), ("c", CAR), ("d", CAR), ("e", PLANE), ("f", PLANE)]
+    events: list[object] = []
+    with simindex.open(tmp_path / "i") as index, simindex.open(tmp_path / "i", "r") as reader:
+
+        def on_match(key: Key, found: Matches) -> None:
+            events.append((key, [match.key for match in found], list(reader)))
+            index.insert(f"{key!r} was like {found[0].key!r}", "")
+
+        report = index.insert_many_if_new(items, on_match=on_match, progress=events.append, batch_size=2)
+        assert report == (3, 0, 3)
+        assert events == [
+            2,
+            ("b", ["a"], ["a"]),
+            4,
+            ("d", ["c"], ["a", "'b' was like 'a'", "c"]),
+            6,
+            ("f", ["e"], ["a", "'b' was like 'a'", "c", "'d' was like 'c'", "e"]),
+        ]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_exception_of_on_match_ends_the_run_and_its_batch_stays(tmp_path: Path, workers: int) -> None:
+    items = [("a", FOX), ("b", FOX), ("c", CAR), ("d", PLANE)]
+    with simindex.open(tmp_path / "i") as index:
+        with pytest.raises(ZeroDivisionError):
+            index.insert_many_if_new(items, on_match=lambda *_: 1 // 0, batch_size=3, workers=workers)
+        assert list(index) == ["a", "c"]
+
+
+def test_bad_item_leaves_the_batches_before_it(tmp_path: Path) -> None:
+    items = [("a", FOX), ("b", FOX), ("c", CAR), ("d", None), ("e", PLANE)]
+    with simindex.open(tmp_path / "i") as index:
+        with pytest.raises(TypeError, match=r"^key 'd': document: expected a str"):
+            index.insert_many_if_new(items, batch_size=2)
+        assert list(index) == ["a"]
+        with pytest.raises(ValueError, match=r"^key 'd': expected MinHash rows to compare by, found a sk"):
+            index.insert_many_if_new([("c", CAR), ("d", Sketch.from_fingerprint(5))], batch_size=1)
+        assert list(index) == ["a", "c"]
+
+
+def test_transaction_holds_back_and_can_take_back_everything(tmp_path: Path) -> None:
+    items = [("a", FOX), ("b", FOX), ("c", CAR)]
+    with simindex.open(tmp_path / "i") as index, simindex.open(tmp_path / "i", "r") as reader:
+
+        def on_match(key: Key, _: Matches) -> None:
+            assert len(reader) == 0
+            index.insert(f"{key!r} again", "")
+
+        def all_taken_back() -> None:
+            with index.transaction():
+                assert index.insert_many_if_new(items, on_match=on_match, batch_size=1) == (2, 0, 1)
+                assert list(index) == ["a", "'b' again", "c"]
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            all_taken_back()
+        assert len(index) == 0
+        with index.transaction():
+            index.insert("fox", FOX)
+            assert told_of(index, items) == [("a", ["fox"]), ("b", ["fox"])]
+            with pytest.raises(KeyExistsError, match="'c'"):
+                index.insert_many_if_new([("new", PLANE), ("c", "entirely other words than before")])
+            assert list(index) == ["fox", "c"]
+        assert list(reader) == ["fox", "c"]
+
+
+def test_many_copies_of_a_page_are_one_document(tmp_path: Path) -> None:
+    """So many alike that they are not compared all with all."""
+    copies = [(f"copy {n}", FOX) for n in range(300)]
+    with simindex.open(tmp_path / "i") as index:
+        with mock.patch.object(decisions, "MOST_ALIKE", 64):
+            assert index.insert_many_if_new([*copies, ("car", CAR)]) == (2, 0, 299)
+        assert list(index) == ["copy 0", "car"]
+        assert index.insert_many_if_new(copies[1:]) == (0, 0, 299)
+        assert index.insert_many_if_new([]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"on_match": 5}, TypeError, "on_match: expected a callable or None, found int"),
+        ({"progress": 5}, TypeError, "progress: expected a callable or None, found int"),
+        ({"batch_size": 0}, ValueError, "batch_size: expected 1 or more, found 0"),
+        ({"on_conflict": "keep"}, ValueError, 'on_conflict: expected "error", "skip" or "replace"'),
+        ({"threshold": 2}, ValueError, "threshold: expected a number"),
+        ({"by": "simhash", "threshold": 0.9}, ValueError, "insert_many_if_new: threshold is MinHash's"),
+        (
+            {"items": FOX},
+            TypeError,
+            "insert_many_if_new: expected an iterable of .*, found str",
+        ),
+    ],
+    ids=str,
+)
+def test_argument_that_does_not_fit_is_refused_before_an_item_is_read(
+    index: Index, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    def items() -> Iterator[Item]:
+        raise AssertionError
+        yield
+
+    arguments = {"items": items(), **options}
+    with pytest.raises(error, match=f"^{message}"):
+        index.insert_many_if_new(arguments.pop("items"), **arguments)
+
+
+def test_what_was_told_of_is_stored_when_the_process_is_killed(tmp_path: Path) -> None:
+    """Each page comes twice: the second is told when the batch of both is durable."""
+
+    def work(tell: Tell) -> None:
+        with simindex.open(tmp_path / "i") as index:
+            numbers = itertools.count()
+            pages = ((f"{n}{version}", f"page {n} {n} {n + 1}") for n in numbers for version in "ab")
+            index.insert_many_if_new(pages, on_match=lambda key, _: tell(key), batch_size=20, workers=1)
+
+    for _ in range(3):
+        pid, pipe = forked(work)
+        try:
+            select.select([pipe], [], [], 20)
+            time.sleep(0.05)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        told = everything_from(pipe)
+        assert told
+        with simindex.open(tmp_path / "i") as index:
+            assert {f"{key[:-1]}a" for key in told} <= set(index)
+            assert len(index) % 10 == 0
+            assert all(str(key).endswith("a") for key in index)
+            index.remove_many(list(index))
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("is_many", [True, False])
+def test_touch_renews_the_age_of_all_that_matches(tmp_path: Path, is_many: bool, told: bool) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert_many([("fox", FOX), ("twin", FOX), ("car", CAR), ("old", PLANE)])
+        between = datetime.datetime.now(datetime.UTC)
+        if is_many:
+            items = [("a", FOX), ("b", CAR), ("car", f"{CAR} once"), ("c", "new"), ("d", "new")]
+            on_match = (lambda *_: None) if told else None
+            report = index.insert_many_if_new(items, touch=True, on_match=on_match, on_conflict="replace")
+            assert report == (1, 1, 3)
+        else:
+            assert len(index.insert_if_new("a", FOX, touch=True)) == 2
+            index.insert_if_new("b", CAR, touch=True)
+            assert len(index.insert_if_new("b", PLANE)) == 1
+        assert index.expire(between) == 1
+        assert sorted(key for key in index if key in ("fox", "twin", "car", "old")) == ["car", "fox", "twin"]

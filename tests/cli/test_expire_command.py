@@ -1,0 +1,84 @@
+"""`simindex expire`: times, durations, and what goes."""
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from commandline import NO_INDEX, Run, stored
+from samples import FOX, SHIP
+
+import simindex
+from simindex.cli.commands.expire import parse_duration, parse_time
+
+
+@pytest.fixture
+def aged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An index of a document of 1 January 2026, 12:00 UTC, and one of today."""
+    monkeypatch.chdir(tmp_path)
+    old = datetime.fromisoformat("2026-01-01T12:00Z")
+    with simindex.open("aged") as index:
+        with monkeypatch.context() as then:
+            then.setattr("simindex.changes.writer.time.time_ns", lambda: int(old.timestamp()) * 10**9)
+            index.insert("old", FOX)
+        index.insert("new", SHIP)
+    return "aged"
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        (["--before", "2026-01-01T11:59Z"], ["old", "new"]),
+        (["--before", "2026-01-01T13:00+01:00"], ["old", "new"]),
+        (["--before", "2026-01-01T13:01+01:00"], ["new"]),
+        (["--before", "2026-01-03"], ["new"]),
+        (["--older-than", "1d"], ["new"]),
+        (["--older-than", "500w"], ["old", "new"]),
+        (["--before", "9999-01-01"], []),
+    ],
+    ids=str,
+)
+def test_expire_removes_what_is_older(run: Run, aged: str, options: list[str], left: list[str]) -> None:
+    result = run("expire", aged, *options)
+    removed = f"{2 - len(left)} document{'' if len(left) == 1 else 's'} removed, {len(left)} left\n"
+    assert (result.code, result.out, result.err) == (0, "", removed)
+    assert stored(aged) == left
+
+
+def test_expire_json_has_the_counts_and_the_time(run: Run, aged: str) -> None:
+    told = json.loads(run("expire", aged, "--before", "2026-06-01T00:00Z", "--json").out)
+    assert (told["removed"], told["left"]) == (1, 1)
+    assert datetime.fromisoformat(told["before"]) == datetime.fromisoformat("2026-06-01T00:00Z")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--before", "2026-01-01", "--older-than", "1d"],
+        ["--before", "yesterday"],
+        ["--before", "2026-13-01"],
+        ["--older-than", "30"],
+        ["--older-than", "d"],
+        ["--older-than", "1d and more"],
+        ["--older-than", "-1d"],
+        ["--older-than", "999999999w"],
+        ["--older-than", "9999w999999w"],
+    ],
+    ids=str,
+)
+def test_expire_refuses_what_is_no_time(run: Run, aged: str, options: list[str]) -> None:
+    result = run("expire", aged, *options)
+    assert (result.code, result.out) == (2, "")
+    assert stored(aged) == ["old", "new"]
+
+
+def test_expire_of_nothing_creates_nothing(run: Run, tmp_path: Path) -> None:
+    assert run("expire", "nowhere", "--older-than", "1d").err == NO_INDEX
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_times_and_durations_are_read() -> None:
+    assert parse_duration("1w2d3h4m5s") == timedelta(days=9, hours=3, minutes=4, seconds=5)
+    assert parse_duration(" 90M ") == timedelta(minutes=90)
+    assert parse_time("2026-11-01") == datetime(2026, 11, 1).astimezone()

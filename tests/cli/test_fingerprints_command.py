@@ -1,0 +1,94 @@
+"""Fingerprints made elsewhere, in and out of the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commandline import Run, matches_of, stored
+from samples import FOX, json_lines
+
+import simindex
+from simindex.inputs import parse_fingerprint
+
+NUMBER = 0xFEDC_BA98_7654_3210
+SIGNED = NUMBER - (1 << 64)
+
+
+@pytest.mark.parametrize(
+    ("value", "base"),
+    [
+        (NUMBER, 16),
+        (SIGNED, 16),
+        ("fedcba9876543210", 16),
+        (" 0xFEDCBA9876543210", 16),
+        (str(NUMBER), 10),
+        (str(SIGNED), 10),
+    ],
+)
+def test_fingerprint_is_read_in_every_form(run: Run, value: object, base: int) -> None:
+    assert parse_fingerprint(value, base) == NUMBER
+    options = ["--fingerprint-field", "fp", "--fingerprint-base", base]
+    row = json_lines([{"id": "a", "fp": value}])
+    assert run("insert", "ix", "-", *options, "--no-minhash", stdin=row).code == 0
+    with simindex.open("ix", "r") as index:
+        assert index["a"].sketch.fingerprint == NUMBER
+    line = json.loads(run("query", "ix", "--input", "-", *options, "--json", stdin=row).out)
+    assert line["matches"][0]["distance"] == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "base", "reason"),
+    [
+        ("18364758544493064720", 16, "expected 1 to 16 hexadecimal digits, found '18364758544493064720'; "),
+        ("fedc", 10, "expected a decimal integer of 64 bits, found 'fedc'; --fingerprint-base 16 reads"),
+        ("", 16, "expected 1 to 16 hexadecimal digits, found ''"),
+        ("1_0", 10, "expected a decimal integer of 64 bits, found '1_0'"),
+        (1 << 64, 16, "expected "),
+        (None, 16, "expected a fingerprint, an integer or its digits, found null"),
+        (True, 16, "expected a fingerprint, an integer or its digits, found bool"),
+        (1.0, 16, "expected a fingerprint, an integer or its digits, found float"),
+        ([1], 16, "expected a fingerprint, an integer or its digits, found list"),
+    ],
+)
+def test_fingerprint_that_is_none_is_a_bad_row(run: Run, value: object, base: int, reason: str) -> None:
+    options = ["--fingerprint-field", "fp", "--fingerprint-base", base]
+    result = run("insert", "ix", "-", *options, stdin=json_lines([{"id": "a", "fp": value}]))
+    assert result.code == 1
+    assert result.err.startswith(f"simindex: stdin:1: fp: {reason}")
+
+
+def test_query_fingerprint_finds_by_distance(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        f"id,fp\nsame,{NUMBER:016x}\nnear,{NUMBER ^ 3:016x}\nfar,{NUMBER ^ 255:016x}\n"
+    )
+    assert run("insert", "ix", "a.csv", "--fingerprint-field", "fp", "--no-minhash").code == 0
+    for digits in (["fedcba9876543210"], [f"{NUMBER}", "--fingerprint-base", 10]):
+        found = matches_of(run("query", "ix", "--json", "--fingerprint", *digits))
+        assert [(match["key"], match["distance"]) for match in found] == [("same", 0), ("near", 2)]
+    found = matches_of(
+        run("query", "ix", "--fingerprint", "0xfedcba9876543210", "--max-distance", 0, "--json")
+    )
+    assert [match["key"] for match in found] == ["same"]
+    result = run("query", "ix", "--fingerprint", "xyz")
+    assert (result.code, "--fingerprint: expected 1 to 16 hexadecimal digits" in result.err) == (2, True)
+    assert run("query", "ix", "--fingerprint", "ff", "--threshold", 0.5).code == 2
+    assert run("query", "ix", "--fingerprint", "ff", "--fingerprint-base", 8).code == 2
+    assert run("query", "ix", "--fingerprint", "ff", "--key", "same").code == 2
+    assert run("query", "ix", "--fingerprint", "0").err == "simindex: no match\n"
+
+
+def test_insert_key_from_content_of_a_fingerprint_is_its_digits(run: Run) -> None:
+    rows = json_lines([{"fp": NUMBER}, {"fp": SIGNED}])
+    options = ["--fingerprint-field", "fp", "--key-from", "content"]
+    result = run("insert", "ix", "-", *options, stdin=rows)
+    assert "1 row equal to another" in result.err
+    assert stored("ix") == [f"{NUMBER:016x}"]
+
+
+def test_insert_without_the_field_of_fingerprints_names_its_option(run: Run, tmp_path: Path) -> None:
+    options = ["--fingerprint-field", "fp"]
+    result = run("insert", "ix", "-", *options, stdin=json_lines([{"id": 1, "text": FOX}]))
+    assert "expected a field 'fp', found ['id', 'text']; --fingerprint-field names another" in result.err
+    (tmp_path / "a.csv").write_text("id,text\n1,x\n")
+    result = run("insert", "ix", "a.csv", *options)
+    assert "expected a column 'fp', found ['id', 'text']; --fingerprint-field names another" in result.err

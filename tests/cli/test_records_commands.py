@@ -1,0 +1,114 @@
+"""`simindex get`, `list` and `export`: what is stored of documents, and its way back."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commandline import NO_INDEX, Run, stored
+from samples import FOX, ROWS, SHIP, json_lines
+
+import simindex
+
+WITH_METADATA = [{"id": row["id"], "text": row["text"], "page": n} for n, row in enumerate(ROWS)]
+
+
+@pytest.fixture
+def pages(run: Run, tmp_path: Path) -> str:
+    """An index of ROWS with metadata, and of a key of bytes."""
+    (tmp_path / "pages.jsonl").write_bytes(json_lines(WITH_METADATA))
+    assert run("insert", "pages", "pages.jsonl", "--metadata").code == 0
+    with simindex.open("pages") as index:
+        index.insert(b"\x00\xff", FOX, {"raw": b"\x01"})
+    return "pages"
+
+
+def test_get_shows_what_is_stored_and_reports_what_is_not(run: Run, pages: str) -> None:
+    result = run("get", pages, "fox", "wolf")
+    assert result.code == 1
+    assert result.err == "simindex: pages: key 'wolf' is not in the index\n"
+    shown = {line[:11].strip(): line[13:] for line in result.out.splitlines()}
+    assert shown["id"] == "fox"
+    assert int(shown["fingerprint"], 16) > 0
+    assert json.loads(shown["metadata"]) == {"page": 0}
+    line = json.loads(run("get", pages, "fox", "--json").out)
+    with simindex.open(pages, "r") as index:
+        record = index["fox"]
+    assert line["id"] == "fox"
+    assert line["metadata"] == {"page": 0}
+    assert int(line["fingerprint"], 16) == record.sketch.fingerprint
+    assert line["inserted_at"] == record.inserted_at.isoformat()
+    assert run("get", "nowhere", "a").err == NO_INDEX
+    assert run("get", pages).code == 2
+
+
+def test_get_takes_keys_from_a_file_and_stdin(run: Run, pages: str, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("fox\nfox too\n")
+    for arguments, stdin in ((["--input", "keys"], b""), (["-"], b"fox\nfox too\n")):
+        lines = run("get", pages, *arguments, "--json", stdin=stdin).out.splitlines()
+        assert [json.loads(line)["id"] for line in lines] == ["fox", "fox too"]
+
+
+def test_key_that_is_there_as_an_integer_is_told_with_its_option(run: Run, pages: str) -> None:
+    hint = (
+        "simindex: pages: key '7' is not in the index, but the integer 7 is; --int takes keys as integers\n"
+    )
+    assert run("get", pages, "7").err == hint
+    assert run("query", pages, "--key", "7").err == hint
+    assert run("remove", pages, "7").err.startswith(hint)
+    assert run("get", pages, "7", "--int").code == 0
+    with simindex.open(pages) as index:
+        index.insert("8", SHIP)
+    result = run("get", pages, "8", "--int")
+    assert result.err == (
+        "simindex: pages: key 8 is not in the index, but the text '8' is; without --int keys are texts\n"
+    )
+
+
+def test_list_prints_keys_that_remove_takes(run: Run, pages: str) -> None:
+    result = run("list", pages)
+    assert result.out == "fox\nfox too\n7\nb'\\x00\\xff'\n"
+    assert run("list", pages, "--limit", 2).out == "fox\nfox too\n"
+    lines = run("list", pages, "--json").out.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["fox", "fox too", 7, {"bytes": "AP8="}]
+    assert run("remove", pages, "-", stdin=b"fox\nfox too\n").code == 0
+    assert stored(pages) == [7, b"\x00\xff"]
+    assert run("list", "nowhere").err == NO_INDEX
+
+
+def test_export_is_read_back_by_insert(run: Run, pages: str) -> None:
+    result = run("export", pages)
+    assert (result.code, result.err) == (0, "")
+    lines = [json.loads(line) for line in result.out.splitlines()]
+    assert [line["id"] for line in lines] == ["fox", "fox too", 7, {"bytes": "AP8="}]
+    assert [line["metadata"] for line in lines[2:]] == [
+        {"page": 2},
+        {"raw": {"bytes": "AQ=="}},
+    ]
+    result = run("export", pages, "-o", "pages.jsonl")
+    assert (result.code, result.out, result.err) == (0, "", "pages.jsonl: 4 documents written\n")
+    options = ["--fingerprint-field", "fingerprint", "--metadata-field", "metadata", "--no-minhash"]
+    assert run("insert", "again", "pages.jsonl", *options).code == 0
+    assert stored("again") == stored(pages)
+    with simindex.open(pages, "r") as index, simindex.open("again", "r") as again:
+        for key in ("fox", "fox too", 7, b"\x00\xff"):
+            assert again[key].sketch.fingerprint == index[key].sketch.fingerprint
+        assert again["fox"].metadata == index["fox"].metadata
+    assert run("export", "nowhere").err == NO_INDEX
+
+
+def test_export_of_an_index_without_simhash_has_no_fingerprints(run: Run, rows_file: str) -> None:
+    assert run("insert", "plain", rows_file, "--no-simhash").code == 0
+    lines = run("export", "plain", "-o", "-").out.splitlines()
+    assert [json.loads(line)["fingerprint"] for line in lines] == [None] * 3
+
+
+def test_metadata_too_deep_for_json_names_its_key(run: Run) -> None:
+    deep: list[object] = []
+    for _ in range(1_000):
+        deep = [deep]
+    with simindex.open("deep") as index:
+        index.insert("x", FOX, deep)
+    for command in (["get", "deep", "x", "--json"], ["export", "deep"], ["query", "deep", FOX, "--json"]):
+        result = run(*command)
+        assert result.code == 1
+        assert result.err == "simindex: the metadata of key 'x' is nested deeper than JSON can be written\n"
