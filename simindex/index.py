@@ -32,7 +32,7 @@ from simindex.changes.if_new.one import insert_if_new
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
-from simindex.checks import require_int, require_many
+from simindex.checks import local_path, require_int, require_many
 from simindex.config import Config
 from simindex.errors import ClosedError, SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
@@ -118,7 +118,13 @@ class Index:
         self._max_candidates = max_candidates
         pinned = refresh == "manual"
         self._store = Store(
-            path, mode, map_bytes, max_bytes, pinned=pinned, permissions=permissions, timeout=timeout
+            local_path(path),
+            mode,
+            map_bytes,
+            max_bytes,
+            pinned=pinned,
+            permissions=permissions,
+            timeout=timeout,
         )
         try:
             scheme = scheme_of(self._store, config, layout)
@@ -839,7 +845,7 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     """Open an index.
 
     Args:
-        path: its folder.
+        path: its folder; a leading ``~`` is the home folder.
         mode: "r" read; "r+" read and write, must exist; "a" read and write, created if missing; "x" create,
             must not exist.
         config: ``None``: what is stored, or the defaults on creation.
