@@ -13,8 +13,6 @@ from dataclasses import asdict
 from enum import Enum
 from typing import Annotated
 
-import typer
-
 from simindex import Index, InsertReport
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.cli import creation, options, reading
@@ -113,6 +111,13 @@ class _Feed:
         return f"at least the first {counted(self.done, 'document')} of the input are stored"
 
 
+EXAMPLES = r"""
+simindex insert news.simindex news.jsonl --metadata
+simindex insert pages.simindex README.md src --glob '*.py'
+zcat logs.csv.gz | simindex insert logs.simindex - --format csv --delimiter ';' --key-from content
+"""
+
+
 def run(
     index: options.NewIndexFolder,
     inputs: options.InputPaths,
@@ -129,7 +134,7 @@ def run(
     glob: options.Globs = None,
     hidden: reading.Hidden = False,
     on_conflict: Annotated[
-        OnConflict, typer.Option(help="What to do with a key that is stored already.")
+        OnConflict, options.word_option(OnConflict, "What to do with a key that is stored already.")
     ] = OnConflict.error,
     skip_bad_rows: options.SkipBadRows = False,
     max_line: options.MaxLine = None,
