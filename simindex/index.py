@@ -32,7 +32,7 @@ from simindex.changes.if_new.one import insert_if_new
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
-from simindex.checks import local_path, require_int, require_many
+from simindex.checks import require_int, require_many
 from simindex.config import Config
 from simindex.errors import ClosedError, SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
@@ -118,13 +118,7 @@ class Index:
         self._max_candidates = max_candidates
         pinned = refresh == "manual"
         self._store = Store(
-            local_path(path),
-            mode,
-            map_bytes,
-            max_bytes,
-            pinned=pinned,
-            permissions=permissions,
-            timeout=timeout,
+            path, mode, map_bytes, max_bytes, pinned=pinned, permissions=permissions, timeout=timeout
         )
         try:
             scheme = scheme_of(self._store, config, layout)
