@@ -38,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("insert")(insert.run)
+app.command("insert", cls=insert.Command)(insert.run)
 app.command("query")(query.run)
 app.command("remove")(remove.run)
 app.command("expire")(expire.run)
