@@ -70,13 +70,13 @@ def process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[A
     return subprocess.run(command, capture_output=True, check=False, timeout=60, **options)
 
 
-def on_terminal(arguments: Sequence[str], cwd: Path, stream: str) -> str:
-    """Run a process with one of its streams on a pseudo-terminal; returns what it wrote there."""
+def on_terminal(arguments: Sequence[str], cwd: Path, stream: str, columns: int = 100) -> str:
+    """Run a process with one of its streams on a pseudo-terminal so wide; returns what it wrote there."""
     ours, theirs = pty.openpty()
     try:
         command = [sys.executable, "-m", "simindex.cli", *arguments]
         streams: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: theirs}
-        environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"}
+        environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(columns)}
         with subprocess.Popen(
             command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, **streams
         ) as child:

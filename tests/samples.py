@@ -14,7 +14,11 @@ from simindex.inputs import BadRowError, Row
 FOX = "the quick brown fox jumps over the lazy dog near the river bank in the early morning"
 FOX_TOO = "the quick brown fox jumps over the lazy dog near the river bank in the early evening"
 SHIP = "a ship left the harbour at dawn with forty sailors and a cargo of salt for the islands"
-ROWS = [{"id": "fox", "text": FOX}, {"id": "fox too", "text": FOX_TOO}, {"id": 7, "text": SHIP}]
+ROWS: list[dict[str, object]] = [
+    {"id": "fox", "text": FOX},
+    {"id": "fox too", "text": FOX_TOO},
+    {"id": 7, "text": SHIP},
+]
 
 
 def json_lines(rows: Iterable[object]) -> bytes:

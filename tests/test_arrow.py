@@ -1,6 +1,7 @@
 """Tables of other libraries go in, and answers come out as one: with the libraries themselves."""
 
 import datetime
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import simindex
 from simindex import Index, Sketcher, arrow
@@ -208,6 +211,40 @@ def test_times_are_metadata_to_the_microsecond(unit: str) -> None:
     assert list(arrow.keyed_documents(table, None, None, ["when"])) == [(1, "x y z", {"when": when})]
 
 
+TEXT_KINDS = [*STRINGS, pa.dictionary(pa.int16(), pa.string())]
+LIST_KINDS = [pa.list_(pa.string_view()), pa.large_list(pa.string()), pa.list_view(pa.large_string())]
+KEY_KINDS = [pa.binary(), pa.large_binary(), pa.binary_view(), pa.dictionary(pa.int16(), pa.binary())]
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_rows_are_what_the_columns_hold_however_they_lie_in_memory(data: st.DataObject) -> None:
+    documents = data.draw(st.sampled_from([st.text(max_size=20), st.lists(st.text(max_size=4), max_size=4)]))
+    rows = data.draw(st.lists(st.tuples(st.binary(max_size=20), documents, st.none() | st.integers(0, 9))))
+    are_lists = bool(rows) and isinstance(rows[0][1], list)
+    kinds = [
+        data.draw(st.sampled_from(KEY_KINDS)),
+        data.draw(st.sampled_from(LIST_KINDS if are_lists else TEXT_KINDS)),
+    ]
+    kinds.append(data.draw(st.sampled_from([pa.int64(), pa.uint8(), pa.dictionary(pa.int8(), pa.int64())])))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
+    chunks = [rows[start:stop] for start, stop in itertools.pairwise([0, *cuts, len(rows)])]
+    columns = [
+        pa.chunked_array([pa.array([row[place] for row in chunk], kind) for chunk in chunks], kind)
+        for place, kind in enumerate(kinds)
+    ]
+    table = pa.table(columns, ["id", "text", "n"])
+    start = data.draw(st.integers(0, len(rows)))
+    expected = [(key, document, {"n": number}) for key, document, number in rows[start:]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrow, "_PIECE_ROWS", data.draw(st.integers(1, 5)))
+        patch.setattr(arrow, "_PIECE_BYTES", data.draw(st.integers(1, 50)))
+        found = list(arrow.keyed_documents(table.slice(start), None, None, ["n"]))
+        assert found == expected
+        assert list(arrow.documents_of(table.slice(start), None)) == [row[1] for row in expected]
+        assert list(arrow.keys_of(table.slice(start), None)) == [row[0] for row in expected]
+
+
 # ---- one column ----
 
 
@@ -229,6 +266,22 @@ def test_one_column_holds_documents_to_ask_for_and_none_to_insert(column: Any, i
         index.insert_many(column)
     with pytest.raises(TypeError, match="text=: expected with a table"):
         index.query_many(column, text="text")
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_rows_of_a_table_are_stored_if_they_are_new(source: Callable[[Any], Any], index: Index) -> None:
+    table = TABLE.rename_columns({"id": "url"})
+    matched: list[tuple[Any, Any]] = []
+    report = index.insert_many_if_new(
+        source(table),
+        0.5,
+        on_match=lambda key, found: matched.append((key, found[0].key)),
+        id="url",
+        metadata=["page"],
+    )
+    assert report == (2, 0, 1)
+    assert matched == [("b", "a")]
+    assert [index[key].metadata for key in index] == [{"page": 7}, {"page": 9}]
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
@@ -322,15 +375,21 @@ OldFrame.__module__, OldFrame.__name__ = "pandas.core.frame", "DataFrame"
 
 
 @pytest.mark.parametrize(
-    ("value", "complaint"),
+    ("make", "complaint"),
     [
-        (OldFrame(), "found a pandas.DataFrame, and its pandas is too old .* update pandas to 2.2"),
-        (pl.LazyFrame(ROWS), r"found a polars.LazyFrame, and it has no rows yet: give frame.collect\(\)"),
-        (duckdb.connect(), r"DuckDBPyConnection, and it is no table: give a relation"),
+        (OldFrame, "found a pandas.DataFrame, and its pandas is too old .* update pandas to 2.2"),
+        (
+            lambda: pl.LazyFrame(ROWS),
+            r"found a polars.LazyFrame, and it has no rows yet: give frame.collect\(\)",
+        ),
+        (duckdb.connect, r"DuckDBPyConnection, and it is no table: give a relation"),
     ],
     ids=["old pandas", "lazy", "connection"],
 )
-def test_what_is_nearly_a_table_is_refused_with_what_to_do(value: Any, complaint: str, index: Index) -> None:
+def test_what_is_nearly_a_table_is_refused_with_what_to_do(
+    make: Callable[[], Any], complaint: str, index: Index
+) -> None:
+    value = make()
     with pytest.raises(TypeError, match=complaint):
         index.insert_many(value)
     with pytest.raises(TypeError, match=complaint):

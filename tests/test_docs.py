@@ -50,6 +50,7 @@ from simindex.format.records import (
     encode_kept,
 )
 from simindex.format.seals import SEAL_SEEDS, unseal
+from simindex.inputs.several import SUFFIXES
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 from simindex.segments.load import Segment
 from simindex.sketching.permutations import make_plan, plan_for
@@ -142,6 +143,17 @@ def test_readme_names_commands_and_options_that_exist() -> None:
         assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", line)) <= known[name], line
     inline = set(re.findall(r"`(--[a-z][a-z-]*)", text_of(README)))
     assert inline <= set().union(*known.values())
+
+
+def test_page_on_the_command_line_names_what_exists() -> None:
+    page = ROOT / "docs" / "command-line.md"
+    known = commands()
+    assert {row[0] for row in table_rows(page, "command")} == known.keys()
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text_of(page)))
+    assert options <= set().union(*known.values()) | {"--help", "--install-completion"}
+    suffixes = {name for row in table_rows(page, "input") for name in re.findall(r"\.[a-z]+", row[0])}
+    assert suffixes == SUFFIXES.keys()
+    assert [row[0] for row in table_rows(page, "code")] == ["0", "1", "2", "130"]
 
 
 def test_readme_states_the_limits_of_the_code() -> None:
@@ -401,7 +413,7 @@ def test_format_example_decodes_with_the_format_functions() -> None:
     assert encode_header(decoded) == header
     manifest = decode_manifest(WHOLE["meta", b"manifest"])
     assert manifest == Manifest(
-        3, 1, 2, 1, 0, EXAMPLE_SECONDS * 10**6, (SegmentEntry(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),)
+        3, 1, 2, 1, 0, EXAMPLE_SECONDS * 10**6, 1, (SegmentEntry(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),)
     )
     assert encode_manifest(manifest) == WHOLE["meta", b"manifest"]
     inserted_at = EXAMPLE_SECONDS * 10**6

@@ -91,7 +91,7 @@ def documents() -> list[simindex.Document]:
         Counter(["the", "fox"]),
         {"fox": 1}.keys(),
         np.array([1, 2, 3]),
-        simindex.Sketch.from_rows(range(128)),
+        simindex.Sketch.from_rows(range(128), config=simindex.Config()),
     ]
 
 

@@ -23,7 +23,7 @@ from simindex.format.records import StoredRecord
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import PendingView
 from simindex.segments.memory import GrowingSegment, MemorySegment, memory_segment
-from simindex.sketching.sketch import SketchBatch
+from simindex.sketching.sketch import SketchBatch, require_alike
 
 _FIRST_MEMORY_SEGMENT = 2**63
 """Ids of segments in memory: from the top, for no committed segment has them and they are never stored."""
@@ -70,6 +70,7 @@ class Pending:
         runs: (time, first number) -> number behind, of runs of ages to be stored; 0: to be removed.
         tail: the youngest run that it leaves of those that are committed; ``None``: as it was.
         gone: numbers in `removed` and `dropped`.
+        sources: what the sketches of the index are of, those to be added included; as in the manifest.
     """
 
     scheme: Scheme
@@ -83,6 +84,7 @@ class Pending:
     runs: dict[tuple[int, int], int] = field(default_factory=dict)
     tail: Run | None = None
     gone: set[int] = field(default_factory=set)
+    sources: int = 0
     _parts: list[_Part] = field(default_factory=list)
     _num_sorted: int = 0  # parts with a segment of their own
     _num_seen: int = 0  # these and those in `_growing`
@@ -95,14 +97,24 @@ class Pending:
         return self.count + len(self.removed) + len(self.touched) + len(self.runs) + (self.tail is not None)
 
     def add(self, documents: NewDocuments, places: list[int]) -> None:
-        """Give the documents at `places` their numbers."""
+        """Give the documents at `places` their numbers. Raises as `require_alike`, with nothing added."""
         if not places:
             return
+        self.require_alike(documents)
+        self.sources |= documents.sketches.sources
         taken = documents if len(places) == len(documents) else documents.taken(places)
         part = _Part(taken, self.first_number + self.count)
         self._parts.append(part)
         self.by_key.update(zip(taken.encoded_keys, range(part.first, part.behind), strict=True))
         self.count += len(places)
+
+    def require_alike(self, documents: NewDocuments) -> None:
+        """Refuse signatures of others beside those of the index's own configuration.
+
+        Raises:
+            ConfigMismatchError: the index holds the one kind, and these are of the other or of both.
+        """
+        require_alike(self.sources, documents.sketches.sources)
 
     def remove(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
         """Remove a key; `committed` is what the snapshot has of it. False when it is nowhere."""
@@ -166,7 +178,9 @@ class Pending:
         if self._growing is not None:
             segments.append(self._growing.segment())
         num_removed, time = len(self.removed), self.inserted_at
-        return PendingView(segments, self.by_key, self.gone, num_removed, self.record, self.touched, time)
+        return PendingView(
+            segments, self.by_key, self.gone, num_removed, self.record, self.touched, time, self.sources
+        )
 
     def _take_newest(self) -> None:
         """Let the documents that came since the last view grow a segment, or make one of their own."""

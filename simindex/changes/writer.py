@@ -79,7 +79,8 @@ class Writer:
     def begin(self) -> Pending:
         """Return an empty change."""
         self.read_again_if_unsure()
-        return Pending(self._scheme, self.manifest.next_number, time.time_ns() // 1000)
+        manifest = self.manifest
+        return Pending(self._scheme, manifest.next_number, time.time_ns() // 1000, sources=manifest.sources)
 
     def read_again_if_unsure(self) -> None:
         """Go on from what is stored, after a change that was broken off: steps of merges may have been taken
@@ -102,7 +103,10 @@ class Writer:
 
         Raises:
             KeyExistsError: a key is stored already and `on_conflict` is "error"; nothing was added.
+            ConfigMismatchError: signatures of others beside those of the own configuration, or the other way
+                round; nothing was added.
         """
+        pending.require_alike(documents)
         encoded_keys = documents.encoded_keys
         committed = view.find_keys(encoded_keys, documents.key_hashes)
         all_new = not committed and pending.by_key.keys().isdisjoint(encoded_keys)
@@ -157,8 +161,11 @@ class Writer:
             num_copies=committed.num_copies + len(leaders) - lost_copies,
             tail_first=tail.first,
             tail_time=tail.time,
+            sources=pending.sources,
             segments=segments,
         )
+        if not manifest.num_documents:
+            manifest = manifest._replace(sources=0)
         written = num_bytes(puts) + num_bytes(records) + num_bytes(touched)
         budget = step_budget(self._scheme.tables.layout.tier_factor, manifest, pending.size, written)
         if merging:

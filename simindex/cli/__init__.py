@@ -25,7 +25,18 @@ for _name in ("typer", "rich", "orjson"):
 
 import typer  # noqa: E402 - behind the check
 
-from simindex.cli.commands import compact, curve, expire, export, get, insert, query, remove, stats  # noqa: E402
+from simindex.cli.commands import (  # noqa: E402
+    Command,
+    compact,
+    curve,
+    expire,
+    export,
+    get,
+    insert,
+    query,
+    remove,
+    stats,
+)
 from simindex.cli.commands import list as list_  # noqa: E402
 from simindex.cli.failures import Commands  # noqa: E402
 
@@ -33,21 +44,23 @@ app = typer.Typer(
     name="simindex",
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("insert", cls=insert.Command)(insert.run)
-app.command("query")(query.run)
-app.command("remove")(remove.run)
-app.command("expire")(expire.run)
-app.command("get")(get.run)
-app.command("list")(list_.run)
-app.command("export")(export.run)
-app.command("stats")(stats.run)
-app.command("compact")(compact.run)
-app.command("curve")(curve.run)
+for _name, _module in {
+    "insert": insert,
+    "query": query,
+    "remove": remove,
+    "expire": expire,
+    "get": get,
+    "list": list_,
+    "export": export,
+    "stats": stats,
+    "compact": compact,
+    "curve": curve,
+}.items():
+    app.command(_name, cls=getattr(_module, "OwnCommand", Command), epilog=_module.EXAMPLES)(_module.run)
 
 
 def _print_version(wanted: bool) -> None:

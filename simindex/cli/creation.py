@@ -15,10 +15,15 @@ import typer
 import simindex
 from simindex import CharShingles, Config, Index, IndexLockedError, SimHashConfig, WordShingles
 from simindex.cli.failures import CommandError
+from simindex.cli.options import whole
 from simindex.config import Shingles
 
-Words = Annotated[int | None, typer.Option(metavar="N", help="New index: shingles of N words (default 3).")]
-Chars = Annotated[int | None, typer.Option(metavar="N", help="New index: shingles of N characters.")]
+Words = Annotated[
+    int | None, typer.Option(metavar="N", parser=whole(1), help="New index: shingles of N words (default 3).")
+]
+Chars = Annotated[
+    int | None, typer.Option(metavar="N", parser=whole(1), help="New index: shingles of N characters.")
+]
 Normalize = Annotated[
     str | None,
     typer.Option(
@@ -26,21 +31,30 @@ Normalize = Annotated[
         help="New index: steps out of 'nfkc casefold whitespace', or none (default: the last two).",
     ),
 ]
-NumPerm = Annotated[int | None, typer.Option(metavar="N", help="New index: MinHash rows (default 128).")]
+NumPerm = Annotated[
+    int | None, typer.Option(metavar="N", parser=whole(), help="New index: MinHash rows (default 128).")
+]
 MaxDistance = Annotated[
     int | None,
-    typer.Option(metavar="N", help="New index: bits up to which SimHash search is complete (default 3)."),
+    typer.Option(
+        metavar="N",
+        parser=whole(),
+        help="New index: bits up to which SimHash search is complete (default 3).",
+    ),
 ]
 NoMinhash = Annotated[bool, typer.Option("--no-minhash", help="New index: without MinHash.")]
 NoSimhash = Annotated[bool, typer.Option("--no-simhash", help="New index: without SimHash.")]
 KeepShingles = Annotated[
     int | None,
     typer.Option(
-        metavar="N", help="New index: shingle hashes kept a document, for query --exact (default 0)."
+        metavar="N",
+        parser=whole(),
+        help="New index: shingle hashes kept a document, for query --exact (default 0).",
     ),
 ]
 Seed = Annotated[
-    int | None, typer.Option(metavar="N", help="New index: seed of the hash functions (default 1).")
+    int | None,
+    typer.Option(metavar="N", parser=whole(), help="New index: seed of the hash functions (default 1)."),
 ]
 
 

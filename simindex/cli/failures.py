@@ -32,8 +32,37 @@ class CommandError(Exception):
         self.exit_code = exit_code
 
 
+_ARGUMENTS = {
+    "before": "--before",
+    "bands": "--bands",
+    "keep_shingles": "--keep-shingles",
+    "max_candidates": "--max-candidates",
+    "max_distance": "--max-distance",
+    "normalize": "--normalize",
+    "num_perm": "--num-perm",
+    "recall": "--recall",
+    "rows": "--rows",
+    "seed": "--seed",
+    "size": "--words or --chars",
+    "threshold": "--threshold",
+}
+"""Arguments of the library that come from options as they were typed: a wrong one is wrong usage."""
+
 REPORTED = (CommandError, SimIndexError, OSError, ValueError, TypeError)
 """What is told in one line."""
+
+
+def wrong_option(error: BaseException) -> tuple[str, str] | None:
+    """Return the option that the library says is wrong, and why; ``None`` if it says another thing.
+
+    >>> wrong_option(ValueError("num_perm: expected a multiple of 8 in 0..1024, found 100"))
+    ('--num-perm', 'expected a multiple of 8 in 0..1024, found 100')
+    """
+    name, colon, reason = str(error).partition(": ")
+    if isinstance(error, SimIndexError) or not isinstance(error, ValueError | TypeError) or not colon:
+        return None
+    option = _ARGUMENTS.get(name.rpartition(".")[2])
+    return None if option is None else (option, reason)
 
 
 def describe(error: BaseException) -> str:
@@ -70,6 +99,9 @@ class Commands(typer.core.TyperGroup):
             note("simindex: interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except REPORTED as exc:
+            wrong = wrong_option(exc)
+            if wrong is not None:
+                raise typer.BadParameter(wrong[1], param_hint=f"'{wrong[0]}'") from exc
             note(f"simindex: {describe(exc)}")
             raise typer.Exit(getattr(exc, "exit_code", 1)) from exc
         return result

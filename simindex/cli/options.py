@@ -6,8 +6,9 @@ a new index stand in `creation`, beside what they mean. Must not know the index,
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Annotated, Any
 
@@ -23,6 +24,70 @@ class KeySource(Enum):
 
     content = "content"
     line = "line"
+
+
+# ---- numbers and words ----
+
+
+def whole(least: int = 0) -> Callable[[str | int], int]:
+    """Return what reads an integer of at least so much from the command line.
+
+    >>> whole(1)("5")
+    5
+    """
+
+    def parse(text: str | int) -> int:
+        if not re.fullmatch(r"[-+]?[0-9]{1,25}", str(text).strip()) or int(text) < least:
+            raise typer.BadParameter(f"expected an integer of at least {least}, found {text!r}")
+        return int(text)
+
+    return parse
+
+
+def share(text: str | float) -> float:
+    """Return the number between 0 and 1 that was written on the command line; its range is the library's.
+
+    Raises:
+        typer.BadParameter: it is no number.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"expected a number from 0 to 1, like 0.8 for 80 %, found {text!r}"
+        ) from None
+
+
+def seconds(text: str | float) -> float:
+    """Return the seconds that were written on the command line.
+
+    Raises:
+        typer.BadParameter: they are none.
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < math.inf:
+        raise typer.BadParameter(f"expected a number of seconds, like 30, found {text!r}")
+    return found
+
+
+def word_option(words: type[Enum], help_: str, *names: str) -> Any:  # a typer.OptionInfo
+    """Return an option that takes one of some words: the names of an enumeration."""
+    known = [word.name for word in words]
+
+    def parse(text: str | Enum) -> Enum:
+        if isinstance(text, Enum):
+            return text
+        if text not in known:
+            raise typer.BadParameter(f"expected one of {', '.join(known)}; found {text!r}")
+        return words[text]
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in known if name.startswith(incomplete)]
+
+    return typer.Option(*names, metavar="|".join(known), parser=parse, autocompletion=complete, help=help_)
 
 
 # ---- the index, and what is printed ----
@@ -44,9 +109,10 @@ TextField = Annotated[
 ]
 KeyOrigin = Annotated[
     KeySource | None,
-    typer.Option(
-        help="Where a row has no key, make one: of its content, so that equal rows are one document; or "
-        "of its place, as FILE:LINE."
+    word_option(
+        KeySource,
+        "Where a row has no key, make one: of its content, so that equal rows are one document; or of its "
+        "place, as FILE:LINE.",
     ),
 ]
 KeepMetadata = Annotated[
@@ -97,7 +163,7 @@ MaxRatio = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        min=1,
+        parser=whole(1),
         help="A line of a compressed file has at most N times its compressed size, if it is beyond 64MiB "
         "(default 100).",
     ),
@@ -116,27 +182,33 @@ def limits(given: Mapping[str, Any]) -> Limits:
 
 # ---- work ----
 
-BatchSize = Annotated[int, typer.Option(metavar="N", min=1, help="Documents a commit.")]
+BatchSize = Annotated[int, typer.Option(metavar="N", parser=whole(1), help="Documents a commit.")]
 Workers = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Threads that make sketches; default: one a core.")
+    int | None,
+    typer.Option(metavar="N", parser=whole(1), help="Threads that make sketches; default: one a core."),
 ]
 
 Wait = Annotated[
     float,
-    typer.Option(metavar="SECONDS", min=0, help="Wait so long for another process that writes to the index."),
+    typer.Option(
+        metavar="SECONDS", parser=seconds, help="Wait so long for another process that writes to the index."
+    ),
 ]
 
 # ---- searching ----
 
 Threshold = Annotated[
     float | None,
-    typer.Option(metavar="S", help="Least similarity of a match, above 0 up to 1 (default 0.8)."),
+    typer.Option(
+        metavar="S", parser=share, help="Least similarity of a match, above 0 up to 1 (default 0.8)."
+    ),
 ]
-Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many matches.")]
+Limit = Annotated[int | None, typer.Option(metavar="N", parser=whole(1), help="At most so many matches.")]
 Recall = Annotated[
     float | None,
     typer.Option(
         metavar="P",
+        parser=share,
         help="Wanted odds that a document right at the threshold is shown: less similar ones are, too "
         "(default: those estimated at the threshold or above, about half of those right at it).",
     ),
@@ -145,14 +217,20 @@ Exact = Annotated[
     bool,
     typer.Option("--exact", help="Compare kept shingles, too: exact where both documents are kept whole."),
 ]
-Nearest = Annotated[int | None, typer.Option(metavar="K", min=1, help="The K most similar; no threshold.")]
+Nearest = Annotated[
+    int | None, typer.Option(metavar="K", parser=whole(1), help="The K most similar; no threshold.")
+]
 SimHash = Annotated[bool, typer.Option("--simhash", help="All within a Hamming distance of the fingerprint.")]
 WithinDistance = Annotated[
     int | None,
-    typer.Option(metavar="K", help="With --simhash: that distance; default: what the index was built for."),
+    typer.Option(
+        metavar="K",
+        parser=whole(),
+        help="With --simhash: that distance; default: what the index was built for.",
+    ),
 ]
 MaxCandidates = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Stored documents that a query compares at most.")
+    int, typer.Option(metavar="N", parser=whole(1), help="Stored documents that a query compares at most.")
 ]
 
 # ---- keys ----

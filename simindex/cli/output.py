@@ -11,12 +11,16 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from simindex import Record
 from simindex.format.keys import Key
 from simindex.plain import plain
+
+_PADDING = 3  # columns of the terminal between two of a table
+_LEAST_LEFT = 10  # columns that a text must have; it is folded there
 
 
 def printable(text: str) -> str:
@@ -124,12 +128,38 @@ def _print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], lef
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
+    cells = [[len(cell) for cell in column] for column in zip(*rows, strict=True)]
+    texts = zip(columns[:left], cells[:left], strict=True)
+    least = sum(max(min(_LEAST_LEFT, max(sizes)), *map(len, name.split())) for name, sizes in texts)
+    room = console.width - _PADDING * len(columns) - least
+    names = list(columns)
+    numbers = list(zip(columns[left:], cells[left:], strict=True))
+    if sum(max([len(name), *sizes]) for name, sizes in numbers) > room:
+        widths = [max([*map(len, name.split()), *sizes]) for name, sizes in numbers]
+        names[left:] = ["\n".join(textwrap.wrap(n, w)) for n, w in zip(columns[left:], widths, strict=True)]
+        if sum(widths) > room:
+            _print_records(columns, rows, left, console.width)
+            return
     table = Table(box=box.SIMPLE_HEAD, show_header=header)
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="left" if place < left else "right", overflow="fold")
+    for place, name in enumerate(names):
+        if place < left:
+            table.add_column(name, overflow="fold")
+        else:
+            table.add_column(Text(name), justify="right", no_wrap=True)  # a number is never broken
     for row in rows:
         table.add_row(*map(Text, row))  # Text, for a key may look like rich's markup
-    Console().print(table)
+    console.print(table)
+
+
+def _print_records(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int, width: int) -> None:
+    """Print a table that is too wide for the terminal: a line a cell, so that no number is broken."""
+    for row in rows:
+        sys.stdout.write("\n" + "  ".join(row[:left]) + "\n")
+        for name, cell in zip(columns[left:], row[left:], strict=True):
+            gap = width - len(name) - len(cell) - 2
+            shown = " " * gap + cell if gap > 1 else "\n" + cell.rjust(width)
+            sys.stdout.write(f"  {name}{shown}\n")
 
 
 def figure(value: float | None, digits: int = 0) -> str:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from simindex import Sketch
+from simindex.cli import options
 from simindex.cli.output import counted, note
 from simindex.inputs import FORMATS, Fields, Reading, Tally, fingerprints
 
@@ -53,8 +54,10 @@ def parse_delimiter(text: str) -> str:
 FileFormat = Enum("FileFormat", {name: name for name in FORMATS})  # type: ignore[misc] # the formats there are
 Format = Annotated[
     FileFormat | None,
-    typer.Option(
-        "--format", help="Format of the inputs, where a name does not tell (default: by suffix, stdin jsonl)."
+    options.word_option(
+        FileFormat,
+        "Format of the inputs, where a name does not tell (default: by suffix, stdin jsonl).",
+        "--format",
     ),
 ]
 Encoding = Annotated[

@@ -17,6 +17,7 @@ from simindex.format.ages import Run
 from simindex.format.layout import MAX_SPAN, MOST_BITMAP_ENTRIES, SegmentEntry, bitmap_bits, filter_size
 from simindex.format.records import MAX_INSERTED_AT
 from simindex.format.seals import pack, seal, unpack, unseal
+from simindex.sketching.sketch import OF_DOCUMENTS, OF_ROWS
 
 MANIFEST_KEY = b"manifest"
 
@@ -34,6 +35,7 @@ class Manifest(NamedTuple):
         num_copies: stored documents that share the sketch of an earlier one.
         tail_first: the first number of the youngest run of ages, which ends at `next_number`.
         tail_time: its time.
+        sources: what its sketches are of: OF_DOCUMENTS, OF_ROWS, or 0 where there are none of both.
         segments: live segments, oldest first.
     """
 
@@ -43,6 +45,7 @@ class Manifest(NamedTuple):
     num_copies: int = 0
     tail_first: int = 0
     tail_time: int = 0
+    sources: int = 0
     segments: tuple[SegmentEntry, ...] = ()
 
     @property
@@ -68,7 +71,9 @@ def decode_manifest(value: bytes | memoryview) -> Manifest:
     for name, counter in zip(Manifest._fields, counters, strict=False):
         if type(counter) is not int or not 0 <= counter <= MAX_NUMBER:
             raise _contradiction(f"{name} of 0..2^63-1", counter)
-    next_number, *_, tail_first, tail_time = counters
+    next_number, *_, tail_first, tail_time, sources = counters
+    if sources not in (0, OF_DOCUMENTS, OF_ROWS):
+        raise _contradiction(f"sources of 0, {OF_DOCUMENTS} or {OF_ROWS}", sources)
     if tail_first > next_number or tail_time > MAX_INSERTED_AT:
         raise _contradiction(f"a run of ages that ends at {next_number}", counters)
     if entries:
@@ -84,7 +89,7 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
     Field by field over all segments, for an index can have many: no loop here runs in Python but over the
     few that are cut into chunks.
     """
-    next_number, next_segment, num_documents, num_copies, _, _ = counters
+    next_number, next_segment, num_documents, num_copies, *_ = counters
     if set(map(type, entries)) != {list} or set(map(len, entries)) != {len(SegmentEntry._fields)}:
         raise _contradiction(f"arrays of {len(SegmentEntry._fields)} fields as segments", entries)
     columns = list(zip(*entries, strict=True))

@@ -18,9 +18,9 @@ from simindex.errors import FormatError
 from simindex.format.header import CONFIG_KEY, Header, decode_header, encode_header
 from simindex.format.layout import Geometry, Layout
 from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
+from simindex.sketching.family import origin_of
 from simindex.sketching.permutations import PermutationPlan, make_plan, plan_for
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
-from simindex.sketching.sketcher import origin_of
 from simindex.storage.store import Store
 
 _NO_PLAN = PermutationPlan(0, (), (), ())

@@ -32,7 +32,7 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document
 from simindex.sketching.estimate import Estimate, best_estimate, row_estimates
-from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch, require_alike
 from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.agreement import similarity_table
 from simindex.tuning.curve import DEFAULT_THRESHOLD, MAX_ROWS, rows_for
@@ -145,6 +145,7 @@ class FingerprintQuery(NamedTuple):
 
     def find(self, view: View, batch: SketchBatch) -> Found:
         """Search the permutation tables. Any thread may."""
+        require_alike(view.sources, batch.sources)
         scheme, count = view.scheme, len(batch)
         truncated, scanned = np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.uint64)
         found = view.directory.run(
@@ -294,6 +295,7 @@ def sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Docume
 
 
 def _search_bands(view: View, batch: SketchBatch, rows: int, min_agree: int, max_candidates: int) -> Found:
+    require_alike(view.sources, batch.sources)
     truncated = np.zeros(len(batch), dtype=np.uint8)
     found = view.directory.run(
         _kernel.query_bands,

@@ -30,7 +30,7 @@ from simindex.queries.snapshot import Snapshot
 from simindex.segments.directory import Directory
 from simindex.segments.load import Segment
 from simindex.segments.memory import MemorySegment
-from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, OF_ROWS, SketchBatch
 from simindex.storage.transactions import ReadTransaction
 
 EVERY = 2**62
@@ -48,6 +48,7 @@ class PendingView(NamedTuple):
         record: returns the record of one of its documents; ``None`` for another number.
         touched: committed documents that it touched.
         time: of it, in microseconds since 1970-01-01 UTC.
+        sources: what its sketches are of, as in the manifest.
     """
 
     segments: list[MemorySegment]
@@ -57,6 +58,7 @@ class PendingView(NamedTuple):
     record: Callable[[int], StoredRecord | None]
     touched: Set[int] = frozenset()
     time: int = 0
+    sources: int = 0
 
 
 _NOTHING_PENDING = PendingView([], {}, frozenset(), 0, lambda _: None)
@@ -87,6 +89,11 @@ class View:
     def segment(self, entry: SegmentEntry) -> Segment:
         """Return a live committed segment; its addresses are valid for the length of this view."""
         return self._segments[entry.id]
+
+    @property
+    def sources(self) -> int:
+        """What the sketches are of: OF_DOCUMENTS, OF_ROWS, or 0 where there are none of both."""
+        return self.manifest.sources | self.pending.sources
 
     @property
     def num_documents(self) -> int:
@@ -268,7 +275,8 @@ class View:
             CorruptIndexError: it is not there, or its seal is broken.
         """
         config = self.scheme.config
-        batch = SketchBatch(1, config.num_perm, config.keep_shingles > 0, self.scheme.origin)
+        origin = None if self.sources & OF_ROWS else self.scheme.origin
+        batch = SketchBatch(1, config.num_perm, config.keep_shingles > 0, origin)
         if batch.kept is not None and record.kept is not None:
             batch.kept[0] = decode_kept(record.kept)
         if not record.present:

@@ -8,6 +8,9 @@ Invariant: the same bits on every machine; they are a contract, docs/hashing.md.
 from __future__ import annotations
 
 import numpy as np
+import xxhash
+
+from simindex.config import Config, config_to_dict
 
 
 def splitmix64(seed: int, count: int) -> np.ndarray:
@@ -63,3 +66,17 @@ def band_words(rows: np.ndarray) -> np.ndarray:
     """
     low = np.ascontiguousarray((rows & 0xFF).astype(np.uint8))
     return low.view(">u8").astype(np.uint64)
+
+
+def origin_of(config: Config) -> bytes:
+    """Return a digest of the settings that a sketch depends on."""
+    stored = config_to_dict(config)
+    simhash = stored["simhash"]
+    parts = (
+        stored["hashing"],
+        stored["shingles"],
+        simhash and simhash["shingles"],
+        config.num_perm,
+        config.seed,
+    )
+    return xxhash.xxh3_64_digest(repr(parts).encode())

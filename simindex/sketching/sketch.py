@@ -14,13 +14,17 @@ from typing import Any, overload
 import numpy as np
 
 from simindex import _kernel
+from simindex.config import Config
 from simindex.errors import ConfigMismatchError
-from simindex.sketching.family import band_words
+from simindex.sketching.family import band_words, origin_of
 from simindex.sketching.fingerprints import fingerprint_of, fingerprints_of
 from simindex.tuning.agreement import similarity_table
 
 HAS_SIGNATURE, HAS_FINGERPRINT = 1, 2
 """Bits of `SketchBatch.present`."""
+
+OF_DOCUMENTS, OF_ROWS = 1, 2
+"""Bits of `SketchBatch.sources`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -37,8 +41,8 @@ class Sketch:
         fingerprint: 64-bit SimHash, or ``None`` without SimHash or for a document without features.
         kept: uint32, ascending, read-only: the smallest distinct shingle hashes, 28 bits of each, or
             ``None`` where none are kept.
-        origin: a digest of the settings it was made with; ``None`` for a sketch brought in. It is no
-            part of the content that is compared.
+        origin: a digest of the settings it was made with; ``None`` for a sketch brought in, unless
+            `from_rows` was told its configuration. It is no part of the content that is compared.
 
     >>> from simindex import Sketcher
     >>> sketcher = Sketcher()
@@ -82,12 +86,20 @@ class Sketch:
         return f"Sketch(num_perm={self.num_perm}{state}, fingerprint={fingerprint})"
 
     @classmethod
-    def from_rows(cls, rows: Iterable[int], fingerprint: int | str | None = None) -> Sketch:
+    def from_rows(
+        cls, rows: Iterable[int], fingerprint: int | str | None = None, *, config: Config | None = None
+    ) -> Sketch:
         """Bring in a signature made elsewhere, for instance datasketch's ``hashvalues``.
+
+        Rows of others mean something else than those of this configuration: an index holds the ones or the
+        others, and answers queries by its like only.
 
         Args:
             rows: num_perm integers, a multiple of 8 in 8..1024, of which the low 8 bits are kept.
             fingerprint: 64-bit SimHash that goes with it, as in `from_fingerprint`, or ``None``.
+
+            config: declares the rows as made by this configuration, of documents, so that they go together
+                with texts; for the rows of a `Sketch` that were stored elsewhere.
 
         Raises:
             ValueError: another number of rows, or a fingerprint out of range.
@@ -109,7 +121,10 @@ class Sketch:
         if array.dtype.kind not in "iu":
             raise TypeError(f"rows: expected integers, found {array.dtype}")
         taken = None if fingerprint is None else fingerprint_of(fingerprint)
-        return cls(int(array.size), band_words(array), taken)
+        if config is not None and array.size != config.num_perm:
+            raise ValueError(f"rows: expected the {config.num_perm} of the configuration, found {array.size}")
+        origin = None if config is None else origin_of(config)
+        return cls(int(array.size), band_words(array), taken, None, origin)
 
     @classmethod
     def from_fingerprint(cls, fingerprint: int | str) -> Sketch:
@@ -199,6 +214,32 @@ class Sketch:
             raise ConfigMismatchError("the sketches were made with different shingles, seeds or rows")
 
 
+def require_alike(held: int, coming: int) -> None:
+    """Refuse sketches of documents beside rows that others made: no estimate between the two would be right.
+
+    Args:
+        held: what the sketches of an index are of: OF_DOCUMENTS, OF_ROWS, or 0.
+        coming: as `SketchBatch.sources`, of those to be stored or to be compared.
+
+    Raises:
+        ConfigMismatchError: they are not alike.
+    """
+    if (held | coming) != OF_DOCUMENTS | OF_ROWS:
+        return
+    kinds = {
+        OF_DOCUMENTS: "texts, shingles or sketches of them",
+        OF_ROWS: "rows that were brought in (Sketch.from_rows)",
+    }
+    expected = f"{kinds[held]}, as the index holds" if held else "either texts or rows that were brought in"
+    found = kinds.get(coming & ~held, "both")
+    raise ConfigMismatchError(
+        f"expected {expected}; found {found if held else 'both'}: their rows mean different things, and no "
+        "estimate between them would be right. Keep them in two indexes; rows that this configuration has "
+        "made of documents are declared by Sketch.from_rows(rows, config=index.config), and a fingerprint "
+        "alone, by Sketch.from_fingerprint, goes with both"
+    )
+
+
 class SketchBatch(Sequence[Sketch]):
     """Sketches of many documents as arrays; indexing gives a `Sketch`, slicing a list of them.
 
@@ -207,6 +248,8 @@ class SketchBatch(Sequence[Sketch]):
 
     Attributes:
         num_perm: MinHash rows of each; 0 without MinHash.
+        sources: OF_DOCUMENTS where one of them was made of a document, OF_ROWS where the rows of one were
+            brought in, or both. A bare fingerprint is neither.
         words: uint64, shape (n, num_perm // 8), zero where a document has no signature.
         fingerprints: uint64, shape (n,), zero where a document has none.
         present: uint8, shape (n,): HAS_SIGNATURE, HAS_FINGERPRINT, both or neither.
@@ -222,6 +265,7 @@ class SketchBatch(Sequence[Sketch]):
 
     def __init__(self, count: int, num_perm: int, keeps: bool, origin: bytes | None) -> None:
         self.num_perm = num_perm
+        self.sources = 0
         self.words = np.zeros((count, num_perm // 8), dtype=np.uint64)
         self.fingerprints = np.zeros(count, dtype=np.uint64)
         self.present = np.zeros(count, dtype=np.uint8)

@@ -13,22 +13,28 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import xxhash
 
 from simindex import _kernel
 from simindex.checks import require_many
-from simindex.config import Config, Shingles, config_to_dict
+from simindex.config import Config, Shingles
 from simindex.errors import ConfigMismatchError
 from simindex.sketching import alphabet
 from simindex.sketching.document import Document, shingles_in
-from simindex.sketching.family import row_coefficients
+from simindex.sketching.family import origin_of, row_coefficients
 from simindex.sketching.shingles import (
     cutting_fields,
     prepare,
     ready_hashes,
     weighted_hashes,
 )
-from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
+from simindex.sketching.sketch import (
+    HAS_FINGERPRINT,
+    HAS_SIGNATURE,
+    OF_DOCUMENTS,
+    OF_ROWS,
+    Sketch,
+    SketchBatch,
+)
 
 
 @dataclass(frozen=True)
@@ -146,6 +152,8 @@ class Sketcher:
         config = self.config
         batch = SketchBatch(len(items), config.num_perm, config.keep_shingles > 0, self.origin)
         kinds = set(map(type, items))
+        if not kinds <= {Sketch}:
+            batch.sources = OF_DOCUMENTS
         if kinds == _ONLY_TEXTS:
             self._sketch_texts(items, batch)
         elif kinds == {Sketch} and len(items) > 1 and self._bring_in_all(items, batch):
@@ -164,6 +172,8 @@ class Sketcher:
             for i, item in enumerate(items):
                 if not isinstance(item, str):
                     self._sketch_other(item, batch, i)
+            if batch.sources & OF_ROWS:
+                batch.origin = None
         return batch
 
     def _sketch_texts(self, texts: list[str], batch: SketchBatch) -> None:
@@ -244,6 +254,11 @@ class Sketcher:
             or not (has_signature or has_fingerprint)
         ):
             return False
+        if {s.origin for s in sketches} != {None}:
+            batch.sources |= OF_DOCUMENTS
+        if has_signature and None in {s.origin for s in sketches}:
+            batch.sources |= OF_ROWS
+            batch.origin = None
         if has_signature:
             batch.words[:] = np.array([s.words for s in sketches])
             batch.present |= HAS_SIGNATURE
@@ -275,6 +290,10 @@ class Sketcher:
             raise ValueError(
                 f"sketch: expected {wanted}, which this configuration compares, found {sketch!r}"
             )
+        if sketch.origin is not None:
+            batch.sources |= OF_DOCUMENTS
+        elif uses_rows:
+            batch.sources |= OF_ROWS
         if uses_rows and sketch.words is not None:
             batch.words[at] = sketch.words
             batch.present[at] |= HAS_SIGNATURE
@@ -283,17 +302,3 @@ class Sketcher:
             batch.present[at] |= HAS_FINGERPRINT
         if batch.kept is not None:
             batch.kept[at] = sketch.kept
-
-
-def origin_of(config: Config) -> bytes:
-    """Return a digest of the settings that a sketch depends on."""
-    stored = config_to_dict(config)
-    simhash = stored["simhash"]
-    parts = (
-        stored["hashing"],
-        stored["shingles"],
-        simhash and simhash["shingles"],
-        config.num_perm,
-        config.seed,
-    )
-    return xxhash.xxh3_64_digest(repr(parts).encode())

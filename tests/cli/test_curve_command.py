@@ -93,4 +93,4 @@ def test_curve_refuses_wrong_combinations(run: Run, options: list[float | str] |
 
 def test_curve_reports_a_threshold_out_of_range(run: Run) -> None:
     result = run("curve", "--threshold", 0)
-    assert (result.code, result.err.startswith("simindex: threshold: ")) == (1, True)
+    assert (result.code, "Invalid value for '--threshold': expected " in result.err) == (2, True)

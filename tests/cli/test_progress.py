@@ -2,13 +2,46 @@
 
 from pathlib import Path
 
+import pytest
 from commandline import on_terminal, process
+
+import simindex
 
 
 def test_insert_shows_a_progress_bar_on_a_terminal_only(tmp_path: Path, rows_file: str) -> None:
     shown = on_terminal(["insert", "news", rows_file, "--batch-size", "1"], tmp_path, "stderr")
-    for part in ("3 documents", "documents/s", "━", "remaining", "3 documents inserted"):
+    for part in ("3 documents", "/s", "━", "elapsed", "remaining", "3 documents inserted"):
         assert part in shown
     done = process("insert", "other", rows_file, cwd=tmp_path)
     assert done.stderr.count(b"\n") == 1
     assert b"\x1b" not in done.stderr
+
+
+@pytest.mark.usefixtures("rows_file")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["query", "news", "--input", "articles.jsonl", "--json"], "3 rows"),
+        (["remove", "news", "fox", "fox too"], "2 keys"),
+        (["export", "news", "--output", "f.jsonl"], "3 documents"),
+        (["expire", "news", "--older-than", "1d"], "expiring"),
+        (["compact", "news"], "MB"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_long_commands_show_a_bar_on_a_terminal(tmp_path: Path, arguments: list[str], told: str) -> None:
+    with simindex.open(tmp_path / "news") as index:
+        index.insert_many([("fox", "a fox"), ("fox too", "a fox"), (7, "a ship")])
+    shown = on_terminal(arguments, tmp_path, "stderr")
+    for part in (told, "elapsed"):
+        assert part in shown
+
+
+def test_bar_leaves_results_on_stdout(tmp_path: Path, rows_file: str) -> None:
+    """Rich would take them to the terminal of the bar."""
+    assert process("insert", "news", rows_file, cwd=tmp_path).returncode == 0
+    shown = on_terminal(["query", "news", "--input", rows_file], tmp_path, "stderr")
+    assert "similarity" not in shown
+    narrow = on_terminal(["query", "news", "--input", rows_file], tmp_path, "stderr", 30)
+    assert "3 rows" in narrow
+    assert "elapsed" not in narrow

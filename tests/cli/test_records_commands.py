@@ -26,9 +26,9 @@ def test_get_shows_what_is_stored_and_reports_what_is_not(run: Run, pages: str) 
     result = run("get", pages, "fox", "wolf")
     assert result.code == 1
     assert result.err == "simindex: pages: key 'wolf' is not in the index\n"
-    shown = dict(line.split(maxsplit=1) for line in result.out.splitlines())
-    assert shown["field"] == "value"
+    shown = {line[:11].strip(): line[13:] for line in result.out.splitlines()}
     assert shown["id"] == "fox"
+    assert int(shown["fingerprint"], 16) > 0
     assert json.loads(shown["metadata"]) == {"page": 0}
     line = json.loads(run("get", pages, "fox", "--json").out)
     with simindex.open(pages, "r") as index:

@@ -31,7 +31,7 @@ def manifests(draw: st.DrawFn) -> Manifest:
     copies = draw(st.integers(0, min(documents, sum(entry.num_copies for entry in entries))))
     next_segment = max((entry.id for entry in entries), default=0) + draw(st.integers(1, 9))
     tail = draw(st.integers(0, number)), draw(st.integers(0, MAX_INSERTED_AT))
-    return Manifest(number, next_segment, documents, copies, *tail, tuple(entries))
+    return Manifest(number, next_segment, documents, copies, *tail, draw(st.integers(0, 2)), tuple(entries))
 
 
 @given(manifests())
@@ -41,7 +41,7 @@ def test_manifest_comes_back_as_it_was_encoded(manifest: Manifest) -> None:
 
 FIRST = SegmentEntry(0, 0, 10, 10, 1, 9, 9, 9)
 SECOND = SegmentEntry(3, 10, 5, 5, 0, 5, 5, 5, 1, bytes([8, 0, 8, 0, 6]))
-WHOLE = Manifest(15, 4, 12, 1, 9, 10**15, (FIRST, SECOND))
+WHOLE = Manifest(15, 4, 12, 1, 9, 10**15, 2, (FIRST, SECOND))
 
 
 def test_manifest_of_the_cases_below_is_whole() -> None:
@@ -64,6 +64,7 @@ def with_second(**fields: object) -> Manifest:
         WHOLE._replace(num_documents=-5),
         WHOLE._replace(num_documents=True),
         WHOLE._replace(num_copies=2),
+        WHOLE._replace(sources=3),
         WHOLE._replace(tail_first=16),
         WHOLE._replace(tail_first=-1),
         WHOLE._replace(tail_time=MAX_INSERTED_AT + 1),

@@ -24,8 +24,8 @@ def test_match_has_the_figures_that_both_sides_have(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x", BOTH) as index:
         index.insert("text", FOX)
         index.insert("bare", Sketch.from_fingerprint(fingerprint))
-        index.insert("rows", Sketch.from_rows(rows))
-        index.insert("brought", Sketch.from_rows(rows, fingerprint))
+        index.insert("rows", Sketch.from_rows(rows, config=BOTH))
+        index.insert("brought", Sketch.from_rows(rows, fingerprint, config=BOTH))
 
         def figures(matches: Matches) -> dict[Any, tuple[float | None, int | None]]:
             for match in matches:
@@ -39,7 +39,7 @@ def test_match_has_the_figures_that_both_sides_have(tmp_path: Path) -> None:
             "brought": (None, 0),
         }
         assert figures(index.query(FOX)) == {"text": (1.0, 0), "rows": (1.0, None), "brought": (1.0, 0)}
-        assert figures(index.query(Sketch.from_rows(rows))) == {
+        assert figures(index.query(Sketch.from_rows(rows, config=BOTH))) == {
             "text": (1.0, None),
             "rows": (1.0, None),
             "brought": (1.0, None),

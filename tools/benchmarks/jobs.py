@@ -23,6 +23,7 @@ import corpus
 import lmdb
 import numpy as np
 import peers
+from beyond import beyond
 
 import simindex
 from simindex import Config, Sketch, Sketcher
@@ -559,6 +560,7 @@ JOBS = {
         crawl,
         churn,
         huge,
+        beyond,
         readers,
     )
 }

@@ -223,9 +223,15 @@ def main() -> None:
     )
     parser.add_argument("--fingerprints", type=int, default=1_000_000)
     parser.add_argument("--huge", type=int, default=0, help="made-up sketches, for instance 10000000")
+    parser.add_argument("--beyond", type=int, default=6_000_000, help="made-up sketches of job beyond")
+    parser.add_argument("--memory", type=int, default=1 << 30, help="bytes of memory that job beyond has")
     parser.add_argument("--corpus", type=Path, help="a JSONL collection in place of the made-up one")
     parser.add_argument("--peers", nargs="*", help="class names out of peers.py; none: no peers")
-    parser.add_argument("--only", nargs="*", help="jobs out of sketch build peers simhash extra huge")
+    parser.add_argument(
+        "--only",
+        nargs="*",
+        help="jobs out of sketch build peers simhash extra huge beyond; beyond only if named",
+    )
     parser.add_argument("--quick", action="store_true", help="10,000 documents")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -285,6 +291,9 @@ def main() -> None:
         results["huge"] = run(
             "huge", base | {"documents": arguments.huge}, f"{arguments.huge:,} made-up sketches"
         )
+    if "beyond" in wanted:
+        size = {"documents": arguments.beyond, "memory_bytes": arguments.memory}
+        results["beyond"] = run("beyond", base | size, f"{arguments.beyond:,} in {arguments.memory:,} bytes")
     write(results, output)
 
 
@@ -311,7 +320,7 @@ def write(results: dict[str, Any], output: Path) -> None:
         ]
     if results["simhash"] or results["simhash_peers"]:
         parts += ["## SimHash\n", simhash_table(results["simhash"], results["simhash_peers"])]
-    for name in ("workers", "kept", "clustered", "copies", "crawl", "churn", "readers", "huge"):
+    for name in ("workers", "kept", "clustered", "copies", "crawl", "churn", "readers", "huge", "beyond"):
         if results.get(name):
             shown = {k: v for k, v in results[name].items() if k != "curve"}
             parts.append(f"## {name.replace('_', ' ')}\n\n```json\n{json.dumps(shown, indent=1)}\n```\n")

@@ -1,1 +1,52 @@
-"""The commands, one file each: typer calls its `run`, whose docstring is what ``--help`` prints."""
+"""The commands, one file each: its function is `run`, its examples are `EXAMPLES`.
+
+Owns how the help of a command looks: arguments and options by the names that a person knows, without the
+types of Python, and examples as they are typed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer.core
+
+
+class Command(typer.core.TyperCommand):
+    """A command, whose help is for people."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return what stands behind the name of the command in the usage line."""
+        return ["[OPTIONS]", *(_in_usage(argument) for argument in _arguments(self, ctx))]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and the options."""
+        shown = [(_name(argument), argument.help or "") for argument in _arguments(self, ctx)]
+        if shown:
+            with formatter.section("Arguments"):
+                formatter.write_dl(shown)
+        records = [p.get_help_record(ctx) for p in self.get_params(ctx) if not _is_argument(p)]
+        with formatter.section("Options"):
+            formatter.write_dl([record for record in records if record is not None])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer calls it
+        """Write the examples, line by line."""
+        if self.epilog:
+            with formatter.section("Examples"):
+                for line in self.epilog.strip().splitlines():
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+def _is_argument(parameter: Any) -> bool:
+    return isinstance(parameter, typer.core.TyperArgument)
+
+
+def _arguments(command: Command, ctx: Any) -> list[Any]:
+    return [parameter for parameter in command.get_params(ctx) if _is_argument(parameter)]
+
+
+def _name(argument: Any) -> str:
+    return str(argument.metavar or argument.name.upper())
+
+
+def _in_usage(argument: Any) -> str:
+    return _name(argument) if argument.required else f"[{_name(argument)}]"

@@ -10,6 +10,10 @@ from simindex.cli.creation import open_for_change
 from simindex.cli.output import counted, note, print_json
 from simindex.cli.progress import bytes_bar
 
+EXAMPLES = r"""
+simindex compact news.simindex
+"""
+
 
 def run(
     index: options.IndexFolder,

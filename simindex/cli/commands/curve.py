@@ -24,24 +24,40 @@ from simindex.tuning.found import (
 _STEPS = 20
 _BAR_LENGTH = 40
 
+EXAMPLES = r"""
+simindex curve --num-perm 256 --threshold 0.7
+"""
+
 
 def run(
     num_perm: Annotated[
         int | None,
-        typer.Option(metavar="N", min=8, help="MinHash rows of the index, eight a band (default 128)."),
+        typer.Option(
+            metavar="N",
+            parser=options.whole(8),
+            help="MinHash rows of the index, eight a band (default 128).",
+        ),
     ] = None,
-    bands: Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of bands instead.")] = None,
+    bands: Annotated[
+        int | None, typer.Option(metavar="N", parser=options.whole(1), help="Number of bands instead.")
+    ] = None,
     rows: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Rows that must agree in a band.")
+        int | None, typer.Option(metavar="N", parser=options.whole(1), help="Rows that must agree in a band.")
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Rows as a query with this threshold chooses them (default 0.8)."),
+        typer.Option(
+            metavar="S",
+            parser=options.share,
+            help="Rows as a query with this threshold chooses them (default 0.8).",
+        ),
     ] = None,
     recall: Annotated[
         float | None,
         typer.Option(
-            metavar="P", help="As a query with this recall: returned with these odds right at the threshold."
+            metavar="P",
+            parser=options.share,
+            help="As a query with this recall: returned with these odds right at the threshold.",
         ),
     ] = None,
     png: Annotated[

@@ -55,6 +55,12 @@ def parse_time(text: str) -> datetime:
         ) from None
 
 
+EXAMPLES = r"""
+simindex expire news.simindex --older-than 30d
+simindex expire news.simindex --before 2026-01-01
+"""
+
+
 def run(
     index: options.IndexFolder,
     before: Annotated[

@@ -17,6 +17,11 @@ from simindex.cli.progress import work_bar
 
 _LINES_A_TIME = 1_000
 
+EXAMPLES = r"""
+simindex export news.simindex --output fingerprints.jsonl
+simindex insert fingerprints.simindex fingerprints.jsonl --fingerprint-field fingerprint --no-minhash
+"""
+
 
 def run(
     index: options.IndexFolder,

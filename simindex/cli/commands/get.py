@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import typer
 
+from simindex import Record
 from simindex.cli import keys as given
 from simindex.cli import options
 from simindex.cli.creation import open_for_reading
-from simindex.cli.output import Reports, json_record, print_json, print_table, printable, shown_key
+from simindex.cli.output import Reports, json_record, print_json, printable, shown_key
 from simindex.inputs import Limits
+
+EXAMPLES = r"""
+simindex get news.simindex a
+simindex get news.simindex 7 --int --json
+"""
 
 
 def run(
@@ -28,7 +35,6 @@ def run(
     wanted = given.given_keys(keys, input_, int_keys, Limits())
     reports = Reports("missing key")
     with open_for_reading(index) as stored:
-        rows: list[tuple[str, str]] = []
         for key in wanted:
             record = stored.get(key)
             if record is None:
@@ -36,12 +42,18 @@ def run(
             elif as_json:
                 print_json(json_record(record))
             else:
-                values = json_record(record)
-                metadata = json.dumps(values["metadata"], ensure_ascii=False)
-                values |= {"id": shown_key(key), "metadata": None if record.metadata is None else metadata}
-                rows += [(name.replace("_", " "), printable(value or "-")) for name, value in values.items()]
-    if rows:
-        print_table(("field", "value"), rows, left=2)
+                _print(record)
     reports.close()
     if reports.count:
         raise typer.Exit(1)
+
+
+def _print(record: Record) -> None:
+    """Print a record for people: a line a field, never broken, for fingerprints are copied from it."""
+    values = json_record(record)
+    metadata = None if record.metadata is None else json.dumps(values["metadata"], ensure_ascii=False)
+    values |= {"id": shown_key(record.key), "metadata": metadata}
+    values |= {name: f"{time[:16]}Z" for name, time in values.items() if name.endswith("_at")}
+    for name, value in values.items():
+        sys.stdout.write(f"{name.replace('_', ' '):11}  {printable(value or '-')}\n")
+    sys.stdout.write("\n")

@@ -15,12 +15,12 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from simindex import Index, InsertReport, Matches
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.cli import creation, options, reading
 from simindex.cli.batches import Batches
+from simindex.cli.commands import Command
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import Reports, counted, figure, json_key, note, print_json
 from simindex.cli.progress import Advance, shows_progress, work_bar
@@ -37,18 +37,28 @@ class OnConflict(Enum):
     replace = "replace"
 
 
-_ConflictOption = Annotated[OnConflict, typer.Option(help="What to do with a key that is stored already.")]
+_ConflictOption = Annotated[
+    OnConflict, options.word_option(OnConflict, "What to do with a key that is stored already.")
+]
+
+
+def _parse_threshold(text: str) -> float:
+    if not _is_number(text) or not 0 < float(text) <= 1:
+        raise typer.BadParameter(f"expected a number in (0, 1], found {text!r}")
+    return float(text)
+
 
 _IfNew = Annotated[
     float | None,
     typer.Option(
         metavar="[THRESHOLD]",
+        parser=_parse_threshold,
         help="Leave out what is like a stored document or one before it in the input; default 0.8.",
     ),
 ]
 
 
-class Command(TyperCommand):
+class OwnCommand(Command):
     """`--if-new` takes a threshold where a number follows it, and no file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -151,6 +161,13 @@ class _Feed:
     def surely_stored(self) -> str:
         """Say the same of an interrupt, which may come between a commit and the word of it."""
         return f"at least the first {counted(self.done, 'document')} of the input are stored"
+
+
+EXAMPLES = r"""
+simindex insert news.simindex news.jsonl --metadata
+simindex insert pages.simindex README.md src --glob '*.py'
+zcat logs.csv.gz | simindex insert logs.simindex - --format csv --delimiter ';' --key-from content
+"""
 
 
 def run(

@@ -12,10 +12,16 @@ from simindex.cli import options
 from simindex.cli.creation import open_for_reading
 from simindex.cli.output import json_key, print_json, shown_key
 
+EXAMPLES = r"""
+simindex list news.simindex --limit 10
+"""
+
 
 def run(
     index: options.IndexFolder,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="The oldest N only.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", parser=options.whole(1), help="The oldest N only.")
+    ] = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Print the keys, one a line, in the order of insertion.

@@ -60,8 +60,16 @@ _IdField = Annotated[str, typer.Option(metavar="NAME", help="With --input: the f
 _TextField = Annotated[str, typer.Option(metavar="NAME", help="With --input: the field of its text.")]
 _KeyFrom = Annotated[
     options.KeySource,
-    typer.Option(help="With --input: what stands for a row without a key, as with insert."),
+    options.word_option(
+        options.KeySource, "With --input: what stands for a row without a key, as with insert."
+    ),
 ]
+
+EXAMPLES = r"""
+simindex query news.simindex "the ferry leaves at nine" --threshold 0.5
+simindex query news.simindex --file page.txt --nearest 3 --json
+simindex query news.simindex --input news.jsonl --others
+"""
 
 
 def run(

@@ -17,6 +17,11 @@ from simindex.format.keys import Key
 
 _KEYS_A_COMMIT = 10_000
 
+EXAMPLES = r"""
+simindex remove news.simindex a
+simindex list news.simindex | head -1 | simindex remove news.simindex -
+"""
+
 
 def run(
     index: options.IndexFolder,

@@ -14,6 +14,11 @@ from simindex.cli.output import counted, figure, print_json, print_table, printa
 from simindex.config import Shingles, config_to_dict
 from simindex.tuning.found import FOUND_PROBABILITIES
 
+EXAMPLES = r"""
+simindex stats news.simindex
+simindex stats news.simindex --json
+"""
+
 
 def run(
     index: options.IndexFolder,

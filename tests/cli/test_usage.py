@@ -1,0 +1,166 @@
+"""Help, examples, wrong usage and exit codes: the same words and numbers everywhere."""
+
+import gzip
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from commandline import Run, process
+from samples import FOX, ROWS, SHIP, json_lines
+
+import simindex
+from simindex.cli import app
+
+GROUP: Any = typer.main.get_command(app)
+COMMANDS = sorted(GROUP.commands)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_speaks_of_no_types_of_python(run: Run, command: str) -> None:
+    result = run(command, "--help")
+    assert result.code == 0
+    assert not re.search(r"<|list\[|\bstr\b|\bfloat\b|None|\{INDEX", result.out)
+    assert result.out.startswith(f"Usage: simindex {command} [OPTIONS]")
+    assert "\nExamples:\n" in result.out
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A folder with what the examples speak of."""
+    rows = [{"id": "a", "text": FOX, "page": 7}, *ROWS]
+    (tmp_path / "news.jsonl").write_bytes(json_lines(rows))
+    (tmp_path / "page.txt").write_text(FOX)
+    (tmp_path / "README.md").write_text(SHIP)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text(FOX)
+    (tmp_path / "logs.csv.gz").write_bytes(gzip.compress(f"id;text\n;{FOX}\n".encode()))
+    with simindex.open(tmp_path / "news.simindex") as index:
+        index.insert_many([("a", FOX, {"page": 7}), ("fox too", ROWS[1]["text"]), (7, SHIP)])
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_of_the_help_run(desk: Path, run: Run, command: str) -> None:
+    shown = run(command, "--help").out.partition("\nExamples:\n")[2]
+    script = "\n".join(line.strip() for line in shown.splitlines())
+    assert f"simindex {command} " in script
+    if command == "insert":
+        (desk / "news.simindex").rename(desk / "other.simindex")
+    function = 'simindex() { "$PYTHON" -m simindex "$@"; }\n'
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", function + script],
+        cwd=desk,
+        env=os.environ | {"PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_package_runs_as_a_module(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "simindex", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert done.stdout == f"simindex {simindex.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["query", "news", FOX, "--threshold", "80"],
+            "'--threshold': expected a number in (0, 1], found 80.0",
+        ),
+        (
+            ["query", "news", FOX, "--threshold", "80%"],
+            "'--threshold': expected a number from 0 to 1, like 0.8 for 80 %, found '80%'",
+        ),
+        (
+            ["query", "news", FOX, "--threshold", "nan"],
+            "'--threshold': expected a number in (0, 1], found nan",
+        ),
+        (["query", "news", FOX, "--recall", "high"], "'--recall': expected a number from 0 to 1"),
+        (["query", "news", FOX, "--limit", "0"], "'--limit': expected an integer of at least 1, found '0'"),
+        (
+            ["query", "news", FOX, "--nearest", "1.5"],
+            "'--nearest': expected an integer of at least 1, found '1.5'",
+        ),
+        (
+            ["query", "news", FOX, "--max-candidates", "99999999999"],
+            "'--max-candidates': expected ",
+        ),
+        (
+            ["insert", "new", "rows.jsonl", "--on-conflict", "ignore"],
+            "'--on-conflict': expected one of error, skip, replace; found 'ignore'",
+        ),
+        (
+            ["insert", "new", "rows.jsonl", "--key-from", "name"],
+            "'--key-from': expected one of content, line; found 'name'",
+        ),
+        (
+            ["insert", "new", "rows.jsonl", "--format", "xml"],
+            "'--format': expected one of jsonl, json, csv, tsv, parquet, text; found 'xml'",
+        ),
+        (["insert", "new", "rows.jsonl", "--words", "99999"], "'--words or --chars': expected "),
+        (
+            ["insert", "new", "rows.jsonl", "--words", "0"],
+            "'--words': expected an integer of at least 1, found '0'",
+        ),
+        (
+            ["insert", "new", "rows.jsonl", "--seed", "x"],
+            "'--seed': expected an integer of at least 0, found 'x'",
+        ),
+        (
+            ["insert", "new", "rows.jsonl", "--wait", "soon"],
+            "'--wait': expected a number of seconds, like 30",
+        ),
+        (["insert", "new", "rows.jsonl", "--wait", "-1"], "'--wait': expected a number of seconds, like 30"),
+        (["curve", "--threshold", "80"], "'--threshold': expected a number in (0, 1], found 80.0"),
+        (["curve", "--num-perm", "7"], "'--num-perm': expected an integer of at least 8, found '7'"),
+        (["list", "news", "--limit", "0"], "'--limit': expected an integer of at least 1, found '0'"),
+        (["get", "news", "x", "--int"], "--int: expected an integer, found 'x'"),
+        (["remove", "news"], "expected KEY... or --input"),
+    ],
+    ids=lambda value: " ".join(value[:1] + value[-2:]) if isinstance(value, list) else "",
+)
+def test_wrong_values_are_wrong_usage_in_plain_words(
+    run: Run, news: str, rows_file: str, arguments: list[str], told: str
+) -> None:
+    (Path(rows_file)).rename("rows.jsonl")
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert told in result.err
+    assert not re.search(r"Value error|Input should|pydantic|valid float", result.err)
+    assert not Path("new").exists()
+    assert news == "news"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_on(tmp_path: Path, shell: str) -> None:
+    done = process("--show-completion", shell, cwd=tmp_path, env=os.environ | {"SHELL": f"/bin/{shell}"})
+    told = (done.stdout + done.stderr).decode()
+    assert "completion" in told
+    environment = os.environ | {
+        "_SIMINDEX_COMPLETE": "complete_bash",
+        "COMP_WORDS": "simindex insert ix a --on-conflict s",
+        "COMP_CWORD": "5",
+    }
+    done = process(cwd=tmp_path, env=environment)
+    assert done.stdout.decode().split() == ["skip"]
+
+
+def test_did_you_mean_names_the_command_and_the_option(run: Run) -> None:
+    assert "insert" in run("insrt").err
+    assert "--limit" in run("query", "news", "x", "--limt", 1).err
