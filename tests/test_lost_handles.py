@@ -29,6 +29,7 @@ from simindex import (
     Config,
     CorruptIndexError,
     DiskError,
+    FormatError,
     Index,
     IndexFullError,
     IndexLockedError,
@@ -37,6 +38,7 @@ from simindex import (
     SimIndexError,
 )
 from simindex.storage import gate, lmdb_file, store, translation
+from simindex.storage.environment import BETWEEN_FILES
 from simindex.storage.registry import registry
 
 SMALL = Config(num_perm=16)
@@ -209,39 +211,57 @@ def test_first_use_in_a_forked_child_that_is_interrupted_anywhere_can_be_done_ag
     check_whole(path)
 
 
-def check_works_or_says_so(index: Index) -> bool:
-    """Whether the handle works; where not, it says what to do."""
-    if not failure_of(index):
-        assert len(index) == 20
-        return True
-    with pytest.raises(ClosedError, match="close this handle and open the index again"):
-        len(index)
-    return False
-
-
 @_NOBODY_COULD_CLOSE
-def test_change_over_that_is_interrupted_anywhere_leaves_a_handle_that_works_or_says_so(path: Path) -> None:
-    works = []
+def test_change_over_that_is_interrupted_anywhere_leaves_working_handles(path: Path) -> None:
+    """Where it was left without a file, each handle opens it at its next use."""
+    between = 0
     for at in steps(1):
-        with simindex.open(path) as index:
+        with simindex.open(path) as index, simindex.open(path, "r") as reader:
+            assert len(index) == len(reader) == 20
             index._store.environment().is_broken = True  # so that it opens its file anew
             interrupted = Interruption(at, (*STORAGE, "lmdb_file.py")).during(index._store.change_over)
-            works.append(check_works_or_says_so(index))
+            between += bool(failure_of(index))
+            handles = [index, reader] if at % 2 else [reader, index]
+            assert [len(handle) for handle in handles] == [20, 20]
+            index.insert("x", document(1000))
+            assert [match.key for match in reader.query(document(1000), 0.9)] == ["x"]
+            index.remove("x")
+            assert reader._store.environment() is index._store.environment()
         if not interrupted:
             break
-    assert works.count(True) > 10
-    assert works.count(False) > 10
+    assert at > 20
+    assert between > 10
     check_whole(path)
 
 
 @_NOBODY_COULD_CLOSE
-def test_compaction_that_is_interrupted_anywhere_leaves_a_handle_that_works_or_says_so(path: Path) -> None:
+def test_opening_again_that_is_interrupted_anywhere_can_be_done_again(path: Path) -> None:
+    for at in steps(2):
+        with simindex.open(path) as index:
+            index._store.environment().failure = BETWEEN_FILES
+            interrupted = Interruption(at, (*STORAGE, "lmdb_file.py", "registry.py")).during(
+                lambda: len(index)
+            )
+            for _ in range(2):
+                assert len(index) == 20
+                index.compact()
+        if not interrupted:
+            break
+    assert at > 40
+    check_whole(path)
+
+
+@_NOBODY_COULD_CLOSE
+def test_compaction_that_is_interrupted_anywhere_leaves_a_working_handle(path: Path) -> None:
     for at in steps(11):
         with simindex.open(path) as index:
             index.insert("x", "one two three four")
             index.remove("x")
             interrupted = Interruption(at, (*STORAGE, "storage/replacement.py")).during(index.compact)
-            check_works_or_says_so(index)
+            assert len(index) == 20
+            index.insert("y", "one two three four")
+            index.remove("y")
+            assert list(index) == list(range(20))
         if not interrupted:
             break
     assert at > 100
@@ -306,7 +326,7 @@ def test_handle_goes_on_after_a_panic_of_lmdb(path: Path, first: str) -> None:
         assert len(reader) == len(index) == 20 + (first == "insert")
 
 
-def test_handles_are_closed_where_the_file_cannot_be_opened_again(
+def test_handles_say_why_the_file_cannot_be_opened_again_and_work_when_it_can(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -315,12 +335,32 @@ def test_handles_are_closed_where_the_file_cannot_be_opened_again(
     with simindex.open(path) as index, simindex.open(path, "r") as reader:
         with monkeypatch.context() as patch:
             patch.setattr(lmdb_file, "open_lmdb", refuse)
-            with pytest.raises(SimIndexError, match="no file descriptor is left"):
-                index.compact()
+            for call in (index.compact, partial(len, index), partial(len, reader)):
+                with pytest.raises(SimIndexError, match="no file descriptor is left"):
+                    call()
+            with pytest.raises(IndexLockedError):
+                simindex.open(path)  # the writer keeps its lock
         for handle in (index, reader):
-            with pytest.raises(ClosedError, match="close this handle and open the index again"):
-                handle.query(document(3))
+            assert [match.key for match in handle.query(document(3), 0.9)] == [3]
+        index.insert(20, document(20))
+        assert len(reader) == 21
+        index.remove(20)
     check_whole(path)
+
+
+def test_handle_that_was_left_without_a_file_does_not_take_another_index_for_it(path: Path) -> None:
+    simindex.open(path.parent / "other", "x", Config(num_perm=32)).close()
+    with simindex.open(path) as index:
+        index._store.environment().failure = BETWEEN_FILES
+        path.rename(path.parent / "away")
+        with pytest.raises((FileNotFoundError, IndexLockedError)):
+            len(index)
+        (path.parent / "other").rename(path)
+        for call in (lambda: len(index), lambda: index.insert("a", ["a"])):
+            with pytest.raises((FormatError, IndexLockedError)):
+                call()
+    with simindex.open(path, "r") as other:
+        assert len(other) == 0
 
 
 @pytest.mark.parametrize("failing", ["fsync", "mkdir"])

@@ -234,8 +234,12 @@ static size_t bin_head(size_t length, uint8_t *head) {
  * hashes (uint32) as msgpack bin; nothing at all for None. */
 FUNCTION(pack_kept) {
     if (need(nargs, 2, "pack_kept") < 0) return NULL;
-    Py_ssize_t count = PyList_Size(args[1]);
-    PyObject *list = count < 0 ? NULL : PyList_New(count);
+    Py_ssize_t count = PyList_Check(args[1]) ? PyList_Size(args[1]) : -1;
+    if (count < 0 || !PyList_Check(args[0]) || PyList_Size(args[0]) != count) {
+        PyErr_SetString(PyExc_TypeError, "pack_kept: expected two lists of one length");
+        return NULL;
+    }
+    PyObject *list = PyList_New(count);
     for (Py_ssize_t i = 0; list && i < count; i++) {
         PyObject *array = PyList_GetItem(args[1], i), *made = NULL;
         buffers held = {.count = 0};

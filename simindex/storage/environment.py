@@ -5,18 +5,25 @@ Owns pinned snapshots and where LMDB's map lies. Must not open or commit anythin
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
 import time
 import weakref
 from typing import cast
 
 import lmdb
 
+from simindex.storage.folder import LMDB_LOCK_FILE, identity_of
 from simindex.storage.gate import Gate, Visitor
 from simindex.storage.pages import PageMap
 
 _generations = itertools.count()
 """Of maps: no two environments of a process have one in common, nor a forked child's and its parent's."""
+
+
+BETWEEN_FILES = "its data file could not be opened again"
+"""The failure of an environment that was closed to open another file, and then was broken off."""
 
 
 class Environment:
@@ -26,6 +33,7 @@ class Environment:
         env: LMDB's.
         folder: its real path.
         identity: (device, inode) of its data file.
+        lock_inode: of its lock file; ``None`` where there is none.
         writable: whether it may be written to.
         gate: counts who is inside a transaction.
         handles: the stores that share it; one that became garbage has left.
@@ -35,13 +43,16 @@ class Environment:
         checked_id: newest transaction id that was seen not to be moved away from.
         looked_at: when its place in the file system was looked at, by the monotonic clock.
         is_broken: whether LMDB refuses to go on with it after an error.
-        failure: why it is dead for good; empty while it is not.
+        failure: why it is dead, where it is; `BETWEEN_FILES` for its handles to open another one.
     """
 
     def __init__(self, env: lmdb.Environment, folder: str, identity: tuple[int, int], writable: bool) -> None:
         self.env = env
         self.folder = folder
         self.identity = identity
+        self.lock_inode: int | None = None
+        with contextlib.suppress(FileNotFoundError):
+            self.lock_inode = identity_of(os.path.join(folder, LMDB_LOCK_FILE))[1]
         self.writable = writable
         self.gate = Gate()
         self.handles: weakref.WeakSet[object] = weakref.WeakSet()
@@ -53,6 +64,11 @@ class Environment:
         self.is_broken = False
         self.failure = ""
         self._pages: tuple[int, PageMap | None] = -1, None
+
+    @property
+    def is_between_files(self) -> bool:
+        """Whether nothing is wrong but that its file is closed."""
+        return self.failure == BETWEEN_FILES
 
     def inside(self) -> Visit:
         """Keep the environment open and its map in place for a ``with`` block; bind what it gives."""
@@ -106,22 +122,22 @@ class Environment:
 class Visit(Visitor):
     """Somebody who is inside for a ``with`` block, with LMDB's environment at hand as `env`."""
 
-    __slots__ = ("_gate", "env")
+    __slots__ = ("_environment", "env")
 
     def __init__(self, environment: Environment) -> None:
-        self._gate = environment.gate
-        self.env = environment.env
+        self._environment = environment
 
     def __enter__(self) -> Visit:
         try:
-            self._gate.enter(self)
+            self._environment.gate.enter(self)
+            self.env = self._environment.env  # it may have been another one before
             return self
         except BaseException:
-            self._gate.leave(self)
+            self._environment.gate.leave(self)
             raise
 
     def __exit__(self, *_: object) -> None:
-        self._gate.leave(self)
+        self._environment.gate.leave(self)
 
 
 class Alone(Visitor):

@@ -87,10 +87,10 @@ def open_lmdb(
                 with contextlib.suppress(FileNotFoundError, PermissionError):  # not made, or by somebody else
                     file.chmod(permissions)
         _require_whole_file(env, path)
+        env.reader_check()
     except BaseException:
         env.close()
         raise
-    env.reader_check()
     return env, not readonly
 
 
@@ -103,7 +103,11 @@ def open_known(
     while True:
         before = identity_of(data) if os.path.exists(data) else None
         env, writable = open_lmdb(path, map_bytes, create, permissions)
-        identity = identity_of(data)
+        try:
+            identity = identity_of(data)
+        except BaseException:
+            env.close()  # a traceback may keep it, and a process may open it once only
+            raise
         if before in (None, identity):
             return env, writable, identity
         env.close()

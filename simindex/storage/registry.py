@@ -8,6 +8,8 @@ it has inherited; then the inherited one is closed first.
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import threading
 import weakref
@@ -15,8 +17,12 @@ from collections.abc import Callable
 
 from simindex.errors import SimIndexError
 from simindex.storage.environment import Environment
+from simindex.storage.folder import LMDB_LOCK_FILE
 
 _FORK_WAIT_SECONDS = 10.0
+
+
+_MAP_FIXED = 0x10
 
 
 class Registry:
@@ -55,6 +61,13 @@ class Registry:
                         self.environments.pop(identity, None)
                         environment.env.close()
 
+    def give_up(self, dead: Environment) -> None:
+        """Close an environment that was left between two files, if that is still to be done."""
+        with self.lock, dead.alone() as _alone:
+            if self.environments.get(dead.identity) is dead:
+                del self.environments[dead.identity]
+            dead.env.close()
+
     def close_inherited(self, identity: tuple[int, int], folder: str, path: str) -> None:
         """In a forked child: close the parent's environment of a file, for a process may open one only.
 
@@ -67,6 +80,11 @@ class Registry:
                 raise SimIndexError(
                     f"{path}: the parent process was in the middle of a call on it when it forked; "
                     "open it in a process that is started anew"
+                )
+            if not _unshare(environment.folder, environment.lock_inode):
+                raise SimIndexError(
+                    f"{path}: the parent process had it open when it forked, and this system does not tell "
+                    "where its lock file lies in memory; open it in a process that is started anew"
                 )
             environment.env.close()
             del self.inherited[found]
@@ -109,6 +127,35 @@ class Registry:
             let_go = reference()
             if let_go is not None:
                 let_go()  # a reader's comes back: it may be forked again before it is used
+
+
+def _unshare(folder: str, inode: int | None) -> bool:
+    """In a forked child: put private memory where LMDB's lock file is mapped; whether that is done.
+
+    py-lmdb opens no file twice, so what was inherited has to be closed, and that ends its transactions:
+    those, too, that a thread of the parent had just ended and not thrown away yet, which keep their slots in
+    the lock file until then. By now the parent may have given such a slot to another call, whose snapshot its
+    writer would then overwrite. In private memory nobody's slots are freed.
+    """
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            lines = [line.rstrip("\n").split(maxsplit=5) for line in maps]
+    except OSError:
+        return False
+    shared = [line for line in lines if len(line) == 6 and "s" in line[1] and LMDB_LOCK_FILE in line[5]]
+    here = [line for line in shared if line[5] == os.path.join(folder, LMDB_LOCK_FILE)]
+    # Renamed or removed meanwhile it has another path. On a disk that nobody may write to there is none.
+    found = here or [line for line in shared if int(line[4]) == inode]
+    system = ctypes.CDLL(None, use_errno=True).mmap
+    system.restype = ctypes.c_void_p
+    size, number = ctypes.c_size_t, ctypes.c_int
+    system.argtypes = [ctypes.c_void_p, size, number, number, number, ctypes.c_long]
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
+    for place, *_ in found:
+        first, behind = (int(end, 16) for end in place.split("-"))
+        if system(first, behind - first, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0) != first:
+            return False
+    return True
 
 
 registry = Registry()

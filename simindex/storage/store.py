@@ -29,8 +29,8 @@ from typing import TypeVar
 import lmdb
 
 from simindex.checks import require_int, require_seconds
-from simindex.errors import FormatError, IndexFullError, IndexLockedError, SimIndexError
-from simindex.storage.environment import Environment, Pin
+from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLockedError, SimIndexError
+from simindex.storage.environment import BETWEEN_FILES, Environment, Pin
 from simindex.storage.folder import (
     DATA_FILE,
     Space,
@@ -117,8 +117,9 @@ class Store:
         self._lock: WriterLock | None = None
         self._reason = ""
         """Why the handle is dead, where it was not closed."""
+        self._is_closed = False
         self._was_inherited = False
-        """Whether it came through fork() and may open its file anew: a reader's, until it is closed."""
+        """Whether it came through fork() and may open its file anew, as a reader's may."""
         self._opening = threading.Lock()
         self._header: tuple[bytes, bytes] | None = None
         """Key and value, in the database "meta", by which the file is known again."""
@@ -204,25 +205,34 @@ class Store:
             raise FileNotFoundError(errno.ENOENT, "an index that was never completed", self.path)
         return bool(environment.databases)
 
-    def _open_inherited(self) -> Environment:
-        """In a forked child: open a reader's file, at its first use, by whichever thread is first.
+    def _open_again(self) -> Environment:
+        """Open the file anew: a reader's in a forked child, or after a change-over that was broken off.
+
+        At the first use, by whichever thread is first. A writer still holds its lock.
 
         Raises:
             FileNotFoundError, FormatError, SimIndexError: it cannot be opened; the next use tries again.
         """
         with self._opening:
-            if self._environment is None and self._was_inherited:
+            dead = self._environment
+            if (dead is None or dead.is_between_files) and not self._is_closed:
                 try:
-                    require_place(Path(self.path), "r")
+                    if dead is not None:
+                        registry.give_up(dead)
+                    if self._lock is not None:
+                        self._lock.require_held()
+                    require_place(Path(self.path), "r+" if self.writable else "r")
                     environment = self._open_environment()
                     self._open_databases(environment, "r")
                     self._require_same(environment)
+                    self._last_page = -1
                     self._environment = environment
+                    self._keep_limit()
                 except BaseException:
-                    self._environment = None
+                    self._environment = dead
                     registry.close_unused(leaving=self)
                     raise
-                if not self._was_inherited:
+                if self._is_closed:
                     self.close()  # again, for another thread has done so meanwhile
         return self.environment()
 
@@ -262,15 +272,17 @@ class Store:
         """Return the environment. Raises ClosedError when the handle is closed, or a writer's was forked."""
         environment = self._environment
         if environment is None:
-            if self._was_inherited:
-                return self._open_inherited()
+            if self._was_inherited and not self._is_closed:
+                return self._open_again()
             raise closed(self.path, f"{self._reason or 'the index is closed'}; open it again")
-        self._require_works(environment)
+        if environment.failure and not environment.gate.is_stopped:
+            if environment.is_between_files:
+                return self._open_again()
+            raise self._lost(environment)
         return environment
 
-    def _require_works(self, environment: Environment) -> None:
-        if environment.failure and not environment.gate.is_stopped:
-            raise closed(self.path, f"{environment.failure}; close this handle and open the index again")
+    def _lost(self, environment: Environment) -> ClosedError:
+        return closed(self.path, f"{environment.failure}; close this handle and open the index again")
 
     def require_open(self) -> None:
         """Raise ClosedError when the handle is closed, or a writer's was forked."""
@@ -296,7 +308,7 @@ class Store:
 
     def close(self) -> None:
         """Close the handle; the last one of a file closes its environment."""
-        self._was_inherited = False
+        self._is_closed = True
         self._environment = None
         registry.on_fork.discard(weakref.WeakMethod(self._abandon))
         try:
@@ -326,10 +338,16 @@ class Store:
         if self._pin is not None:
             self._pin.drop()
 
-    def begin_read(self, environment: Environment, visitor: Visitor) -> lmdb.Transaction:
-        """Return a read transaction of LMDB for a visitor who is inside, who ends it if it is not pinned."""
+    def begin_read(self, environment: Environment, visitor: Visitor) -> lmdb.Transaction | None:
+        """Return a read transaction of LMDB for a visitor who is inside, who ends it if it is not pinned.
+
+        ``None`` where the environment has no file any more; then there will be another environment.
+        """
         for attempt in range(6):
-            self._require_works(environment)  # it may have been lost while everybody was kept out
+            if environment.is_between_files:
+                return None
+            if environment.failure and not environment.gate.is_stopped:
+                raise self._lost(environment)  # while everybody was kept out
             try:
                 txn = self._pinned(environment) if self.is_pinned else environment.env.begin(buffers=True)
                 is_known = txn.id() == environment.checked_id
@@ -399,7 +417,8 @@ class Store:
     def _lose(self, environment: Environment) -> None:
         """Let go of a file that is not the one that everybody else sees. Raises ClosedError."""
         environment.failure = environment.failure or f"{DATA_FILE} was replaced or removed while it was open"
-        self._require_works(environment)
+        if not environment.gate.is_stopped:
+            raise self._lost(environment)
 
     def _reopen(self) -> None:
         """Change over to the file that now lies at the path."""
@@ -408,8 +427,8 @@ class Store:
             identity = identity_of(self.data)
             if identity == environment.identity and not environment.is_broken:
                 return  # another thread was first
-            # Closed, whatever comes between here and the end: a handle works or says that it does not.
-            environment.failure = "its data file could not be opened again"
+            # Whatever comes between here and the end: a handle works, or opens the file at its next use.
+            environment.failure = BETWEEN_FILES
             registry.environments.pop(environment.identity, None)
             environment.env.close()
             env, _, identity = self._open_lmdb()
@@ -418,7 +437,7 @@ class Store:
                 environment.change(env, identity, databases_of(env, self.path))
                 registry.environments[identity] = environment
             except BaseException:
-                environment.failure = "its data file could not be opened again"
+                environment.failure = BETWEEN_FILES
                 env.close()
                 raise
 

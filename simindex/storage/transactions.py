@@ -105,8 +105,8 @@ class Handle(Protocol):
     def environment(self) -> Environment:
         """Return the environment. Raises ClosedError."""
 
-    def begin_read(self, environment: Environment, visitor: Visitor) -> lmdb.Transaction:
-        """Return a read transaction of LMDB for a visitor who is inside."""
+    def begin_read(self, environment: Environment, visitor: Visitor) -> lmdb.Transaction | None:
+        """Return a read transaction of LMDB for a visitor who is inside, or ``None``; see `Store`."""
 
 
 class Reading:
@@ -121,11 +121,15 @@ class Reading:
 
     def __enter__(self) -> ReadTransaction:
         store = self._store
-        self._environment = environment = store.environment()
-        self._visitor = visitor = ReadTransaction(environment)
+        txn = None
         try:
-            environment.gate.enter(visitor)
-            self._txn = txn = store.begin_read(environment, visitor)
+            while txn is None:
+                self._environment = environment = store.environment()
+                self._visitor = visitor = ReadTransaction(environment)
+                environment.gate.enter(visitor)
+                self._txn = txn = store.begin_read(environment, visitor)
+                if txn is None:
+                    environment.gate.leave(visitor)
             visitor.begin(txn)
             return visitor
         except BaseException:

@@ -36,10 +36,12 @@ def sketch_arguments(documents: Sequence[object]) -> list[Any]:
     plan = sketcher._whole.plan
     tables = alphabet.class_table(), alphabet.fold_table()
     room = np.zeros((len(documents), 2), "u8"), np.zeros(len(documents), "u8"), np.zeros(len(documents), "u1")
-    return [plan, sketcher._coefficients, *tables, documents, *room]
+    return [plan, sketcher._coefficients, *tables, documents, *room, 5, np.zeros(len(documents), "u4")]
 
 
-NAMES = ["plan", "coefficients", "classes", "folds", None, "words", "fingerprints", "present"]
+NAMES = [
+    "plan", "coefficients", "classes", "folds", None, "words", "fingerprints", "present", None, "kept_counts",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("place", [n for n, name in enumerate(NAMES) if name])
@@ -55,15 +57,33 @@ def test_a_buffer_that_is_a_byte_short_is_named(place: int) -> None:
 
 
 def test_a_buffer_that_cannot_be_written_is_refused() -> None:
-    arguments = sketch_arguments(["one"])
-    arguments[5] = bytes(16)
-    with pytest.raises(BufferError):
-        _kernel.sketch_texts(*arguments)
+    for place, num_bytes in ((5, 16), (9, 4)):
+        arguments = sketch_arguments(["one"])
+        arguments[place] = bytes(num_bytes)
+        with pytest.raises(BufferError):
+            _kernel.sketch_texts(*arguments)
 
 
 def test_a_document_that_is_no_str_is_refused() -> None:
     with pytest.raises(TypeError):
         _kernel.sketch_texts(*sketch_arguments(["one", b"two"]))
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "kept"),
+    [
+        ((b"",), [None]),
+        ([b""], (None,)),
+        ([], [np.zeros(1, "u4")]),
+        ([b"", b""], [None]),
+        ([b""], [7]),
+        ([None], [np.zeros(1, "u4")]),
+        ([b"", b""], [np.zeros(1, "u4"), "text"]),
+    ],
+)
+def test_kept_hashes_of_another_kind_are_refused(prefixes: Any, kept: Any) -> None:
+    with pytest.raises(TypeError):
+        _kernel.pack_kept(prefixes, kept)
 
 
 def test_buffers_are_let_go_after_a_failure() -> None:

@@ -59,6 +59,37 @@ def test_forked_child_has_no_environment_but_those_that_it_opens(tmp_path: Path)
     store.close()
 
 
+def test_child_that_opens_the_file_takes_no_snapshot_from_the_parents_threads(tmp_path: Path) -> None:
+    """An ended transaction keeps its slot until it is thrown away; then another call of the parent has it."""
+    store = bare_store(tmp_path / "i")
+    env = store.environment().env
+    ended = [env.begin() for _ in range(3)]
+    for txn in ended:
+        txn.abort()
+    read, write = os.pipe()
+
+    def work(tell: Tell) -> None:
+        os.read(read, 1)
+        with Store(tmp_path / "i", "r").reading() as txn:
+            tell(bytes(txn.get("meta", b"manifest") or b"").decode())
+
+    pid, pipe = forked(work)
+    ended.clear()
+    del txn
+    with store.reading() as one, store.reading() as other:
+        before = env.readers()
+        assert len(before.splitlines()) == 3  # with the heading
+        os.write(write, b".")
+        assert os.waitpid(pid, 0)[1] == 0
+        assert env.readers() == before
+        for found in (one, other):
+            assert bytes(found.get("meta", b"manifest") or b"") == b"one"
+    assert everything_from(pipe) == ["one"]
+    store.close()
+    os.close(read)
+    os.close(write)
+
+
 def test_file_of_a_call_that_the_fork_came_in_the_middle_of_is_not_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

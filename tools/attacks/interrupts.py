@@ -82,7 +82,8 @@ def _interrupted(path: Path, seed: int, wanted: int) -> Counter[str]:
         if found not in ([after] if not outcome else [before, after]):
             counts[WRONG] += 1
         elif outcome:
-            counts[OTHER if is_dead else outcome] += 1
+            # Closed by the call itself, before it was interrupted in opening the next one.
+            counts[OTHER if is_dead and call != "reopen" else outcome] += 1
         stored = found
         for key in chance.sample(sorted(stored), min(len(stored), 3)):
             if [match.key for match in index.query(document(key), 0.9)] != [key]:
