@@ -187,11 +187,12 @@ class Index:
     # ---- changes ----
 
     @contextmanager
-    def transaction(self) -> Iterator[Index]:
+    def transaction(self, *, max_bytes: int | None = 1 << 30) -> Iterator[Index]:
         """Make the changes inside the block one atomic, durable commit.
 
         Queries inside the block see them; an exception, a cancelled task's included, rolls all of them back.
-        The documents are gathered in memory, about 1 KB each.
+        The documents are gathered in memory, about 1 KB each and what their keys and metadata take, and
+        about twice that while they are committed.
 
         The block belongs to the thread that has opened it; changes of other threads wait for its end, and
         their queries see what is committed. In a task of asyncio it belongs to that task: other tasks see
@@ -201,11 +202,18 @@ class Index:
         (trio, greenlets) are not told apart: open a transaction in a thread of its own there. So are not
         the threads of `loop.run_in_executor`, which does not copy the context: they wait.
 
+        Args:
+            max_bytes: what they may take while they are gathered: 1 GiB, about a million; ``None``: no bound.
+                The insert that would go over it fails, adds nothing, and leaves the block as it was before.
+
         Raises:
+            SimIndexError: by the insert that goes over `max_bytes`.
             TransactionOpenError: a transaction is open already, of this or of another task.
             ClosedError: at the end of the block, where the index was closed inside of it.
         """
-        with self._session.transaction():
+        if max_bytes is not None:
+            require_int("max_bytes", max_bytes, 1)
+        with self._session.transaction(max_bytes):
             yield self
 
     def insert(
@@ -839,7 +847,7 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     """Open an index.
 
     Args:
-        path: its folder.
+        path: its folder; a leading ``~`` is the home folder.
         mode: "r" read; "r+" read and write, must exist; "a" read and write, created if missing; "x" create,
             must not exist.
         config: ``None``: what is stored, or the defaults on creation.

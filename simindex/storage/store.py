@@ -28,7 +28,7 @@ from typing import TypeVar
 
 import lmdb
 
-from simindex.checks import require_int, require_seconds
+from simindex.checks import local_path, require_int, require_seconds
 from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLockedError, SimIndexError
 from simindex.storage.environment import BETWEEN_FILES, Environment, Pin
 from simindex.storage.folder import (
@@ -98,7 +98,7 @@ class Store:
         permissions: int | None = None,
         timeout: float | None = 0.0,
     ) -> None:
-        self.path = str(Path(path))
+        self.path = str(Path(local_path(path)))
         self.data = os.path.join(self.path, DATA_FILE)
         require_int("map_bytes", map_bytes, 1)
         if max_bytes is not None:

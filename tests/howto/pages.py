@@ -56,3 +56,19 @@ def run(program: str, folder: Path) -> str:
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout
+
+
+def run_commands(commands: str, folder: Path) -> str:
+    """Run commands of the shell in a folder, and give what they printed."""
+    function = 'simindex() { "$PYTHON" -m simindex.cli "$@"; }\n'
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", function + commands],
+        cwd=folder,
+        env=environment(folder) | {"PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

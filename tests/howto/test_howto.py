@@ -15,7 +15,7 @@ import httpx
 import nbclient
 import nbformat
 import pytest
-from pages import HOWTO, environment, fences, files, of_language, run
+from pages import HOWTO, environment, fences, files, of_language, run, run_commands
 
 import simindex
 
@@ -39,11 +39,15 @@ def test_page_prints_what_it_says_and_the_same_a_second_time(page: Path, tmp_pat
     assert expected
     for _ in range(2):
         assert run(program, tmp_path) == expected
+    for commands in of_language(page, "sh"):
+        shown = run_commands(commands, tmp_path)
+        assert "notes/ferry-2.txt" in shown
+        assert "notes/list.txt" not in shown
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_page_has_no_block_that_nobody_runs(page: Path) -> None:
-    known = {"python", "text", "sh"} if page.stem == "web-service" else {"python", "text"}
+    known = {"python", "text"} | ({"sh"} if page.stem in ("web-service", "pairs-and-clusters") else set())
     assert {fence.language for fence in fences(page)} <= known
 
 

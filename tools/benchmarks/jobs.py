@@ -366,6 +366,37 @@ def kept(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def long_documents(options: dict[str, Any]) -> dict[str, Any]:
+    """Documents of half a megabyte, made on the fly: how much memory they take, with two threads."""
+    folder = folder_for(options)
+    count = options["documents"]
+    block = " ".join(f"word{n}" for n in range(52_000))
+
+    def texts() -> Iterator[str]:
+        return (f"{number} {block}" for number in range(count))
+
+    calls: dict[str, Callable[[simindex.Index], object]] = {
+        "insert_many": lambda index: index.insert_many(enumerate(texts()), workers=2),
+        "metadata": lambda index: index.insert_many(
+            ((-1 - number, "a b c", {"body": text}) for number, text in enumerate(texts())), workers=2
+        ),
+        "query_many": lambda index: index.query_many(texts(), workers=2),
+    }
+    figures: dict[str, Any] = {"documents": count, "bytes_of_one": len(block)}
+    for name, call in calls.items():
+        with simindex.open(folder / name, "x") as index:
+            index.insert("first", block)
+            # The largest resident set from here on.
+            Path("/proc/self/clear_refs").write_text("5")
+            before, start = proc_figure("status", "VmRSS"), time.perf_counter()
+            call(index)
+            figures[f"{name}_a_second"] = count / (time.perf_counter() - start)
+            figures[f"{name}_peak_mb"] = (proc_figure("status", "VmHWM") - before) / 1e6
+        shutil.rmtree(folder / name)
+    shutil.rmtree(folder)
+    return figures
+
+
 def churn(options: dict[str, Any]) -> dict[str, Any]:
     """Inserts and removals with a tenth of them alive: how far the file grows without `compact`."""
     folder = folder_for(options)
@@ -517,6 +548,7 @@ JOBS = {
         simhash_peer,
         clustered,
         copies,
+        long_documents,
         churn,
         huge,
         beyond,
@@ -527,7 +559,7 @@ JOBS = {
 
 def main() -> None:
     job, options = sys.argv[1], json.loads(sys.argv[2])
-    if job not in ("readers", "workers") and hasattr(os, "sched_setaffinity"):
+    if job not in ("readers", "workers", "long_documents") and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     print(json.dumps(JOBS[job](options)))
 
