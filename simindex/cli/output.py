@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -94,6 +95,13 @@ def print_json(value: object) -> None:
     line = json_line(value)
     sys.stdout.flush()
     sys.stdout.buffer.write(line)
+
+
+def print_text(text: str) -> None:
+    """Print a sentence to stdout, on a terminal in lines of its width."""
+    if sys.stdout.isatty():
+        text = textwrap.fill(text, shutil.get_terminal_size().columns - 1, break_long_words=False)
+    sys.stdout.write(text + "\n")
 
 
 def print_table(

@@ -41,6 +41,8 @@ def desk(tmp_path: Path) -> Path:
     (tmp_path / "logs.csv.gz").write_bytes(gzip.compress(f"id;text\n;{FOX}\n".encode()))
     with simindex.open(tmp_path / "news.simindex") as index:
         index.insert_many([("a", FOX, {"page": 7}), ("fox too", ROWS[1]["text"]), (7, SHIP)])
+    with simindex.open(tmp_path / "archive.simindex") as index:
+        index.insert_many((row["id"], row["text"]) for row in rows)
     return tmp_path
 
 
