@@ -847,7 +847,7 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     """Open an index.
 
     Args:
-        path: its folder.
+        path: its folder; a leading ``~`` is the home folder.
         mode: "r" read; "r+" read and write, must exist; "a" read and write, created if missing; "x" create,
             must not exist.
         config: ``None``: what is stored, or the defaults on creation.

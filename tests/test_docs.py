@@ -166,7 +166,12 @@ def test_readme_states_the_limits_of_the_code() -> None:
     for name in re.findall(r"`(?:simindex\.)?([a-z_]+)=", text):
         parameters = {
             parameter
-            for call in (simindex.open, simindex.Index.query, simindex.Index.insert_many)
+            for call in (
+                simindex.open,
+                simindex.Index.query,
+                simindex.Index.insert_many,
+                simindex.Index.insert_many_if_new,
+            )
             for parameter in inspect.signature(call).parameters
         }
         assert name in parameters, name
