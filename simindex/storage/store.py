@@ -394,7 +394,7 @@ class Store:
         Raises:
             ClosedError: somebody else has replaced or removed the file.
         """
-        if not environment.databases or self._is_in_place(environment):
+        if not environment.databases or self._bytes_in_place(environment) is not None:
             if environment.databases and txn.get(MOVED_KEY, db=environment.databases["meta"]) is None:
                 environment.checked_id = txn.id()
             return False
@@ -407,12 +407,14 @@ class Store:
         self._lose(environment)
         return False
 
-    def _is_in_place(self, environment: Environment) -> bool:
+    def _bytes_in_place(self, environment: Environment) -> int | None:
+        """Return the length of the data file; ``None`` where another one or none is in its place."""
         environment.looked_at = time.monotonic()
         try:
-            return identity_of(self.data) == environment.identity
+            found = os.stat(self.data)
         except OSError:
-            return False
+            return None
+        return found.st_size if (found.st_dev, found.st_ino) == environment.identity else None
 
     def _lose(self, environment: Environment) -> None:
         """Let go of a file that is not the one that everybody else sees. Raises ClosedError."""
@@ -489,16 +491,20 @@ class Store:
             environment.env.reader_check()
         if self._lock is not None:
             self._lock.require_held()
-        if not self._is_in_place(environment):
+        file_bytes = self._bytes_in_place(environment)
+        if file_bytes is None:
             self._lose(environment)
-        usable = None if frees else self._space.usable_bytes(os.stat(self.data).st_size)
+        usable = None if frees or file_bytes is None else self._space.usable_bytes(file_bytes)
         while True:
             try:
                 with environment.inside() as visit:
                     with visit.env.begin(write=True) as txn:
                         result = change(WriteTransaction(txn, environment.databases))
+                        number = txn.id()
                         if usable is not None and used_bytes(visit.env, txn, environment.databases) > usable:
                             raise self._space.full(usable)
+                    if not frees:  # nobody but a compaction leaves the mark, and it frees
+                        environment.checked_id = number
                     self._lengthen_file(visit.env)
                     return result
             except lmdb.PanicError as exc:
