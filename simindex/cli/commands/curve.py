@@ -67,7 +67,8 @@ def run(
 ) -> None:
     """Show how likely documents of each similarity are found.
 
-    Two chances: to be looked at, and to be returned. A document is looked at when a band agrees, and returned when its estimate reaches the threshold, too.
+    Two chances: a document is looked at when a band agrees, and returned when its estimate reaches the
+    threshold, too.
 
     JSON lines: one a similarity, {"similarity", "probability", "bands", "rows"}, of being looked at, and
     unless --rows is given {"threshold", "found", "found_at"}: the probability of being returned, and the
