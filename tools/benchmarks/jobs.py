@@ -366,6 +366,46 @@ def kept(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def crawl(options: dict[str, Any]) -> dict[str, Any]:
+    """Pages that are stored unless another one is like them: at once, and one by one in a transaction.
+
+    At once in turn with inserts and queries of as many others, five times, on top of `documents`.
+    """
+    folder = folder_for(options)
+    count, step = options["documents"], min(8_000, options["documents"])
+    one_by_one = [1_000, min(100_000, count)]
+    items = iter(collection(options | {"documents": count + 10 * step}))
+    took: dict[str, list[float]] = {"if_new": [], "insert": [], "query": []}
+    with simindex.open(folder / "index", "x") as index:
+        stored = list(itertools.islice(items, count))
+        index.insert_many(stored, batch_size=BATCH, workers=1)
+        matched = 0
+        for _ in range(5):
+            for name in ("if_new", "insert"):
+                some = list(itertools.islice(items, step))
+                start = time.perf_counter()
+                if name == "if_new":
+                    matched += index.insert_many_if_new(some, workers=1).skipped
+                else:
+                    index.insert_many(some, workers=1)
+                took[name].append(len(some) / (time.perf_counter() - start))
+            start = time.perf_counter()
+            index.query_many([text for _, text in some], workers=1)
+            took["query"].append(len(some) / (time.perf_counter() - start))
+    result: dict[str, Any] = {"matched": matched} | {
+        f"{name}_a_second": sorted(rates)[2] for name, rates in took.items()
+    }
+    for many in one_by_one:
+        with simindex.open(folder / f"transaction-{many}", "x") as index:
+            start = time.perf_counter()
+            with index.transaction():
+                for key, text in stored[:many]:
+                    index.insert_if_new(key, text)
+            result[f"one_by_one_of_{many}_a_second"] = many / (time.perf_counter() - start)
+    shutil.rmtree(folder)
+    return result
+
+
 def long_documents(options: dict[str, Any]) -> dict[str, Any]:
     """Documents of half a megabyte, made on the fly: how much memory they take, with two threads."""
     folder = folder_for(options)
@@ -548,6 +588,7 @@ JOBS = {
         simhash_peer,
         clustered,
         copies,
+        crawl,
         long_documents,
         churn,
         huge,

@@ -284,6 +284,7 @@ def main() -> None:
     if "extra" in wanted:
         count = arguments.documents[-1]
         results["copies"] = run("copies", base | {"documents": count}, f"{count:,} copies of one page")
+        results["crawl"] = run("crawl", base | {"documents": count}, f"what is new beside {count:,}")
         results["long_documents"] = run("long_documents", base | {"documents": 12_000}, "12,000 of 0.5 MB")
         results["churn"] = run("churn", base | {"documents": count}, f"churn of {count:,}")
         results["readers"] = run("readers", base, "eight readers and a writer")
@@ -325,6 +326,7 @@ def write(results: dict[str, Any], output: Path) -> None:
         "kept",
         "clustered",
         "copies",
+        "crawl",
         "long_documents",
         "churn",
         "readers",
