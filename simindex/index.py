@@ -225,8 +225,8 @@ class Index:
             key: str, bytes or 64-bit int, at most 64 KiB; the kinds are distinct.
             document: a str, ready shingles, a mapping of shingles to weights, or a `Sketch`.
             metadata: any value msgpack can hold, up to 1,023 arrays and maps inside one another and 1 GiB.
-            on_conflict: what to do with a stored key: "error", "skip" (what is stored stays) or "replace".
                 Aware datetimes come back in UTC, to the microsecond; NumPy's scalars as Python's.
+            on_conflict: what to do with a stored key: "error", "skip" (what is stored stays) or "replace".
 
         Raises:
             KeyExistsError: the key is stored already (`on_conflict` "error").

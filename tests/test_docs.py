@@ -119,7 +119,7 @@ def test_readme_commands_run(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.search(r"^a +\d\.\d{3} +\d+$", done.stdout, re.MULTILINE)
     assert "Traceback" not in done.stderr
-    with simindex.open(tmp_path / "news.simindex", "r") as index:
+    with simindex.open(tmp_path / "ferries.simindex", "r") as index:
         assert list(index) == ["a"]
 
 
