@@ -29,6 +29,12 @@ def test_help_speaks_of_no_types_of_python(run: Run, command: str) -> None:
     assert "\nExamples:\n" in result.out
 
 
+def test_list_of_commands_cuts_nothing_off(run: Run) -> None:
+    told = run("--help").out.partition("Commands:")[2]
+    assert [line.split()[0] for line in told.splitlines() if line] == list(GROUP.commands)
+    assert "..." not in told
+
+
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
     """A folder with what the examples speak of."""
