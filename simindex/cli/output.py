@@ -59,12 +59,12 @@ def json_record(record: Record) -> dict[str, Any]:
         ValueError: its metadata is nested deeper than JSON can be written.
     """
     fingerprint = record.sketch.fingerprint
-    times = {"inserted_at": record.inserted_at, "seen_at": getattr(record, "seen_at", None)}
     return {
         "id": plain(record.key),
         "metadata": plain_metadata(record.key, record.metadata),
         "fingerprint": None if fingerprint is None else f"{fingerprint:016x}",
-        **{name: time.isoformat() for name, time in times.items() if time is not None},
+        "inserted_at": record.inserted_at.isoformat(),
+        "seen_at": record.seen_at.isoformat(),
     }
 
 
