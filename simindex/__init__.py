@@ -4,7 +4,7 @@
 sketches without an index; `simindex.tuning` has the formulas, `simindex.textbook` the definitions.
 
 Promised, and changed only as the changelog says: the names in `simindex.__all__`, and the public ones of
-`simindex.tuning` and `simindex.textbook`; `simindex.corpus` and `simindex.scaleout` are to join them. Every
+`simindex.tuning`, `simindex.textbook` and `simindex.corpus`; `simindex.scaleout` is to join them. Every
 other module is internal, whatever its name: import from it, and any release may break you.
 
 Owns the public names. Must not compute anything. Invariant: a public class, and what its methods say of
@@ -12,6 +12,7 @@ themselves, names `simindex` as its module, never the place that happens to hold
 outlives a move.
 """
 
+import importlib as _importlib
 import inspect as _inspect
 import typing as _typing
 from importlib.metadata import version as _version
@@ -86,10 +87,18 @@ __all__ = [
     "TransactionOpenError",
     "WordShingles",
     "__version__",
+    "corpus",
     "open",
     "textbook",
     "tuning",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load `simindex.corpus` when it is first asked for: it reads files, and that needs more than an index."""
+    if name == "corpus":
+        return _importlib.import_module("simindex.corpus")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _name_the_module(public: type) -> None:
@@ -109,6 +118,6 @@ def _name_the_module(public: type) -> None:
 
 
 for _name in __all__:
-    if isinstance(_public := globals()[_name], type):
+    if isinstance(_public := globals().get(_name), type):
         _name_the_module(_public)
 open.__module__ = __name__
