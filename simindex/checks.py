@@ -5,6 +5,7 @@ Owns the wording of these checks. Must not know what an argument is for; that is
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterable, Iterable, Mapping
 
 
@@ -27,6 +28,28 @@ def require_int(
         expected = f"{low} or more" if high is None else f"{low}..{high}"
         expected = expected if multiple == 1 else f"a multiple of {multiple} in {expected}"
         raise ValueError(f"{name}: expected {expected}{remark}, found {value}")
+
+
+def local_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return the path of a folder, with a leading ``~`` as the home folder.
+
+    Raises:
+        ValueError: what other programs take for something else than a folder: an index in memory, an address.
+
+    >>> local_path("news.simindex")
+    'news.simindex'
+    """
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        return path  # of bytes: whoever makes a folder of it refuses it
+    if text in ("", ":memory:"):
+        raise ValueError(
+            f"path: expected a folder, found {text!r}; an index that is not to stay goes into a "
+            "tempfile.TemporaryDirectory, where /dev/shm is a folder in memory"
+        )
+    if "://" in text:
+        raise ValueError(f"path: expected a folder of this machine, found an address, {text!r}")
+    return os.path.expanduser(text) if text.startswith("~") else path
 
 
 def require_share(name: str, value: object, *, zero: bool = False) -> None:

@@ -47,10 +47,10 @@ from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
     Asked,
     BandQuery,
-    FingerprintQuery,
     Method,
     OfStored,
     Query,
+    Questions,
     method_of,
     nearest,
     sketched,
@@ -63,7 +63,6 @@ from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
 from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
-from simindex.tuning.found import band_plan
 
 _T = TypeVar("_T")
 
@@ -115,7 +114,6 @@ class Index:
         if layout is not None and not isinstance(layout, Layout):
             raise TypeError(f"layout: expected a Layout or None, found {type(layout).__name__}")
         require_int("max_candidates", max_candidates, 1, 2**24)
-        self._max_candidates = max_candidates
         pinned = refresh == "manual"
         self._store = Store(
             path, mode, map_bytes, max_bytes, pinned=pinned, permissions=permissions, timeout=timeout
@@ -123,6 +121,7 @@ class Index:
         try:
             scheme = scheme_of(self._store, config, layout)
             self._config = scheme.config
+            self._questions = Questions(scheme.config, max_candidates)
             self._sketcher = Sketcher(scheme.config)
             self._session = Session(self._store, scheme)
         except BaseException as exc:
@@ -187,11 +186,12 @@ class Index:
     # ---- changes ----
 
     @contextmanager
-    def transaction(self) -> Iterator[Index]:
+    def transaction(self, *, max_bytes: int | None = 1 << 30) -> Iterator[Index]:
         """Make the changes inside the block one atomic, durable commit.
 
         Queries inside the block see them; an exception, a cancelled task's included, rolls all of them back.
-        The documents are gathered in memory, about 1 KB each.
+        The documents are gathered in memory, about 1 KB each and what their keys and metadata take, and
+        about twice that while they are committed.
 
         The block belongs to the thread that has opened it; changes of other threads wait for its end, and
         their queries see what is committed. In a task of asyncio it belongs to that task: other tasks see
@@ -201,11 +201,18 @@ class Index:
         (trio, greenlets) are not told apart: open a transaction in a thread of its own there. So are not
         the threads of `loop.run_in_executor`, which does not copy the context: they wait.
 
+        Args:
+            max_bytes: what they may take while they are gathered: 1 GiB, about a million; ``None``: no bound.
+                The insert that would go over it fails, adds nothing, and leaves the block as it was before.
+
         Raises:
+            SimIndexError: by the insert that goes over `max_bytes`.
             TransactionOpenError: a transaction is open already, of this or of another task.
             ClosedError: at the end of the block, where the index was closed inside of it.
         """
-        with self._session.transaction():
+        if max_bytes is not None:
+            require_int("max_bytes", max_bytes, 1)
+        with self._session.transaction(max_bytes):
             yield self
 
     def insert(
@@ -217,8 +224,8 @@ class Index:
             key: str, bytes or 64-bit int, at most 64 KiB; the kinds are distinct.
             document: a str, ready shingles, a mapping of shingles to weights, or a `Sketch`.
             metadata: any value msgpack can hold, up to 1,023 arrays and maps inside one another and 1 GiB.
-            on_conflict: what to do with a stored key: "error", "skip" (what is stored stays) or "replace".
                 Aware datetimes come back in UTC, to the microsecond; NumPy's scalars as Python's.
+            on_conflict: what to do with a stored key: "error", "skip" (what is stored stays) or "replace".
 
         Raises:
             KeyExistsError: the key is stored already (`on_conflict` "error").
@@ -384,42 +391,6 @@ class Index:
 
     # ---- queries ----
 
-    def _require_minhash(self, call: str) -> None:
-        if not self._config.num_perm:
-            raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
-
-    def _band_query(
-        self, call: str, threshold: float, limit: int | None, recall: float | None, exact: bool
-    ) -> BandQuery:
-        self._require_minhash(call)
-        _require_limit("limit", limit)
-        return BandQuery(threshold, recall, limit, exact, self._max_candidates)
-
-    def _fingerprint_query(self, max_distance: int | None, limit: int | None) -> FingerprintQuery:
-        simhash = self._config.simhash
-        if simhash is None:
-            raise ValueError("query_simhash needs SimHash, and this index was built with simhash=None")
-        distance = simhash.max_distance if max_distance is None else max_distance
-        built_for = ", which this index was built for"
-        require_int("max_distance", distance, 0, simhash.max_distance, remark=built_for)
-        _require_limit("limit", limit)
-        return FingerprintQuery(distance, limit, self._max_candidates)
-
-    def _query_by(
-        self,
-        call: str,
-        by: Method | None,
-        threshold: float,
-        max_distance: int | None,
-        limit: int | None = None,
-        recall: float | None = None,
-        exact: bool = False,
-    ) -> BandQuery | FingerprintQuery:
-        if method_of(call, self._config, by, threshold, max_distance, recall, exact) == "simhash":
-            return self._fingerprint_query(max_distance, limit)
-        band_plan(threshold, self._config.num_perm, recall)  # refuses one out of range
-        return self._band_query(call, threshold, limit, recall, exact)
-
     def _ask_once(self, call: str, query: Query, document: Document) -> Matches:
         batch = sketched(call, query, self._sketcher, [document])
         with self._store.reading() as txn:
@@ -467,7 +438,7 @@ class Index:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
                 index without MinHash.
         """
-        query = self._band_query("query", threshold, limit, recall, exact)
+        query = self._questions.band_query("query", threshold, limit, recall, exact)
         return self._ask_once("query", query, document)
 
     def query_many(
@@ -495,7 +466,7 @@ class Index:
         """
         asked = documents_of(documents, text)
         require_many("query_many", "documents", asked, "query(document)")
-        query = self._band_query("query", threshold, limit, recall, exact)
+        query = self._questions.band_query("query", threshold, limit, recall, exact)
         return self._ask("query", query, asked, workers)
 
     def query_key(
@@ -522,7 +493,7 @@ class Index:
             KeyError: it is not stored.
             ValueError: as `query` and `query_simhash`; or the other method's parameter.
         """
-        query = self._query_by("query_key", by, threshold, max_distance, limit, recall, exact)
+        query = self._questions.query_by("query_key", by, threshold, max_distance, limit, recall, exact)
         with self._store.reading() as txn:
             return OfStored(key, query).matches(self._session.view(txn))
 
@@ -560,13 +531,14 @@ class Index:
         if method == "simhash" and threshold is not None:
             raise ValueError("nearest: threshold is MinHash's, and this compares by SimHash; expected none")
         if method == "simhash":
-            return self._ask_once("nearest", self._fingerprint_query(None, k), document)
+            return self._ask_once("nearest", self._questions.fingerprint_query(None, k), document)
         recall = DEFAULT_RECALL if recall is None else recall
         floor = 1.0 if threshold is None else threshold
         prefix_bits_for(floor, self._config.bands, recall)  # refuses what is out of range
         batch = sketched("nearest", BandQuery(1.0), self._sketcher, [document])
         with self._store.reading() as txn:
-            return nearest(self._session.view(txn), batch, k, recall, self._max_candidates, threshold)
+            view = self._session.view(txn)
+            return nearest(view, batch, k, recall, self._questions.max_candidates, threshold)
 
     def query_simhash(
         self, document: Document, max_distance: int | None = None, *, limit: int | None = None
@@ -583,7 +555,9 @@ class Index:
         Raises:
             ValueError: a distance out of range, or an index without SimHash.
         """
-        return self._ask_once("query_simhash", self._fingerprint_query(max_distance, limit), document)
+        return self._ask_once(
+            "query_simhash", self._questions.fingerprint_query(max_distance, limit), document
+        )
 
     def query_simhash_many(
         self,
@@ -601,7 +575,7 @@ class Index:
         """
         asked = documents_of(documents, text)
         require_many("query_simhash_many", "documents", asked, "query_simhash(document)")
-        query = self._fingerprint_query(max_distance, limit)
+        query = self._questions.fingerprint_query(max_distance, limit)
         return self._ask("query_simhash", query, asked, workers)
 
     def insert_if_new(
@@ -650,7 +624,7 @@ class Index:
         ['first']
         []
         """
-        query = self._query_by("insert_if_new", by, threshold, max_distance)
+        query = self._questions.query_by("insert_if_new", by, threshold, max_distance)
         _require_conflict(on_conflict)
         documents = prepare_documents([(key, document, metadata)], self._sketcher, query.compares)
         return insert_if_new(self._session, query, documents, on_conflict, touch)
@@ -701,7 +675,7 @@ class Index:
         b is a
         InsertReport(inserted=2, replaced=0, skipped=1)
         """
-        query = self._query_by("insert_many_if_new", by, threshold, max_distance)
+        query = self._questions.query_by("insert_many_if_new", by, threshold, max_distance)
         _require_conflict(on_conflict)
         _require_callable("on_match", on_match)
         _require_callable("progress", progress)
@@ -834,11 +808,6 @@ def _require_conflict(on_conflict: object) -> None:
         raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
 
 
-def _require_limit(name: str, limit: int | None) -> None:
-    if limit is not None:
-        require_int(name, limit, 1)
-
-
 def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     path: str | os.PathLike[str],
     mode: str = "a",
@@ -855,7 +824,7 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     """Open an index.
 
     Args:
-        path: its folder.
+        path: its folder; a leading ``~`` is the home folder.
         mode: "r" read; "r+" read and write, must exist; "a" read and write, created if missing; "x" create,
             must not exist.
         config: ``None``: what is stored, or the defaults on creation.

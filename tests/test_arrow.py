@@ -530,6 +530,20 @@ def test_answers_with_keys_of_several_kinds_are_refused(index: Index) -> None:
         index.query_many([ROWS["text"][0]]).to_arrow()
 
 
+def test_answers_with_keys_that_fit_no_column_are_refused(index: Index) -> None:
+    index.insert_many([(-1, ROWS["text"][0]), (2**63, ROWS["text"][0]), ("\ud800", ROWS["text"][2])])
+    with pytest.raises(ValueError, match=f"one column of 64 bits, found -1 and {2**63}"):
+        index.query_many([ROWS["text"][0]]).to_arrow()
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        index.query_many([ROWS["text"][2]]).to_arrow()
+
+
+def test_answers_spell_metadata_that_is_no_unicode(index: Index) -> None:
+    index.insert_many([("a", ROWS["text"][0], "é \ud800"), ("b", ROWS["text"][0], "é")])
+    metadata = index.query_many([ROWS["text"][0]]).to_arrow()["metadata"].to_pylist()
+    assert sorted(metadata) == ['"\\u00e9 \\ud800"', '"é"']
+
+
 def test_answers_are_a_list_and_so_are_their_slices(index: Index) -> None:
     index.insert_many(TABLE)
     answers = index.query_many(ROWS["text"], 0.4)

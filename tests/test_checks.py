@@ -1,12 +1,14 @@
 """Arguments that are no number of the right kind are refused with what was expected and what was found."""
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simindex.checks import require_int, require_seconds, require_share
+import simindex
+from simindex.checks import local_path, require_int, require_seconds, require_share
 
 
 @given(st.integers(-50, 50), st.integers(-20, 20), st.none() | st.integers(-20, 20), st.integers(1, 5))
@@ -86,3 +88,35 @@ def test_require_seconds_takes_nothing_below_zero(value: float) -> None:
 def test_require_seconds_takes_no_other_type(value: object) -> None:
     with pytest.raises(TypeError, match=r"^t: expected a number of seconds or None, found"):
         require_seconds("t", value)
+
+
+def test_path_of_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for path in ("~/i", Path("~/i")):
+        with simindex.open(path) as index:
+            assert index.path == str(tmp_path / "i")
+    assert not (tmp_path / "~").exists()
+    assert local_path("a~b") == "a~b"
+    assert local_path(Path("x")) == Path("x")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (
+            ":memory:",
+            "expected a folder, found ':memory:'; an index that is not to stay goes into a tempfile",
+        ),
+        ("", "expected a folder, found ''"),
+        ("s3://bucket/i", "expected a folder of this machine, found an address, 's3://bucket/i'"),
+    ],
+)
+def test_path_that_is_no_folder_is_refused_before_one_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for mode in ("a", "r", "x"):
+        with pytest.raises(ValueError, match=message):
+            simindex.open(path, mode)
+    assert list(tmp_path.iterdir()) == []

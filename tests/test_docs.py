@@ -119,7 +119,7 @@ def test_readme_commands_run(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.search(r"^a +\d\.\d{3} +\d+$", done.stdout, re.MULTILINE)
     assert "Traceback" not in done.stderr
-    with simindex.open(tmp_path / "news.simindex", "r") as index:
+    with simindex.open(tmp_path / "ferries.simindex", "r") as index:
         assert list(index) == ["a"]
 
 
@@ -166,7 +166,12 @@ def test_readme_states_the_limits_of_the_code() -> None:
     for name in re.findall(r"`(?:simindex\.)?([a-z_]+)=", text):
         parameters = {
             parameter
-            for call in (simindex.open, simindex.Index.query, simindex.Index.insert_many)
+            for call in (
+                simindex.open,
+                simindex.Index.query,
+                simindex.Index.insert_many,
+                simindex.Index.insert_many_if_new,
+            )
             for parameter in inspect.signature(call).parameters
         }
         assert name in parameters, name

@@ -88,8 +88,9 @@ def _require_half(keys: list[Any], documents: list[Any], present: list[int], com
 
 
 def _repeatable(key: object, document: object) -> object:
-    """Return a document that can be read twice: a generator's shingles as a list."""
-    return _naming(key, list, document) if isinstance(document, Iterator) else document
+    """Return a document that can be read twice: a generator's shingles as a tuple, never taken for texts."""
+    is_file = hasattr(document, "read")  # an iterator, too, of its lines; the sketcher refuses it
+    return _naming(key, tuple, document) if isinstance(document, Iterator) and not is_file else document
 
 
 def _naming(key: object, function: Callable[[Any], Any], argument: object) -> Any:

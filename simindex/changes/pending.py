@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simindex.changes.documents import Documents, NewDocuments
+from simindex.errors import SimIndexError
 from simindex.format.ages import Run
 from simindex.format.records import StoredRecord
 from simindex.queries.scheme import Scheme
@@ -54,6 +55,22 @@ class _Part:
         return (len(self.documents).bit_length() - 1) // _TIER_BITS
 
 
+_DOCUMENT_BYTES = 1_000
+"""What a document takes beside what `_bytes_of` counts: its entries in a segment in memory, and Python's
+objects (measured with the default settings: 400 bytes in all, 950 once queries have seen it)."""
+
+
+def _bytes_of(documents: NewDocuments) -> int:
+    kept = documents.sketches.kept or ()
+    return (
+        _DOCUMENT_BYTES * len(documents)
+        + documents.sketches.words.nbytes
+        + sum(map(len, documents.encoded_keys))
+        + sum(map(len, documents.packed_metadata))
+        + sum(hashes.nbytes for hashes in kept if hashes is not None)
+    )
+
+
 @dataclass
 class Pending:
     """Changes that are not committed yet.
@@ -70,6 +87,8 @@ class Pending:
         runs: (time, first number) -> number behind, of runs of ages to be stored; 0: to be removed.
         tail: the youngest run that it leaves of those that are committed; ``None``: as it was.
         gone: numbers in `removed` and `dropped`.
+        num_bytes: about what its documents take in memory.
+        max_bytes: what they may take; ``None``: any number.
         sources: what the sketches of the index are of, those to be added included; as in the manifest.
     """
 
@@ -84,6 +103,8 @@ class Pending:
     runs: dict[tuple[int, int], int] = field(default_factory=dict)
     tail: Run | None = None
     gone: set[int] = field(default_factory=set)
+    num_bytes: int = 0
+    max_bytes: int | None = None
     sources: int = 0
     _parts: list[_Part] = field(default_factory=list)
     _num_sorted: int = 0  # parts with a segment of their own
@@ -97,9 +118,13 @@ class Pending:
         return self.count + len(self.removed) + len(self.touched) + len(self.runs) + (self.tail is not None)
 
     def add(self, documents: NewDocuments, places: list[int]) -> None:
-        """Give the documents at `places` their numbers. Raises as `require_alike`, with nothing added."""
+        """Give the documents at `places` their numbers.
+
+        Raises as `require_room` and `require_alike`, with nothing added.
+        """
         if not places:
             return
+        self.require_room(documents)
         self.require_alike(documents)
         self.sources |= documents.sketches.sources
         taken = documents if len(places) == len(documents) else documents.taken(places)
@@ -107,6 +132,20 @@ class Pending:
         self._parts.append(part)
         self.by_key.update(zip(taken.encoded_keys, range(part.first, part.behind), strict=True))
         self.count += len(places)
+        self.num_bytes += _bytes_of(taken)
+
+    def require_room(self, documents: NewDocuments) -> None:
+        """Refuse documents that would take it over `max_bytes`, before anything is done with them.
+
+        Raises:
+            SimIndexError: they would.
+        """
+        if self.max_bytes is not None and self.num_bytes + _bytes_of(documents) > self.max_bytes:
+            raise SimIndexError(
+                f"transaction: expected at most {self.max_bytes:,} bytes of documents that wait for its end, "
+                f"found {len(documents):,} more beside the {self.num_bytes:,} bytes of {self.count:,}; "
+                "end it more often, or begin it with a larger max_bytes"
+            )
 
     def require_alike(self, documents: NewDocuments) -> None:
         """Refuse signatures of others beside those of the index's own configuration.
@@ -137,7 +176,8 @@ class Pending:
         self.remove(part.documents.encoded_keys[number - part.first], None)
 
     def _remove_committed(self, number: int, record: StoredRecord) -> None:
-        self.removed[number] = record
+        # Its metadata is of no use any more, and may be long.
+        self.removed[number] = record._replace(metadata=None)
         self.gone.add(number)
         self.touched.discard(number)
 

@@ -168,13 +168,13 @@ class Session:
             self._commit(writer, pending)
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, max_bytes: int | None) -> Iterator[None]:
         """Gather the changes of the block and commit them together; see `Index.transaction`."""
         with self.locked():
             writer = self.writer()
             if self._open is not None:
                 raise TransactionOpenError("a transaction is open already; transactions do not nest")
-            block = _Block(writer.begin())
+            block = _Block(writer.begin(max_bytes))
             try:
                 block.begin()
                 self._open = block

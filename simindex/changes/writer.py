@@ -76,11 +76,11 @@ class Writer:
 
     # ---- gathering ----
 
-    def begin(self) -> Pending:
-        """Return an empty change."""
+    def begin(self, max_bytes: int | None = None) -> Pending:
+        """Return an empty change, whose documents may take so many bytes of memory."""
         self.read_again_if_unsure()
-        manifest = self.manifest
-        return Pending(self._scheme, manifest.next_number, time.time_ns() // 1000, sources=manifest.sources)
+        manifest, now = self.manifest, time.time_ns() // 1000
+        return Pending(self._scheme, manifest.next_number, now, max_bytes=max_bytes, sources=manifest.sources)
 
     def read_again_if_unsure(self) -> None:
         """Go on from what is stored, after a change that was broken off: steps of merges may have been taken
@@ -129,6 +129,7 @@ class Writer:
             places.append(place)
         # Of a key that comes twice in one call the last one stays.
         kept = set(new.values())
+        pending.require_room(documents)
         for place in replaced:
             pending.remove(encoded_keys[place], committed.get(place))
         pending.add(documents, [place for place in places if place in kept])

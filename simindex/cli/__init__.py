@@ -60,7 +60,7 @@ for _name, _module in {
     "compact": compact,
     "curve": curve,
 }.items():
-    app.command(_name, cls=Command, epilog=_module.EXAMPLES)(_module.run)
+    app.command(_name, cls=getattr(_module, "OwnCommand", Command), epilog=_module.EXAMPLES)(_module.run)
 
 
 def _print_version(wanted: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -58,12 +59,12 @@ def json_record(record: Record) -> dict[str, Any]:
         ValueError: its metadata is nested deeper than JSON can be written.
     """
     fingerprint = record.sketch.fingerprint
-    times = {"inserted_at": record.inserted_at, "seen_at": getattr(record, "seen_at", None)}
     return {
         "id": plain(record.key),
         "metadata": plain_metadata(record.key, record.metadata),
         "fingerprint": None if fingerprint is None else f"{fingerprint:016x}",
-        **{name: time.isoformat() for name, time in times.items() if time is not None},
+        "inserted_at": record.inserted_at.isoformat(),
+        "seen_at": record.seen_at.isoformat(),
     }
 
 
@@ -94,6 +95,13 @@ def print_json(value: object) -> None:
     line = json_line(value)
     sys.stdout.flush()
     sys.stdout.buffer.write(line)
+
+
+def print_text(text: str) -> None:
+    """Print a sentence to stdout, on a terminal in lines of its width."""
+    if sys.stdout.isatty():
+        text = textwrap.fill(text, shutil.get_terminal_size().columns - 1, break_long_words=False)
+    sys.stdout.write(text + "\n")
 
 
 def print_table(

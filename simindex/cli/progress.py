@@ -16,7 +16,7 @@ from typing import Any
 Advance = Callable[[int, int], None]
 """Called with how far the work is: documents done, and how much of the total; or bytes done and in all."""
 
-_NARROW = 60  # columns below which there is room for a count and the remaining time alone
+_NARROW = 80  # columns below which there is room for a count and the remaining time alone
 
 
 def _ignore(_documents: int, _done: int) -> None:

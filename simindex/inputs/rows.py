@@ -86,6 +86,7 @@ class Fields:
         metadata_from: the field whose value is the metadata; ``None``: all others.
         fingerprint: the field of a 64-bit SimHash fingerprint that is the document, in place of `text`.
         fingerprint_base: of fingerprints written as text: 16 or 10.
+        keys_only: whether the key is all that is wanted: then a row with one needs no document.
         key_from: of what a key is made where a row has none: "line", of the input's path as it was given and
             the row's line (``path:line``); "content", of its document (`content_key`); ``None``: such a
             row is a bad one.
@@ -98,6 +99,7 @@ class Fields:
     metadata_from: str | None = None
     fingerprint: str | None = None
     fingerprint_base: int = 16
+    keys_only: bool = False
 
     def row(self, name: str, number: int, values: dict[str, Any]) -> Row | BadRowError:
         """Return the row of these values.
@@ -113,7 +115,7 @@ class Fields:
         a.jsonl:4: expected a field 'text', found ['id']; --text-field names another
         """
         key: Any = values.get(self.id)
-        document: Any = values.get(self.document)
+        document: Any = "" if self.keys_only and key is not None else values.get(self.document)
         if type(document) is not str or self.fingerprint is not None or not _is_usual_key(key):
             try:
                 key, document = self._checked(f"{name}:{number}", key, document, values)
@@ -152,9 +154,11 @@ class Fields:
         Raises:
             InputError: it has none.
         """
-        if self.document not in columns:
-            found = f"{columns!s:.100}{hint or self._another()}"
-            raise InputError(place, f"expected a column {self.document!r}, found {found}")
+        needed = self.id if self.keys_only and self.key_from != "content" else self.document
+        if needed not in columns:
+            another = "; --id-field names another" if needed != self.document else self._another()
+            found = f"{columns!s:.100}{hint or another}"
+            raise InputError(place, f"expected a column {needed!r}, found {found}")
 
     def _another(self) -> str:
         return f"; --{'text' if self.fingerprint is None else 'fingerprint'}-field names another"
@@ -162,7 +166,8 @@ class Fields:
     def _checked(
         self, place: str, key: Any, document: Any, values: dict[str, Any]
     ) -> tuple[str | int | bytes, RowDocument]:
-        checked = self._checked_document(place, document, values)
+        needs_document = not self.keys_only or (key is None and self.key_from == "content")
+        checked = self._checked_document(place, document, values) if needs_document else ""
         if key is None:
             return self._made_key(place, checked, values), checked
         key = _from_json(key)

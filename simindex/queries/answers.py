@@ -49,7 +49,8 @@ class Answers(list[Matches]):
             * metadata: string, its JSON as `Match.to_dict` has it; null where there is none
 
         Raises:
-            TypeError: the keys are of several kinds, which a column cannot hold; `Matches.to_dicts` can.
+            TypeError, ValueError: the keys fit no column: of several kinds, integers from below 0 up to 2**63
+                and more, or strings that are no Unicode (lone surrogates). `Matches.to_dicts` has them.
             MissingPackageError: pyarrow is not installed.
         """
         pyarrow = optional_module("pyarrow", "to_arrow()")
@@ -75,10 +76,22 @@ def _key_type(matches: Sequence[Match], pyarrow: Any) -> Any:
             "Matches.to_dicts() has all of them"
         )
     (kind,) = kinds
-    if kind is int and any(match.key >= 2**63 for match in matches):  # type: ignore[operator] # all are ints
+    keys: list[Any] = [match.key for match in matches]
+    if kind is int and keys and max(keys) >= 2**63:
+        if min(keys) < 0:
+            found = f"{min(keys)} and {max(keys)}"
+            raise ValueError(f"to_arrow(): expected keys that fit one column of 64 bits, found {found}")
         return pyarrow.uint64()
     return getattr(pyarrow, _KEY_TYPES[kind])()
 
 
 def _json(metadata: object) -> str | None:
-    return None if metadata is None else json.dumps(plain(metadata), ensure_ascii=False)
+    if metadata is None:
+        return None
+    value = plain(metadata)
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, which Arrow cannot hold but JSON can spell
+        return json.dumps(value)
+    return text

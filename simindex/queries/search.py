@@ -2,9 +2,10 @@
 
 `BandQuery` and `FingerprintQuery` say what is asked; `find` runs in the kernel, in any thread, and `matches`
 looks the documents up. A value can be passed on: to threads, to a stored document (`OfStored`), to a job over
-the whole index. Owns the search for the nearest and the way from the kernel's numbers to keys. Must
-not change anything. Every search is complete up to its stated odds: by bands with the probability that
-`tuning.match_probability` gives, by permutation tables always, unless `truncated` says otherwise.
+the whole index. `Questions` makes them of a caller's arguments. Owns the search for the nearest and the
+way from the kernel's numbers to keys. Must not change anything. Every search is complete up to its stated
+odds: by bands with the probability that `tuning.match_probability` gives, by permutation tables always,
+unless `truncated` says otherwise.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from simindex import _kernel
+from simindex.checks import require_int
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
@@ -464,3 +466,56 @@ def method_of(
         found = "exact" if recall is None else "recall"
         raise ValueError(f"{call}: {found} is MinHash's, and this compares by SimHash, which misses none")
     return method
+
+
+class Questions(NamedTuple):
+    """Makes queries of what a caller asks for, and refuses what an index cannot be asked.
+
+    Attributes:
+        config: of the index.
+        max_candidates: stored documents that a query compares at most.
+    """
+
+    config: Config
+    max_candidates: int
+
+    def band_query(
+        self, call: str, threshold: float, limit: int | None, recall: float | None, exact: bool
+    ) -> BandQuery:
+        """Return a query by MinHash; `call` is the public name, for messages."""
+        if not self.config.num_perm:
+            raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
+        _require_limit("limit", limit)
+        return BandQuery(threshold, recall, limit, exact, self.max_candidates)
+
+    def fingerprint_query(self, max_distance: int | None, limit: int | None) -> FingerprintQuery:
+        """Return a query by SimHash; ``None`` is the configured distance."""
+        simhash = self.config.simhash
+        if simhash is None:
+            raise ValueError("query_simhash needs SimHash, and this index was built with simhash=None")
+        distance = simhash.max_distance if max_distance is None else max_distance
+        built_for = ", which this index was built for"
+        require_int("max_distance", distance, 0, simhash.max_distance, remark=built_for)
+        _require_limit("limit", limit)
+        return FingerprintQuery(distance, limit, self.max_candidates)
+
+    def query_by(
+        self,
+        call: str,
+        by: Method | None,
+        threshold: float,
+        max_distance: int | None,
+        limit: int | None = None,
+        recall: float | None = None,
+        exact: bool = False,
+    ) -> BandQuery | FingerprintQuery:
+        """Return a query by the method of a call; see `method_of`."""
+        if method_of(call, self.config, by, threshold, max_distance, recall, exact) == "simhash":
+            return self.fingerprint_query(max_distance, limit)
+        band_plan(threshold, self.config.num_perm, recall)  # refuses one out of range
+        return self.band_query(call, threshold, limit, recall, exact)
+
+
+def _require_limit(name: str, limit: int | None) -> None:
+    if limit is not None:
+        require_int(name, limit, 1)

@@ -28,7 +28,7 @@ from typing import TypeVar
 
 import lmdb
 
-from simindex.checks import require_int, require_seconds
+from simindex.checks import local_path, require_int, require_seconds
 from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLockedError, SimIndexError
 from simindex.storage.environment import BETWEEN_FILES, Environment, Pin
 from simindex.storage.folder import (
@@ -98,7 +98,7 @@ class Store:
         permissions: int | None = None,
         timeout: float | None = 0.0,
     ) -> None:
-        self.path = str(Path(path))
+        self.path = str(Path(local_path(path)))
         self.data = os.path.join(self.path, DATA_FILE)
         require_int("map_bytes", map_bytes, 1)
         if max_bytes is not None:
@@ -394,7 +394,7 @@ class Store:
         Raises:
             ClosedError: somebody else has replaced or removed the file.
         """
-        if not environment.databases or self._is_in_place(environment):
+        if not environment.databases or self._bytes_in_place(environment) is not None:
             if environment.databases and txn.get(MOVED_KEY, db=environment.databases["meta"]) is None:
                 environment.checked_id = txn.id()
             return False
@@ -407,12 +407,14 @@ class Store:
         self._lose(environment)
         return False
 
-    def _is_in_place(self, environment: Environment) -> bool:
+    def _bytes_in_place(self, environment: Environment) -> int | None:
+        """Return the length of the data file; ``None`` where another one or none is in its place."""
         environment.looked_at = time.monotonic()
         try:
-            return identity_of(self.data) == environment.identity
+            found = os.stat(self.data)
         except OSError:
-            return False
+            return None
+        return found.st_size if (found.st_dev, found.st_ino) == environment.identity else None
 
     def _lose(self, environment: Environment) -> None:
         """Let go of a file that is not the one that everybody else sees. Raises ClosedError."""
@@ -489,16 +491,20 @@ class Store:
             environment.env.reader_check()
         if self._lock is not None:
             self._lock.require_held()
-        if not self._is_in_place(environment):
+        file_bytes = self._bytes_in_place(environment)
+        if file_bytes is None:
             self._lose(environment)
-        usable = None if frees else self._space.usable_bytes(os.stat(self.data).st_size)
+        usable = None if frees or file_bytes is None else self._space.usable_bytes(file_bytes)
         while True:
             try:
                 with environment.inside() as visit:
                     with visit.env.begin(write=True) as txn:
                         result = change(WriteTransaction(txn, environment.databases))
+                        number = txn.id()
                         if usable is not None and used_bytes(visit.env, txn, environment.databases) > usable:
                             raise self._space.full(usable)
+                    if not frees:  # nobody but a compaction leaves the mark, and it frees
+                        environment.checked_id = number
                     self._lengthen_file(visit.env)
                     return result
             except lmdb.PanicError as exc:

@@ -258,3 +258,16 @@ def test_progress_fits_tqdm_by_the_line_of_the_docstring(tmp_path: Path) -> None
         progress = eval(line.removeprefix("progress="), {"bar": bar})
         index.insert_many(batch("a", size=500), batch_size=40, progress=progress)
         assert bar.n == bar.total == 500
+
+
+def test_open_file_is_refused_and_an_iterator_of_long_shingles_is_not(index: Index) -> None:
+    for call in (
+        lambda file: index.insert("bad key", file),
+        lambda file: index.insert_many([("bad key", file)]),
+        lambda file: index.insert_if_new("bad key", file),
+    ):
+        with pytest.raises(TypeError, match=r"^key 'bad key': document: .*found StringIO, an open file"):
+            call(io.StringIO("some lines"))
+    index.insert("new", (text for text in [FOX * 3, CAR * 3]))
+    assert index.query({FOX * 3, CAR * 3})[0].key == "new"
+    index.remove("new")

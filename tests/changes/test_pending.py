@@ -1,10 +1,15 @@
 """Changes that are not committed yet: numbers, removals, and what queries see of them."""
 
+from pathlib import Path
+
 import numpy as np
+import pytest
+from batches import SMALL
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simindex import Config, Layout, Sketcher
+import simindex
+from simindex import Config, Layout, SimIndexError, Sketcher
 from simindex.changes.documents import NewDocuments
 from simindex.changes.ingest import prepare_documents
 from simindex.changes.pending import Pending
@@ -209,3 +214,27 @@ def test_view_is_what_was_added_less_what_was_dropped(
         else:
             assert stored is not None
             assert (stored[0].tolist(), stored[1]) == (sketch.words.tolist(), sketch.fingerprint)
+
+
+def test_transaction_takes_so_many_bytes_and_says_so(tmp_path: Path) -> None:
+    """What would go over the bound adds nothing; a conflict that replaces removes nothing either."""
+    over = r"transaction: expected at most 10,000 bytes .*found 1 more beside the [\d,]+ bytes of 8; end it"
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert("stored", ["stored"], {"a": "b"})
+        with index.transaction(max_bytes=10_000):
+            index.insert_many((n, [str(n)]) for n in range(8))
+            for key in ("new", "stored", 0):
+                with pytest.raises(SimIndexError, match=over):
+                    index.replace(key, ["more"], "x" * 5_000)
+            with pytest.raises(SimIndexError, match=over):
+                index.insert_if_new("stored", ["more"], metadata="x" * 5_000, on_conflict="replace")
+            assert list(index) == ["stored", *range(8)]
+            assert index["stored"].metadata == {"a": "b"}
+            index.remove("stored")
+        assert list(index) == list(range(8))
+        with index.transaction(max_bytes=None):
+            index.insert("new", ["more"], "x" * 5_000)
+        with pytest.raises(ValueError, match="max_bytes"), index.transaction(max_bytes=0):
+            pass
+        index.insert_many([("long", ["long"], "x" * 20_000)])  # batches of their own have no such bound
+        assert len(index) == 10

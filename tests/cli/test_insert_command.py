@@ -145,3 +145,57 @@ def test_insert_without_input_is_wrong_usage(run: Run) -> None:
     assert run("insert", "news").code == 2
     assert run("insert", "news", "-", "--batch-size", 0).code == 2
     assert run("insert", "news", "-", "--workers", 0).code == 2
+
+
+# ---- only what is new ----
+
+NEAR = f"{SHIP} today"
+LIKE = [{"id": 1, "text": SHIP}, {"id": 2, "text": FOX}, {"id": 3, "text": NEAR}, {"id": 4, "text": SHIP}]
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        (["--if-new"], [1, 2]),
+        (["--if-new", "0.5"], [1, 2]),
+        (["--if-new=1.0"], [1, 2, 3]),
+        (["--if-new", "1"], [1, 2, 3]),
+        ([], [1, 2, 3, 4]),
+    ],
+    ids=str,
+)
+def test_insert_if_new_leaves_out_what_is_like_another(
+    run: Run, tmp_path: Path, option: list[str], expected: list[int]
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(LIKE))
+    for arguments in (
+        ["news", "a.jsonl", *option],
+        ["again", *option, "a.jsonl"],
+        [*option, "--", "b", "a.jsonl"],
+    ):
+        result = run("insert", *arguments)
+        assert result.code == 0, result.err
+        like = f" ({4 - len(expected)} of them like another)" if option else ""
+        assert f"{4 - len(expected)} skipped{like}, 0 bad rows" in result.err
+    assert [stored(name) for name in ("news", "again", "b")] == [expected] * 3
+
+
+def test_insert_if_new_tells_what_is_like_what_as_json_lines(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(LIKE))
+    *matched, summary = map(
+        json.loads, run("insert", "news", "a.jsonl", "--if-new", "--json").out.splitlines()
+    )
+    assert [(row["key"], [match["key"] for match in row["matches"]]) for row in matched] == [
+        (3, [1]),
+        (4, [1]),
+    ]
+    assert {"key", "similarity", "distance", "metadata"} <= matched[1]["matches"][0].keys()
+    assert (summary["inserted"], summary["skipped"], summary["matched"]) == (2, 2, 2)
+
+
+@pytest.mark.parametrize("threshold", ["2", "0", "nan", "-1"])
+def test_insert_if_new_refuses_a_threshold_out_of_range(run: Run, rows_file: str, threshold: str) -> None:
+    result = run("insert", "news", rows_file, "--if-new", threshold)
+    assert result.code == 2
+    assert f"expected a number in (0, 1], found '{threshold}'" in result.err
+    assert not Path("news").exists()

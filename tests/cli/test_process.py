@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,13 @@ def test_cli_without_its_extra_says_what_to_install() -> None:
         assert done.returncode == 1
         message = f"simindex: the command line needs {name}; install it with: pip install 'simindex[cli]'"
         assert done.stderr == message + "\n"
+
+
+def test_extra_of_the_command_line_brings_all_but_parquet() -> None:
+    with open(Path(__file__).parents[2] / "pyproject.toml", "rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    packages = {re.split(r"[><=; ]", package)[0] for package in extras["cli"]}
+    assert packages == {"typer", "rich", "orjson", "backports.zstd"}
 
 
 def test_cli_import_leaves_rich_and_the_readers_alone() -> None:

@@ -42,6 +42,8 @@ def test_bar_leaves_results_on_stdout(tmp_path: Path, rows_file: str) -> None:
     assert process("insert", "news", rows_file, cwd=tmp_path).returncode == 0
     shown = on_terminal(["query", "news", "--input", rows_file], tmp_path, "stderr")
     assert "similarity" not in shown
-    narrow = on_terminal(["query", "news", "--input", rows_file], tmp_path, "stderr", 30)
-    assert "3 rows" in narrow
-    assert "elapsed" not in narrow
+    for columns in (30, 60, 80):
+        narrow = on_terminal(["query", "news", "--input", rows_file], tmp_path, "stderr", columns)
+        assert "3 rows" in narrow
+        assert "…" not in narrow
+        assert ("elapsed" in narrow) == (columns == 80)

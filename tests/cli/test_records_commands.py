@@ -37,6 +37,7 @@ def test_get_shows_what_is_stored_and_reports_what_is_not(run: Run, pages: str) 
     assert line["metadata"] == {"page": 0}
     assert int(line["fingerprint"], 16) == record.sketch.fingerprint
     assert line["inserted_at"] == record.inserted_at.isoformat()
+    assert line["seen_at"] == record.seen_at.isoformat()
     assert run("get", "nowhere", "a").err == NO_INDEX
     assert run("get", pages).code == 2
 

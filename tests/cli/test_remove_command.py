@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from commandline import NO_INDEX, Run, stored
+from samples import FOX, SHIP, json_lines
 
 
 def test_remove_takes_keys_away(run: Run, news: str) -> None:
@@ -53,3 +54,34 @@ def test_remove_reports_a_missing_index_and_wrong_usage(run: Run, tmp_path: Path
     )
     assert not (tmp_path / "nowhere").exists()
     assert run("remove", news).code == 2
+
+
+def test_remove_rows_takes_keys_as_insert_makes_them(run: Run, tmp_path: Path) -> None:
+    rows = [{"text": FOX}, {"id": 7, "text": SHIP}, {"id": "x", "text": FOX}]
+    (tmp_path / "a.jsonl").write_bytes(json_lines(rows))
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "page").write_text(SHIP)
+    for key_from in ("content", "line"):
+        options = ["--key-from", key_from]
+        assert run("insert", key_from, "a.jsonl", "tree", *options).code == 0
+        assert len(stored(key_from)) == 4
+        result = run("remove", key_from, "--rows", "./a.jsonl", *options)
+        assert (result.code, result.err) == (0, "3 documents removed, 0 keys missing\n")
+        assert run("remove", key_from, "--rows", "./tree/").code == 0
+        assert stored(key_from) == []
+
+
+def test_remove_rows_needs_keys_alone_and_all_of_them(run: Run, news: str, tmp_path: Path) -> None:
+    (tmp_path / "keys.csv").write_text("id\nfox\n")
+    assert run("remove", news, "--rows", "keys.csv").code == 0
+    (tmp_path / "keys.jsonl").write_bytes(json_lines([{"id": 7}, {"text": FOX}]))
+    result = run("remove", news, "--rows", "keys.jsonl")
+    assert result.code == 1
+    assert "simindex: keys.jsonl:2: expected a key in the field 'id', found ['text']; " in result.err
+    assert stored(news) == ["fox too", 7]
+    (tmp_path / "none.csv").write_text("key\nfox\n")
+    result = run("remove", news, "--rows", "none.csv")
+    assert result.code == 1
+    assert "none.csv:1: expected a column 'id', found ['key']; --" in result.err
+    assert run("remove", news, 7, "--int", "--rows", "keys.csv").code == 1
+    assert stored(news) == ["fox too"]

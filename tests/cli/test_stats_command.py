@@ -20,6 +20,16 @@ def test_stats_shows_what_the_index_holds_and_gives(run: Run, news: str) -> None
     assert ["0.8", "56", "0.9775", "0.799", "0.853", "0.873"] in map(str.split, result.out.splitlines())
 
 
+def test_stats_says_why_tables_use_and_file_differ(run: Run, news: str) -> None:
+    stats = json.loads(run("stats", news, "--json").out)
+    tables = sum(stats["table_bytes"].values())
+    (line,) = (line for line in run("stats", news).out.splitlines() if line.startswith("The tables hold "))
+    assert line.startswith(
+        f"The tables hold {tables:,} bytes. In use are {stats['used_bytes']:,}: whole pages"
+    )
+    assert f"The file has {stats['file_bytes']:,}: what was freed is used again." in line
+
+
 def test_stats_json_is_one_object(run: Run, news: str) -> None:
     stats = json.loads(run("stats", news, "--json").out)
     assert stats["documents"] == 3

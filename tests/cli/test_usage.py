@@ -29,6 +29,12 @@ def test_help_speaks_of_no_types_of_python(run: Run, command: str) -> None:
     assert "\nExamples:\n" in result.out
 
 
+def test_list_of_commands_cuts_nothing_off(run: Run) -> None:
+    told = run("--help").out.partition("Commands:")[2]
+    assert [line.split()[0] for line in told.splitlines() if line] == list(GROUP.commands)
+    assert "..." not in told
+
+
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
     """A folder with what the examples speak of."""
@@ -41,6 +47,8 @@ def desk(tmp_path: Path) -> Path:
     (tmp_path / "logs.csv.gz").write_bytes(gzip.compress(f"id;text\n;{FOX}\n".encode()))
     with simindex.open(tmp_path / "news.simindex") as index:
         index.insert_many([("a", FOX, {"page": 7}), ("fox too", ROWS[1]["text"]), (7, SHIP)])
+    with simindex.open(tmp_path / "archive.simindex") as index:
+        index.insert_many((row["id"], row["text"]) for row in rows)
     return tmp_path
 
 

@@ -36,6 +36,7 @@ def inserts(index: Index, document: Any) -> list[Callable[[], object]]:
         lambda: index.replace("own", document),
         lambda: index.insert_many([("new", document), ("newer", document)]),
         lambda: index.insert_if_new("new", document, 1.0),
+        lambda: index.insert_many_if_new([("new", document), ("newer", document)], 1.0),
         lambda: index.insert_if_new("new", document, by="simhash", max_distance=0),
     ]
 

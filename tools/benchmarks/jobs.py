@@ -366,6 +366,77 @@ def kept(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def crawl(options: dict[str, Any]) -> dict[str, Any]:
+    """Pages that are stored unless another one is like them: at once, and one by one in a transaction.
+
+    At once in turn with inserts and queries of as many others, five times, on top of `documents`.
+    """
+    folder = folder_for(options)
+    count, step = options["documents"], min(8_000, options["documents"])
+    one_by_one = [1_000, min(100_000, count)]
+    items = iter(collection(options | {"documents": count + 10 * step}))
+    took: dict[str, list[float]] = {"if_new": [], "insert": [], "query": []}
+    with simindex.open(folder / "index", "x") as index:
+        stored = list(itertools.islice(items, count))
+        index.insert_many(stored, batch_size=BATCH, workers=1)
+        matched = 0
+        for _ in range(5):
+            for name in ("if_new", "insert"):
+                some = list(itertools.islice(items, step))
+                start = time.perf_counter()
+                if name == "if_new":
+                    matched += index.insert_many_if_new(some, workers=1).skipped
+                else:
+                    index.insert_many(some, workers=1)
+                took[name].append(len(some) / (time.perf_counter() - start))
+            start = time.perf_counter()
+            index.query_many([text for _, text in some], workers=1)
+            took["query"].append(len(some) / (time.perf_counter() - start))
+    result: dict[str, Any] = {"matched": matched} | {
+        f"{name}_a_second": sorted(rates)[2] for name, rates in took.items()
+    }
+    for many in one_by_one:
+        with simindex.open(folder / f"transaction-{many}", "x") as index:
+            start = time.perf_counter()
+            with index.transaction():
+                for key, text in stored[:many]:
+                    index.insert_if_new(key, text)
+            result[f"one_by_one_of_{many}_a_second"] = many / (time.perf_counter() - start)
+    shutil.rmtree(folder)
+    return result
+
+
+def long_documents(options: dict[str, Any]) -> dict[str, Any]:
+    """Documents of half a megabyte, made on the fly: how much memory they take, with two threads."""
+    folder = folder_for(options)
+    count = options["documents"]
+    block = " ".join(f"word{n}" for n in range(52_000))
+
+    def texts() -> Iterator[str]:
+        return (f"{number} {block}" for number in range(count))
+
+    calls: dict[str, Callable[[simindex.Index], object]] = {
+        "insert_many": lambda index: index.insert_many(enumerate(texts()), workers=2),
+        "metadata": lambda index: index.insert_many(
+            ((-1 - number, "a b c", {"body": text}) for number, text in enumerate(texts())), workers=2
+        ),
+        "query_many": lambda index: index.query_many(texts(), workers=2),
+    }
+    figures: dict[str, Any] = {"documents": count, "bytes_of_one": len(block)}
+    for name, call in calls.items():
+        with simindex.open(folder / name, "x") as index:
+            index.insert("first", block)
+            # The largest resident set from here on.
+            Path("/proc/self/clear_refs").write_text("5")
+            before, start = proc_figure("status", "VmRSS"), time.perf_counter()
+            call(index)
+            figures[f"{name}_a_second"] = count / (time.perf_counter() - start)
+            figures[f"{name}_peak_mb"] = (proc_figure("status", "VmHWM") - before) / 1e6
+        shutil.rmtree(folder / name)
+    shutil.rmtree(folder)
+    return figures
+
+
 def churn(options: dict[str, Any]) -> dict[str, Any]:
     """Inserts and removals with a tenth of them alive: how far the file grows without `compact`."""
     folder = folder_for(options)
@@ -517,6 +588,8 @@ JOBS = {
         simhash_peer,
         clustered,
         copies,
+        crawl,
+        long_documents,
         churn,
         huge,
         beyond,
@@ -527,7 +600,7 @@ JOBS = {
 
 def main() -> None:
     job, options = sys.argv[1], json.loads(sys.argv[2])
-    if job not in ("readers", "workers") and hasattr(os, "sched_setaffinity"):
+    if job not in ("readers", "workers", "long_documents") and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     print(json.dumps(JOBS[job](options)))
 

@@ -284,6 +284,8 @@ def main() -> None:
     if "extra" in wanted:
         count = arguments.documents[-1]
         results["copies"] = run("copies", base | {"documents": count}, f"{count:,} copies of one page")
+        results["crawl"] = run("crawl", base | {"documents": count}, f"what is new beside {count:,}")
+        results["long_documents"] = run("long_documents", base | {"documents": 12_000}, "12,000 of 0.5 MB")
         results["churn"] = run("churn", base | {"documents": count}, f"churn of {count:,}")
         results["readers"] = run("readers", base, "eight readers and a writer")
     if arguments.huge and "huge" in wanted:
@@ -319,7 +321,18 @@ def write(results: dict[str, Any], output: Path) -> None:
         ]
     if results["simhash"] or results["simhash_peers"]:
         parts += ["## SimHash\n", simhash_table(results["simhash"], results["simhash_peers"])]
-    for name in ("workers", "kept", "clustered", "copies", "churn", "readers", "huge", "beyond"):
+    for name in (
+        "workers",
+        "kept",
+        "clustered",
+        "copies",
+        "crawl",
+        "long_documents",
+        "churn",
+        "readers",
+        "huge",
+        "beyond",
+    ):
         if results.get(name):
             shown = {k: v for k, v in results[name].items() if k != "curve"}
             parts.append(f"## {name.replace('_', ' ')}\n\n```json\n{json.dumps(shown, indent=1)}\n```\n")

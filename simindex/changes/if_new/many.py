@@ -54,6 +54,7 @@ def _insert(
 ) -> Decisions:
     with session.changing() as (_, pending), session.store.reading() as txn:
         view = session.view(txn)
+        pending.require_room(documents)
         decisions = Batch(view, pending, query, documents, on_conflict).settled()
         if touch:
             pending.touch(numbers_of(view, decisions.keys_of_matches()))

@@ -36,6 +36,7 @@ def insert_if_new(
                 raise KeyExistsError(document.keys[0])
             if on_conflict == "skip":
                 return matches
+            pending.require_room(document)
             pending.remove(document.encoded_keys[0], own)
         pending.add(document, [0])
         return matches

@@ -66,9 +66,10 @@ def run(
     ] = None,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Show how likely a document of each similarity is looked at, and how likely it is returned.
+    """Show how likely documents of each similarity are found.
 
-    It is looked at when a band agrees, and returned when its estimate reaches the threshold, too.
+    Two chances: a document is looked at when a band agrees, and returned when its estimate reaches the
+    threshold, too.
 
     JSON lines: one a similarity, {"similarity", "probability", "bands", "rows"}, of being looked at, and
     unless --rows is given {"prefix_bits", "threshold", "found", "found_at"}: the leading bits of a band that

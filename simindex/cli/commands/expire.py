@@ -73,7 +73,7 @@ def run(
     wait: options.Wait = 0.0,
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Remove the documents that were inserted before some time.
+    """Remove what was inserted, or touched, last before some time.
 
     A TIME is of the local time zone, unless it names another (2026-11-01T12:00Z, +02:00).
     """

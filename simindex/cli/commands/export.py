@@ -31,10 +31,10 @@ def run(
 ) -> None:
     """Write every document as a JSON line, in the order of insertion.
 
-    A line is {"id", "metadata", "fingerprint", "inserted_at"}: the key ({"bytes": BASE64} for one of bytes),
-    the SimHash fingerprint in 16 hexadecimal digits or null, the time in ISO 8601. Texts are not stored, nor
-    are MinHash signatures exported: insert --fingerprint-field fingerprint --metadata-field metadata
-    --no-minhash makes an index of the fingerprints. FILE is written anew.
+    A line is {"id", "metadata", "fingerprint", "inserted_at", "seen_at"}: the key ({"bytes": BASE64} for one
+    of bytes), the SimHash fingerprint in 16 hexadecimal digits or null, times in ISO 8601. Texts are not
+    stored, nor are MinHash signatures exported: insert --fingerprint-field fingerprint --metadata-field
+    metadata --no-minhash makes an index of the fingerprints. FILE is written anew.
     """
     with open_for_reading(index) as stored:
         file = sys.stdout.buffer if output == "-" else open(output, "wb")  # noqa: SIM115 - closed below

@@ -11,17 +11,22 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from enum import Enum
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
-from simindex import Index, InsertReport
+import typer
+
+from simindex import Index, InsertReport, Matches
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.cli import creation, options, reading
 from simindex.cli.batches import Batches
+from simindex.cli.commands import Command
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
-from simindex.cli.output import Reports, counted, figure, note, print_json
+from simindex.cli.output import Reports, counted, figure, json_key, note, print_json
 from simindex.cli.progress import Advance, shows_progress, work_bar
 from simindex.format.keys import Key
 from simindex.inputs import BadRowError, Inputs, Row, RowByContent, Tally
+from simindex.tuning import DEFAULT_THRESHOLD
 
 
 class OnConflict(Enum):
@@ -30,6 +35,53 @@ class OnConflict(Enum):
     error = "error"
     skip = "skip"
     replace = "replace"
+
+
+_ConflictOption = Annotated[
+    OnConflict, options.word_option(OnConflict, "What to do with a key that is stored already.")
+]
+
+
+def _parse_threshold(text: str) -> float:
+    if not _is_number(text) or not 0 < float(text) <= 1:
+        raise typer.BadParameter(f"expected a number in (0, 1], found {text!r}")
+    return float(text)
+
+
+_IfNew = Annotated[
+    float | None,
+    typer.Option(
+        metavar="[THRESHOLD]",
+        parser=_parse_threshold,
+        help="Leave out what is like a stored document or one before it in the input; default 0.8.",
+    ),
+]
+
+
+class OwnCommand(Command):
+    """`--if-new` takes a threshold where a number follows it, and no file."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give an --if-new without a number the default threshold."""
+        rest, joined = deque(args), list[str]()
+        while rest:
+            argument = rest.popleft()
+            if argument == "--":
+                joined += [argument, *rest]
+                break
+            if argument == "--if-new":
+                threshold = rest.popleft() if rest and _is_number(rest[0]) else DEFAULT_THRESHOLD
+                argument = f"{argument}={threshold}"
+            joined.append(argument)
+        return super().parse_args(ctx, joined)
+
+
+def _is_number(argument: str) -> bool:
+    try:
+        float(argument)
+    except ValueError:
+        return False
+    return True
 
 
 class _Feed:
@@ -133,9 +185,8 @@ def run(
     delimiter: reading.Delimiter = None,
     glob: options.Globs = None,
     hidden: reading.Hidden = False,
-    on_conflict: Annotated[
-        OnConflict, options.word_option(OnConflict, "What to do with a key that is stored already.")
-    ] = OnConflict.error,
+    on_conflict: _ConflictOption = OnConflict.error,
+    if_new: _IfNew = None,
     skip_bad_rows: options.SkipBadRows = False,
     max_line: options.MaxLine = None,
     max_cell: options.MaxCell = None,
@@ -187,18 +238,41 @@ def run(
     ):
         is_stored = None if on_conflict is OnConflict.replace else target.__contains__
         feed = _Feed(rows, batch_size, skip_bad_rows, advance, is_stored)
-        report = _insert(target, feed, on_conflict.value, batch_size, workers)
+        matched = None if if_new is None else _Matched(if_new, as_json)
+        report = _insert(target, feed, on_conflict.value, batch_size, workers, matched)
     reading.tell(rows.tally, encoding)
-    _summarise(report, feed, rows.tally, time.monotonic() - began, as_json)
+    _summarise(report, feed, rows.tally, time.monotonic() - began, as_json, matched)
+
+
+class _Matched:
+    """Counts the rows that something is like, and prints them as JSON lines where these are asked for."""
+
+    def __init__(self, threshold: float, as_json: bool) -> None:
+        self.threshold = threshold
+        self.count = 0
+        self._as_json = as_json
+
+    def __call__(self, key: Key, matches: Matches) -> None:
+        self.count += 1
+        if self._as_json:
+            print_json({"key": json_key(key), "matches": matches.to_dicts()})
 
 
 def _insert(
-    target: Index, feed: _Feed, on_conflict: str, batch_size: int, workers: int | None
+    target: Index,
+    feed: _Feed,
+    on_conflict: str,
+    batch_size: int,
+    workers: int | None,
+    matched: _Matched | None,
 ) -> InsertReport:
+    insert: Callable[..., InsertReport] = target.insert_many
+    if matched is not None:
+        insert = partial(target.insert_many_if_new, threshold=matched.threshold, on_match=matched)
     try:
-        report = target.insert_many(
+        report = insert(
             feed.rows(),
-            on_conflict=on_conflict,  # type: ignore[arg-type] # the values of OnConflict
+            on_conflict=on_conflict,
             batch_size=batch_size,
             progress=feed.progress,
             workers=workers,
@@ -214,16 +288,21 @@ def _insert(
     return report
 
 
-def _summarise(report: InsertReport, feed: _Feed, tally: Tally, seconds: float, as_json: bool) -> None:
+def _summarise(
+    report: InsertReport, feed: _Feed, tally: Tally, seconds: float, as_json: bool, matched: _Matched | None
+) -> None:
     rate = sum(report) / max(seconds, 1e-9)
     if as_json:
         counts = {"inserted": report.inserted, "replaced": report.replaced, "skipped": report.skipped}
+        if matched is not None:
+            counts["matched"] = matched.count
         counts |= {"equal": feed.equal, "bad": feed.bad_rows.count, **asdict(tally)}
         print_json(counts | {"seconds": seconds, "documents_per_second": rate})
         return
     equal = f"{counted(feed.equal, 'row')} equal to another, " if feed.equal else ""
+    like = "" if matched is None else f" ({figure(matched.count)} of them like another)"
     note(
         f"{counted(report.inserted, 'document')} inserted, {figure(report.replaced)} replaced, "
-        f"{figure(report.skipped)} skipped, {equal}{counted(feed.bad_rows.count, 'bad row')}; "
+        f"{figure(report.skipped)} skipped{like}, {equal}{counted(feed.bad_rows.count, 'bad row')}; "
         f"{seconds:,.1f} s, {figure(rate)} documents/s"
     )

@@ -5,21 +5,26 @@ Owns the commits and the report of missing keys.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Annotated
+
 import typer
 
 from simindex.cli import keys as given
-from simindex.cli import options
+from simindex.cli import options, reading
 from simindex.cli.creation import open_for_change
 from simindex.cli.failures import INTERRUPTED, CommandError
 from simindex.cli.output import Reports, counted, json_key, note, print_json
 from simindex.cli.progress import work_bar
 from simindex.format.keys import Key
+from simindex.inputs import BadRowError, Inputs
 
 _KEYS_A_COMMIT = 10_000
 
 EXAMPLES = r"""
 simindex remove news.simindex a
 simindex list news.simindex | head -1 | simindex remove news.simindex -
+simindex remove archive.simindex --rows news.jsonl --key-from content
 """
 
 
@@ -28,7 +33,23 @@ def run(
     keys: given.Keys = None,
     input_: given.KeysFile = None,
     int_keys: given.IntKeys = False,
+    rows: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Rows, or files of a folder, whose keys are as insert makes them."),
+    ] = None,
+    id_field: options.IdField = "id",
+    text_field: options.TextField = "text",
+    key_from: options.KeyOrigin = None,
+    fingerprint_field: reading.FingerprintField = None,
+    fingerprint_base: reading.FingerprintBase = 16,
+    format_: reading.Format = None,
+    encoding: reading.Encoding = "utf-8",
+    delimiter: reading.Delimiter = None,
+    glob: options.Globs = None,
+    hidden: reading.Hidden = False,
     max_line: options.MaxLine = None,
+    max_cell: options.MaxCell = None,
+    max_document: options.MaxDocument = None,
     max_window: options.MaxWindow = None,
     max_ratio: options.MaxRatio = None,
     wait: options.Wait = 0.0,
@@ -38,8 +59,13 @@ def run(
 
     Keys that are not in the index are reported, and the exit code is 1; the others are removed all the same.
     """
-    limits = options.limits(locals())
-    wanted = given.given_keys(keys, input_, int_keys, limits)
+    arguments = locals()
+    limits = options.limits(arguments)
+    wanted = given.given_keys(keys, input_, int_keys, limits) if rows is None or keys or input_ else []
+    if rows is not None:
+        fields = replace(reading.fields(arguments), keys_only=True)
+        wanted += _keys_of(Inputs([rows], fields, reading=reading.how_to_read(arguments), limits=limits))
+        wanted = list(dict.fromkeys(wanted))
     removed = 0
     missing: list[Key] = []
     reports = Reports("missing key")
@@ -62,3 +88,13 @@ def run(
         note(f"{counted(removed, 'document')} removed, {counted(len(missing), 'key')} missing")
     if missing:
         raise typer.Exit(1)
+
+
+def _keys_of(rows: Inputs) -> list[Key]:
+    """Return the keys of rows; nothing is removed where one of them is bad."""
+    keys: list[Key] = []
+    for row in rows:
+        if isinstance(row, BadRowError):
+            raise row
+        keys.append(row.key)
+    return keys

@@ -5,13 +5,11 @@ Owns the layout; the figures are `Index.stats`.
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from simindex import SimHashConfig, Stats, WordShingles
 from simindex.cli import options
 from simindex.cli.creation import open_for_reading
-from simindex.cli.output import counted, figure, print_json, print_table, printable
-from simindex.config import Shingles, config_to_dict
+from simindex.cli.output import counted, figure, print_json, print_table, print_text, printable
+from simindex.config import Shingles
 from simindex.tuning.found import FOUND_PROBABILITIES
 
 EXAMPLES = r"""
@@ -28,11 +26,12 @@ def run(
     with open_for_reading(index) as stored:
         stats = stored.stats()
     if as_json:
-        print_json(asdict(stats) | {"config": config_to_dict(stats.config)})
+        print_json(stats.to_dict())
         return
     print_table(("index", printable(stats.path)), _overview(stats))
     print()
     print_table(("table", "entries", "bytes", "bytes/document"), _tables(stats))
+    print_text(_difference(stats))
     print()
     print_table(("setting", "value"), _settings(stats), left=2)
     if stats.recall:
@@ -53,6 +52,16 @@ def _overview(stats: Stats) -> list[tuple[str, str]]:
         ("bytes in use", figure(stats.used_bytes)),
         ("bytes in use/document", figure(stats.bytes_per_document, 1)),
     ]
+
+
+def _difference(stats: Stats) -> str:
+    """Say why the tables, the bytes in use and the file are not the same."""
+    tables = sum(stats.table_bytes.values())
+    return (
+        f"The tables hold {figure(tables)} bytes. In use are {figure(stats.used_bytes)}: whole pages of the "
+        "file, with filters, seals and what merging has not given back yet (compact does). The file has "
+        f"{figure(stats.file_bytes)}: what was freed is used again."
+    )
 
 
 def _tables(stats: Stats) -> list[tuple[str, str, str, str]]:

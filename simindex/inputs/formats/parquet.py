@@ -1,4 +1,5 @@
-"""Parquet -> rows. Reads only the columns that are wanted, a row group at a time, of it up to 1,000 rows.
+"""Parquet -> rows. Reads only the columns that are wanted, a row group at a time, of it up to 1,000 rows, or
+fewer long ones. pyarrow holds a page and a dictionary of a column whole, however long the file has made them.
 
 Cells over the limit are found while they are pyarrow's, before there are Python objects of them.
 """
@@ -12,8 +13,12 @@ from typing import Any
 from simindex.inputs.errors import BadRowError, InputError, optional_module, reason_of
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import Source
+from simindex.parts import PART_BYTES
 
 _ROWS_A_TIME = 1_000
+
+_BUFFER_BYTES = 1 << 20
+"""A row group is read through a buffer of this length a column, not whole."""
 
 
 def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
@@ -24,7 +29,7 @@ def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
 def _rows(source: Source, fields: Fields, parquet: Any) -> Iterator[Row | BadRowError]:
     number = 0
     try:
-        with parquet.ParquetFile(source.path) as file:
+        with parquet.ParquetFile(source.path, buffer_size=_BUFFER_BYTES) as file:
             names = file.schema_arrow.names
             fields.require_column(source.name, names)
             wanted = [name for name in names if name in (fields.id, fields.document, fields.metadata_from)]
@@ -32,7 +37,8 @@ def _rows(source: Source, fields: Fields, parquet: Any) -> Iterator[Row | BadRow
             source.follow(lambda: num_bytes * number // max(num_rows, 1))
             columns = None if fields.metadata else wanted
             for group in range(file.num_row_groups):
-                for batch in file.iter_batches(_ROWS_A_TIME, row_groups=[group], columns=columns):
+                rows = _rows_a_time(file.metadata.row_group(group))
+                for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
                     for values in _values(batch, source.limits.cell):
                         number += 1
                         if values is None:
@@ -45,6 +51,11 @@ def _rows(source: Source, fields: Fields, parquet: Any) -> Iterator[Row | BadRow
     except Exception as exc:  # pyarrow's errors derive from several builtins
         beyond = f" beyond row {number:,}" if number else ""
         raise InputError(source.name, f"cannot be read{beyond}: {reason_of(exc)}") from exc
+
+
+def _rows_a_time(group: Any) -> int:
+    """Return how many rows of a row group to take at a time: 1,000, or fewer that fill a part on average."""
+    return int(max(1, min(_ROWS_A_TIME, PART_BYTES * group.num_rows // max(group.total_byte_size, 1))))
 
 
 def _values(batch: Any, limit: int) -> Iterator[dict[str, Any] | None]:

@@ -1,6 +1,8 @@
 """Parquet: only the wanted columns, row by row."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,3 +80,21 @@ def test_parquet_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: 
     with_metadata = list(parquet.read(Source(path, limits), Fields(metadata=True)))
     assert [type(row) for row in with_metadata] == [Row, BadRowError, BadRowError, BadRowError, Row]
     assert with_metadata[4] == Row(5, "last", {"more": [5]})
+
+
+def test_long_rows_become_python_s_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five hundred rows of 1,000 bytes, and parts of 100,000."""
+    monkeypatch.setattr(parquet, "PART_BYTES", 100_000)
+    taken: list[int] = []
+    values = parquet._values
+
+    def counted(batch: Any, limit: int) -> Iterator[dict[str, Any] | None]:
+        taken.append(batch.num_rows)
+        return values(batch, limit)
+
+    monkeypatch.setattr(parquet, "_values", counted)
+    rows = [{"id": number, "text": f"{number:03} {'x' * 996}"} for number in range(500)]
+    source = write(tmp_path / "a.parquet", rows)
+    assert [row.key for row in parquet.read(source, Fields()) if isinstance(row, Row)] == list(range(500))
+    assert sum(taken) == 500
+    assert 50 < max(taken) <= 100
