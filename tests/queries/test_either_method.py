@@ -75,6 +75,9 @@ def test_parameter_of_the_other_method_is_refused(tmp_path: Path) -> None:
                 index.query_key("fox", **options)
         with pytest.raises(ValueError, match="nearest: recall is MinHash's"):
             index.nearest(FOX, by="simhash", recall=0.9)
+        for threshold in (0.5, 0.8):
+            with pytest.raises(ValueError, match="nearest: threshold is MinHash's"):
+                index.nearest(FOX, by="simhash", threshold=threshold)
         with pytest.raises(TypeError, match="unexpected keyword"):
             index.nearest(FOX, max_distance=2)  # type: ignore[call-arg]
         assert figures(index.query_key("fox", by="simhash", threshold=0.8)) == []
