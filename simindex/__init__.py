@@ -4,8 +4,10 @@
 sketches without an index; `simindex.tuning` has the formulas, `simindex.textbook` the definitions.
 
 Promised, and changed only as the changelog says: the names in `simindex.__all__`, and the public ones of
-`simindex.tuning`, `simindex.textbook` and `simindex.corpus`; `simindex.scaleout` is to join them. Every
-other module is internal, whatever its name: import from it, and any release may break you.
+`simindex.tuning`, `simindex.textbook` and `simindex.corpus`, which is loaded
+when it is first asked for;
+`simindex.scaleout` is to join them. Every other module is internal, whatever its name: import from it, and
+any release may break you.
 
 Owns the public names. Must not compute anything. Invariant: a public class, and what its methods say of
 themselves, names `simindex` as its module, never the place that happens to hold it, so that a pickle

@@ -47,12 +47,13 @@ from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
     Asked,
     BandQuery,
-    FingerprintQuery,
     Method,
     OfStored,
     Query,
+    Questions,
     method_of,
     nearest,
+    require_comparable,
     sketched,
 )
 from simindex.queries.stats import Stats, make_stats
@@ -62,8 +63,7 @@ from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
-from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for
-from simindex.tuning.found import band_plan
+from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
 
 _T = TypeVar("_T")
 
@@ -115,7 +115,6 @@ class Index:
         if layout is not None and not isinstance(layout, Layout):
             raise TypeError(f"layout: expected a Layout or None, found {type(layout).__name__}")
         require_int("max_candidates", max_candidates, 1, 2**24)
-        self._max_candidates = max_candidates
         pinned = refresh == "manual"
         self._store = Store(
             path, mode, map_bytes, max_bytes, pinned=pinned, permissions=permissions, timeout=timeout
@@ -123,6 +122,7 @@ class Index:
         try:
             scheme = scheme_of(self._store, config, layout)
             self._config = scheme.config
+            self._questions = Questions(scheme.config, max_candidates)
             self._sketcher = Sketcher(scheme.config)
             self._session = Session(self._store, scheme)
         except BaseException as exc:
@@ -392,46 +392,11 @@ class Index:
 
     # ---- queries ----
 
-    def _require_minhash(self, call: str) -> None:
-        if not self._config.num_perm:
-            raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
-
-    def _band_query(
-        self, call: str, threshold: float, limit: int | None, recall: float | None, exact: bool
-    ) -> BandQuery:
-        self._require_minhash(call)
-        _require_limit("limit", limit)
-        return BandQuery(threshold, recall, limit, exact, self._max_candidates)
-
-    def _fingerprint_query(self, max_distance: int | None, limit: int | None) -> FingerprintQuery:
-        simhash = self._config.simhash
-        if simhash is None:
-            raise ValueError("query_simhash needs SimHash, and this index was built with simhash=None")
-        distance = simhash.max_distance if max_distance is None else max_distance
-        built_for = ", which this index was built for"
-        require_int("max_distance", distance, 0, simhash.max_distance, remark=built_for)
-        _require_limit("limit", limit)
-        return FingerprintQuery(distance, limit, self._max_candidates)
-
-    def _query_by(
-        self,
-        call: str,
-        by: Method | None,
-        threshold: float,
-        max_distance: int | None,
-        limit: int | None = None,
-        recall: float | None = None,
-        exact: bool = False,
-    ) -> BandQuery | FingerprintQuery:
-        if method_of(call, self._config, by, threshold, max_distance, recall, exact) == "simhash":
-            return self._fingerprint_query(max_distance, limit)
-        band_plan(threshold, self._config.num_perm, recall)  # refuses one out of range
-        return self._band_query(call, threshold, limit, recall, exact)
-
     def _ask_once(self, call: str, query: Query, document: Document) -> Matches:
         batch = sketched(call, query, self._sketcher, [document])
         with self._store.reading() as txn:
             view = self._session.view(txn)
+            require_comparable(view, query)
             return query.matches(view, query.find(view, batch))[0]
 
     def _ask(self, call: str, query: Query, documents: Iterable[Document], workers: int | None) -> Answers:
@@ -473,9 +438,10 @@ class Index:
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
-                index without MinHash.
+                index without MinHash, or of bare fingerprints alone.
+            ConfigMismatchError: a text in an index of rows that others made, or the other way round.
         """
-        query = self._band_query("query", threshold, limit, recall, exact)
+        query = self._questions.band_query("query", threshold, limit, recall, exact)
         return self._ask_once("query", query, document)
 
     def query_many(
@@ -503,7 +469,7 @@ class Index:
         """
         asked = documents_of(documents, text)
         require_many("query_many", "documents", asked, "query(document)")
-        query = self._band_query("query", threshold, limit, recall, exact)
+        query = self._questions.band_query("query", threshold, limit, recall, exact)
         return self._ask("query", query, asked, workers)
 
     def query_key(
@@ -528,37 +494,57 @@ class Index:
 
         Raises:
             KeyError: it is not stored.
-            ValueError: as `query` and `query_simhash`; or the other method's parameter.
+            ValueError: as `query` and `query_simhash`; the other method's parameter; or a document that
+                was brought in without the half that is compared.
         """
-        query = self._query_by("query_key", by, threshold, max_distance, limit, recall, exact)
+        query = self._questions.query_by("query_key", by, threshold, max_distance, limit, recall, exact)
         with self._store.reading() as txn:
             return OfStored(key, query).matches(self._session.view(txn))
 
     def nearest(
-        self, document: Document, k: int = 10, *, by: Method | None = None, recall: float | None = None
+        self,
+        document: Document,
+        k: int = 10,
+        *,
+        by: Method | None = None,
+        threshold: float | None = None,
+        recall: float | None = None,
     ) -> Matches:
-        """Return the k most similar documents that can be found; no threshold.
+        """Return the k most similar documents that can be found.
 
-        By MinHash the prefix of the band words is shortened row by row until a shorter one would hardly find
-        a better match (LSH Forest, Bawa et al. 2005). By SimHash they are those of the k smallest distances,
-        as far as the configured `max_distance` goes, and none is missed; there can be fewer than k.
+        By MinHash the prefix of the band words is shortened until a shorter one would hardly find a better
+        match (LSH Forest, Bawa et al. 2005), down to one row: that compares up to one stored document in 16,
+        and one of similarity 0.1 is among them with probability 0.83. With a threshold it ends earlier where
+        fewer than k are so similar: 12 bits at 0.4 compare one in 256. By SimHash they are those of the
+        k smallest distances, as far as the configured `max_distance` goes, and none is missed; there can be
+        fewer than k.
 
         Args:
             document: as in `insert`; it is not stored.
             k: at most so many, 1 or more.
             by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
-            recall: for MinHash: wanted probability, in (0, 1], that a document as similar as the k-th match
-                is compared at all; ``None``: 0.95. The estimate only puts them in order.
+            threshold: for MinHash: the least estimate of a match, in (0, 1]; ``None``: any.
+            recall: for MinHash: wanted probability, in (0, 1], that a document as similar as the k-th match,
+                or as the threshold, is compared at all; ``None``: 0.95. The estimate puts them in order.
+
+        Raises:
+            ValueError: an argument out of range, an index without the method, or the other's parameter.
         """
         method = method_of("nearest", self._config, by, None, None, recall)
         require_int("k", k, 1)
+        if method == "simhash" and threshold is not None:
+            raise ValueError("nearest: threshold is MinHash's, and this compares by SimHash; expected none")
         if method == "simhash":
-            return self._ask_once("nearest", self._fingerprint_query(None, k), document)
+            return self._ask_once("nearest", self._questions.fingerprint_query(None, k), document)
         recall = DEFAULT_RECALL if recall is None else recall
-        rows_for(1.0, self._config.bands, recall)  # refuses a recall out of range
-        batch = sketched("nearest", BandQuery(1.0), self._sketcher, [document])
+        floor = 1.0 if threshold is None else threshold
+        prefix_bits_for(floor, self._config.bands, recall)  # refuses what is out of range
+        query = BandQuery(1.0)
+        batch = sketched("nearest", query, self._sketcher, [document])
         with self._store.reading() as txn:
-            return nearest(self._session.view(txn), batch, k, recall, self._max_candidates)
+            view = self._session.view(txn)
+            require_comparable(view, query)
+            return nearest(view, batch, k, recall, self._questions.max_candidates, threshold)
 
     def query_simhash(
         self, document: Document, max_distance: int | None = None, *, limit: int | None = None
@@ -575,7 +561,9 @@ class Index:
         Raises:
             ValueError: a distance out of range, or an index without SimHash.
         """
-        return self._ask_once("query_simhash", self._fingerprint_query(max_distance, limit), document)
+        return self._ask_once(
+            "query_simhash", self._questions.fingerprint_query(max_distance, limit), document
+        )
 
     def query_simhash_many(
         self,
@@ -593,7 +581,7 @@ class Index:
         """
         asked = documents_of(documents, text)
         require_many("query_simhash_many", "documents", asked, "query_simhash(document)")
-        query = self._fingerprint_query(max_distance, limit)
+        query = self._questions.fingerprint_query(max_distance, limit)
         return self._ask("query_simhash", query, asked, workers)
 
     def insert_if_new(
@@ -631,7 +619,7 @@ class Index:
         Raises:
             KeyExistsError: nothing matches, and the key is stored (`on_conflict` "error").
             TypeError, ValueError: as `insert` and `query`; the other method's parameter; or a sketch brought
-                in without the half that is compared.
+                in without the half that is compared. An index of bare fingerprints takes by="simhash".
 
         >>> import simindex, tempfile
         >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
@@ -642,7 +630,7 @@ class Index:
         ['first']
         []
         """
-        query = self._query_by("insert_if_new", by, threshold, max_distance)
+        query = self._questions.query_by("insert_if_new", by, threshold, max_distance)
         _require_conflict(on_conflict)
         documents = prepare_documents([(key, document, metadata)], self._sketcher, query.compares)
         return insert_if_new(self._session, query, documents, on_conflict, touch)
@@ -693,7 +681,7 @@ class Index:
         b is a
         InsertReport(inserted=2, replaced=0, skipped=1)
         """
-        query = self._query_by("insert_many_if_new", by, threshold, max_distance)
+        query = self._questions.query_by("insert_many_if_new", by, threshold, max_distance)
         _require_conflict(on_conflict)
         _require_callable("on_match", on_match)
         _require_callable("progress", progress)
@@ -824,11 +812,6 @@ def _require_callable(name: str, value: object) -> None:
 def _require_conflict(on_conflict: object) -> None:
     if on_conflict not in ("error", "skip", "replace"):
         raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
-
-
-def _require_limit(name: str, limit: int | None) -> None:
-    if limit is not None:
-        require_int(name, limit, 1)
 
 
 def open(  # noqa: A001 - the name is the public one, as in h5py and shelve

@@ -1,10 +1,12 @@
-"""Jobs over whole corpora: larger than memory, killed at any time and gone on with.
+"""Jobs over whole corpora, and what two of their texts share.
 
-`deduplicate` writes a corpus without its near duplicates. Must not print. Importing `simindex` does not load
-this room: it reads files, and `simindex.inputs` with it.
+`deduplicate` writes a corpus without its near duplicates, `explain` says in which passages two texts are alike.
+Must not print. Importing `simindex` does not load this room, for it reads files: the first use of
+`simindex.corpus` does.
 """
 
 from simindex.corpus.dedup.job import deduplicate
 from simindex.corpus.dedup.results import DedupReport, Removed
+from simindex.corpus.explain import Explanation, Passage, explain
 
-__all__ = ["DedupReport", "Removed", "deduplicate"]
+__all__ = ["DedupReport", "Explanation", "Passage", "Removed", "deduplicate", "explain"]
