@@ -4,8 +4,7 @@
 sketches without an index; `simindex.tuning` has the formulas, `simindex.textbook` the definitions.
 
 Promised, and changed only as the changelog says: the names in `simindex.__all__`, and the public ones of
-`simindex.tuning`, `simindex.textbook` and `simindex.corpus`, which is loaded
-when it is first asked for;
+`simindex.tuning`, `simindex.textbook` and `simindex.corpus`, which is loaded when it is first asked for;
 `simindex.scaleout` is to join them. Every other module is internal, whatever its name: import from it, and
 any release may break you.
 
@@ -97,7 +96,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load `simindex.corpus` when it is first asked for: it reads files, and that needs more than an index."""
+    """Load `simindex.corpus` when it is first asked for: it reads files, and an index does not."""
     if name == "corpus":
         return _importlib.import_module("simindex.corpus")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """Jobs over whole corpora, and what two of their texts share.
 
-`deduplicate` writes a corpus without its near duplicates, `explain` says in which passages two texts are alike.
-Must not print. Importing `simindex` does not load this room, for it reads files: the first use of
+`deduplicate` writes a corpus without its near duplicates, `explain` says in which passages two texts are
+alike. Must not print. Importing `simindex` does not load this room, for it reads files: the first use of
 `simindex.corpus` does.
 """
 

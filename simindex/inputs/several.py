@@ -139,7 +139,8 @@ class Inputs:
     def __iter__(self) -> Rows:
         self._bytes_done = 0
         self._tally = Tally()
-        for self.place, path in enumerate(self._paths):
+        for place, path in enumerate(self._paths):
+            self.place = place
             self._source = source = self._open(path)
             try:
                 yield from self._read(source)

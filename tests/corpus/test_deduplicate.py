@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from rows import kept_by_index, lines, texts, write_lines
+from dedup_rows import kept_by_index, lines, texts, write_lines
 
 import simindex
 from simindex.corpus import Removed, deduplicate
@@ -25,7 +25,9 @@ def json_rows(path: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("threshold", [0.8, 0.5])
-def test_first_keeps_what_insert_many_if_new_keeps_and_the_very_lines(tmp_path: Path, threshold: float) -> None:
+def test_first_keeps_what_insert_many_if_new_keeps_and_the_very_lines(
+    tmp_path: Path, threshold: float
+) -> None:
     all_lines = write_lines(tmp_path / "a.jsonl", TEXTS)
     report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", threshold)
     kept = kept_by_index(tmp_path / "i", TEXTS, threshold)
@@ -132,7 +134,9 @@ def test_rows_without_ids_and_ids_given_twice_are_fine(tmp_path: Path) -> None:
 
 def test_csv_keeps_its_columns_and_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text('id,text,"n"\r\n1,"one two, three four",x\r\n2,one two  three four,y\r\n3,other words here,\r\n')
+    path.write_text(
+        'id,text,"n"\r\n1,"one two, three four",x\r\n2,one two  three four,y\r\n3,other words here,\r\n'
+    )
     deduplicate(path, tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text() == 'id,text,n\n1,"one two, three four",x\n3,other words here,\n'
     deduplicate(path, tmp_path / "marked.csv", mode="annotate")
@@ -145,7 +149,9 @@ def test_csv_keeps_its_columns_and_lines(tmp_path: Path) -> None:
     deduplicate(path, tmp_path / "out.jsonl")
     assert json_rows(tmp_path / "out.jsonl")[0] == {"id": "1", "text": "one two, three four", "n": "x"}
     deduplicate(tmp_path / "out.jsonl", tmp_path / "back.tsv")
-    assert (tmp_path / "back.tsv").read_text() == "id\ttext\tn\n1\tone two, three four\tx\n3\tother words here\t\n"
+    assert (
+        tmp_path / "back.tsv"
+    ).read_text() == "id\ttext\tn\n1\tone two, three four\tx\n3\tother words here\t\n"
 
 
 def test_csv_with_other_columns_is_refused_with_its_place(tmp_path: Path) -> None:
@@ -171,7 +177,10 @@ def test_parquet_rows_can_be_written_as_lines_with_all_columns(tmp_path: Path) -
     table = pyarrow.table({"n": [1, 2, 3], "id": [7, 8, 9], "text": ["a b c d", "A b c d", "e f g h"]})
     parquet.write_table(table, tmp_path / "a.parquet")
     deduplicate(tmp_path / "a.parquet", tmp_path / "out.jsonl")
-    assert json_rows(tmp_path / "out.jsonl") == [table.slice(0, 1).to_pylist()[0], table.slice(2).to_pylist()[0]]
+    assert json_rows(tmp_path / "out.jsonl") == [
+        table.slice(0, 1).to_pylist()[0],
+        table.slice(2).to_pylist()[0],
+    ]
 
 
 # ---- against ----
@@ -184,7 +193,9 @@ def test_against_removes_the_new_side_only_and_leaves_the_index_alone(tmp_path: 
     gone: list[Removed] = []
     new = TEXTS[200:]
     write_lines(tmp_path / "new.jsonl", new)
-    deduplicate(tmp_path / "new.jsonl", tmp_path / "out.jsonl", against=tmp_path / "seen", on_removed=gone.append)
+    deduplicate(
+        tmp_path / "new.jsonl", tmp_path / "out.jsonl", against=tmp_path / "seen", on_removed=gone.append
+    )
     with simindex.open(tmp_path / "seen", "r") as index:
         likes_old = {number for number, found in enumerate(index.query_many(new)) if found}
     told = {each.place.row - 1: each for each in gone if each.kept_place.input == str(tmp_path / "seen")}
@@ -199,7 +210,7 @@ def test_against_removes_the_new_side_only_and_leaves_the_index_alone(tmp_path: 
 # ---- exact ----
 
 
-def test_exact_compares_all_shingles(tmp_path: Path) -> None:
+def test_exact_compares_all_shingles() -> None:
     def shingles(text: str) -> set[tuple[str, ...]]:
         words = text.split()
         return set(zip(words, words[1:], words[2:], strict=False))

@@ -1,7 +1,7 @@
 """The rows of sources, one after the other, each with its number and as it stands in its input.
 
-Owns what a source may be, and the digest by which a job knows that it is given the same ones. Invariant: a row
-is known by its number in the whole input; its id is only told, and may be missing or given twice.
+Owns what a source may be, and the digest by which a job knows that it is given the same ones. Invariant: a
+row is known by its number in the whole input; its id is only told, and may be missing or given twice.
 """
 
 from __future__ import annotations
@@ -127,7 +127,11 @@ def entries_of(
         return PathEntries(sources, list(sources.paths), on_bad_row)
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
-    if isinstance(sources, list | tuple) and sources and all(isinstance(s, str | os.PathLike) for s in sources):
+    if (
+        isinstance(sources, list | tuple)
+        and sources
+        and all(isinstance(s, str | os.PathLike) for s in sources)
+    ):
         paths = [os.fspath(path) for path in sources]
         how = fields or Fields(key_from="line", whole_rows=True)
         return PathEntries(Inputs(paths, how), paths, on_bad_row)

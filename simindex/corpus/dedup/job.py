@@ -1,7 +1,7 @@
 """`deduplicate`: a job from its arguments to its report.
 
-Owns the order of its steps, and what is done when it ends early. Must not know formats, nor how a row is found
-to be like another one.
+Owns the order of its steps, and what is done when it ends early. Must not know formats, nor how a row is
+found to be like another one.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def deduplicate(
 ) -> DedupReport:
     """Write a corpus without its near duplicates: a row stays unless one kept before it is like it.
 
-    A star, not a chain: each removed row was compared with a kept one, and is within the threshold of it. With
-    keep="first" it is what `Index.insert_many_if_new` keeps. The result depends neither on `batch_size` and
-    `workers` nor on how often the job was interrupted, but where a limit on candidates was hit
+    A star, not a chain: each removed row was compared with a kept one, and is within the threshold of it.
+    With keep="first" it is what `Index.insert_many_if_new` keeps. The result depends neither on `batch_size`
+    and `workers` nor on how often the job was interrupted, but where a limit on candidates was hit
     (`DedupReport.bounded`).
 
     From files to a file the job can be killed at any time: called again with the same arguments it goes on
@@ -106,23 +106,24 @@ def deduplicate(
     when it is complete. Iterables cannot be gone on with, nor can what is handed to a callable.
 
     Args:
-        sources: a path, or a list of paths, of what `simindex insert` reads (with the fields "id" and "text");
-            or an iterable of (key, document) or (key, document, metadata). Rows are told apart by their place:
-            an id may be missing or given twice.
+        sources: a path, or a list of paths, of what `simindex insert` reads (with the fields "id" and
+            "text"); or an iterable of (key, document) or (key, document, metadata). Rows are told apart by
+            their place: an id may be missing or given twice.
         sink: a path, whose name says the format: .jsonl, .csv, .tsv, .txt (the paths of text files),
             with .gz, .xz or .zst behind it; or a callable, which is given (key, document, metadata) of each
             row, with mode="annotate" (key, document, metadata, duplicate_of, similarity, cluster). With
             mode="report-only" the path of the report of removed rows, .jsonl.
         threshold: least Jaccard similarity of duplicates, in (0, 1].
         keep: which row of like ones stays: "first".
-        against: an index, open or a path: rows that are like one of its documents go, too. It is read as it is
-            when the job begins, and never changed.
+        against: an index, open or a path: rows that are like one of its documents go, too. It is read as it
+            is when the job begins, and never changed.
         mode: "remove"; "annotate": all rows are written, with `duplicate_of`, `similarity` and `cluster` (the
             number of the kept row); or "report-only".
         exact: compare all shingles, which takes a larger working index; estimated similarities otherwise.
         by, max_distance: compare by SimHash, as in `Index.insert_many_if_new`.
         config: how documents are compared; default: that of `against`, else `Config()`.
-        removed: path of the report of removed rows, a line of JSON each; default: removed.jsonl in the journal.
+        removed: path of the report of removed rows, a line of JSON each; default: removed.jsonl in the
+            journal.
         batch_size, workers: as in `Index.insert_many`.
         progress: called with the number of rows that are done, those before an interruption included.
         on_removed: called with a `Removed` for each row that goes, in order. A job that is gone on with calls
@@ -260,7 +261,9 @@ class Job:
         """Do a job that cannot be gone on with, without a journal."""
         self._require_new_outputs()
         beside = self._path or self._report_path
-        folder = tempfile.mkdtemp(prefix="simindex-dedup-", dir=None if beside is None else os.path.dirname(beside) or ".")
+        folder = tempfile.mkdtemp(
+            prefix="simindex-dedup-", dir=None if beside is None else os.path.dirname(beside) or "."
+        )
         try:
             self._run_in(folder, None, False)
         except BaseException:
@@ -273,7 +276,7 @@ class Job:
         return self._report()
 
     def _run_in(self, folder: str, journal: Journal | None, resumed: bool) -> None:
-        output, report = self._output(), self._removed_report(folder, journal)
+        output, report = self._output(), self._removed_report(journal)
         began, before = time.monotonic(), self.state.seconds
         try:
             if self.state.phase == "reading":
@@ -313,7 +316,7 @@ class Job:
         assert callable(self._sink)
         return CallOutput(self._sink, _row_for_a_call)
 
-    def _removed_report(self, folder: str, journal: Journal | None) -> Output:
+    def _removed_report(self, journal: Journal | None) -> Output:
         path = self._report_path
         if path is None and journal is not None:
             path = journal.removed_path
@@ -322,7 +325,9 @@ class Job:
     def _require_new_outputs(self) -> None:
         for path in (self._path, self._report_path):
             if path is not None and os.path.exists(path) and not self._force:
-                raise JobError(f"{path}: expected no such file yet, found one; --force (force=True) replaces it")
+                raise JobError(
+                    f"{path}: expected no such file yet, found one; --force (force=True) replaces it"
+                )
 
     def _require_outputs(self) -> None:
         for path in (self._path, self._report_path):
@@ -347,12 +352,12 @@ class Job:
 
     def removed(self, entry: Entry, verdict: Verdict) -> Removed:
         """Return what is told of a row that goes."""
-        match, index = verdict
-        if index is None:
+        match, other = verdict
+        if other is None:
             kept, kept_place = place_of(match.metadata, self._entries.names)
             cluster = match.key
         else:
-            kept, kept_place, cluster = match.key, Place(index, 0), None
+            kept, kept_place, cluster = match.key, Place(other, 0), None
         return Removed(
             entry.key,
             Place(entry.name, entry.row),

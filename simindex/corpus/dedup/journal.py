@@ -1,7 +1,7 @@
 """The journal of a job: what it is, and how far it is.
 
-Owns the folder beside the output: `journal.json`, the working index, and the report of removed rows where it has
-no place of its own. Invariant: the journal is replaced as a whole, after what it speaks of is durable.
+Owns the folder beside the output: `journal.json`, the working index, and the report of removed rows where it
+has no place of its own. Invariant: the journal is replaced as a whole, after what it speaks of is durable.
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ class Journal:
                 self._require_own_folder()
             return None
         except ValueError as exc:
-            raise JobError(f"{path}: expected a journal, found {exc}; --force (force=True) begins anew") from exc
+            raise JobError(
+                f"{path}: expected a journal, found {exc}; --force (force=True) begins anew"
+            ) from exc
         if not isinstance(found, dict) or found.get("format") != _FORMAT:
             raise JobError(f"{path}: expected a journal of this version; --force (force=True) begins anew")
         return found

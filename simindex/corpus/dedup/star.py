@@ -24,7 +24,6 @@ from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 
-
 _FORGOTTEN_AT_ONCE = 16_384
 """Numbers of rows that are removed in one call."""
 
@@ -34,11 +33,11 @@ class Verdict(NamedTuple):
 
     Attributes:
         match: the kept document that is most like it.
-        index: the path of the index which that is in; ``None``: a row of the input.
+        other: the path of the index which that is in; ``None``: a row of the input.
     """
 
     match: Match
-    index: str | None
+    other: str | None
 
 
 class Decided(NamedTuple):

@@ -1,8 +1,8 @@
 """A file in frames: what is written can be cut back to the end of any frame, and gone on with there.
 
-Owns compression of outputs and what becomes durable when. A frame is a part of the file that stands by itself:
-plain bytes, a member of .gz, a stream of .xz, a frame of .zst; readers of these formats read them one after the
-other. Invariant: the bytes of a frame follow from its content alone.
+Owns compression of outputs and what becomes durable when. A frame is a part of the file that stands by
+itself: plain bytes, a member of .gz, a stream of .xz, a frame of .zst; readers of these formats read them one
+after the other. Invariant: the bytes of a frame follow from its content alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The formats of lines: JSON lines, CSV, and a list of paths.
 
-Owns how a row stands there that came from a file of another format. A row of the same format stands as it did;
-where it is annotated, three members or cells follow it.
+Owns how a row stands there that came from a file of another format. A row of the same format stands as it
+did; where it is annotated, three members or cells follow it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from simindex.inputs import BatchRow, Cells, InputError
 from simindex.format.keys import Key
+from simindex.inputs import BatchRow, Cells, InputError
 from simindex.optional import optional_module
 from simindex.plain import plain
 
@@ -26,17 +26,28 @@ class Written(Protocol):
     """A row to be written."""
 
     @property
-    def key(self) -> Key: ...
+    def key(self) -> Key:
+        """Its id, or what was made of its place."""
+
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Of its input."""
+
     @property
-    def row(self) -> int: ...
+    def row(self) -> int:
+        """Its row or line there, from 1; 0 where the file is the row."""
+
     @property
-    def document(self) -> Any: ...
+    def document(self) -> Any:
+        """What is compared."""
+
     @property
-    def metadata(self) -> Any: ...
+    def metadata(self) -> Any:
+        """Of an item of an iterable."""
+
     @property
-    def content(self) -> Any: ...
+    def content(self) -> Any:
+        """As it stands in its input; see `inputs.Newest`."""
 
 
 class Note(NamedTuple):
