@@ -296,10 +296,11 @@ def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:
         ({"mode": "drop"}, "mode: expected one of remove, annotate, report-only"),
         ({"threshold": 1.5}, "threshold"),
         ({"batch_size": 0}, "batch_size"),
-        ({"sink": "out.doc"}, "expected an output of .jsonl"),
+        ({"sink": "/nowhere/out.doc"}, "expected an output of .jsonl"),
     ],
 )
 def test_wrong_argument_is_named(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
     write_lines(tmp_path / "a.jsonl", TEXTS[:5])
     with pytest.raises(ValueError, match=message):
         deduplicate(tmp_path / "a.jsonl", **({"sink": tmp_path / "out.jsonl"} | arguments))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]

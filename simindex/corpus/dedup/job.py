@@ -217,6 +217,7 @@ class Job:
             self._report_path, self._path = self._path or self._report_path, None
             sink = None
         self._sink = sink
+        self._output = self._output_of_sink()
         self._job = {
             "outputs": [_absolute(self._path), _absolute(self._report_path)],
             "threshold": threshold,
@@ -276,7 +277,7 @@ class Job:
         return self._report()
 
     def _run_in(self, folder: str, journal: Journal | None, resumed: bool) -> None:
-        output, report = self._output(), self._removed_report(journal)
+        output, report = self._output, self._removed_report(journal)
         began, before = time.monotonic(), self.state.seconds
         try:
             if self.state.phase == "reading":
@@ -308,7 +309,7 @@ class Job:
 
     # ---- outputs ----
 
-    def _output(self) -> Output:
+    def _output_of_sink(self) -> Output:
         if self._path is not None:
             return output_for(self._path)
         if self._sink is None:
