@@ -53,6 +53,7 @@ from simindex.queries.search import (
     Questions,
     method_of,
     nearest,
+    require_comparable,
     sketched,
 )
 from simindex.queries.stats import Stats, make_stats
@@ -62,7 +63,7 @@ from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
-from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, rows_for
+from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
 
 _T = TypeVar("_T")
 
@@ -395,6 +396,7 @@ class Index:
         batch = sketched(call, query, self._sketcher, [document])
         with self._store.reading() as txn:
             view = self._session.view(txn)
+            require_comparable(view, query)
             return query.matches(view, query.find(view, batch))[0]
 
     def _ask(self, call: str, query: Query, documents: Iterable[Document], workers: int | None) -> Answers:
@@ -436,7 +438,8 @@ class Index:
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
-                index without MinHash.
+                index without MinHash, or of bare fingerprints alone.
+            ConfigMismatchError: a text in an index of rows that others made, or the other way round.
         """
         query = self._questions.band_query("query", threshold, limit, recall, exact)
         return self._ask_once("query", query, document)
@@ -491,37 +494,57 @@ class Index:
 
         Raises:
             KeyError: it is not stored.
-            ValueError: as `query` and `query_simhash`; or the other method's parameter.
+            ValueError: as `query` and `query_simhash`; the other method's parameter; or a document that
+                was brought in without the half that is compared.
         """
         query = self._questions.query_by("query_key", by, threshold, max_distance, limit, recall, exact)
         with self._store.reading() as txn:
             return OfStored(key, query).matches(self._session.view(txn))
 
     def nearest(
-        self, document: Document, k: int = 10, *, by: Method | None = None, recall: float | None = None
+        self,
+        document: Document,
+        k: int = 10,
+        *,
+        by: Method | None = None,
+        threshold: float | None = None,
+        recall: float | None = None,
     ) -> Matches:
-        """Return the k most similar documents that can be found; no threshold.
+        """Return the k most similar documents that can be found.
 
-        By MinHash the prefix of the band words is shortened row by row until a shorter one would hardly find
-        a better match (LSH Forest, Bawa et al. 2005). By SimHash they are those of the k smallest distances,
-        as far as the configured `max_distance` goes, and none is missed; there can be fewer than k.
+        By MinHash the prefix of the band words is shortened until a shorter one would hardly find a better
+        match (LSH Forest, Bawa et al. 2005), down to one row: that compares up to one stored document in 16,
+        and one of similarity 0.1 is among them with probability 0.83. With a threshold it ends earlier where
+        fewer than k are so similar: 12 bits at 0.4 compare one in 256. By SimHash they are those of the
+        k smallest distances, as far as the configured `max_distance` goes, and none is missed; there can be
+        fewer than k.
 
         Args:
             document: as in `insert`; it is not stored.
             k: at most so many, 1 or more.
             by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
-            recall: for MinHash: wanted probability, in (0, 1], that a document as similar as the k-th match
-                is compared at all; ``None``: 0.95. The estimate only puts them in order.
+            threshold: for MinHash: the least estimate of a match, in (0, 1]; ``None``: any.
+            recall: for MinHash: wanted probability, in (0, 1], that a document as similar as the k-th match,
+                or as the threshold, is compared at all; ``None``: 0.95. The estimate puts them in order.
+
+        Raises:
+            ValueError: an argument out of range, an index without the method, or the other's parameter.
         """
         method = method_of("nearest", self._config, by, None, None, recall)
         require_int("k", k, 1)
+        if method == "simhash" and threshold is not None:
+            raise ValueError("nearest: threshold is MinHash's, and this compares by SimHash; expected none")
         if method == "simhash":
             return self._ask_once("nearest", self._questions.fingerprint_query(None, k), document)
         recall = DEFAULT_RECALL if recall is None else recall
-        rows_for(1.0, self._config.bands, recall)  # refuses a recall out of range
-        batch = sketched("nearest", BandQuery(1.0), self._sketcher, [document])
+        floor = 1.0 if threshold is None else threshold
+        prefix_bits_for(floor, self._config.bands, recall)  # refuses what is out of range
+        query = BandQuery(1.0)
+        batch = sketched("nearest", query, self._sketcher, [document])
         with self._store.reading() as txn:
-            return nearest(self._session.view(txn), batch, k, recall, self._questions.max_candidates)
+            view = self._session.view(txn)
+            require_comparable(view, query)
+            return nearest(view, batch, k, recall, self._questions.max_candidates, threshold)
 
     def query_simhash(
         self, document: Document, max_distance: int | None = None, *, limit: int | None = None
@@ -596,7 +619,7 @@ class Index:
         Raises:
             KeyExistsError: nothing matches, and the key is stored (`on_conflict` "error").
             TypeError, ValueError: as `insert` and `query`; the other method's parameter; or a sketch brought
-                in without the half that is compared.
+                in without the half that is compared. An index of bare fingerprints takes by="simhash".
 
         >>> import simindex, tempfile
         >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:

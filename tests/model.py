@@ -51,19 +51,18 @@ class Model:
         return len(old)
 
     def similar(
-        self, shingles: Collection[str], threshold: float, rows: int, without: Key | None = None
+        self, shingles: Collection[str], threshold: float, prefix_bits: int, without: Key | None = None
     ) -> dict[Key, float]:
-        """key -> estimate, of the documents that share `rows` rows of a band and reach the threshold."""
+        """key -> estimate, of the documents that share so many bits of a band and reach the threshold."""
         query = self.document(shingles)
         found = {}
         for key, stored in self.documents.items():
             if key == without or query.rows is None or stored.rows is None:
                 continue
-            prefixes = [
-                query.rows[b : b + rows] == stored.rows[b : b + rows] for b in range(0, len(query.rows), 8)
-            ]
+            words = zip(_band_words(query.rows), _band_words(stored.rows), strict=True)
+            is_candidate = any((ours ^ theirs) >> 64 - prefix_bits == 0 for ours, theirs in words)
             estimate = textbook.estimated_jaccard(query.rows, stored.rows)
-            if any(prefixes) and estimate >= threshold - 1e-12:
+            if is_candidate and estimate >= threshold - 1e-12:
                 found[key] = estimate
         return found
 
@@ -75,3 +74,8 @@ class Model:
             if stored.fingerprint is not None
             and textbook.hamming(fingerprint, stored.fingerprint) <= max_distance
         }
+
+
+def _band_words(rows: list[int]) -> list[int]:
+    """Eight rows of eight bits each, row 1 first."""
+    return [int.from_bytes(rows[first : first + 8], "big") for first in range(0, len(rows), 8)]

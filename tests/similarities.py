@@ -44,6 +44,12 @@ def rows_of_seed(texts: Sequence[str], seed: int) -> np.ndarray:
     return batch.words.astype(">u8").view(np.uint8).reshape(len(texts), NUM_PERM)
 
 
+def shares_prefix(left: np.ndarray, right: np.ndarray, prefix_bits: int) -> np.ndarray:
+    """Whether signatures, uint8 in the last axis, begin with the same bits in some band of eight rows."""
+    different = np.ascontiguousarray(left ^ right).view(">u8").astype(np.uint64)
+    return np.asarray((different >> np.uint64(64 - prefix_bits) == 0).any(axis=-1))
+
+
 def tenths(similarities: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum((similarities * 10).astype(int), 9))
 

@@ -244,18 +244,22 @@ def test_threshold_outside_its_range_is_refused(index: Index, threshold: Any, er
         lambda: index.query_key("fox", threshold),
         lambda: index.insert_if_new("new", "entirely different words again", threshold),
         lambda: tuning.rows_for(threshold, 16),
+        lambda: tuning.prefix_bits_for(threshold, 16),
         lambda: tuning.match_probability(0.8, threshold, Config()),
         lambda: tuning.pick_bands(threshold, 128),
     ):
         with pytest.raises(error, match=r"threshold: expected a number.*found"):
             call()
     if threshold is None:
-        return  # a recall of None is the default
+        return  # a recall or a floor of None is the default
+    with pytest.raises(error, match=r"threshold: expected a number.*found"):
+        index.nearest(FOX, threshold=threshold)
     for call in (
         lambda: index.query(FOX, recall=threshold),
         lambda: index.query_many([FOX], recall=threshold),
         lambda: index.query_key("fox", recall=threshold),
         lambda: index.nearest(FOX, recall=threshold),
+        lambda: index.nearest(FOX, threshold=0.5, recall=threshold),
     ):
         with pytest.raises(error, match=r"recall: expected a number.*found"):
             call()

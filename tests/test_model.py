@@ -149,8 +149,8 @@ class IndexMachine(RuleBasedStateMachine):
         options: dict[str, Any] = {"by": "simhash", "max_distance": distance}
         if self.config.num_perm and not (by_simhash and self.config.simhash):
             options = {"threshold": threshold}
-            rows = tuning.rows_for(threshold, self.config.bands)
-            expected = set(self.model.similar(document, threshold, rows, without=key))
+            bits = tuning.compared_bits(threshold, self.config.bands)
+            expected = set(self.model.similar(document, threshold, bits, without=key))
         else:
             fingerprint = self.model.document(document).fingerprint
             if fingerprint is not None:
@@ -264,9 +264,9 @@ class IndexMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.config.num_perm)
     @rule(document=shingles, threshold=thresholds)
     def query(self, document: frozenset[str], threshold: float) -> None:
-        rows = tuning.rows_for(threshold, self.config.bands)
+        bits = tuning.compared_bits(threshold, self.config.bands)
         for handle in (self.index, self.reader):
-            expected = self.seen_by(handle).similar(document, threshold, rows)
+            expected = self.seen_by(handle).similar(document, threshold, bits)
             matches = handle.query(document, threshold)
             assert {m.key: m.similarity for m in matches} == pytest.approx(expected)
             assert len(matches) == len(expected)
@@ -283,18 +283,22 @@ class IndexMachine(RuleBasedStateMachine):
             with pytest.raises(KeyError):
                 self.index.query_key(key, threshold)
             return
-        rows = tuning.rows_for(threshold, self.config.bands)
-        expected = self.model.similar(self.model.documents[key].shingles, threshold, rows, without=key)
+        bits = tuning.compared_bits(threshold, self.config.bands)
+        expected = self.model.similar(self.model.documents[key].shingles, threshold, bits, without=key)
         assert {m.key: m.similarity for m in self.index.query_key(key, threshold)} == pytest.approx(expected)
 
     @precondition(lambda self: self.config.num_perm)
-    @rule(document=shingles, k=st.integers(1, 5))
-    def nearest(self, document: frozenset[str], k: int) -> None:
-        everything = self.model.similar(document, 0.0, 1)
-        matches = self.index.nearest(document, k)
+    @rule(document=shingles, k=st.integers(1, 5), threshold=st.none() | thresholds)
+    def nearest(self, document: frozenset[str], k: int, threshold: float | None) -> None:
+        """Without a threshold down to one row; what is surely found is what a long prefix finds."""
+        bits = 8 if threshold is None else tuning.compared_bits(threshold, self.config.bands)
+        everything = self.model.similar(document, threshold or 0.0, bits)
+        matches = self.index.nearest(document, k, threshold=threshold)
         assert len(matches) == min(k, len(everything))
         for match in matches:
             assert match.similarity == pytest.approx(everything[match.key])
+        if len(everything) <= k:
+            assert {match.key for match in matches} == everything.keys()
 
     @precondition(lambda self: self.config.simhash)
     @rule(

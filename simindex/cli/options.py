@@ -200,7 +200,9 @@ Wait = Annotated[
 Threshold = Annotated[
     float | None,
     typer.Option(
-        metavar="S", parser=share, help="Least similarity of a match, above 0 up to 1 (default 0.8)."
+        metavar="S",
+        parser=share,
+        help="Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest none).",
     ),
 ]
 Limit = Annotated[int | None, typer.Option(metavar="N", parser=whole(1), help="At most so many matches.")]
@@ -218,7 +220,8 @@ Exact = Annotated[
     typer.Option("--exact", help="Compare kept shingles, too: exact where both documents are kept whole."),
 ]
 Nearest = Annotated[
-    int | None, typer.Option(metavar="K", parser=whole(1), help="The K most similar; no threshold.")
+    int | None,
+    typer.Option(metavar="K", parser=whole(1), help="The K most similar; with --threshold only such."),
 ]
 SimHash = Annotated[bool, typer.Option("--simhash", help="All within a Hamming distance of the fingerprint.")]
 WithinDistance = Annotated[

@@ -42,7 +42,7 @@ class Search:
         if self.simhash:
             self._refuse("simhash", "threshold", "recall", "exact", "nearest")
         elif self.nearest is not None:
-            self._refuse("nearest", "threshold", "limit", "exact")
+            self._refuse("nearest", "limit", "exact")
 
     def _refuse(self, option: str, *others: str) -> None:
         for other in others:
@@ -105,5 +105,8 @@ class Search:
             return index.query_simhash_many(documents, self.max_distance, limit=room)
         if self.nearest is not None:
             k = self.nearest + more
-            return [index.nearest(document, k, recall=self.recall) for document in documents]
+            return [
+                index.nearest(document, k, threshold=self.threshold, recall=self.recall)
+                for document in documents
+            ]
         return index.query_many(documents, **self._by_similarity(more))

@@ -2,8 +2,8 @@
 
 `BandQuery` and `FingerprintQuery` say what is asked; `find` runs in the kernel, in any thread, and `matches`
 looks the documents up. A value can be passed on: to threads, to a stored document (`OfStored`), to a job over
-the whole index. `Questions` makes them of a caller's arguments. Owns the choice of rows for a threshold and
-the way from the kernel's numbers to keys. Must not change anything. Every search is complete up to its stated
+the whole index. `Questions` makes them of a caller's arguments. Owns the search for the nearest and the
+way from the kernel's numbers to keys. Must not change anything. Every search is complete up to its stated
 odds: by bands with the probability that `tuning.match_probability` gives, by permutation tables always,
 unless `truncated` says otherwise.
 """
@@ -25,7 +25,7 @@ from simindex.checks import require_int
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
-from simindex.format.records import decode_kept
+from simindex.format.records import StoredRecord, decode_kept
 from simindex.format.rows import MATCH, NO_FIGURE
 from simindex.parallel import in_order, num_workers
 from simindex.parts import Part, bytes_of, in_parts
@@ -34,10 +34,17 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document
 from simindex.sketching.estimate import Estimate, best_estimate, row_estimates
-from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch, require_alike
+from simindex.sketching.sketch import (
+    HAS_FINGERPRINT,
+    HAS_SIGNATURE,
+    OF_ROWS,
+    Sketch,
+    SketchBatch,
+    require_alike,
+)
 from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.agreement import similarity_table
-from simindex.tuning.curve import DEFAULT_THRESHOLD, MAX_ROWS, rows_for
+from simindex.tuning.curve import DEFAULT_THRESHOLD, MAX_PREFIX_BITS, ROW_BITS, compared_bits
 from simindex.tuning.found import band_plan, estimate_cut
 
 DEFAULT_MAX_CANDIDATES = 65_536
@@ -94,17 +101,17 @@ class BandQuery(NamedTuple):
     def prefixes(self, scheme: Scheme, batch: SketchBatch) -> tuple[np.ndarray, list[int]]:
         """Return what `find` searches: the keys, uint64, a row a table, and how many leading bits of each row
         a candidate shares."""
-        rows, _ = band_plan(self.threshold, scheme.config.num_perm, self.recall)
-        return np.ascontiguousarray(batch.words.T), [8 * rows] * scheme.tables.bands
+        prefix_bits, _ = band_plan(self.threshold, scheme.config.num_perm, self.recall)
+        return np.ascontiguousarray(batch.words.T), [prefix_bits] * scheme.tables.bands
 
     def find(self, view: View, batch: SketchBatch) -> Found:
         """Search the band tables. Any thread may."""
         config = view.scheme.config
-        rows, min_agree = band_plan(self.threshold, config.num_perm, self.recall)
+        prefix_bits, min_agree = band_plan(self.threshold, config.num_perm, self.recall)
         if self.exact:
             _require_kept(config.keep_shingles, batch)
             min_agree = min(min_agree, _least_agreement(config.num_perm, self.threshold))
-        return _search_bands(view, batch, rows, min_agree, self.max_candidates)
+        return _search_bands(view, batch, prefix_bits, min_agree, self.max_candidates)
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
         """Return what was found for each sketch, most similar first.
@@ -189,27 +196,113 @@ class OfStored(NamedTuple):
     query: Query
 
     def matches(self, view: View) -> Matches:
-        """Return its matches. Raises KeyError when the key is not stored."""
+        """Return its matches.
+
+        Raises:
+            KeyError: the key is not stored.
+            ValueError: it was brought in without the half that is compared.
+        """
         number, record = view.find_stored(self.key)
+        require_comparable(view, self.query)
+        self._require_half(view, record)
         batch = view.sketch_batch(number, record)
         return self.query.matches(view, self.query.find(view, batch), without=number)[0]
 
+    def _require_half(self, view: View, record: StoredRecord) -> None:
+        # A text of punctuation can lack the fingerprint, too, but no text has a fingerprint alone.
+        is_brought_in = record.present == HAS_FINGERPRINT or view.sources & OF_ROWS
+        if record.present and not record.present & self.query.compares and is_brought_in:
+            other = "simhash" if record.present == HAS_FINGERPRINT else "minhash"
+            raise ValueError(
+                f"key {self.key!r}: expected {_half(self.query)}, found a sketch that was brought in "
+                f'without; compare it by="{other}"'
+            )
 
-def nearest(view: View, batch: SketchBatch, k: int, recall: float, max_candidates: int) -> Matches:
+
+def require_comparable(view: View, query: Query) -> None:
+    """Refuse a question that no stored document can answer: by MinHash, where all are bare fingerprints.
+
+    Raises:
+        ValueError: so it is.
+    """
+    if query.compares == HAS_SIGNATURE and not view.sources and view.num_documents:
+        raise ValueError(
+            "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
+            'ask by SimHash: query_simhash(), or by="simhash"'
+        )
+
+
+def _half(query: Query) -> str:
+    return "MinHash rows" if query.compares == HAS_SIGNATURE else "a fingerprint"
+
+
+def nearest(
+    view: View,
+    batch: SketchBatch,
+    k: int,
+    recall: float,
+    max_candidates: int,
+    threshold: float | None = None,
+) -> Matches:
     """Return the k most similar documents that can be found, by shortening the prefix.
 
-    The estimate orders them and cuts nothing, so `recall` is the wanted probability of a candidate.
+    The estimate orders them and cuts nothing but what is below the threshold, so `recall` is the wanted
+    probability of a candidate.
 
-    Stops when the k-th best is so similar that a shorter prefix would hardly find a better one.
+    Stops when the k-th best is so similar that a shorter prefix would hardly find a better one, or at the
+    prefix of the threshold; without one, at a row.
     """
-    best: Matches = Matches()
-    for rows in range(MAX_ROWS, 0, -1):
-        best = _matches(view, _search_bands(view, batch, rows, 0, max_candidates), k, None)[0]
+    config = view.scheme.config
+    estimates = similarity_table(config.num_perm)
+    shortest, floor = ROW_BITS, 0
+    if threshold is not None:
+        shortest = compared_bits(threshold, config.bands, recall)
+        floor = band_plan(threshold, config.num_perm).min_agree
+
+    def enough(similarity: float) -> int:
+        return max(shortest, compared_bits(similarity, config.bands, recall)) if similarity > 0 else shortest
+
+    bits, least = MAX_PREFIX_BITS, floor
+    while True:
+        found = _search_bands(view, batch, bits, least, max_candidates)
+        agree = _agreement_at(found, k - 1)
+        # No worse one is wanted, unless better ones turn out to be removed.
+        searched, least = least, floor if agree is None else agree
+        wanted = shortest if agree is None else enough(estimates[agree])
+        if wanted < bits:
+            bits = _shorter(bits, shortest, view) if agree is None else wanted
+            continue
+        best = _matches(view, found, k, None)[0]
         if len(best) == k:
-            worst = best[-1].similarity or 0.0
-            if worst > 0 and rows_for(min(worst, 1.0), view.scheme.config.bands, recall) >= rows:
-                break
-    return best
+            wanted = enough(best[-1].similarity or 0.0)
+            if wanted >= bits:
+                return best
+            bits, least = wanted, floor
+        elif searched > floor:
+            least = floor
+        elif bits > shortest:
+            bits, least = _shorter(bits, shortest, view), floor
+        else:
+            return best
+
+
+def _agreement_at(found: Found, place: int) -> int | None:
+    """Return how many rows agree in one query's match at that place; ``None`` when there are fewer."""
+    if len(found.matches) <= place * MATCH.size:
+        return None
+    agree: int = MATCH.unpack_from(found.matches, place * MATCH.size)[2]
+    return agree
+
+
+def _shorter(bits: int, shortest: int, view: View) -> int:
+    """Return the next prefix to try: one that unlike documents begin to share, then two bits less each time,
+    so that all searches before the last take a third of it."""
+    entries = view.scheme.config.bands * view.num_documents
+    return max(shortest, min(bits - 2, (entries // _CROWD).bit_length()))
+
+
+_CROWD = 64
+"""So many unlike documents share a prefix, where they begin to take much of the time of a search."""
 
 
 class Asked(NamedTuple):
@@ -269,6 +362,7 @@ class Asked(NamedTuple):
 
     def matches(self, view: View) -> list[Matches]:
         """Return the matches of each document, in order."""
+        require_comparable(view, self.query)
         results: list[Matches] = []
         if self.threads == 1 or len(self.parts) == 1:
             for part in self.parts:
@@ -291,12 +385,13 @@ def sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Docume
         if isinstance(document, Sketch) and not (
             document.origin is not None or batch.present[place] & query.compares
         ):
-            what = "MinHash rows" if query.compares == HAS_SIGNATURE else "a fingerprint"
-            raise ValueError(f"{call}: expected {what}, found a sketch that was brought in without")
+            raise ValueError(f"{call}: expected {_half(query)}, found a sketch that was brought in without")
     return batch
 
 
-def _search_bands(view: View, batch: SketchBatch, rows: int, min_agree: int, max_candidates: int) -> Found:
+def _search_bands(
+    view: View, batch: SketchBatch, prefix_bits: int, min_agree: int, max_candidates: int
+) -> Found:
     require_alike(view.sources, batch.sources)
     truncated = np.zeros(len(batch), dtype=np.uint8)
     found = view.directory.run(
@@ -305,7 +400,7 @@ def _search_bands(view: View, batch: SketchBatch, rows: int, min_agree: int, max
         batch.fingerprints,
         batch.present,
         FIRST_BAND_TABLE,
-        8 * rows,
+        prefix_bits,
         min_agree,
         max_candidates,
         view.scheme.config.simhash is not None,

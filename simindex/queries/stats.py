@@ -14,7 +14,7 @@ from simindex.format.manifest import Manifest
 from simindex.markup import of_bytes, table
 from simindex.plain import plain
 from simindex.queries.scheme import Scheme
-from simindex.tuning.curve import expected_recall, rows_for
+from simindex.tuning.curve import compared_bits, expected_recall, rows_for
 from simindex.tuning.found import FOUND_PROBABILITIES, similarity_for
 
 RECALL_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -35,12 +35,13 @@ class Stats:
         used_bytes: bytes of pages in use; the rest of the file is free for later commits.
         bytes_per_document: used bytes a document, ``None`` for an empty index.
         config: the settings.
-        rows: threshold -> rows of a band that a query compares.
+        rows: threshold -> whole rows of a band that a query compares; 1 also where it is less.
+        compared_bits: threshold -> leading bits of a band that a query compares, eight a row.
         recall: threshold -> probability that a document at the threshold is looked at, as a candidate.
         found: threshold -> probability -> similarity of the documents that a query with that threshold
             returns with that probability: candidates whose estimate reaches it.
         permutation_tables: number of permutation tables.
-        prefix_bits: leading bits of each.
+        prefix_bits: leading bits of each that a SimHash query compares.
         permutation_bytes_per_document: what they take of a document's bytes.
         expected_candidates: entries a SimHash query scans when fingerprints are uniform.
     """
@@ -56,6 +57,7 @@ class Stats:
     bytes_per_document: float | None
     config: Config
     rows: dict[float, int]
+    compared_bits: dict[float, int]
     recall: dict[float, float]
     found: dict[float, dict[float, float]]
     permutation_tables: int
@@ -86,14 +88,17 @@ class Stats:
     def _figures(self) -> list[tuple[str, str]]:
         config, simhash = self.config, self.config.simhash
         each = "" if self.bytes_per_document is None else f", {self.bytes_per_document:,.1f} bytes a document"
-        rows = ", ".join(f"{rows} at {threshold}" for threshold, rows in self.rows.items())
+        bits = ", ".join(f"{bits} at {threshold}" for threshold, bits in self.compared_bits.items())
         found = ", ".join(f"{least[0.95]:.3f} up at {threshold}" for threshold, least in self.found.items())
         return [
             ("documents", f"{self.documents:,}"),
             ("copies of others", f"{self.copies:,}"),
             ("segments", f"{self.segments:,}"),
             ("file", f"{of_bytes(self.file_bytes)}, {of_bytes(self.used_bytes)} in use{each}"),
-            ("MinHash", f"{config.num_perm} rows; compared in a band: {rows}" if config.num_perm else "off"),
+            (
+                "MinHash",
+                f"{config.num_perm} rows; bits compared in a band: {bits}" if config.num_perm else "off",
+            ),
             *([("returned with 0.95", found)] if found else []),
             ("SimHash", f"up to {simhash.max_distance} bits" if simhash else "off"),
             ("shingles", f"{config.shingles!r}, {config.keep_shingles:,} kept a document"),
@@ -127,6 +132,7 @@ def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str,
         bytes_per_document=used / manifest.num_documents if manifest.num_documents else None,
         config=config,
         rows={t: rows_for(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
+        compared_bits={t: compared_bits(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
         recall={t: expected_recall(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
         found=_found(config) if config.bands else {},
         permutation_tables=plan.num_tables,

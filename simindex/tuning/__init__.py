@@ -4,9 +4,9 @@ Owns nothing itself; `curve` and `found` have the formulas, and their names are 
 
 >>> import simindex
 >>> from simindex import tuning
->>> rows = tuning.rows_for(0.8, bands=16)
->>> rows, round(tuning.candidate_probability(0.8, 16, rows), 3)
-(7, 0.978)
+>>> bits = tuning.prefix_bits_for(0.4, bands=16)
+>>> bits, round(tuning.candidate_probability(0.4, 16, prefix_bits=bits), 3)
+(12, 0.955)
 >>> config = simindex.Config()
 >>> round(tuning.match_probability(0.8, 0.8, config), 2), tuning.threshold_for(0.8, config, miss=0.01)
 (0.51, 0.709)
@@ -15,11 +15,14 @@ Owns nothing itself; `curve` and `found` have the formulas, and their names are 
 from simindex.tuning.curve import (
     DEFAULT_RECALL,
     DEFAULT_THRESHOLD,
+    MAX_PREFIX_BITS,
     MAX_ROWS,
     ROW_VALUES,
     candidate_probability,
+    compared_bits,
     expected_recall,
     pick_bands,
+    prefix_bits_for,
     rows_for,
 )
 from simindex.tuning.found import match_probability, similarity_for, threshold_for
@@ -27,12 +30,15 @@ from simindex.tuning.found import match_probability, similarity_for, threshold_f
 __all__ = [
     "DEFAULT_RECALL",
     "DEFAULT_THRESHOLD",
+    "MAX_PREFIX_BITS",
     "MAX_ROWS",
     "ROW_VALUES",
     "candidate_probability",
+    "compared_bits",
     "expected_recall",
     "match_probability",
     "pick_bands",
+    "prefix_bits_for",
     "rows_for",
     "similarity_for",
     "threshold_for",

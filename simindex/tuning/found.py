@@ -1,8 +1,8 @@
-"""What a query by bands returns: which rows it compares, where it cuts, and how likely a document comes back.
+"""What a query by bands returns: what it compares, where it cuts, and how likely a document comes back.
 
 A document comes back when it becomes a candidate and its estimate reaches the cut. Both are read from the
 same rows, so their odds do not multiply: given how many rows agree, they agree at random places, and that
-says how likely a whole prefix is among them. Owns that probability and what follows from it. Must not touch
+says how likely a prefix is among them. Owns that probability and what follows from it. Must not touch
 sketches or disk. Invariants: more similar documents are never less likely to come back, and a higher
 threshold never finds more.
 Sources: the S-curve, see `curve`; the rest is counting, shown at `match_probability`.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from fractions import Fraction
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -20,7 +21,14 @@ import numpy as np
 from simindex.checks import require_share
 from simindex.config import Config
 from simindex.tuning.agreement import similarity_table
-from simindex.tuning.curve import DEFAULT_RECALL, MAX_ROWS, ROW_VALUES, candidate_probability, rows_for
+from simindex.tuning.curve import (
+    DEFAULT_RECALL,
+    MAX_ROWS,
+    ROW_BITS,
+    ROW_VALUES,
+    candidate_probability,
+    compared_bits,
+)
 
 FOUND_PROBABILITIES = (0.5, 0.95, 0.99)
 """The odds for which it is told how similar a document has to be."""
@@ -33,11 +41,11 @@ class BandPlan(NamedTuple):
     """How a query by bands searches.
 
     Attributes:
-        rows: leading rows of a band that must agree in a candidate, 1..8.
+        prefix_bits: leading bits of a band word that must agree in a candidate, 1..64.
         min_agree: agreeing rows of a match, at least; 0: every candidate is one.
     """
 
-    rows: int
+    prefix_bits: int
     min_agree: int
 
 
@@ -48,20 +56,20 @@ def band_plan(threshold: float, num_perm: int, recall: float | None = None) -> B
         threshold: Jaccard similarity in (0, 1].
         num_perm: MinHash rows, a multiple of 8, 8 or more.
         recall: wanted probability, in (0, 1], that a document right at the threshold comes back, or
-            ``None``: the cut is the threshold, and the rows are those of `rows_for`.
+            ``None``: the cut is the threshold, and the prefix is that of `compared_bits`.
 
     Returns:
-        With a recall, half of what may be missed is left to the bands: the most rows by which a candidate at
-        the threshold is missed with probability (1 - recall) / 2 or less, then the highest cut that reaches
-        the recall, never above the threshold. Where even 1 row misses more, the recall is out of reach; the
-        cut loses as small a share of the candidates then.
+        With a recall, half of what may be missed is left to the bands: the prefix of `compared_bits` by which
+        a candidate at the threshold is missed with probability (1 - recall) / 2 or less, then the highest
+        cut that reaches the recall, never above the threshold. Where even 1 bit misses more, the recall is
+        out of reach; the cut loses as small a share of the candidates then.
 
     Raises:
         ValueError: a threshold or recall out of range.
         TypeError: one that is no number.
 
     >>> band_plan(0.8, 128), band_plan(0.8, 128, recall=0.95)
-    (BandPlan(rows=7, min_agree=103), BandPlan(rows=7, min_agree=94))
+    (BandPlan(prefix_bits=56, min_agree=103), BandPlan(prefix_bits=56, min_agree=94))
     """
     # A float is checked once for each value, inside.
     if type(threshold) is not float:
@@ -74,17 +82,17 @@ def band_plan(threshold: float, num_perm: int, recall: float | None = None) -> B
 @lru_cache(maxsize=1024, typed=True)
 def _band_plan(threshold: float, num_perm: int, recall: float | None) -> BandPlan:
     bands = num_perm // MAX_ROWS
-    rows = rows_for(threshold, bands, DEFAULT_RECALL)
+    prefix_bits = compared_bits(threshold, bands, DEFAULT_RECALL)
     at_threshold = bisect_left(similarity_table(num_perm), threshold - _ROUNDING)
     if recall is None:
-        return BandPlan(rows, at_threshold)
+        return BandPlan(prefix_bits, at_threshold)
     require_share("recall", recall)
     kept = (1 + recall) / 2
-    rows = rows_for(threshold, bands, kept)
-    wanted = min(recall, kept * candidate_probability(threshold, bands, rows))
-    odds = _odds_of_agreement(threshold, num_perm) * candidate_shares(num_perm, rows)
+    prefix_bits = compared_bits(threshold, bands, kept)
+    wanted = min(recall, kept * candidate_probability(threshold, bands, prefix_bits=prefix_bits))
+    odds = _odds_of_agreement(threshold, num_perm) * candidate_shares(num_perm, prefix_bits)
     reached = np.cumsum(odds[::-1])[::-1] >= wanted - _ROUNDING
-    return BandPlan(rows, min(at_threshold, int(np.flatnonzero(reached).max(initial=0))))
+    return BandPlan(prefix_bits, min(at_threshold, int(np.flatnonzero(reached).max(initial=0))))
 
 
 def estimate_cut(threshold: float, num_perm: int, recall: float | None = None) -> float:
@@ -99,28 +107,38 @@ def estimate_cut(threshold: float, num_perm: int, recall: float | None = None) -
 
 
 @cache
-def candidate_shares(num_perm: int, rows: int) -> np.ndarray:
-    """Return how likely it is that among the agreeing rows are all `rows` leading ones of some band.
+def candidate_shares(num_perm: int, prefix_bits: int) -> np.ndarray:
+    """Return how likely it is that agreeing rows make the leading bits of some band agree.
 
     Args:
         num_perm: MinHash rows n, eight a band.
-        rows: r, 1..8.
+        prefix_bits: 8r + d, 1..64, d in 0..7.
 
     Returns:
         float64, shape (n + 1,), read-only: for a = 0..n agreeing rows at random places,
-        1 - [x^a] ((1 + x)^r - x^r)^b (1 + x)^((8 - r) b) / C(n, a), with b = n/8 bands: of the C(n, a) ways
-        to place them the coefficient of x^a counts those that fill no prefix. Exact up to one rounding.
+        1 - [x^a] ((1 + x)^8 - x^r (1 + x)^(7 - r) (x + t))^b / C(n, a), with b = n/8 bands: of the C(n, a)
+        ways to place them the coefficient of x^a counts those that fill no prefix. The r whole rows agree,
+        and the next one does, too, or has the same first d bits by chance: t = (2^(8 - d) - 1)/255, as of
+        the 255 other values of a row so many do. (r = 8: x^8 alone.) Exact up to one rounding.
 
-    >>> shares = candidate_shares(128, 7)
+    >>> shares = candidate_shares(128, 56)
     >>> shares[[6, 102, 128]].round(3).tolist()
     [0.0, 0.99, 1.0]
     """
-    # The polynomial at a power of two so large that no coefficient reaches into the next: its digits.
-    width = num_perm + 1
+    rows, bits = divmod(prefix_bits, ROW_BITS)
+    bands = num_perm // MAX_ROWS
+    by_chance = Fraction((ROW_VALUES >> bits) - 1, ROW_VALUES - 1)
+    # In integers: each band times the denominator. The polynomial is taken at a power of two so large that no
+    # coefficient reaches into the next, so that they are its digits.
+    scale = by_chance.denominator
+    width = num_perm + (scale**bands).bit_length()
     x = 1 << width
-    unfilled = (((1 + x) ** rows - x**rows) * (1 + x) ** (MAX_ROWS - rows)) ** (num_perm // MAX_ROWS)
+    filled = scale * x**MAX_ROWS
+    if rows < MAX_ROWS:
+        filled = x**rows * (1 + x) ** (MAX_ROWS - 1 - rows) * (scale * x + by_chance.numerator)
+    unfilled = (scale * (1 + x) ** MAX_ROWS - filled) ** bands
     shares = np.empty(num_perm + 1)
-    ways = 1
+    ways = scale**bands
     for agree in range(num_perm + 1):
         shares[agree] = (ways - (unfilled & (x - 1))) / ways
         unfilled >>= width
@@ -152,7 +170,7 @@ def returned_probability(similarity: float, num_perm: int, plan: BandPlan) -> fl
     """Return `match_probability` of a plan; the similarity is believed. Cost: about 20 us at 128 rows."""
     first = plan.min_agree
     odds = _odds_of_agreement(similarity, num_perm)[first:]
-    return min(1.0, float(odds @ candidate_shares(num_perm, plan.rows)[first:]))
+    return min(1.0, float(odds @ candidate_shares(num_perm, plan.prefix_bits)[first:]))
 
 
 def match_probability(
@@ -173,7 +191,8 @@ def match_probability(
         0..1: the sum over a = m..n of C(n, a) p^a (1 - p)^(n - a) g(a), with n = num_perm,
         p = s + (1 - s)/256, m the fewest agreeing rows whose estimate reaches the cut, and g(a) the
         probability that a agreeing rows at random places make a candidate: 1 - u(a) / C(n, a), where u(a) is
-        the coefficient of x^a in ((1 + x)^r - x^r)^b (1 + x)^((8 - r) b), b = n/8, r the rows compared.
+        the coefficient of x^a in ((1 + x)^8 - x^r (1 + x)^(7 - r) (x + t))^b, b = n/8, for a prefix of r
+        whole rows and d bits more, t = (2^(8 - d) - 1)/255.
         It takes the rows for independent. A limit on candidates (`truncated`) is not in it, nor
         ``exact=True``, where a document whose similarity is exact is found as `candidate_probability` says.
 

@@ -25,13 +25,14 @@ def test_curve_shows_the_rows_of_a_threshold(run: Run) -> None:
 
 
 def test_curve_shows_what_a_recall_makes_of_it(run: Run) -> None:
-    options = ["--num-perm", 256, "--threshold", 0.5, "--recall", 0.9]
-    rows = simindex.tuning.rows_for(0.5, 32, 0.95)
+    options = ["--num-perm", 256, "--threshold", 0.4, "--recall", 0.9]
+    bits = simindex.tuning.prefix_bits_for(0.4, 32, 0.95)
+    assert bits == 17
     out = run("curve", *options).out
-    assert f"32 bands, {rows} rows, threshold 0.5 " in out
-    returned = simindex.tuning.match_probability(0.5, 0.5, simindex.Config(num_perm=256), 0.9)
+    assert "32 bands, 2 rows and 1 bit, threshold 0.4 " in out
+    returned = simindex.tuning.match_probability(0.4, 0.4, simindex.Config(num_perm=256), 0.9)
     assert returned >= 0.9
-    assert out.splitlines()[11].split()[2] == f"{returned:.4f}"
+    assert out.splitlines()[9].split()[2] == f"{returned:.4f}"
 
 
 def test_curve_of_rows_without_a_threshold_shows_candidates_alone(run: Run) -> None:
@@ -55,6 +56,7 @@ def test_curve_json_follows_the_formula(run: Run) -> None:
         "probability": simindex.tuning.candidate_probability(0.8, 16, 4),
         "bands": 16,
         "rows": 4,
+        "prefix_bits": 32,
         "threshold": 0.7,
         "found": simindex.tuning.match_probability(0.8, 0.7, config),
         "found_at": {str(p): simindex.tuning.similarity_for(p, 0.7, config) for p in (0.5, 0.95, 0.99)},

@@ -138,6 +138,9 @@ def test_query_limit_nearest_and_recall(run: Run, news: str) -> None:
     assert len(matches_of(run("query", news, FOX, "--threshold", 0.4, "--limit", 1, "--json"))) == 1
     options = ["--nearest", 2, "--recall", 0.9, "--json"]
     assert [match["key"] for match in matches_of(run("query", news, FOX, *options))] == ["fox", "fox too"]
+    for threshold, found in ((0.999, ["fox"]), (0.1, ["fox", "fox too"])):
+        options = ["--nearest", 2, "--threshold", threshold, "--json"]
+        assert [match["key"] for match in matches_of(run("query", news, FOX, *options))] == found
     options = ["--threshold", 0.5, "--recall", 0.999, "--json"]
     assert len(matches_of(run("query", news, FOX, *options))) == 2
     assert run("query", news, FOX, "--recall", 2).code == 2
@@ -197,10 +200,10 @@ def test_query_tells_that_it_was_truncated(run: Run, news: str, rows_file: str) 
         ["--file", "page.txt", "--key", "a"],
         ["--input", "a.jsonl", "text"],
         ["text", "--int"],
-        ["text", "--nearest", 3, "--threshold", 0.5],
         ["text", "--nearest", 3, "--limit", 5],
         ["text", "--nearest", 3, "--exact"],
         ["text", "--simhash", "--nearest", 3],
+        ["text", "--simhash", "--nearest", 3, "--threshold", 0.5],
         ["text", "--simhash", "--threshold", 0.5],
         ["text", "--simhash", "--recall", 0],
         ["text", "--simhash", "--exact"],

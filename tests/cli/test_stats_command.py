@@ -14,10 +14,10 @@ def test_stats_shows_what_the_index_holds_and_gives(run: Run, news: str) -> None
     recalls = [line.split()[0] for line in result.out.splitlines() if line.startswith("0.")]
     assert recalls == ["0.5", "0.6", "0.7", "0.8", "0.9"]
     assert (
-        "threshold  rows compared  looked at  0.5 returned at  0.95 returned at  0.99 returned at"
+        "threshold  bits compared  looked at  0.5 returned at  0.95 returned at  0.99 returned at"
         in result.out
     )
-    assert ["0.8", "7", "0.9775", "0.799", "0.853", "0.873"] in map(str.split, result.out.splitlines())
+    assert ["0.8", "56", "0.9775", "0.799", "0.853", "0.873"] in map(str.split, result.out.splitlines())
 
 
 def test_stats_says_why_tables_use_and_file_differ(run: Run, news: str) -> None:

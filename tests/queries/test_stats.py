@@ -21,7 +21,7 @@ from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest
 from simindex.queries.scheme import Scheme
 from simindex.queries.stats import RECALL_THRESHOLDS, make_stats
-from simindex.tuning.curve import expected_recall, rows_for
+from simindex.tuning.curve import compared_bits, expected_recall, rows_for
 from simindex.tuning.found import similarity_for
 
 
@@ -103,6 +103,8 @@ def test_stats_add_up_what_the_manifest_says_of_each_segment() -> None:
     assert stats.config == scheme.config
     assert stats.rows.keys() == stats.recall.keys() == set(RECALL_THRESHOLDS)
     assert stats.rows == {threshold: rows_for(threshold, 8) for threshold in RECALL_THRESHOLDS}
+    bits = {threshold: compared_bits(threshold, 8) for threshold in RECALL_THRESHOLDS}
+    assert stats.compared_bits == bits
     assert stats.recall == {threshold: expected_recall(threshold, 8) for threshold in RECALL_THRESHOLDS}
     assert stats.found == {
         threshold: {odds: similarity_for(odds, threshold, scheme.config) for odds in (0.5, 0.95, 0.99)}
@@ -113,5 +115,6 @@ def test_stats_add_up_what_the_manifest_says_of_each_segment() -> None:
 def test_stats_of_an_empty_index_without_minhash_have_no_rows_and_no_bytes_per_document() -> None:
     scheme = Scheme.of(Config(num_perm=0), Layout(), 4)
     stats = make_stats("i", scheme, Manifest(), {"file_bytes": 1, "used_bytes": 1, "documents": 0})
-    assert (stats.rows, stats.recall, stats.found, stats.bytes_per_document) == ({}, {}, {}, None)
+    assert (stats.rows, stats.compared_bits, stats.recall, stats.found) == ({}, {}, {}, {})
+    assert stats.bytes_per_document is None
     assert set(stats.entries.values()) == {0}

@@ -9,7 +9,14 @@ import pytest
 from collection import extract
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from similarities import BANDS, NUM_PERM, exact_similarities, pairs_of_similarity, rows_of_seed, tenths
+from similarities import (
+    NUM_PERM,
+    exact_similarities,
+    pairs_of_similarity,
+    rows_of_seed,
+    shares_prefix,
+    tenths,
+)
 
 import simindex
 from simindex import Config, tuning
@@ -28,31 +35,40 @@ row_counts = st.sampled_from([8, 64, 128, 256])
 # ---- the formula ----
 
 
-@pytest.mark.parametrize("rows", range(1, 9))
-def test_candidate_shares_count_the_placements_that_fill_a_prefix(rows: int) -> None:
-    """All 65,536 ways in which 16 rows, that is two bands, can agree."""
-    counted, ways = np.zeros(17), np.zeros(17)
+@pytest.mark.parametrize("prefix_bits", [1, 3, 7, 8, 9, 12, 16, 17, 31, 32, 47, 56, 60, 63, 64])
+def test_candidate_shares_count_the_placements_that_fill_a_prefix(prefix_bits: int) -> None:
+    """All 65,536 ways in which 16 rows, that is two bands, can agree; and of the 255 values that another row
+    can have, those that begin with the same bits."""
+    rows, bits = divmod(prefix_bits, 8)
+    alike = sum(value >> 8 - bits == 0 for value in range(1, 256)) / 255
+    missed, ways = np.zeros(17), np.zeros(17)
     for agreeing in itertools.product((False, True), repeat=16):
         ways[sum(agreeing)] += 1
-        counted[sum(agreeing)] += all(agreeing[:rows]) or all(agreeing[8 : 8 + rows])
-    assert candidate_shares(16, rows) == pytest.approx(counted / ways, rel=1e-14, abs=0)
+        odds = 1.0
+        for band in (agreeing[:8], agreeing[8:]):
+            is_next = not bits or band[rows]
+            odds *= 1 - all(band[:rows]) * (1 if is_next else alike)
+        missed[sum(agreeing)] += odds
+    assert candidate_shares(16, prefix_bits) == pytest.approx(1 - missed / ways, rel=1e-9, abs=1e-12)
 
 
-@given(st.floats(0, 1), row_counts, st.integers(1, 8))
-def test_without_a_cut_every_candidate_is_returned(similarity: float, num_perm: int, rows: int) -> None:
-    expected = tuning.candidate_probability(similarity, num_perm // 8, rows)
-    plan = band_plan(0.5, num_perm)._replace(rows=rows, min_agree=0)
+@given(st.floats(0, 1), row_counts, st.integers(1, 64))
+def test_without_a_cut_every_candidate_is_returned(
+    similarity: float, num_perm: int, prefix_bits: int
+) -> None:
+    expected = tuning.candidate_probability(similarity, num_perm // 8, prefix_bits=prefix_bits)
+    plan = band_plan(0.5, num_perm)._replace(prefix_bits=prefix_bits, min_agree=0)
     assert returned_probability(similarity, num_perm, plan) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize(
     ("num_perm", "threshold", "recall"),
-    [(128, 0.8, None), (128, 0.8, 0.99), (64, 0.5, None), (256, 0.4, None), (24, 0.9, 0.7), (128, 0.2, None)],
+    [(128, 0.8, None), (128, 0.4, 0.99), (64, 0.5, None), (256, 0.4, None), (24, 0.9, 0.7), (128, 0.1, None)],
 )
 def test_match_probability_is_that_of_a_simulation(
     num_perm: int, threshold: float, recall: float | None
 ) -> None:
-    """20,000 pairs at each of five similarities, each row of which agrees by itself.
+    """20,000 pairs at each of five similarities, each row of which is equal by itself, or any value.
 
     The bound is five standard errors and one pair; a chance of a false alarm below 1 in 50,000, were the
     seed not fixed.
@@ -60,16 +76,17 @@ def test_match_probability_is_that_of_a_simulation(
     rng = np.random.default_rng(1)
     plan, config = band_plan(threshold, num_perm, recall), Config(num_perm=num_perm)
     for offset in (-0.15, -0.05, 0.0, 0.04, 0.1):
-        similarity = min(1.0, threshold + offset)
-        agree = rng.random((20_000, num_perm)) < similarity + (1 - similarity) / 256
-        is_candidate = agree.reshape(-1, num_perm // 8, 8)[:, :, : plan.rows].all(axis=2).any(axis=-1)
-        found = float(np.mean(is_candidate & (agree.sum(axis=1) >= plan.min_agree)))
+        similarity = min(1.0, max(0.0, threshold + offset))
+        stored, other = rng.integers(0, 256, (2, 20_000, num_perm), dtype=np.uint8)
+        asked = np.where(rng.random((20_000, num_perm)) < similarity, stored, other)
+        is_candidate = shares_prefix(stored, asked, plan.prefix_bits)
+        found = float(np.mean(is_candidate & ((stored == asked).sum(axis=1) >= plan.min_agree)))
         expected = tuning.match_probability(similarity, threshold, config, recall)
         assert abs(found - expected) <= 5 * np.sqrt(expected * (1 - expected) / 20_000) + 1 / 20_000
 
 
 @pytest.mark.parametrize("recall", [None, 0.97])
-@pytest.mark.parametrize("threshold", [0.5, 0.8])
+@pytest.mark.parametrize("threshold", [0.4, 0.5, 0.8])
 def test_match_probability_is_that_of_an_index(
     tmp_path: Path, threshold: float, recall: float | None
 ) -> None:
@@ -88,7 +105,7 @@ def test_match_probability_is_that_of_an_index(
             assert abs(found - expected) <= 5 * np.sqrt(expected * (1 - expected) / 1_000) + 1 / 1_000
 
 
-@pytest.mark.parametrize(("threshold", "recall"), [(0.5, None), (0.8, None), (0.8, 0.9)])
+@pytest.mark.parametrize(("threshold", "recall"), [(0.4, None), (0.5, None), (0.8, None), (0.8, 0.9)])
 def test_match_probability_is_that_of_licences(threshold: float, recall: float | None) -> None:
     """In each tenth of similarity the share of pairs that 16 seeds return; bounds as for the S-curve."""
     texts = list(extract().values())
@@ -99,7 +116,7 @@ def test_match_probability_is_that_of_licences(threshold: float, recall: float |
         rows = rows_of_seed(texts, seed)
         agree = rows[first] == rows[second]
         plan = band_plan(threshold, NUM_PERM, recall)
-        is_candidate = agree.reshape(-1, BANDS, 8)[:, :, : plan.rows].all(axis=2).any(axis=-1)
+        is_candidate = shares_prefix(rows[first], rows[second], plan.prefix_bits)
         is_found = is_candidate & (agree.sum(axis=1) >= plan.min_agree)
         found.append(np.bincount(place, is_found, minlength=10) / sizes)
     odds = [tuning.match_probability(s, threshold, Config(), recall) for s in similarities.tolist()]
@@ -130,12 +147,12 @@ def test_a_higher_threshold_never_finds_more(a: float, b: float, similarity: flo
 
 
 @given(shares, row_counts)
-def test_plan_without_recall_is_the_rows_of_the_curve_and_the_threshold(
+def test_plan_without_recall_is_the_prefix_of_the_curve_and_the_threshold(
     threshold: float, num_perm: int
 ) -> None:
-    rows, min_agree = band_plan(threshold, num_perm)
+    prefix_bits, min_agree = band_plan(threshold, num_perm)
     estimates = similarity_table(num_perm)
-    assert rows == tuning.rows_for(threshold, num_perm // 8, DEFAULT_RECALL)
+    assert prefix_bits == tuning.compared_bits(threshold, num_perm // 8, DEFAULT_RECALL)
     assert estimates[min_agree] >= threshold - 1e-12
     assert min_agree == 0 or estimates[min_agree - 1] < threshold
 
@@ -146,24 +163,25 @@ def test_plan_with_a_recall_reaches_it_by_the_highest_cut(
 ) -> None:
     config, plan = Config(num_perm=num_perm), band_plan(threshold, num_perm, recall)
     assert plan.min_agree <= band_plan(threshold, num_perm).min_agree
-    looked_at = tuning.candidate_probability(threshold, num_perm // 8, plan.rows)
+    looked_at = tuning.candidate_probability(threshold, num_perm // 8, prefix_bits=plan.prefix_bits)
     assume(looked_at >= (1 + recall) / 2)
     assert tuning.match_probability(threshold, threshold, config, recall) >= recall - 1e-9
     higher = plan._replace(min_agree=plan.min_agree + 1)
     if higher.min_agree <= band_plan(threshold, num_perm).min_agree:
         assert returned_probability(threshold, num_perm, higher) < recall
-    if plan.rows < 8:
-        more = tuning.candidate_probability(threshold, num_perm // 8, plan.rows + 1)
+    if plan.prefix_bits < 64:
+        longer = plan.prefix_bits + (8 if plan.prefix_bits >= 24 else 1)
+        more = tuning.candidate_probability(threshold, num_perm // 8, prefix_bits=longer)
         assert more < (1 + recall) / 2
 
 
-def test_recall_out_of_reach_gives_what_one_row_finds() -> None:
+def test_recall_out_of_reach_gives_what_one_bit_finds() -> None:
     config = Config(num_perm=8)
-    plan, looked_at = band_plan(0.1, 8, 0.95), tuning.candidate_probability(0.1, 1, 1)
-    assert plan.rows == 1
-    assert looked_at < 0.2
+    plan, looked_at = band_plan(0.1, 8, 0.95), tuning.candidate_probability(0.1, 1, prefix_bits=1)
+    assert plan.prefix_bits == 1
+    assert looked_at < 0.6
     assert 0.95 * looked_at <= tuning.match_probability(0.1, 0.1, config, 0.95) <= looked_at
-    assert band_plan(0.8, 128, 1.0).rows == 1
+    assert band_plan(0.8, 128, 1.0).prefix_bits == 1
     assert tuning.match_probability(0.8, 0.8, Config(), 1.0) == pytest.approx(1.0, abs=1e-9)
 
 
@@ -201,7 +219,7 @@ def test_similarity_for_is_the_least_that_is_returned_so_often(
 
 def test_questions_asked_again_are_answered_from_memory() -> None:
     for cached, call in (
-        (candidate_shares, lambda: candidate_shares(128, 7)),
+        (candidate_shares, lambda: candidate_shares(128, 17)),
         (found_similarity, lambda: tuning.similarity_for(0.5, 0.8, Config())),
     ):
         call()

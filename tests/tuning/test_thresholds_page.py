@@ -51,7 +51,7 @@ def test_what_a_recall_does_is_what_the_plan_says() -> None:
         cut = 0.8 if recall is None else similarity_table(128)[plan.min_agree]
         returned = tuning.match_probability(0.8, 0.8, Config(), recall)
         half = tuning.similarity_for(0.5, 0.8, Config(), recall)
-        assert cells == [f"{plan.rows}", f"{cut:.3f}", f"{returned:.3f}", f"{half:.3f}"]
+        assert cells == [f"{plan.prefix_bits}", f"{cut:.3f}", f"{returned:.3f}", f"{half:.3f}"]
 
 
 def test_what_more_rows_do_is_what_the_formulas_say() -> None:

@@ -13,6 +13,7 @@ from simindex.cli import options
 from simindex.cli.output import counted, note, print_json, print_table
 from simindex.inputs import optional_module
 from simindex.tuning import DEFAULT_THRESHOLD, MAX_ROWS, candidate_probability
+from simindex.tuning.curve import ROW_BITS
 from simindex.tuning.found import (
     FOUND_PROBABILITIES,
     BandPlan,
@@ -49,7 +50,7 @@ def run(
         typer.Option(
             metavar="S",
             parser=options.share,
-            help="Rows as a query with this threshold chooses them (default 0.8).",
+            help="What a query with this threshold compares (default 0.8).",
         ),
     ] = None,
     recall: Annotated[
@@ -71,7 +72,8 @@ def run(
     threshold, too.
 
     JSON lines: one a similarity, {"similarity", "probability", "bands", "rows"}, of being looked at, and
-    unless --rows is given {"threshold", "found", "found_at"}: the probability of being returned, and the
+    unless --rows is given {"prefix_bits", "threshold", "found", "found_at"}: the leading bits of a band that
+    are compared, of which "rows" counts the whole rows, the probability of being returned, and the
     similarities that are returned with the probabilities in it.
     """
     if num_perm is not None and bands is not None:
@@ -109,15 +111,21 @@ class _Curve(NamedTuple):
         if rows is not None:
             return cls(bands, rows, threshold, None)
         plan = band_plan(threshold, MAX_ROWS * bands, recall)
-        return cls(bands, plan.rows, threshold, plan)
+        return cls(bands, max(1, plan.prefix_bits // ROW_BITS), threshold, plan)
 
     @property
     def title(self) -> str:
-        asked = f", threshold {self.threshold:g}" if self.plan else ""
-        return f"{counted(self.bands, 'band')}, {counted(self.rows, 'row')}{asked}"
+        bands = counted(self.bands, "band")
+        if self.plan is None:
+            return f"{bands}, {counted(self.rows, 'row')}"
+        rows, bits = divmod(self.plan.prefix_bits, ROW_BITS)
+        compared = [counted(n, name) for n, name in ((rows, "row"), (bits, "bit")) if n]
+        return f"{bands}, {' and '.join(compared)}, threshold {self.threshold:g}"
 
     def looked_at(self, similarity: float) -> float:
-        return candidate_probability(similarity, self.bands, self.rows)
+        if self.plan is None:
+            return candidate_probability(similarity, self.bands, self.rows)
+        return candidate_probability(similarity, self.bands, prefix_bits=self.plan.prefix_bits)
 
     def returned(self, similarity: float) -> float:
         assert self.plan is not None
@@ -136,8 +144,8 @@ class _Curve(NamedTuple):
             "rows": self.rows,
         }
         if self.plan is not None:
-            found = {"threshold": self.threshold, "found": self.returned(similarity)}
-            shown |= found | {"found_at": self.found_at()}
+            asked = {"prefix_bits": self.plan.prefix_bits, "threshold": self.threshold}
+            shown |= asked | {"found": self.returned(similarity), "found_at": self.found_at()}
         return shown
 
 

@@ -37,7 +37,7 @@ def run(
     if stats.recall:
         print()
         found_at = [f"{odds:g} returned at" for odds in FOUND_PROBABILITIES]
-        print_table(("threshold", "rows compared", "looked at", *found_at), _found(stats))
+        print_table(("threshold", "bits compared", "looked at", *found_at), _found(stats))
     if stats.config.simhash is not None:
         print()
         print_table(("SimHash search", "cost"), _simhash(stats, stats.config.simhash))
@@ -80,7 +80,7 @@ def _found(stats: Stats) -> list[tuple[str, ...]]:
     return [
         (
             f"{threshold}",
-            str(stats.rows[threshold]),
+            str(stats.compared_bits[threshold]),
             f"{stats.recall[threshold]:.4f}",
             *(f"{similarity:.3f}" for similarity in found.values()),
         )
