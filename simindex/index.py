@@ -53,6 +53,7 @@ from simindex.queries.search import (
     Questions,
     method_of,
     nearest,
+    require_comparable,
     sketched,
 )
 from simindex.queries.stats import Stats, make_stats
@@ -395,6 +396,7 @@ class Index:
         batch = sketched(call, query, self._sketcher, [document])
         with self._store.reading() as txn:
             view = self._session.view(txn)
+            require_comparable(view, query)
             return query.matches(view, query.find(view, batch))[0]
 
     def _ask(self, call: str, query: Query, documents: Iterable[Document], workers: int | None) -> Answers:
@@ -436,7 +438,8 @@ class Index:
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
-                index without MinHash.
+                index without MinHash, or of bare fingerprints alone.
+            ConfigMismatchError: a text in an index of rows that others made, or the other way round.
         """
         query = self._questions.band_query("query", threshold, limit, recall, exact)
         return self._ask_once("query", query, document)
@@ -491,7 +494,8 @@ class Index:
 
         Raises:
             KeyError: it is not stored.
-            ValueError: as `query` and `query_simhash`; or the other method's parameter.
+            ValueError: as `query` and `query_simhash`; the other method's parameter; or a document that
+                was brought in without the half that is compared.
         """
         query = self._questions.query_by("query_key", by, threshold, max_distance, limit, recall, exact)
         with self._store.reading() as txn:
@@ -535,9 +539,11 @@ class Index:
         recall = DEFAULT_RECALL if recall is None else recall
         floor = 1.0 if threshold is None else threshold
         prefix_bits_for(floor, self._config.bands, recall)  # refuses what is out of range
-        batch = sketched("nearest", BandQuery(1.0), self._sketcher, [document])
+        query = BandQuery(1.0)
+        batch = sketched("nearest", query, self._sketcher, [document])
         with self._store.reading() as txn:
             view = self._session.view(txn)
+            require_comparable(view, query)
             return nearest(view, batch, k, recall, self._questions.max_candidates, threshold)
 
     def query_simhash(
@@ -613,7 +619,7 @@ class Index:
         Raises:
             KeyExistsError: nothing matches, and the key is stored (`on_conflict` "error").
             TypeError, ValueError: as `insert` and `query`; the other method's parameter; or a sketch brought
-                in without the half that is compared.
+                in without the half that is compared. An index of bare fingerprints takes by="simhash".
 
         >>> import simindex, tempfile
         >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
