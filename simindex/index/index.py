@@ -225,7 +225,8 @@ class Index:
             key: str, bytes or 64-bit int, at most 64 KiB; the kinds are distinct.
             document: a str, ready shingles, a mapping of shingles to weights, or a `Sketch`.
             metadata: any value msgpack can hold, up to 1,023 arrays and maps inside one another and 1 GiB.
-                Aware datetimes come back in UTC, to the microsecond; NumPy's scalars as Python's.
+                Aware datetimes, and `msgpack.Timestamp`, come back as datetimes in UTC, to the microsecond;
+                NumPy's scalars as Python's.
             on_conflict: what to do with a stored key: "error", "skip" (what is stored stays) or "replace".
 
         Raises:
@@ -665,7 +666,8 @@ class Index:
                 matches, in order, when its batch is durable and `progress` was told. It may use the index;
                 an exception ends the run, and the batch stays. Inside `transaction` it is called after its
                 batch, too, which becomes durable at the end of the block.
-            progress: called after each batch with the number of documents done.
+            progress: called after each batch with the number of documents done so far, in all. With tqdm:
+                ``bar = tqdm(total=n)`` and ``progress=lambda done: bar.update(done - bar.n)``.
 
         Returns:
             InsertReport(inserted, replaced, skipped). Those that something matched are among the skipped.
