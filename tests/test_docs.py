@@ -171,6 +171,7 @@ def test_readme_states_the_limits_of_the_code() -> None:
                 simindex.Index.query,
                 simindex.Index.insert_many,
                 simindex.Index.insert_many_if_new,
+                simindex.Index.pairs,
             )
             for parameter in inspect.signature(call).parameters
         }

@@ -215,7 +215,7 @@ class OfStored(NamedTuple):
             other = "simhash" if record.present == HAS_FINGERPRINT else "minhash"
             raise ValueError(
                 f"key {self.key!r}: expected {_half(self.query)}, found a sketch that was brought in "
-                f'without; compare it by="{other}"'
+                f'without; take by="{other}"'
             )
 
 
