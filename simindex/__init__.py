@@ -50,6 +50,8 @@ from simindex.format.layout import Layout
 from simindex.index import Index, open  # noqa: A004 - the public name
 from simindex.queries.answers import Answers
 from simindex.queries.matches import Match, Matches
+from simindex.queries.pairs.pair import Pair
+from simindex.queries.pairs.pairs import Pairs
 from simindex.queries.record import Record
 from simindex.queries.stats import Stats
 from simindex.sketching.document import Document
@@ -77,6 +79,8 @@ __all__ = [
     "Layout",
     "Match",
     "Matches",
+    "Pair",
+    "Pairs",
     "ReadOnlyError",
     "Record",
     "SimHashConfig",
