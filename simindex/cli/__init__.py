@@ -36,6 +36,7 @@ from simindex.cli.commands import (  # noqa: E402
     insert,
     query,
     remove,
+    report,
     stats,
 )
 from simindex.cli.commands import list as list_  # noqa: E402
@@ -58,6 +59,7 @@ for _name, _module in {
     "get": get,
     "list": list_,
     "export": export,
+    "report": report,
     "stats": stats,
     "compact": compact,
     "curve": curve,
