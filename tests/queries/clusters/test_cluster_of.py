@@ -1,6 +1,7 @@
 """The cluster of one document against the components of all pairs."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from grouping import CONFIGS, document, index_of, matching_pairs, removals, starts
@@ -22,12 +23,12 @@ def test_cluster_is_the_component_of_the_document(
     name: str, places: list[int], removed: set[int], batch_size: int, data: st.DataObject
 ) -> None:
     by_bits = name == "simhash"
-    asked = {} if by_bits else {"threshold": data.draw(st.sampled_from([0.5, 0.7, 0.8, 1.0]))}
+    asked: dict[str, Any] = {} if by_bits else {"threshold": data.draw(st.sampled_from([0.5, 0.7, 0.8, 1.0]))}
     if name == "kept":
         asked["exact"] = True
     with index_of(CONFIGS[name], places, removed, batch_size) as index:
         components = textbook.components(matching_pairs(index, **asked))
-        expected = {key: members for members in components for key in members}
+        expected: dict[Any, list[Any]] = {key: members for members in components for key in members}
         for key in index:
             found = index.cluster_of(key, **asked)
             assert found == expected.get(key, [key])
