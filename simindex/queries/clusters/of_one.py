@@ -91,7 +91,7 @@ def _sketch_of(number: int, record: StoredRecord) -> int:
 def _matches_of(view: View, number: int, record: StoredRecord, query: Query) -> Matches:
     """Return the matches of a stored document without itself."""
     batch = view.sketch_batch(number, record)
-    if isinstance(query, BandQuery) and record.kept is None:
+    if isinstance(query, BandQuery) and view.scheme.config.keep_shingles and record.kept is None:
         query = query._replace(exact=False)  # as where it is a match: by its rows
     return query.matches(view, query.find(view, batch), without=number)[0]
 
