@@ -51,6 +51,8 @@ from simindex.index import Index, open  # noqa: A004 - the public name
 from simindex.queries.answers import Answers
 from simindex.queries.clusters.of_one import Cluster
 from simindex.queries.matches import Match, Matches
+from simindex.queries.pairs.pair import Pair
+from simindex.queries.pairs.pairs import Pairs
 from simindex.queries.record import Record
 from simindex.queries.stats import Stats
 from simindex.sketching.document import Document
@@ -79,6 +81,8 @@ __all__ = [
     "Layout",
     "Match",
     "Matches",
+    "Pair",
+    "Pairs",
     "ReadOnlyError",
     "Record",
     "SimHashConfig",

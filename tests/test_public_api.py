@@ -30,6 +30,8 @@ def test_public_names_are_these() -> None:
         "Layout",
         "Match",
         "Matches",
+        "Pair",
+        "Pairs",
         "ReadOnlyError",
         "Record",
         "SimHashConfig",
