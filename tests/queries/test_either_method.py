@@ -147,7 +147,6 @@ def test_question_by_minhash_of_bare_fingerprints_alone_is_refused(tmp_path: Pat
             lambda: index.query_many(iter([FOX])),
             lambda: index.nearest(FOX),
             lambda: index.query_key(1),
-            lambda: index.query(index[1].sketch),
             lambda: index.insert_if_new("fox", FOX),
             lambda: index.insert_many_if_new([("fox", FOX), ("cat", CAT)]),
         ]
@@ -193,3 +192,12 @@ def test_text_without_words_is_no_sketch_that_was_brought_in(tmp_path: Path) -> 
     with simindex.open(tmp_path / "i", config=Config(shingles=simindex.CharShingles(3))) as index:
         index.insert("marks", "?!?!?!")
         assert index.query_key("marks", by="simhash") == []
+
+
+def test_fingerprint_read_back_is_still_one_that_was_brought_in(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert_many([("bare", Sketch.from_fingerprint(1)), ("fox", FOX)])
+        assert index["bare"].sketch.origin is None
+        assert index["fox"].sketch.origin is not None
+        with pytest.raises(ValueError, match="expected MinHash rows"):
+            index.query(index["bare"].sketch)
