@@ -52,8 +52,11 @@ def report_of(
     """
     by_similarity = bool(index.config.num_perm)
     notes = []
-    if overview.limited:
-        notes.append("A limit on candidates was hit, so pairs may be missing.")
+    if overview.bounded:
+        notes.append(
+            f"{overview.bounded:,} groups of documents with one prefix were too large to compare all with "
+            "all, so pairs may be missing."
+        )
     if overview.num_clusters > len(overview.clusters):
         notes.append(
             f"The largest {len(overview.clusters):,} of {overview.num_clusters:,} clusters are listed."

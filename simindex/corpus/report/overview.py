@@ -17,8 +17,9 @@ import numpy as np
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.queries.clusters.forest import Forest, edges_between
+from simindex.queries.pairs.pair import Pair
 
-_AT_ONCE = 1_000
+_AT_ONCE = 100_000
 _MOST_STEPS = 60
 _STEP_PERCENT = 2
 
@@ -68,11 +69,11 @@ class Overview:
         documents: stored ones.
         duplicates: those that are similar to an earlier one.
         num_clusters: how many there are; `clusters` may be fewer.
-        num_pairs: similar pairs.
+        num_pairs: similar pairs; copies of one sketch are paired with the first of them only.
         histogram: (label, pairs), the most similar last.
         fresh: the share of documents that are no duplicates, in equal parts of the order of storing.
         clusters: the largest first, then by their first members.
-        limited: whether a limit on candidates was hit, so that pairs may be missing.
+        bounded: groups of documents that were too many to compare all with all; see `Pairs.bounded`.
     """
 
     documents: int
@@ -82,13 +83,13 @@ class Overview:
     histogram: list[tuple[str, int]]
     fresh: list[float]
     clusters: list[Cluster]
-    limited: bool
+    bounded: int
 
 
 def overview_of(index: Index, threshold: float, most_clusters: int, most_members: int) -> Overview:
     """Return what there is to show of an index.
 
-    Cost: a query for each document; memory: all keys, and some 100 bytes a duplicate.
+    Cost: that of `Index.pairs`; memory: all keys, 4 bytes a document, and some 200 bytes a duplicate.
 
     Args:
         index: open.
@@ -100,9 +101,9 @@ def overview_of(index: Index, threshold: float, most_clusters: int, most_members
     nearest: dict[int, SimilarPair] = {}
     histogram: Counter[int] = Counter()
     forest = Forest(len(keys))
-    pairs = _Pairs(index, keys, threshold)
-    remaining = iter(pairs)
-    while some := list(islice(remaining, 100_000)):
+    pairs = index.pairs(threshold) if index.config.num_perm else index.pairs()
+    remaining = _similar_pairs(pairs, keys)
+    while some := list(islice(remaining, _AT_ONCE)):
         forest.join(edges_between(np.array([p.earlier for p in some]), np.array([p.later for p in some])))
         for pair in some:
             histogram[_step(pair)] += 1
@@ -118,38 +119,16 @@ def overview_of(index: Index, threshold: float, most_clusters: int, most_members
         histogram=_labelled(histogram, bool(index.config.num_perm), threshold, _max_distance(index)),
         fresh=_fresh(len(keys), nearest),
         clusters=[_cluster(group, keys, nearest, most_members) for group in largest],
-        limited=pairs.limited,
+        bounded=pairs.bounded.runs,
     )
 
 
-class _Pairs:
-    """The similar pairs of an index, each once.
-
-    Attributes:
-        limited: whether a limit on candidates was hit so far.
-    """
-
-    def __init__(self, index: Index, keys: list[Key], threshold: float) -> None:
-        self._index = index
-        self._keys = keys
-        self._threshold = threshold
-        self.limited = False
-
-    def __iter__(self) -> Iterator[SimilarPair]:
-        places = {key: place for place, key in enumerate(self._keys)}
-        records, done = iter(self._index.values()), 0
-        while some := list(islice(records, _AT_ONCE)):
-            sketches = [record.sketch for record in some]
-            if self._index.config.num_perm:
-                found = self._index.query_many(sketches, self._threshold)
-            else:
-                found = self._index.query_simhash_many(sketches)
-            for place, matches in enumerate(found, done):
-                self.limited |= matches.truncated
-                for match in matches:
-                    if (other := places.get(match.key, place)) < place:
-                        yield SimilarPair(other, place, match.similarity, match.distance)
-            done += len(some)
+def _similar_pairs(pairs: Iterable[Pair], keys: list[Key]) -> Iterator[SimilarPair]:
+    places = {key: place for place, key in enumerate(keys)}
+    for pair in pairs:
+        first, second = places.get(pair.a), places.get(pair.b)
+        if first is not None and second is not None:  # what was stored since is not in the page
+            yield SimilarPair(min(first, second), max(first, second), pair.similarity, pair.distance)
 
 
 def _order(pair: SimilarPair) -> tuple[float, int]:
