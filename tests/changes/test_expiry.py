@@ -363,7 +363,7 @@ def test_expire_takes_a_time_or_a_duration_and_nothing_else(index: Index, clock:
         index.expire(datetime(2020, 1, 1))
     with pytest.raises(ValueError, match="batch_size"):
         index.expire(clock.at(5), batch_size=0)
-    with pytest.raises(TypeError, match="key: expected str, bytes or int, found list"):
+    with pytest.raises(TypeError, match="touch: expected keys, found a list"):
         index.touch([1, 2])  # type: ignore[arg-type]
     assert len(index) == 7
 
