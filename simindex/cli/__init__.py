@@ -34,6 +34,7 @@ from simindex.cli.commands import (  # noqa: E402
     export,
     get,
     insert,
+    pairs,
     query,
     remove,
     report,
@@ -53,6 +54,7 @@ app = typer.Typer(
 for _name, _module in {
     "insert": insert,
     "query": query,
+    "pairs": pairs,
     "explain": explain,
     "remove": remove,
     "expire": expire,
