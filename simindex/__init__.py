@@ -49,6 +49,7 @@ from simindex.format.keys import Key
 from simindex.format.layout import Layout
 from simindex.index import Index, open  # noqa: A004 - the public name
 from simindex.queries.answers import Answers
+from simindex.queries.clusters.of_one import Cluster
 from simindex.queries.matches import Match, Matches
 from simindex.queries.pairs.pair import Pair
 from simindex.queries.pairs.pairs import Pairs
@@ -64,6 +65,7 @@ __all__ = [
     "Answers",
     "CharShingles",
     "ClosedError",
+    "Cluster",
     "Config",
     "ConfigMismatchError",
     "CorruptIndexError",

@@ -49,6 +49,7 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
             sketcher.sketch(text), sketcher.sketch_many([text, ""]),
             Match("a", 0.5, 3), Matches([Match("a", 0.5, 3)], True, 9),
             Answers([Matches([Match("a", 0.5, 3)], True, 9)]), Pair("a", b"b", 0.5, 3),
+            simindex.Cluster(["a", 7], True),
         ]  # fmt: skip
     found += [CLASSES[name]("what was expected and found") for name in ERRORS]
     return {type(value).__name__: value for value in found}
@@ -60,6 +61,8 @@ def content(value: object) -> object:
         return value.args, str(value), vars(value)
     if isinstance(value, Matches):
         return list(value), value.truncated, value.candidates
+    if isinstance(value, simindex.Cluster):
+        return list(value), value.truncated
     if isinstance(value, Sketcher):
         return value.config, value.sketch("the quick brown fox")
     return list(value) if isinstance(value, simindex.SketchBatch) else value

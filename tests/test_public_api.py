@@ -14,6 +14,7 @@ def test_public_names_are_these() -> None:
         "Answers",
         "CharShingles",
         "ClosedError",
+        "Cluster",
         "Config",
         "ConfigMismatchError",
         "CorruptIndexError",

@@ -35,8 +35,10 @@ from simindex.cli.commands import (  # noqa: E402
     export,
     get,
     insert,
+    pairs,
     query,
     remove,
+    report,
     stats,
 )
 from simindex.cli.commands import list as list_  # noqa: E402
@@ -53,6 +55,7 @@ app = typer.Typer(
 for _name, _module in {
     "insert": insert,
     "query": query,
+    "pairs": pairs,
     "explain": explain,
     "remove": remove,
     "dedup": dedup,
@@ -60,6 +63,7 @@ for _name, _module in {
     "get": get,
     "list": list_,
     "export": export,
+    "report": report,
     "stats": stats,
     "compact": compact,
     "curve": curve,

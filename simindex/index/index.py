@@ -39,6 +39,7 @@ from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
 from simindex.markup import of_bytes, table
 from simindex.queries.answers import Answers
+from simindex.queries.clusters.of_one import DEFAULT_LIMIT, Cluster, cluster_of
 from simindex.queries.container import Items, Keys, Take, Values, take_fingerprints, take_keys, take_records
 from simindex.queries.matches import Matches
 from simindex.queries.pairs.pairs import Pairs, pairs_of
@@ -659,6 +660,52 @@ class Index:
         method = by, max_distance, recall, exact, has_texts
         plan = plan_pairs(scheme, threshold, *method, copies, max_run, memory_bytes)
         return pairs_of(self._store, scheme, plan, texts, memory_bytes, progress)
+
+    def cluster_of(
+        self,
+        key: Key,
+        threshold: float = DEFAULT_THRESHOLD,
+        *,
+        by: Method | None = None,
+        max_distance: int | None = None,
+        recall: float | None = None,
+        exact: bool = False,
+        limit: int | None = DEFAULT_LIMIT,
+    ) -> Cluster:
+        """Return the keys of a document's cluster, its own among them, oldest document first.
+
+        The cluster is a component: all documents that are reached by steps from match to match, so that its
+        ends may share nothing. They are found breadth-first by a query of each, on one snapshot, which
+        costs no more than the cluster is large; copies are asked once.
+
+        Args:
+            key: of the document.
+            threshold, recall, exact: as in `query`; for MinHash.
+            by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
+            max_distance: as in `query_simhash`; for SimHash.
+            limit: at most so many members, 1 or more: those that are the fewest steps away. ``None``: all.
+
+        Returns:
+            Cluster, a list of keys: the document's alone where nothing is like it. Its `truncated` is True
+            when the limit, or that on the candidates of a query, was hit, so that members may be missing.
+
+        Raises:
+            KeyError: it is not stored.
+            ValueError: as `query_key`.
+
+        >>> import simindex, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     index.insert("a", "one two three four five six seven eight nine ten")
+        ...     index.insert("b", "two three four five six seven eight nine ten eleven")
+        ...     index.insert("c", "three four five six seven eight nine ten eleven twelve")
+        ...     index.cluster_of("c", threshold=0.7)
+        ['a', 'b', 'c']
+        """
+        query = self._questions.query_by("cluster_of", by, threshold, max_distance, None, recall, exact)
+        if limit is not None:
+            require_int("limit", limit, 1)
+        with self._store.reading() as txn:
+            return cluster_of(self._session.view(txn), key, query, limit)
 
     def insert_if_new(
         self,
