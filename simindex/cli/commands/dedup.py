@@ -39,6 +39,46 @@ def _parse_mode(text: str | Mode) -> Mode:
     raise typer.BadParameter(f"expected one of remove, annotate, report-only; found {text!r}")
 
 
+_OutputFile = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="OUTPUT",
+        help="The file to write: .jsonl, .csv, .tsv, or .txt for a list of paths; with .gz, .xz or .zst "
+        "behind it, packed.",
+    ),
+]
+_Keep = Annotated[str, typer.Option(metavar="ORDER", help="Which of like rows stays: first.")]
+_Against = Annotated[
+    str | None, typer.Option(metavar="INDEX", help="Leave out what is like a document of this index, too.")
+]
+_Into = Annotated[
+    str | None,
+    typer.Option(metavar="INDEX", help="The same, and add the kept rows to it; made if it is missing."),
+]
+_Mode = Annotated[
+    Mode,
+    typer.Option(
+        metavar="remove|annotate|report-only",
+        parser=_parse_mode,
+        help="Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report "
+        "of the others.",
+    ),
+]
+_RemovedFile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write here a JSON line for each row that goes (default: OUTPUT.dedup/removed.jsonl).",
+    ),
+]
+_Exact = Annotated[bool, typer.Option("--exact", help="Compare all shingles; takes a larger working index.")]
+_Force = Annotated[
+    bool, typer.Option("--force", help="Give up what another job has left there, and replace the output.")
+]
+
+
 EXAMPLES = r"""
 simindex dedup news.jsonl logs.csv.gz -o clean.jsonl.zst --delimiter ';'
 simindex dedup news.jsonl -o new.jsonl --against news.simindex --into seen.simindex
@@ -48,49 +88,15 @@ simindex dedup src -o duplicates.jsonl --mode report-only --exact
 
 def run(
     inputs: options.InputPaths,
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUTPUT",
-            help="The file to write: .jsonl, .csv, .tsv, or .txt for a list of paths; with .gz, .xz or .zst "
-            "behind it, packed.",
-        ),
-    ],
+    output: _OutputFile,
     threshold: options.Threshold = None,
-    keep: Annotated[str, typer.Option(metavar="ORDER", help="Which of like rows stays: first.")] = "first",
-    against: Annotated[
-        str | None,
-        typer.Option(metavar="INDEX", help="Leave out what is like a document of this index, too."),
-    ] = None,
-    into: Annotated[
-        str | None,
-        typer.Option(metavar="INDEX", help="The same, and add the kept rows to it; made if it is missing."),
-    ] = None,
-    mode: Annotated[
-        Mode,
-        typer.Option(
-            metavar="remove|annotate|report-only",
-            parser=_parse_mode,
-            help="Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the "
-            "report of the others.",
-        ),
-    ] = Mode.remove,
-    removed: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write here a JSON line for each row that goes (default: OUTPUT.dedup/removed.jsonl).",
-        ),
-    ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Compare all shingles; takes a larger working index.")
-    ] = False,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Give up what another job has left there, and replace the output."),
-    ] = False,
+    keep: _Keep = "first",
+    against: _Against = None,
+    into: _Into = None,
+    mode: _Mode = Mode.remove,
+    removed: _RemovedFile = None,
+    exact: _Exact = False,
+    force: _Force = False,
     id_field: options.IdField = "id",
     text_field: options.TextField = "text",
     format_: reading.Format = None,
@@ -128,31 +134,28 @@ def run(
     rows = Inputs(inputs, fields, reading=reading.how_to_read(given), limits=options.limits(given))
     bad_rows = Reports("bad row")
     with work_bar("rows", rows.total_bytes() if shows_progress() else None) as advance:
-        progress = _Progress(rows, advance)
-        job = Job(
-            rows,
-            output,
-            DEFAULT_THRESHOLD if threshold is None else threshold,
-            keep=keep,
-            against=against,
-            into=into,
-            mode=mode.value,
-            exact=exact,
-            by=None,
-            max_distance=None,
-            config=_config(given),
-            removed=removed,
-            batch_size=batch_size,
-            workers=workers,
-            progress=progress,
-            on_removed=progress.note_removed,
-            on_bad_row=(lambda row: bad_rows.add(f"{row}; skipped")) if skip_bad_rows else None,
-            journal=None,
-            force=force,
-        )
+        job = _job(rows, given, _Progress(rows, advance), bad_rows)
         _run(job, bad_rows)
     reading.tell(rows.tally, encoding)
     _summarise(job, output, bad_rows.count, as_json)
+
+
+def _job(rows: Inputs, given: dict[str, Any], progress: _Progress, bad_rows: Reports) -> Job:
+    same = "keep", "against", "into", "removed", "exact", "batch_size", "workers", "force"
+    return Job(
+        rows,
+        given["output"],
+        DEFAULT_THRESHOLD if given["threshold"] is None else given["threshold"],
+        mode=given["mode"].value,
+        by=None,
+        max_distance=None,
+        config=_config(given),
+        progress=progress,
+        on_removed=progress.note_removed,
+        on_bad_row=(lambda row: bad_rows.add(f"{row}; skipped")) if given["skip_bad_rows"] else None,
+        journal=None,
+        **{name: given[name] for name in same},
+    )
 
 
 class _Progress:

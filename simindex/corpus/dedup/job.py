@@ -191,6 +191,9 @@ class Job:
         can_resume: whether it can be broken off and gone on with.
     """
 
+    was_done = False
+    num_bytes = 0
+
     def __init__(
         self,
         sources: Any,
@@ -220,10 +223,9 @@ class Job:
         self._entries = entries_of(sources, None, on_bad_row)
         self._others = [] if against is None else [_path_of(against)]
         self._into = into
-        with_into = [*self._others] if into is None else [*self._others, _path_of(into)]
-        has_into = into is not None
+        into_path = None if into is None else _path_of(into)
         self._query, self._config = _comparison(
-            threshold, by, max_distance, exact, config, with_into, has_into
+            threshold, by, max_distance, exact, config, self._others, into_path
         )
         self._mode, self._batch_size, self._workers = mode, batch_size, workers
         self._progress, self._on_removed, self._force = progress, on_removed, force
@@ -232,28 +234,25 @@ class Job:
         if mode == "report-only":
             self._report_path, self._path = self._path or self._report_path, None
             sink = None
-        self._sink = sink
+        self._sink, self.state = sink, State()
         self._output = self._output_of_sink()
         self._job = {
             "outputs": [_absolute(self._path), _absolute(self._report_path)],
-            "threshold": threshold,
-            "keep": keep,
             "against": [_of_index(path) for path in self._others],
             "into": None if into is None else os.path.abspath(_path_of(into)),
+            "config": self._config.to_dict(),
+            "threshold": threshold,
+            "max_distance": max_distance,
+            "keep": keep,
             "mode": mode,
             "exact": exact,
             "by": by,
-            "max_distance": max_distance,
-            "config": self._config.to_dict(),
         }
         beside = self._path or self._report_path
-        self._folder = os.fspath(journal) if journal is not None else None
-        if self._folder is None and beside is not None:
+        self._folder = None if journal is None else os.fspath(journal)
+        if journal is None and beside is not None:
             self._folder = folder_beside(beside)
         self.can_resume = self._entries.can_resume and beside is not None
-        self.was_done = False
-        self.state = State()
-        self.num_bytes = 0
 
     # ---- the steps ----
 
@@ -520,9 +519,10 @@ def _comparison(
     exact: bool,
     config: Config | None,
     others: list[str],
-    has_into: bool,
+    into: str | None,
 ) -> tuple[BandQuery | FingerprintQuery, Config]:
-    config = config_for(config, others, by, exact, has_into)
+    others = others if into is None else [*others, into]
+    config = config_for(config, others, by, exact, into is not None)
     if exact and not config.keep_shingles and not any(map(os.path.exists, others)):
         config = replace(config, keep_shingles=MOST_KEPT)
     if method_of("deduplicate", config, by, threshold, max_distance, None, exact) == "simhash":
