@@ -4,8 +4,9 @@
 sketches without an index; `simindex.tuning` has the formulas, `simindex.textbook` the definitions.
 
 Promised, and changed only as the changelog says: the names in `simindex.__all__`, and the public ones of
-`simindex.tuning` and `simindex.textbook`; `simindex.corpus` and `simindex.scaleout` are to join them. Every
-other module is internal, whatever its name: import from it, and any release may break you.
+`simindex.tuning`, `simindex.textbook` and `simindex.corpus`, which only `from simindex import corpus` loads;
+`simindex.scaleout` is to join them. Every other module is internal, whatever its name: import from it, and
+any release may break you.
 
 Owns the public names. Must not compute anything. Invariant: a public class, and what its methods say of
 themselves, names `simindex` as its module, never the place that happens to hold it, so that a pickle

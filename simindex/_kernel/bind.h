@@ -81,4 +81,10 @@ FUNCTION(add_to_filter);
 FUNCTION(merge);
 FUNCTION(copy_sketches);
 
+/* bind_forest.c */
+FUNCTION(join_edges);
+FUNCTION(assign_stars);
+FUNCTION_OF_ONE(make_circles);
+FUNCTION(next_members);
+
 #endif

@@ -75,7 +75,8 @@ static PyMethodDef methods[] = {
     FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(read_sketch),
     FAST(expect_missing_pages),
     OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_blocks), FAST(set_bitmap),
-    FAST(add_to_filter), FAST(merge), FAST(copy_sketches), {NULL, NULL, 0, NULL}};
+    FAST(add_to_filter), FAST(merge), FAST(copy_sketches),
+    FAST(join_edges), FAST(assign_stars), OF_ONE(make_circles), FAST(next_members), {NULL, NULL, 0, NULL}};
 
 /* sizeof of the structs that Python lays out; a test compares them with the dtypes in Python. */
 static PyObject *struct_sizes(void) {

@@ -13,6 +13,7 @@
  *   merge.c    a sort of the live entries
  *   query.c    a comparison with every stored sketch
  *   paging.c   the same searches without it
+ *   forest.c   the groups of textbook/groups.py
  *
  * Stored arrays lie anywhere in a memory map, so they are read with memcpy (`load64`, `load32`).
  */
@@ -502,5 +503,28 @@ outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, c
 
 /* The stored sketch of a number: 1, 0 where it has none, or -1 with *where on damage. words: bands. */
 int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where);
+
+/* ---- forest.c: groups of numbers; an edge is (later number) << 32 | (earlier number) ---- */
+
+/* Unite the groups of both ends of each edge. links: a forest, of every number by itself at first. Returns how many
+ * groups fewer there are. */
+size_t join_edges(uint32_t *links, const uint64_t *edges, size_t count);
+
+/* Let each number that has an edge to an earlier centre belong to the first such centre; all others are centres.
+ * All edges, ascending, in one call or several; links: of every number by itself at first. Returns how many
+ * numbers were given a centre. */
+size_t assign_stars(uint32_t *links, const uint64_t *edges, size_t count);
+
+/* Make circles of a forest, once. */
+void make_circles(uint32_t *links, size_t count);
+
+/* Where a listing is; it begins with zeros. */
+typedef struct {
+    uint64_t root, member; /* equal where no circle is under way */
+} member_cursor;
+
+/* List circles of two or more as (first << 32 | member), first by first and each ascending, and take them apart.
+ * Returns how many were written: fewer than the room at the end. */
+size_t next_members(uint32_t *links, size_t count, member_cursor *at, uint64_t *members, size_t room);
 
 #endif

@@ -164,20 +164,32 @@ static outcome require_row(search *s, uint64_t candidate, uint64_t *row) {
     return SEARCH_DAMAGED;
 }
 
-static outcome compare_one(search *s, const wanted *want, uint64_t candidate, uint64_t row) {
+/* Where a sketch lies: the chunk and the row in it, so that it is divided for once. */
+typedef struct {
+    const chunk_row *chunk;
+    uint64_t at;
+} place;
+
+static outcome compare_one(search *s, const wanted *want, uint64_t candidate, place lies) {
     const directory *dir = s->dir;
     const segment_row *segment = segment_at(dir, candidate >> 32);
-    if (check_sketch(dir, candidate >> 32, row, &s->found->where)) return SEARCH_DAMAGED;
+    if (check_block(lies.chunk, lies.at / SKETCH_BLOCK, dir->bands, 1)) {
+        uint64_t chunk = (uint64_t)(lies.chunk - (const chunk_row *)segment->sketch_chunks);
+        s->found->where = (damage){candidate >> 32, dir->num_tables, chunk, lies.at / SKETCH_BLOCK};
+        return SEARCH_DAMAGED;
+    }
     uint32_t agree = NO_FIGURE, distance = NO_FIGURE;
-    if (want->words) agree = agreement(sketch_words(dir, segment, row), want->words, dir->bands);
+    if (want->words)
+        agree = agreement((const uint8_t *)lies.chunk->keys + lies.at * dir->bands * 8, want->words, dir->bands);
     if (agree < want->min_agree) return SEARCH_DONE;
-    if (want->with_distance) distance = hamming(sketch_fingerprint(dir, segment, row), want->fingerprint);
+    if (want->with_distance)
+        distance = hamming(load64((const uint8_t *)lies.chunk->fingerprints + lies.at * 8), want->fingerprint);
     if (distance > want->max_distance) return SEARCH_DONE;
     return add_match(s->found, (match){segment->base + (uint32_t)candidate, want->query, (uint16_t)agree,
                                        (uint16_t)distance});
 }
 
-#define FETCH_AHEAD 8
+#define FETCH_AHEAD 16
 #define ASK_AHEAD 512 /* sketches whose pages are asked for at once */
 
 /* Ask for the pages of the next candidates' sketches, by the place that a column without gaps gives them. */
@@ -193,19 +205,25 @@ static void ask_for_candidates(const search *s, size_t first, size_t count) {
 
 /* Compare every candidate's stored sketch with the query; each is fetched some comparisons ahead. */
 static outcome compare_candidates(search *s, const wanted *want, size_t count) {
-    uint64_t *rows = s->work;
+    const directory *dir = s->dir;
+    place places[FETCH_AHEAD];
     for (size_t i = 0; i < count + FETCH_AHEAD; i++) {
         outcome end;
-        if (s->ahead && i < count && i % ASK_AHEAD == 0) ask_for_candidates(s, i, count - i);
-        if (i < count) {
-            uint64_t candidate = s->candidates[i];
-            if ((end = require_row(s, candidate, rows + i))) return end;
-            const uint8_t *words = sketch_words(s->dir, segment_at(s->dir, candidate >> 32), rows[i]);
-            __builtin_prefetch(words);
-            __builtin_prefetch(words + 64);
-        }
-        if (i < FETCH_AHEAD) continue;
-        if ((end = compare_one(s, want, s->candidates[i - FETCH_AHEAD], rows[i - FETCH_AHEAD]))) return end;
+        if (i >= FETCH_AHEAD &&
+            (end = compare_one(s, want, s->candidates[i - FETCH_AHEAD], places[i % FETCH_AHEAD])))
+            return end;
+        if (i >= count) continue;
+        if (s->ahead && i % ASK_AHEAD == 0) ask_for_candidates(s, i, count - i);
+        uint64_t candidate = s->candidates[i], row;
+        if ((end = require_row(s, candidate, &row))) return end;
+        place *next = places + i % FETCH_AHEAD;
+        next->chunk = sketch_chunk(dir, segment_at(dir, candidate >> 32), row, &next->at);
+        /* Some words begin in the middle of a line. */
+        const uint8_t *words = (const uint8_t *)next->chunk->keys + next->at * dir->bands * 8;
+        __builtin_prefetch(words);
+        __builtin_prefetch(words + 64);
+        __builtin_prefetch(words + dir->bands * 8 - 1);
+        __builtin_prefetch((const void *)(next->chunk->checked + next->at / SKETCH_BLOCK));
     }
     return SEARCH_DONE;
 }

@@ -81,9 +81,12 @@ def _require_items(items: list[Any]) -> None:
 def _require_half(keys: list[Any], documents: list[Any], present: list[int], compares: int) -> None:
     for key, document, halves in zip(keys, documents, present, strict=True):
         if isinstance(document, Sketch) and document.origin is None and not halves & compares:
-            what = "MinHash rows" if compares == HAS_SIGNATURE else "a fingerprint"
+            what, other = (
+                ("MinHash rows", "simhash") if compares == HAS_SIGNATURE else ("a fingerprint", "minhash")
+            )
             raise ValueError(
-                f"key {key!r:.80}: expected {what} to compare by, found a sketch that was brought in without"
+                f"key {key!r:.80}: expected {what} to compare by, found a sketch that was brought in "
+                f'without; take by="{other}"'
             )
 
 

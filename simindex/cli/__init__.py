@@ -30,6 +30,7 @@ from simindex.cli.commands import (  # noqa: E402
     compact,
     curve,
     expire,
+    explain,
     export,
     get,
     insert,
@@ -51,6 +52,7 @@ app = typer.Typer(
 for _name, _module in {
     "insert": insert,
     "query": query,
+    "explain": explain,
     "remove": remove,
     "expire": expire,
     "get": get,

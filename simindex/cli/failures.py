@@ -48,6 +48,13 @@ _ARGUMENTS = {
 }
 """Arguments of the library that come from options as they were typed: a wrong one is wrong usage."""
 
+_CALLS = {
+    'query_simhash(), or by="simhash"': "--simhash",
+    'take by="minhash"': "leave --simhash out",
+    'by="simhash"': "--simhash",
+}
+"""What the library's messages advise, as options."""
+
 REPORTED = (CommandError, SimIndexError, OSError, ValueError, TypeError)
 """What is told in one line."""
 
@@ -80,7 +87,10 @@ def describe(error: BaseException) -> str:
         )
     if isinstance(error, OSError) and not isinstance(error, SimIndexError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
-    return str(error) or type(error).__name__
+    message = str(error) or type(error).__name__
+    for call, option in _CALLS.items():
+        message = message.replace(call, option)
+    return message
 
 
 class Commands(typer.core.TyperGroup):

@@ -223,7 +223,7 @@ Nearest = Annotated[
     int | None,
     typer.Option(metavar="K", parser=whole(1), help="The K most similar; with --threshold only such."),
 ]
-SimHash = Annotated[bool, typer.Option("--simhash", help="All within a Hamming distance of the fingerprint.")]
+SimHash = Annotated[bool, typer.Option("--simhash", help="By fingerprint: all within a Hamming distance.")]
 WithinDistance = Annotated[
     int | None,
     typer.Option(

@@ -40,8 +40,8 @@ class Search:
         if self.max_distance is not None and not self.simhash:
             raise typer.BadParameter("--max-distance goes with --simhash")
         if self.simhash:
-            self._refuse("simhash", "threshold", "recall", "exact", "nearest")
-        elif self.nearest is not None:
+            self._refuse("simhash", "threshold", "recall", "exact")
+        if self.nearest is not None:
             self._refuse("nearest", "limit", "exact")
 
     def _refuse(self, option: str, *others: str) -> None:
@@ -82,13 +82,20 @@ class Search:
         """Return the matches of a stored document, without itself."""
         if key not in index:
             raise CommandError(missing_key(index, key))
-        if self.simhash or self.nearest is not None:
+        if self.simhash:
+            return index.query_key(key, limit=self._room, by="simhash", max_distance=self.max_distance)
+        if self.nearest is not None:
             return self.of_documents(index, [index[key].sketch], [key])[0]
         return index.query_key(key, **self._by_similarity(0))
 
     def _without(self, key: Key, found: Matches) -> Matches:
         others = [match for match in found if match.key != key]
-        return Matches(others[: self.limit if self.nearest is None else self.nearest], found.truncated)
+        return Matches(others[: self._room], found.truncated)
+
+    @property
+    def _room(self) -> int | None:
+        """How many matches there may be."""
+        return self.limit if self.nearest is None else self.nearest
 
     def _by_similarity(self, more: int) -> dict[str, Any]:
         room = None if self.limit is None else self.limit + more
@@ -101,7 +108,7 @@ class Search:
 
     def _run(self, index: Index, documents: Sequence[Document], more: int) -> list[Matches]:
         if self.simhash:
-            room = None if self.limit is None else self.limit + more
+            room = None if self._room is None else self._room + more
             return index.query_simhash_many(documents, self.max_distance, limit=room)
         if self.nearest is not None:
             k = self.nearest + more

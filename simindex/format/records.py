@@ -233,9 +233,7 @@ def pack_metadata(metadata: object) -> bytes:
             # So it is read as it will be read: one level down, in an array of one.
             unpack(b"\x91" + packed)
     except (TypeError, ValueError, OverflowError, RecursionError, CorruptIndexError) as exc:
-        too_deep = f"more than {MAX_METADATA_DEPTH:,} arrays and maps inside one another"
-        found = too_deep if _is_deep(exc) else exc
-        raise TypeError(f"metadata: expected a value that msgpack can hold, found {found}") from exc
+        raise TypeError(f"metadata: expected a value that msgpack can hold, found {_why_not(exc)}") from exc
     if len(packed) > MAX_METADATA_BYTES:
         raise ValueError(
             f"metadata: expected at most {MAX_METADATA_BYTES:,} bytes in msgpack, found {len(packed):,}"
@@ -264,6 +262,17 @@ _NUMPY_SCALARS: tuple[tuple[type, Callable[[Any], object]], ...] = (
     (np.integer, int),
     (np.floating, float),
 )
+
+
+def _why_not(error: BaseException) -> str:
+    """Return what there is in metadata that was refused, or that could not be read back."""
+    if _is_deep(error):
+        return f"more than {MAX_METADATA_DEPTH:,} arrays and maps inside one another"
+    if not isinstance(error, CorruptIndexError):
+        return str(error)
+    if isinstance(error.__cause__, OverflowError):
+        return "a time before the year 1 or after 9999"
+    return "what it cannot read back, as a map with tuples for keys"
 
 
 def _is_deep(error: BaseException) -> bool:

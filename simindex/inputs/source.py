@@ -126,7 +126,7 @@ class Source:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes read so far, as they lie on disk; 0 for standard input."""
+        """Bytes read so far, as they lie on disk; 0 for standard input and pipes."""
         return self._position()
 
     def follow(self, position: Callable[[], int]) -> None:

@@ -195,6 +195,7 @@ class Stream:
 
     def __init__(self, path: str, max_window: int = 1 << 31, encoding: str = "utf-8") -> None:
         self._raw: Any = None
+        self._has_position = False
         self._last_position = 0
         self.is_packed = False
         self.file = standard_input() if path == "-" else self._opened(path, max_window)
@@ -204,6 +205,7 @@ class Stream:
     def _opened(self, path: str, max_window: int) -> BinaryIO:
         unpacker = require_unpacker(path)
         self._raw = open(path, "rb", buffering=_READ_BYTES)  # noqa: SIM115 - closed by close()
+        self._has_position = self._raw.seekable()
         self._counted = _Counted(self._raw)
         self.is_packed = unpacker is not None
         if unpacker is None:
@@ -222,10 +224,11 @@ class Stream:
         return self._counted.num_bytes if self.is_packed else 0
 
     def position(self) -> int:
-        """Return how many bytes of the file have been read, also when it is closed; 0 for standard input."""
+        """Return how many bytes of the file have been read, also when it is closed; 0 for standard input and
+        for a pipe that is not compressed."""
         if self.is_packed:
             return self._counted.num_bytes
-        if self._raw is not None and not self._raw.closed:
+        if self._has_position and not self._raw.closed:
             self._last_position = int(self._raw.tell())
         return self._last_position
 

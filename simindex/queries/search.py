@@ -25,7 +25,7 @@ from simindex.checks import require_int
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
-from simindex.format.records import decode_kept
+from simindex.format.records import StoredRecord, decode_kept
 from simindex.format.rows import MATCH, NO_FIGURE
 from simindex.parallel import in_order, num_workers
 from simindex.parts import Part, bytes_of, in_parts
@@ -34,7 +34,14 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document
 from simindex.sketching.estimate import Estimate, best_estimate, row_estimates
-from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch, require_alike
+from simindex.sketching.sketch import (
+    HAS_FINGERPRINT,
+    HAS_SIGNATURE,
+    OF_ROWS,
+    Sketch,
+    SketchBatch,
+    require_alike,
+)
 from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.agreement import similarity_table
 from simindex.tuning.curve import DEFAULT_THRESHOLD, MAX_PREFIX_BITS, ROW_BITS, compared_bits
@@ -189,10 +196,44 @@ class OfStored(NamedTuple):
     query: Query
 
     def matches(self, view: View) -> Matches:
-        """Return its matches. Raises KeyError when the key is not stored."""
+        """Return its matches.
+
+        Raises:
+            KeyError: the key is not stored.
+            ValueError: it was brought in without the half that is compared.
+        """
         number, record = view.find_stored(self.key)
+        require_comparable(view, self.query)
+        self._require_half(view, record)
         batch = view.sketch_batch(number, record)
         return self.query.matches(view, self.query.find(view, batch), without=number)[0]
+
+    def _require_half(self, view: View, record: StoredRecord) -> None:
+        # A text of punctuation can lack the fingerprint, too, but no text has a fingerprint alone.
+        is_brought_in = record.present == HAS_FINGERPRINT or view.sources & OF_ROWS
+        if record.present and not record.present & self.query.compares and is_brought_in:
+            other = "simhash" if record.present == HAS_FINGERPRINT else "minhash"
+            raise ValueError(
+                f"key {self.key!r}: expected {_half(self.query)}, found a sketch that was brought in "
+                f'without; take by="{other}"'
+            )
+
+
+def require_comparable(view: View, query: Query) -> None:
+    """Refuse a question that no stored document can answer: by MinHash, where all are bare fingerprints.
+
+    Raises:
+        ValueError: so it is.
+    """
+    if query.compares == HAS_SIGNATURE and not view.sources and view.num_documents:
+        raise ValueError(
+            "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
+            'ask by SimHash: query_simhash(), or by="simhash"'
+        )
+
+
+def _half(query: Query) -> str:
+    return "MinHash rows" if query.compares == HAS_SIGNATURE else "a fingerprint"
 
 
 def nearest(
@@ -321,6 +362,7 @@ class Asked(NamedTuple):
 
     def matches(self, view: View) -> list[Matches]:
         """Return the matches of each document, in order."""
+        require_comparable(view, self.query)
         results: list[Matches] = []
         if self.threads == 1 or len(self.parts) == 1:
             for part in self.parts:
@@ -343,8 +385,7 @@ def sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Docume
         if isinstance(document, Sketch) and not (
             document.origin is not None or batch.present[place] & query.compares
         ):
-            what = "MinHash rows" if query.compares == HAS_SIGNATURE else "a fingerprint"
-            raise ValueError(f"{call}: expected {what}, found a sketch that was brought in without")
+            raise ValueError(f"{call}: expected {_half(query)}, found a sketch that was brought in without")
     return batch
 
 

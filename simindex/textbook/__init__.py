@@ -8,6 +8,7 @@ Its chapters are modules, in the order in which a document takes them; their def
     banding       signatures -> bands -> candidate pairs; the S-curve
     fingerprints  hashes -> SimHash fingerprints -> distances
     permutations  fingerprints -> sorted lists in permuted orders -> all within k bits
+    groups        similar pairs -> components and stars
 
 Owns one short definition of every step from a text to its candidates. Imports nothing of simindex besides
 itself and nothing compiled, so that no error elsewhere can hide here. Must not be fast; the library must not
@@ -41,6 +42,7 @@ from simindex.textbook.fingerprints import (
     sorted_neighbours,
     weighted_simhash,
 )
+from simindex.textbook.groups import components, stars
 from simindex.textbook.hashes import djb2a, shingle_hash, splitmix64, universal_hash, xxh64
 from simindex.textbook.minhash import (
     best_jaccard,
@@ -79,6 +81,7 @@ __all__ = [
     "character_class",
     "character_shingles",
     "columns",
+    "components",
     "djb2a",
     "estimated_jaccard",
     "first_rows",
@@ -101,6 +104,7 @@ __all__ = [
     "simhash_counters",
     "sorted_neighbours",
     "splitmix64",
+    "stars",
     "universal_hash",
     "weighted_simhash",
     "word_shingles",

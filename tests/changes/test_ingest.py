@@ -72,6 +72,20 @@ def test_metadata_that_msgpack_cannot_hold_is_refused_with_its_key(index: Index,
 
 
 @pytest.mark.parametrize(
+    ("metadata", "found"),
+    [
+        (msgpack.Timestamp(2**40), "a time before the year 1 or after 9999"),
+        ({(1, 2): 3}, "what it cannot read back, as a map with tuples for keys"),
+        ({1, 2}, "a value of type set"),
+    ],
+    ids=["time", "tuple", "set"],
+)
+def test_metadata_that_is_refused_is_described(index: Index, metadata: object, found: str) -> None:
+    with pytest.raises(TypeError, match=f"^key 'a': metadata: expected a value .* hold, found {found}$"):
+        index.insert("a", FOX, metadata)
+
+
+@pytest.mark.parametrize(
     "metadata",
     [
         None,

@@ -92,3 +92,32 @@ def test_insert_without_the_field_of_fingerprints_names_its_option(run: Run, tmp
     (tmp_path / "a.csv").write_text("id,text\n1,x\n")
     result = run("insert", "ix", "a.csv", *options)
     assert "expected a column 'fp', found ['id', 'text']; --fingerprint-field names another" in result.err
+
+
+SIMILAR = json_lines([{"id": "a", "fp": NUMBER}, {"id": "near", "fp": NUMBER ^ 3}, {"id": "far", "fp": 255}])
+
+
+def test_insert_if_new_compares_by_fingerprints(run: Run) -> None:
+    how = ["--fingerprint-field", "fp"]
+    refused = run("insert", "ix", "-", *how, "--if-new", stdin=SIMILAR)
+    assert (refused.code, "expected MinHash rows" in refused.err) == (1, True)
+    assert "brought in without; take --simhash" in refused.err
+    taken = run("insert", "ix", "-", *how, "--if-new", "--simhash", stdin=SIMILAR)
+    assert (taken.code, "1 skipped (1 of them like another)" in taken.err) == (0, True)
+    assert stored("ix") == ["a", "far"]
+    for wrong in (["--simhash"], ["--if-new", "0.5", "--simhash"]):
+        assert run("insert", "ix", "-", *how, *wrong, stdin=SIMILAR).code == 2
+
+
+def test_query_of_bare_fingerprints_names_simhash_and_its_nearest(run: Run) -> None:
+    assert run("insert", "ix", "-", "--fingerprint-field", "fp", stdin=SIMILAR).code == 0
+    for asked in ([FOX], ["--key", "a"], ["--nearest", 1, FOX]):
+        refused = run("query", "ix", *asked)
+        assert (refused.code, refused.out) == (1, "")
+        assert refused.err.endswith("bare fingerprints alone; ask by SimHash: --simhash\n")
+    digits = f"{NUMBER:016x}"
+    for asked in (["--fingerprint", digits, "--nearest", 2], ["--fingerprint", digits, "--limit", 2]):
+        found = matches_of(run("query", "ix", *asked, "--json"))
+        assert [match["key"] for match in found] == ["a", "near"]
+    found = matches_of(run("query", "ix", "--key", "a", "--simhash", "--nearest", 1, "--json"))
+    assert [match["key"] for match in found] == ["near"]

@@ -367,6 +367,30 @@ def test_insert_and_query_take_stdin_of_any_format(run: Run, options: list[str],
     assert (line["query"], line["matches"][0]["similarity"]) == ("fox", 1.0)
 
 
+@pytest.mark.parametrize(
+    ("options", "content"),
+    [
+        (["--format", "jsonl"], json_lines([{"id": "fox", "text": FOX}])),
+        (["--format", "csv"], f"id,text\r\nfox,{FOX}\r\n".encode()),
+        (["--format", "json"], json.dumps([{"id": "fox", "text": FOX}]).encode()),
+        (["--format", "text"], FOX.encode()),
+        (["--encoding", "latin-1"], FOX.encode()),
+    ],
+)
+def test_insert_and_query_read_what_a_shell_substitutes(run: Run, options: list[str], content: bytes) -> None:
+    def piped() -> str:
+        """Return the name of a pipe, as <(command) gives it to a command."""
+        read, write = os.pipe()
+        os.write(write, content)
+        os.close(write)
+        return f"/dev/fd/{read}"
+
+    assert run("insert", "news", piped(), *options).code == 0
+    assert len(stored("news")) == 1
+    asked = run("query", "news", "--input", piped(), *options)
+    assert (asked.code, "1.000" in asked.out) == (0, True)
+
+
 def test_query_file_takes_an_encoding_and_a_packing(run: Run, tmp_path: Path) -> None:
     (tmp_path / "page.gz").write_bytes(gzip.compress("caf\xe9 au lait".encode("utf-16")))
     assert run("insert", "ix", "page.gz", "--encoding", "utf-16").code == 0

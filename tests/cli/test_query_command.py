@@ -202,7 +202,7 @@ def test_query_tells_that_it_was_truncated(run: Run, news: str, rows_file: str) 
         ["text", "--int"],
         ["text", "--nearest", 3, "--limit", 5],
         ["text", "--nearest", 3, "--exact"],
-        ["text", "--simhash", "--nearest", 3],
+        ["text", "--simhash", "--nearest", 3, "--limit", 2],
         ["text", "--simhash", "--nearest", 3, "--threshold", 0.5],
         ["text", "--simhash", "--threshold", 0.5],
         ["text", "--simhash", "--recall", 0],

@@ -1,5 +1,6 @@
 """Calls that ask by MinHash or by SimHash: `query_key` and `nearest`."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,73 @@ def test_documents_without_a_fingerprint_are_left_out_of_an_export(tmp_path: Pat
         pytest.raises(ValueError, match="export_fingerprints needs SimHash, and this index was built"),
     ):
         no_simhash.export_fingerprints()
+
+
+BARE = "holds bare fingerprints alone"
+
+
+def test_question_by_minhash_of_bare_fingerprints_alone_is_refused(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        assert index.query(FOX) == [] == index.nearest(FOX)  # nothing is stored
+        index.insert_many(enumerate(Sketch.from_fingerprints([1, 2, 3])))
+        calls: list[Callable[[], object]] = [
+            lambda: index.query(FOX),
+            lambda: index.query_many([FOX, CAT]),
+            lambda: index.query_many([FOX] * 1_200, workers=2),
+            lambda: index.query_many(iter([FOX])),
+            lambda: index.nearest(FOX),
+            lambda: index.query_key(1),
+            lambda: index.insert_if_new("fox", FOX),
+            lambda: index.insert_many_if_new([("fox", FOX), ("cat", CAT)]),
+        ]
+        for call in calls:
+            with pytest.raises(ValueError, match=BARE):
+                call()
+        assert len(index) == 3
+        assert index.query_simhash(FOX) == [] == index.insert_if_new("fox", FOX, by="simhash")
+        assert [match.key for match in index.query(FOX)] == ["fox"]
+
+
+def test_question_inside_a_transaction_sees_that_texts_have_come(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert("bare", Sketch.from_fingerprint(1))
+        with index.transaction():
+            with pytest.raises(ValueError, match=BARE):
+                index.insert_if_new("cat", CAT)
+            index.insert("fox", FOX)
+            assert [match.key for match in index.query(FOX)] == ["fox"]
+            assert [match.key for match in index.insert_if_new("fox too", FOX)] == ["fox"]
+            assert index.insert_many_if_new([("cat", CAT), ("cats", CAT)]).inserted == 1
+
+
+def test_key_is_refused_by_the_half_that_was_not_brought_in(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "t") as index:
+        index.insert_many([("bare", Sketch.from_fingerprint(1)), ("fox", FOX), ("empty", "")])
+        with pytest.raises(
+            ValueError, match=r"^key 'bare': expected MinHash rows, .* without; .*by=\"simhash\""
+        ):
+            index.query_key("bare")
+        assert index.query_key("bare", by="simhash") == []
+        assert (
+            index.query_key("fox") == [] == index.query_key("empty") == index.query_key("empty", by="simhash")
+        )
+    with simindex.open(tmp_path / "r") as index:
+        index.insert_many([("rows", Sketch.from_rows(range(128))), ("both", Sketch.from_rows(range(128), 5))])
+        with pytest.raises(ValueError, match=r"^key 'rows': expected a fingerprint, .*by=\"minhash\""):
+            index.query_key("rows", by="simhash")
+        assert [match.key for match in index.query_key("rows")] == ["both"]
+
+
+def test_text_without_words_is_no_sketch_that_was_brought_in(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", config=Config(shingles=simindex.CharShingles(3))) as index:
+        index.insert("marks", "?!?!?!")
+        assert index.query_key("marks", by="simhash") == []
+
+
+def test_fingerprint_read_back_is_still_one_that_was_brought_in(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert_many([("bare", Sketch.from_fingerprint(1)), ("fox", FOX)])
+        assert index["bare"].sketch.origin is None
+        assert index["fox"].sketch.origin is not None
+        with pytest.raises(ValueError, match="expected MinHash rows"):
+            index.query(index["bare"].sketch)

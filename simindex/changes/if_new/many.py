@@ -14,7 +14,7 @@ from simindex.changes.ingest import InsertReport
 from simindex.changes.session import Session
 from simindex.format.keys import Key
 from simindex.queries.matches import Matches
-from simindex.queries.search import BandQuery, FingerprintQuery
+from simindex.queries.search import BandQuery, FingerprintQuery, require_comparable
 
 OnMatch = Callable[[Key, Matches], object]
 
@@ -54,6 +54,7 @@ def _insert(
 ) -> Decisions:
     with session.changing() as (_, pending), session.store.reading() as txn:
         view = session.view(txn)
+        require_comparable(view, query)
         pending.require_room(documents)
         decisions = Batch(view, pending, query, documents, on_conflict).settled()
         if touch:

@@ -14,7 +14,7 @@ from simindex.changes.session import Session
 from simindex.errors import KeyExistsError
 from simindex.format.keys import Key, encode_keys, key_hashes
 from simindex.queries.matches import Match, Matches
-from simindex.queries.search import Query
+from simindex.queries.search import Query, require_comparable
 from simindex.queries.view import View
 
 
@@ -24,6 +24,7 @@ def insert_if_new(
     """Store a document, a batch of one, unless another is like it; see `Index.insert_if_new`."""
     with session.changing() as (_, pending), session.store.reading() as txn:
         view = session.view(txn)
+        require_comparable(view, query)
         own = view.find_keys(document.encoded_keys, document.key_hashes).get(0)
         found = query.find(view, document.sketches)
         matches = query.matches(view, found, without=None if own is None else own[0])[0]

@@ -58,6 +58,15 @@ _IfNew = Annotated[
 ]
 
 
+_BySimhash = Annotated[
+    bool,
+    typer.Option(
+        "--simhash",
+        help="With --if-new: by fingerprints, within the distance that the index was built for.",
+    ),
+]
+
+
 class OwnCommand(Command):
     """`--if-new` takes a threshold where a number follows it, and no file."""
 
@@ -187,6 +196,7 @@ def run(
     hidden: reading.Hidden = False,
     on_conflict: _ConflictOption = OnConflict.error,
     if_new: _IfNew = None,
+    simhash: _BySimhash = False,
     skip_bad_rows: options.SkipBadRows = False,
     max_line: options.MaxLine = None,
     max_cell: options.MaxCell = None,
@@ -227,6 +237,10 @@ def run(
     The options for a new index are compared with what is stored when the index exists.
     """
     given = locals()
+    if simhash and if_new is None:
+        raise typer.BadParameter("--simhash goes with --if-new")
+    if simhash and if_new != DEFAULT_THRESHOLD:
+        raise typer.BadParameter("--if-new with --simhash has no threshold, but a distance")
     settings = creation.CreationOptions.among(given)
     how, limits = reading.how_to_read(given), options.limits(given)
     rows = Inputs(inputs, reading.fields(given), reading=how, leave_out=index, limits=limits)
@@ -238,7 +252,7 @@ def run(
     ):
         is_stored = None if on_conflict is OnConflict.replace else target.__contains__
         feed = _Feed(rows, batch_size, skip_bad_rows, advance, is_stored)
-        matched = None if if_new is None else _Matched(if_new, as_json)
+        matched = None if if_new is None else _Matched(if_new, simhash, as_json)
         report = _insert(target, feed, on_conflict.value, batch_size, workers, matched)
     reading.tell(rows.tally, encoding)
     _summarise(report, feed, rows.tally, time.monotonic() - began, as_json, matched)
@@ -247,8 +261,8 @@ def run(
 class _Matched:
     """Counts the rows that something is like, and prints them as JSON lines where these are asked for."""
 
-    def __init__(self, threshold: float, as_json: bool) -> None:
-        self.threshold = threshold
+    def __init__(self, threshold: float, simhash: bool, as_json: bool) -> None:
+        self.how: dict[str, Any] = {"by": "simhash"} if simhash else {"threshold": threshold}
         self.count = 0
         self._as_json = as_json
 
@@ -268,7 +282,7 @@ def _insert(
 ) -> InsertReport:
     insert: Callable[..., InsertReport] = target.insert_many
     if matched is not None:
-        insert = partial(target.insert_many_if_new, threshold=matched.threshold, on_match=matched)
+        insert = partial(target.insert_many_if_new, on_match=matched, **matched.how)
     try:
         report = insert(
             feed.rows(),

@@ -6,19 +6,23 @@ Owns the form of the results. Must not change an index: it is opened with "r".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from simindex import Index, Match, Matches
+from simindex import Config, Index, Match, Matches
 from simindex.cli import options, reading
 from simindex.cli.batches import Batches
 from simindex.cli.creation import open_for_reading
+from simindex.cli.explaining import print_explanation
 from simindex.cli.output import counted, json_key, note, plain_metadata, print_json, print_table, shown_key
 from simindex.cli.progress import Advance, shows_progress, work_bar
 from simindex.cli.searching import Search
+from simindex.corpus import Explanation
+from simindex.corpus import explain as explain_
+from simindex.corpus.texts import texts_of
 from simindex.format.keys import Key
-from simindex.inputs import Inputs, read_text, tidy_path
+from simindex.inputs import Inputs, Limits, read_text, tidy_path
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
 _ROWS_A_TIME = 256
@@ -65,11 +69,28 @@ _KeyFrom = Annotated[
     ),
 ]
 
+_Explain = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="INPUT",
+        help="With TEXT, --file or --key: show in which passages each match is alike. An index keeps no "
+        "texts: those of INPUT are taken, by key; inputs as of insert. May be repeated.",
+    ),
+]
+
 EXAMPLES = r"""
 simindex query news.simindex "the ferry leaves at nine" --threshold 0.5
 simindex query news.simindex --file page.txt --nearest 3 --json
 simindex query news.simindex --input news.jsonl --others
+simindex query news.simindex --file page.txt --explain news.jsonl
 """
+
+
+class Explained(NamedTuple):
+    """What a match shares with the query, and the two texts."""
+
+    explanation: Explanation
+    texts: tuple[str, str]
 
 
 def run(
@@ -104,6 +125,7 @@ def run(
     max_document: options.MaxDocument = None,
     max_window: options.MaxWindow = None,
     max_ratio: options.MaxRatio = None,
+    explain: _Explain = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Find the stored documents that are nearly the same.
@@ -111,6 +133,7 @@ def run(
     JSON lines: one a match, {"key", "similarity", "distance", "metadata", "exact", "standard_error",
     "truncated"}; with --input one a row, {"query", "matches", "truncated"}. A key of bytes is
     {"bytes": BASE64}. "truncated" is true when --max-candidates was hit, so that matches may be missing.
+    --explain adds "explanation" to a match: what `simindex explain` prints, a being the query; or null.
     """
     given = locals()
     asked = _only_one(given)
@@ -121,22 +144,48 @@ def run(
     by_fingerprint = simhash or fingerprint is not None or fingerprint_field is not None
     search = Search(threshold, limit, recall, exact, nearest, by_fingerprint, max_distance)
     how, limits, fields = reading.how_to_read(given), options.limits(given), reading.fields(given)
+    if explain and asked not in ("TEXT", "--file", "--key"):
+        raise typer.BadParameter(f"--explain goes with TEXT, --file or --key, not with {asked}")
     inputs = None if input_ is None else Inputs([input_], fields, reading=how, limits=limits)
-    wanted = None if fingerprint is None else reading.parse_fingerprint(fingerprint, fingerprint_base)
+    stored_texts = Inputs(explain, fields, reading=how, limits=limits) if explain else None
     with open_for_reading(index, max_candidates) as stored:
         search.require(stored)
         if inputs is not None:
             _print_many(stored, search, inputs, others, as_json)
             reading.tell(inputs.tally, encoding)
             return
-        if key is not None:
-            matches = search.of_stored(stored, options.parse_key(key, int_keys))
+        document, matches = _one(stored, search, given, limits)
+    explained = None if stored_texts is None else _explained(stored.config, document, matches, stored_texts)
+    _print_one(matches, as_json, explained)
+
+
+def _one(stored: Index, search: Search, given: Mapping[str, Any], limits: Limits) -> tuple[Any, Matches]:
+    """Return what is compared with, the key of a stored document in a tuple, and its matches."""
+    if given["key"] is not None:
+        key = options.parse_key(given["key"], given["int_keys"])
+        return (key,), search.of_stored(stored, key)
+    if given["fingerprint"] is not None:
+        document: Any = reading.parse_fingerprint(given["fingerprint"], given["fingerprint_base"])
+    else:
+        path = given["file"] or ("-" if given["text"] == "-" else None)
+        document = given["text"] if path is None else read_text(path, limits, given["encoding"])
+    own_keys = [tidy_path(given["file"])] if given["others"] and given["file"] is not None else None
+    return document, search.of_documents(stored, [document], own_keys)[0]
+
+
+def _explained(config: Config, document: Any, matches: Matches, rows: Inputs) -> list[Explained | None]:
+    """Return what each match shares with the document: None where one of them is not among the rows."""
+    own = document[0] if isinstance(document, tuple) else None
+    texts = texts_of(rows, [match.key for match in matches] + ([] if own is None else [own]))
+    text = document if own is None else texts.get(own)
+    found: list[Explained | None] = []
+    for match in matches:
+        other = texts.get(match.key)
+        if text is None or other is None:
+            found.append(None)
         else:
-            path = file or ("-" if text == "-" else None)
-            document = wanted or (text if path is None else read_text(path, limits, encoding)) or ""
-            own_keys = [tidy_path(file)] if others and file is not None else None
-            matches = search.of_documents(stored, [document], own_keys)[0]
-    _print_one(matches, as_json)
+            found.append(Explained(explain_(text, other, config), (text, other)))
+    return found
 
 
 def _only_one(given: Mapping[str, Any]) -> str:
@@ -180,12 +229,24 @@ def _json(match: Match) -> dict[str, object]:
     return match.to_dict()
 
 
-def _print_one(matches: Matches, as_json: bool) -> None:
+def _print_one(matches: Matches, as_json: bool, explained: list[Explained | None] | None = None) -> None:
     if as_json:
-        for match in matches:
-            print_json(_json(match) | {"truncated": matches.truncated})
+        for place, match in enumerate(matches):
+            line = _json(match) | {"truncated": matches.truncated}
+            if explained is not None:
+                found = explained[place]
+                line["explanation"] = None if found is None else found.explanation.to_dict()
+            print_json(line)
     elif matches:
         print_table(_COLUMNS, [_figures(match) for match in matches])
+        for match, found in zip(matches, explained or [], strict=False):
+            print()
+            if found is None:
+                note(f"simindex: {shown_key(match.key)}: no text to explain it by; --explain INPUT takes one")
+            else:
+                print_explanation(
+                    found.explanation, ("query", shown_key(match.key)), found.texts, whole=False
+                )
     if not matches:
         note("simindex: no match")
     if matches.truncated:

@@ -53,6 +53,7 @@ from simindex.queries.search import (
     Questions,
     method_of,
     nearest,
+    require_comparable,
     sketched,
 )
 from simindex.queries.stats import Stats, make_stats
@@ -224,7 +225,8 @@ class Index:
             key: str, bytes or 64-bit int, at most 64 KiB; the kinds are distinct.
             document: a str, ready shingles, a mapping of shingles to weights, or a `Sketch`.
             metadata: any value msgpack can hold, up to 1,023 arrays and maps inside one another and 1 GiB.
-                Aware datetimes come back in UTC, to the microsecond; NumPy's scalars as Python's.
+                Aware datetimes, and `msgpack.Timestamp`, come back as datetimes in UTC, to the microsecond;
+                NumPy's scalars as Python's.
             on_conflict: what to do with a stored key: "error", "skip" (what is stored stays) or "replace".
 
         Raises:
@@ -395,6 +397,7 @@ class Index:
         batch = sketched(call, query, self._sketcher, [document])
         with self._store.reading() as txn:
             view = self._session.view(txn)
+            require_comparable(view, query)
             return query.matches(view, query.find(view, batch))[0]
 
     def _ask(self, call: str, query: Query, documents: Iterable[Document], workers: int | None) -> Answers:
@@ -436,7 +439,8 @@ class Index:
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
-                index without MinHash.
+                index without MinHash, or of bare fingerprints alone.
+            ConfigMismatchError: a text in an index of rows that others made, or the other way round.
         """
         query = self._questions.band_query("query", threshold, limit, recall, exact)
         return self._ask_once("query", query, document)
@@ -491,7 +495,8 @@ class Index:
 
         Raises:
             KeyError: it is not stored.
-            ValueError: as `query` and `query_simhash`; or the other method's parameter.
+            ValueError: as `query` and `query_simhash`; the other method's parameter; or a document that
+                was brought in without the half that is compared.
         """
         query = self._questions.query_by("query_key", by, threshold, max_distance, limit, recall, exact)
         with self._store.reading() as txn:
@@ -535,9 +540,11 @@ class Index:
         recall = DEFAULT_RECALL if recall is None else recall
         floor = 1.0 if threshold is None else threshold
         prefix_bits_for(floor, self._config.bands, recall)  # refuses what is out of range
-        batch = sketched("nearest", BandQuery(1.0), self._sketcher, [document])
+        query = BandQuery(1.0)
+        batch = sketched("nearest", query, self._sketcher, [document])
         with self._store.reading() as txn:
             view = self._session.view(txn)
+            require_comparable(view, query)
             return nearest(view, batch, k, recall, self._questions.max_candidates, threshold)
 
     def query_simhash(
@@ -613,7 +620,7 @@ class Index:
         Raises:
             KeyExistsError: nothing matches, and the key is stored (`on_conflict` "error").
             TypeError, ValueError: as `insert` and `query`; the other method's parameter; or a sketch brought
-                in without the half that is compared.
+                in without the half that is compared. An index of bare fingerprints takes by="simhash".
 
         >>> import simindex, tempfile
         >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
@@ -659,7 +666,8 @@ class Index:
                 matches, in order, when its batch is durable and `progress` was told. It may use the index;
                 an exception ends the run, and the batch stays. Inside `transaction` it is called after its
                 batch, too, which becomes durable at the end of the block.
-            progress: called after each batch with the number of documents done.
+            progress: called after each batch with the number of documents done so far, in all. With tqdm:
+                ``bar = tqdm(total=n)`` and ``progress=lambda done: bar.update(done - bar.n)``.
 
         Returns:
             InsertReport(inserted, replaced, skipped). Those that something matched are among the skipped.
@@ -806,61 +814,3 @@ def _require_callable(name: str, value: object) -> None:
 def _require_conflict(on_conflict: object) -> None:
     if on_conflict not in ("error", "skip", "replace"):
         raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
-
-
-def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
-    path: str | os.PathLike[str],
-    mode: str = "a",
-    config: Config | None = None,
-    *,
-    max_candidates: int = DEFAULT_MAX_CANDIDATES,
-    map_bytes: int = DEFAULT_MAP_BYTES,
-    max_bytes: int | None = None,
-    layout: Layout | None = None,
-    refresh: Literal["auto", "manual"] = "auto",
-    permissions: int | None = None,
-    timeout: float | None = 0.0,
-) -> Index:
-    """Open an index.
-
-    Args:
-        path: its folder; a leading ``~`` is the home folder.
-        mode: "r" read; "r+" read and write, must exist; "a" read and write, created if missing; "x" create,
-            must not exist.
-        config: ``None``: what is stored, or the defaults on creation.
-        max_candidates: how many stored documents a query compares at most, 1..2**24.
-        map_bytes: address space to reserve at first; it grows by itself.
-        max_bytes: the size at which the index is full, 1 MiB or more; ``None``: 16 TiB. A 64th of it, 1 to
-            16 MiB but at most a quarter, is kept for removals.
-        layout: how segments are cut and merged, on creation; no result depends on it.
-        refresh: "auto": each query sees the newest commit; "manual" (mode "r"): a pinned snapshot until
-            `refresh` is called. A pin keeps the space of what is removed meanwhile; it ends by itself
-            when a writer in the same process has to move the map or compacts, or when the process
-            forks: then parent and child take the newest at their next call, each for itself.
-        permissions: of the files of a new index, as 0o600; a folder made for it can also be entered by
-            who may read them. ``None``: 0o644 less the umask. Without effect on an index that is there
-            already, whose files keep what they have.
-        timeout: seconds to wait for a writer that has the index open, where this mode writes, too;
-            ``None``: for ever. Ctrl-C ends the wait.
-
-    Raises:
-        FileNotFoundError: mode "r" or "r+", and there is no index.
-        FileExistsError: mode "x", and there is something.
-        ConfigMismatchError: `config` differs from the stored one.
-        FormatError: the path holds something else, links or pipes in the place of files, or an index of
-            another format version.
-        IndexLockedError: another mode than "r", and another handle has it open for writing, still after
-            `timeout` seconds; `waited_seconds` says how long that was.
-    """
-    return Index(
-        path,
-        mode,
-        config,
-        max_candidates=max_candidates,
-        map_bytes=map_bytes,
-        max_bytes=max_bytes,
-        layout=layout,
-        refresh=refresh,
-        permissions=permissions,
-        timeout=timeout,
-    )

@@ -1,0 +1,75 @@
+"""`simindex explain`: in which passages two texts are alike, and how similar they are.
+
+Owns what its options mean; the answer is `corpus.explain`, its form `explaining`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from simindex import Config
+from simindex.cli import options, reading
+from simindex.cli.creation import CreationOptions, open_for_reading
+from simindex.cli.explaining import print_explanation
+from simindex.cli.output import print_json
+from simindex.corpus import explain
+from simindex.inputs import Limits, read_text
+
+EXAMPLES = r"""
+simindex explain page.txt README.md
+simindex explain page.txt README.md --index news.simindex --json
+"""
+
+
+def run(
+    a: Annotated[str, typer.Argument(metavar="A", help="A text file, or - for stdin.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    index: Annotated[
+        str | None, typer.Option(metavar="INDEX", help="Cut shingles with the settings of this index.")
+    ] = None,
+    words: Annotated[
+        int | None,
+        typer.Option(metavar="N", parser=options.whole(1), help="Shingles of N words (default 3)."),
+    ] = None,
+    chars: Annotated[
+        int | None, typer.Option(metavar="N", parser=options.whole(1), help="Shingles of N characters.")
+    ] = None,
+    normalize: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEPS",
+            help="Steps out of 'nfkc casefold whitespace', or none (default: the last two).",
+        ),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print the texts as a whole, however long they are.")
+    ] = False,
+    encoding: reading.Encoding = "utf-8",
+    max_document: options.MaxDocument = None,
+    as_json: options.JsonObject = False,
+) -> None:
+    """Show in which passages two texts are alike.
+
+    JSON: {"a", "b", "similarity", "passages", "share_a", "share_b"}; a passage is [start in a, end in a,
+    start in b, end in b], in code points. The similarity is that of the sets of shingles, exact. A share is
+    that of the words (or characters) that lie in a shared shingle.
+    """
+    if a == b == "-":
+        raise typer.BadParameter("expected at most one text on standard input, found two")
+    cut = CreationOptions(words=words, chars=chars, normalize=normalize)
+    if index is not None and cut.given():
+        raise typer.BadParameter("--index does not go with --words, --chars and --normalize")
+    if index is None:
+        config = cut.config(Config())
+    else:
+        with open_for_reading(index) as stored:
+            config = stored.config
+    limits = options.limits({"max_document": max_document}) if max_document else Limits()
+    texts = read_text(a, limits, encoding), read_text(b, limits, encoding)
+    found = explain(*texts, config)
+    if as_json:
+        print_json({"a": a, "b": b} | found.to_dict())
+    else:
+        print_explanation(found, (a, b), texts, full)

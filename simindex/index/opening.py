@@ -1,0 +1,73 @@
+"""Opening: the function that a program begins with.
+
+Owns its arguments and their defaults. Must not know what they do: `Index` and the store check and use them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from simindex.config import Config
+from simindex.format.layout import Layout
+from simindex.index.index import Index
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES
+from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
+
+
+def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
+    path: str | os.PathLike[str],
+    mode: str = "a",
+    config: Config | None = None,
+    *,
+    max_candidates: int = DEFAULT_MAX_CANDIDATES,
+    map_bytes: int = DEFAULT_MAP_BYTES,
+    max_bytes: int | None = None,
+    layout: Layout | None = None,
+    refresh: Literal["auto", "manual"] = "auto",
+    permissions: int | None = None,
+    timeout: float | None = 0.0,
+) -> Index:
+    """Open an index.
+
+    Args:
+        path: its folder; a leading ``~`` is the home folder.
+        mode: "r" read; "r+" read and write, must exist; "a" read and write, created if missing; "x" create,
+            must not exist.
+        config: ``None``: what is stored, or the defaults on creation.
+        max_candidates: how many stored documents a query compares at most, 1..2**24.
+        map_bytes: address space to reserve at first; it grows by itself.
+        max_bytes: the size at which the index is full, 1 MiB or more; ``None``: 16 TiB. A 64th of it, 1 to
+            16 MiB but at most a quarter, is kept for removals.
+        layout: how segments are cut and merged, on creation; no result depends on it.
+        refresh: "auto": each query sees the newest commit; "manual" (mode "r"): a pinned snapshot until
+            `refresh` is called. A pin keeps the space of what is removed meanwhile; it ends by itself
+            when a writer in the same process has to move the map or compacts, or when the process
+            forks: then parent and child take the newest at their next call, each for itself.
+        permissions: of the files of a new index, as 0o600; a folder made for it can also be entered by
+            who may read them. ``None``: 0o644 less the umask. Without effect on an index that is there
+            already, whose files keep what they have.
+        timeout: seconds to wait for a writer that has the index open, where this mode writes, too;
+            ``None``: for ever. Ctrl-C ends the wait.
+
+    Raises:
+        FileNotFoundError: mode "r" or "r+", and there is no index.
+        FileExistsError: mode "x", and there is something.
+        ConfigMismatchError: `config` differs from the stored one.
+        FormatError: the path holds something else, links or pipes in the place of files, or an index of
+            another format version.
+        IndexLockedError: another mode than "r", and another handle has it open for writing, still after
+            `timeout` seconds; `waited_seconds` says how long that was.
+    """
+    return Index(
+        path,
+        mode,
+        config,
+        max_candidates=max_candidates,
+        map_bytes=map_bytes,
+        max_bytes=max_bytes,
+        layout=layout,
+        refresh=refresh,
+        permissions=permissions,
+        timeout=timeout,
+    )

@@ -1,0 +1,144 @@
+"""Edges in ascending order, in bounded memory: what does not fit lies on the disk meanwhile.
+
+Owns the sorted runs in a temporary file that has no name, so that it is gone when the process ends, however
+it ends. Must not know what edges mean. Source: merging of sorted runs, Knuth, The Art of Computer
+Programming, volume 3, 5.4.
+"""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+from typing import IO
+
+import numpy as np
+
+from simindex.errors import DiskError, IndexFullError
+
+EDGE_BYTES = 8
+
+LEAST_BLOCK = 512
+"""Edges of a run that are read in one go, at least: with very many runs the bound on memory gives way."""
+
+
+class SortedEdges:
+    """Takes edges in any order and gives them back ascending.
+
+    Not thread-safe. Memory: `memory_bytes`, twice that for a moment while a run is sorted or merged.
+
+    Args:
+        memory_bytes: of edges that are held; 8 bytes each.
+    """
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._capacity = max(memory_bytes // EDGE_BYTES, 1)
+        self._held: list[np.ndarray] = []
+        self._num_held = 0
+        self._ends = [0]
+        """Behind each run in the file, in edges."""
+        self._file: IO[bytes] | None = None
+
+    @property
+    def num_spilled(self) -> int:
+        """Edges that lie on the disk."""
+        return self._ends[-1]
+
+    def add(self, edges: np.ndarray) -> None:
+        """Take some edges, uint64.
+
+        Raises:
+            IndexFullError, DiskError: the folder of temporary files did not take them.
+        """
+        first = 0
+        while first < len(edges):
+            some = edges[first : first + self._capacity - self._num_held]
+            self._held.append(some)
+            self._num_held += len(some)
+            first += len(some)
+            if self._num_held == self._capacity:
+                self._spill()
+
+    def _spill(self) -> None:
+        run = self._sorted_held()
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="simindex-edges-", buffering=0)  # noqa: SIM115
+            self._file.seek(self.num_spilled * EDGE_BYTES)
+            rest = run.data.cast("B")
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as exc:
+            raise _failure(exc) from exc
+        self._ends.append(self.num_spilled + len(run))
+
+    def _sorted_held(self) -> np.ndarray:
+        run = np.concatenate([np.empty(0, dtype=np.uint64), *self._held])
+        self._held, self._num_held = [], 0
+        run.sort()
+        return run
+
+    def ascending(self) -> Iterator[np.ndarray]:
+        """Yield all edges, some at a time; an edge comes as often as it was added. To be called once."""
+        last = self._sorted_held()
+        num_runs = len(self._ends) - 1
+        if not num_runs:
+            yield last
+            return
+        size = max(self._capacity // (num_runs + 1), LEAST_BLOCK)
+        blocks = [last]
+        at = list(self._ends[:-1])
+        for run in range(num_runs):
+            blocks.append(self._read(run, at, size))
+        while any(map(len, blocks)):
+            # Up to the least of the last edges that more may follow, no edge can be missing.
+            open_ends = [blocks[run + 1][-1] for run in range(num_runs) if at[run] < self._ends[run + 1]]
+            limit = min(open_ends, default=np.uint64(2**64 - 1))
+            counts = [int(np.searchsorted(block, limit, side="right")) for block in blocks]
+            merged = np.concatenate([block[:count] for block, count in zip(blocks, counts, strict=True)])
+            merged.sort()
+            yield merged
+            blocks = [block[count:] for block, count in zip(blocks, counts, strict=True)]
+            for run in range(num_runs):
+                if not len(blocks[run + 1]):
+                    blocks[run + 1] = self._read(run, at, size)
+
+    def _read(self, run: int, at: list[int], size: int) -> np.ndarray:
+        """Return the next edges of a run, none at its end."""
+        count = min(size, self._ends[run + 1] - at[run])
+        block = np.empty(count, dtype=np.uint64)
+        rest = block.data.cast("B")
+        try:
+            if self._file is not None:
+                self._file.seek(at[run] * EDGE_BYTES)
+                while rest:
+                    done = self._file.readinto(rest)  # type: ignore[attr-defined]
+                    if not done:
+                        raise OSError(errno.EIO, "the file of edges is shorter than what was written")
+                    rest = rest[done:]
+        except OSError as exc:
+            raise _failure(exc) from exc
+        at[run] += count
+        return block
+
+    def close(self) -> None:
+        """Let go of the memory and of the disk. Closing twice is allowed."""
+        self._held, self._num_held = [], 0
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> SortedEdges:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _failure(exc: OSError) -> IndexFullError | DiskError:
+    where = f"clusters: edges that do not fit into memory_bytes go to {tempfile.gettempdir()}"
+    if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return IndexFullError(f"{where}, and it is full ({exc}); set TMPDIR to a disk with more room")
+    return DiskError(f"{where}, and that failed ({exc}); set TMPDIR to another disk")

@@ -1,0 +1,237 @@
+"""Text -> tokens and shingles as numbers, each with the place in the original text that it comes from.
+
+Owns the way back: normalisation changes lengths, and here every normalised character remembers the characters
+that it was made of. For people who want to see what two texts share; sketching never comes here, and cuts in
+the kernel. Must not decide what belongs together.
+Invariant: the tokens are those of `shingles_of`, in number and text (a property test), and numbers are equal
+where tokens or shingles are: nothing here is hashed.
+
+Source: numbers of runs by doubling, Karp, Miller and Rosenberg, Rapid identification of repeated patterns in
+strings, trees and arrays, 1972.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from simindex.config import Shingles, WordShingles
+from simindex.sketching import alphabet
+
+# The rule of textbook.words; a letter a class: other, word, alone, mark, space, flag, modifier, selector.
+_LETTERS = np.frombuffer(b"-wam-fts", dtype=np.uint8)
+_WORD = re.compile(rb"(?:ff|f|a)[mt]*|w[wmt]*|t[mt]*")
+
+# Beside the marks: what NFKC can join with the character before it, or makes a mark of. Jamo, those of
+# compatibility and half width included, and the half-width voiced marks.
+_JOINING = "1160-11ff 20e3 3131-318e d7b0-d7ff fe0e-fe0f ff9e-ffdc"
+
+
+class Tokens(NamedTuple):
+    """The words or characters of one text, in order.
+
+    Attributes:
+        numbers: int64, shape (n,): equal for equal tokens of the texts that shared a `names`.
+        starts: int64, shape (n,): where each begins in the original text, in code points; never descends.
+        ends: int64, shape (n,): where it ends, exclusive; never descends.
+    """
+
+    numbers: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+
+class _Aligned(NamedTuple):
+    """Normalised code points, and the span of the original text that each was made of."""
+
+    codes: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+
+def tokens_of(text: str, shingles: Shingles, names: dict[str, int]) -> Tokens:
+    """Cut a text as `shingles` say and return its tokens with their places in it.
+
+    Cost: linear in the text; some 5 million words or 20 million characters of ASCII a second.
+
+    Args:
+        names: the numbers of words so far; new ones are added. One for all texts that are to be compared.
+
+    >>> tokens = tokens_of("The CAT, the dog", WordShingles(3), {})
+    >>> tokens.numbers.tolist(), tokens.starts.tolist(), tokens.ends.tolist()
+    ([0, 1, 0, 2], [0, 4, 9, 13], [3, 7, 12, 16])
+    """
+    aligned = _normalised(text, shingles.normalize)
+    if isinstance(shingles, WordShingles):
+        return _words(aligned, names)
+    if "whitespace" in shingles.normalize:
+        aligned = _collapsed(aligned)
+    return Tokens(aligned.codes.astype(np.int64), aligned.starts, aligned.ends)
+
+
+def shingle_numbers(texts: Sequence[np.ndarray], size: int) -> list[np.ndarray]:
+    """Return a number for each run of `size` tokens of some texts, equal for equal runs and for no others.
+
+    A text with fewer tokens is one run of all of them; one without any has none.
+
+    Args:
+        texts: the numbers of the tokens of each, 0 or more.
+        size: tokens a shingle, 1 or more.
+
+    Returns:
+        int64 arrays, one a text, in order, repeats included.
+
+    >>> [numbers.tolist() for numbers in shingle_numbers([np.array([1, 2, 1, 2]), np.array([2, 1])], 2)]
+    [[6, 9, 6], [9]]
+    """
+    # What fills a short text up stands in no other one, so its run is equal to that of its equals alone.
+    fill = 1 + max((int(text.max()) for text in texts if len(text)), default=0)
+    filled = [
+        np.concatenate([text, np.full(size - len(text), fill)]) if 0 < len(text) < size else text
+        for text in texts
+    ]
+    if not sum(map(len, filled)):
+        return [np.zeros(0, np.int64) for _ in texts]
+    numbers = _run_numbers(np.concatenate(filled).astype(np.int64), fill + 1, size)
+    ends = np.cumsum([len(text) for text in filled])
+    # Runs that reach from one text into the next are left out.
+    return [
+        numbers[end - len(text) : end - size + 1] if len(text) else np.zeros(0, np.int64)
+        for end, text in zip(ends.tolist(), filled, strict=True)
+    ]
+
+
+def _run_numbers(tokens: np.ndarray, bound: int, size: int) -> np.ndarray:
+    """Return a number for each run of `size` of the tokens, which are below `bound`.
+
+    Two runs that follow each other make one of both lengths; the lengths are the powers of two in `size`.
+    A pair of numbers is one of base `bound`. Where that is more than 62 bits they are numbered anew first.
+    """
+    power = _Runs(tokens, bound, 1)
+    found: _Runs | None = None
+    while True:
+        if size & 1:
+            found = power if found is None else found.followed_by(power)
+        size >>= 1
+        if not size:
+            assert found is not None
+            return found.numbers
+        power = power.followed_by(power)
+
+
+class _Runs(NamedTuple):
+    """The numbers of the runs of one length, all below `bound`."""
+
+    numbers: np.ndarray
+    bound: int
+    length: int
+
+    def followed_by(self, other: _Runs) -> _Runs:
+        left, right = (self, other) if self.bound * other.bound < 2**62 else (self._anew(), other._anew())
+        count = len(right.numbers) - left.length
+        numbers = left.numbers[:count] * right.bound + right.numbers[left.length :]
+        return _Runs(numbers, left.bound * right.bound, left.length + right.length)
+
+    def _anew(self) -> _Runs:
+        known, numbers = np.unique(self.numbers, return_inverse=True)
+        return _Runs(numbers.astype(np.int64), len(known), self.length)
+
+
+# ---- normalised code points, with where they come from ----
+
+
+def _normalised(text: str, steps: Sequence[str]) -> _Aligned:
+    """Apply NFKC and case folding as `steps` name them; a lone surrogate is U+FFFD."""
+    normal, counts, ends = _nfkc(text) if "nfkc" in steps else (text, None, np.arange(1, len(text) + 1))
+    codes = np.frombuffer(normal.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint32)
+    codes[(codes >= 0xD800) & (codes < 0xE000)] = 0xFFFD
+    starts = np.arange(len(text))
+    if counts is not None:
+        starts = np.repeat(starts, counts)
+        ends = ends[starts]
+    return _folded(codes, starts, ends) if "casefold" in steps else _Aligned(codes, starts, ends)
+
+
+@cache
+def _segments() -> re.Pattern[str]:
+    """A character and all that NFKC may join with it, where there can be anything to do for NFKC."""
+    joining = "".join(
+        f"{re.escape(chr(first))}-{re.escape(chr(last))}"
+        for first, last in [*alphabet.ranges(alphabet.MARK), *alphabet.ranges(_JOINING)]
+    )
+    return re.compile(f"[^{joining}]?[{joining}]+|[^\x00-\x7f]")
+
+
+def _nfkc(text: str) -> tuple[str, np.ndarray | None, np.ndarray]:
+    """Return the text in NFKC; how many characters of it begin at each one of the text; where those end."""
+    ends = np.arange(1, len(text) + 1)
+    if text.isascii():
+        return text, None, ends
+    counts = np.ones(len(text), np.int64)
+    parts, done = [], 0
+    for segment in _segments().finditer(text):
+        first, last = segment.span()
+        normal = alphabet.nfkc(segment.group())
+        if normal == segment.group():
+            continue
+        parts += [text[done:first], normal]
+        counts[first:last] = 0
+        counts[first] = len(normal)
+        ends[first] = done = last
+    return "".join([*parts, text[done:]]), counts, ends
+
+
+def _folded(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Aligned:
+    table = alphabet.fold_table()
+    folds = np.flatnonzero(_classes(codes) & alphabet.FOLDS_BIT)
+    foldings = table[np.searchsorted(table[:, 0], codes[folds]), 1:]
+    lengths = 1 + np.count_nonzero(foldings[:, 1:], axis=1)  # no folding begins with NUL
+    counts = np.ones(len(codes), np.int64)
+    counts[folds] = lengths
+    origin = np.repeat(np.arange(len(codes)), counts)
+    folded = codes[origin]
+    first = (np.cumsum(counts) - counts)[folds]
+    for place in range(foldings.shape[1]):
+        has = lengths > place
+        folded[first[has] + place] = foldings[has, place]
+    return _Aligned(folded, starts[origin], ends[origin])
+
+
+def _classes(codes: np.ndarray) -> np.ndarray:
+    classes: np.ndarray = np.frombuffer(alphabet.class_table(), dtype=np.uint8)[codes]
+    return classes
+
+
+# ---- tokens ----
+
+
+def _words(aligned: _Aligned, names: dict[str, int]) -> Tokens:
+    codes, starts, ends = aligned
+    classes = _classes(codes) & ~np.uint8(alphabet.FOLDS_BIT)
+    seen = np.flatnonzero(classes != alphabet.SELECTOR_CLASS)
+    if len(seen) < len(codes):
+        # A selector says nothing, but it belongs to the character before it.
+        behind = np.append(seen[1:], len(codes))
+        codes, classes, starts, ends = codes[seen], classes[seen], starts[seen], ends[behind - 1]
+    text = codes.astype("<u4").tobytes().decode("utf-32-le")
+    spans = [word.span() for word in _WORD.finditer(_LETTERS[classes].tobytes())]
+    numbers = [names.setdefault(text[first:last], len(names)) for first, last in spans]
+    places = np.array(spans, dtype=np.int64).reshape(-1, 2)
+    return Tokens(np.array(numbers, np.int64), starts[places[:, 0]], ends[places[:, 1] - 1])
+
+
+def _collapsed(aligned: _Aligned) -> _Aligned:
+    """Make one space of each run of white space, and none at both ends."""
+    codes, starts, ends = aligned
+    is_space = (_classes(codes) & ~np.uint8(alphabet.FOLDS_BIT)) == alphabet.SPACE_CLASS
+    seen = np.flatnonzero(~is_space)
+    if not len(seen):
+        return _Aligned(codes[:0], starts[:0], ends[:0])
+    codes, starts, ends, is_space = (part[seen[0] : seen[-1] + 1] for part in (codes, starts, ends, is_space))
+    begins = np.flatnonzero(~is_space | ~np.append(False, is_space[:-1]))  # of a token
+    last = np.append(begins[1:], len(codes)) - 1
+    return _Aligned(np.where(is_space[begins], ord(" "), codes[begins]), starts[begins], ends[last])

@@ -1,0 +1,141 @@
+"""corpus.explain: the similarity is exact, the passages are where the shared shingles are."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import any_texts, normalize_steps
+
+from simindex import CharShingles, Config, SimHashConfig, WordShingles, corpus
+from simindex.corpus import Explanation, Passage, explain
+from simindex.sketching.shingles import shingles_of
+
+configs = st.one_of(
+    st.builds(WordShingles, st.integers(1, 4), normalize_steps),
+    st.builds(CharShingles, st.integers(1, 5), normalize_steps),
+).map(lambda shingles: Config(shingles=shingles))
+
+# Two texts of the same pieces: most of Hypothesis' own would share nothing.
+_PIECES = st.sampled_from(
+    [
+        "the ferry ",
+        "leaves at nine. ",
+        "Maß ",
+        "ﬁne ",
+        "日本語",
+        "e\u0301",
+        "กำขี่",
+        "🇩🇪🇫🇷",
+        "❤\ufe0f",
+        "\t\n",
+        "x²",
+    ]
+)
+related = st.lists(st.one_of(_PIECES, any_texts), max_size=12).map("".join)
+
+
+def jaccard(a: list[str], b: list[str]) -> float:
+    union = set(a) | set(b)
+    return len(set(a) & set(b)) / len(union) if union else 0.0
+
+
+@given(related, related, configs)
+def test_similarity_is_that_of_the_sets_of_shingles(a: str, b: str, config: Config) -> None:
+    found = explain(a, b, config)
+    assert found.similarity == jaccard(shingles_of(a, config.shingles), shingles_of(b, config.shingles))
+    assert bool(found.passages) == (found.similarity > 0)
+
+
+@given(related, related, configs)
+def test_passages_lie_in_the_texts_and_share_shingles(a: str, b: str, config: Config) -> None:
+    found = explain(a, b, config)
+    assert found.passages == sorted(found.passages)
+    for start_a, end_a, start_b, end_b in found.passages:
+        assert 0 <= start_a < end_a <= len(a)
+        assert 0 <= start_b < end_b <= len(b)
+        common = set(shingles_of(a, config.shingles)) & set(shingles_of(b, config.shingles))
+        # White space is cut away at the ends of a passage: of " of " only "of" is left.
+        for piece in (a[start_a:end_a], b[start_b:end_b]):
+            inside = shingles_of(piece, type(config.shingles)(1, config.shingles.normalize))
+            joined = (" " if isinstance(config.shingles, WordShingles) else "").join(inside)
+            assert any(shingle.strip() in joined for shingle in common)
+
+
+@given(related, related, configs)
+def test_shares_are_those_of_the_words_in_shared_shingles(a: str, b: str, config: Config) -> None:
+    found = explain(a, b, config)
+    for text, other, share in ((a, b, found.share_a), (b, a, found.share_b)):
+        single = type(config.shingles)(1, config.shingles.normalize)
+        num_tokens, shared = len(shingles_of(text, single)), set(shingles_of(other, config.shingles))
+        covered = {
+            place + step
+            for place, shingle in enumerate(shingles_of(text, config.shingles))
+            if shingle in shared
+            for step in range(min(config.shingles.size, num_tokens))
+        }
+        assert share == (len(covered) / num_tokens if num_tokens else 0.0)
+
+
+@given(related, related, configs)
+def test_exchanged_texts_have_the_same_similarity_and_shares(a: str, b: str, config: Config) -> None:
+    one, other = explain(a, b, config), explain(b, a, config)
+    assert (one.similarity, one.share_a, one.share_b) == (other.similarity, other.share_b, other.share_a)
+
+
+def test_equal_texts_are_one_passage() -> None:
+    text = "the cat sat on the mat, and the cat sat on it"
+    assert explain(text, text) == Explanation(1.0, [Passage(0, 45, 0, 45)], 1.0, 1.0)
+
+
+def test_an_edit_parts_a_text_in_two_passages() -> None:
+    a = "one two three four five six seven"
+    b = "ONE  two three FOUR - six seven eight, five six seven"
+    found = explain(a, b, Config(shingles=WordShingles(2)))
+    pieces = [(a[p.start_a : p.end_a], b[p.start_b : p.end_b]) for p in found.passages]
+    assert pieces == [("one two three four", "ONE  two three FOUR"), ("five six seven", "five six seven"),
+                      ("six seven", "six seven")]  # fmt: skip
+    assert found.share_a == 1.0
+    assert found.share_b == 9 / 10
+
+
+@pytest.mark.parametrize(("a", "b"), [("", ""), ("", "a b c"), ("...", "!?"), ("a b c", "d e f")])
+def test_texts_that_share_nothing_have_no_passage(a: str, b: str) -> None:
+    assert explain(a, b) == Explanation(0.0, [], 0.0, 0.0)
+
+
+def test_text_that_is_shorter_than_a_shingle_is_one() -> None:
+    assert explain("A b", "a b") == Explanation(1.0, [Passage(0, 3, 0, 3)], 1.0, 1.0)
+    assert explain("a b", "a b c").similarity == 0.0
+
+
+def test_index_without_minhash_is_explained_by_the_shingles_of_simhash() -> None:
+    config = Config(num_perm=0, simhash=SimHashConfig(shingles=WordShingles(1)))
+    assert explain("a b", "b c", config).similarity == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("document", [{"a", "b"}, b"text", None, 5])
+def test_what_is_no_text_has_no_places(document: object) -> None:
+    with pytest.raises(TypeError, match="explain: b: expected a str, found"):
+        explain("a", document)  # type: ignore[arg-type]
+
+
+def test_explanation_is_json() -> None:
+    found = explain("one two three four", "zero one two three")
+    assert json.loads(json.dumps(found.to_dict())) == {
+        "similarity": 1 / 3, "passages": [[0, 13, 5, 18]], "share_a": 0.75, "share_b": 0.75
+    }  # fmt: skip
+
+
+def test_long_texts_of_few_words_come_to_an_end() -> None:
+    words = random.Random(5).choices("ab", k=30_000)
+    found = explain(" ".join(words), " ".join(reversed(words)))
+    assert found.similarity == 1.0
+    assert found.share_a == found.share_b == 1.0
+
+
+def test_public_names_of_corpus_are_there() -> None:
+    assert {"Explanation", "Passage", "explain"} <= set(corpus.__all__)
+    for name in corpus.__all__:
+        assert getattr(corpus, name).__doc__

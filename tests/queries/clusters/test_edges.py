@@ -1,0 +1,62 @@
+"""Edges sorted with the help of the disk against a sort in memory."""
+
+import errno
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import uint64s
+
+from simindex import IndexFullError
+from simindex.queries.clusters import edges as edges_module
+from simindex.queries.clusters.edges import SortedEdges
+
+
+def sorted_by(parts: list[np.ndarray], memory_bytes: int) -> tuple[list[np.ndarray], int]:
+    with SortedEdges(memory_bytes) as edges:
+        for part in parts:
+            edges.add(part)
+        return list(edges.ascending()), edges.num_spilled
+
+
+@settings(max_examples=200)
+@given(st.lists(st.lists(uint64s, max_size=40), max_size=8), st.integers(0, 900))
+def test_edges_come_back_ascending_whatever_fits_into_memory(parts: list[list[int]], memory: int) -> None:
+    arrays = [np.array(part, dtype=np.uint64) for part in parts]
+    merged, spilled = sorted_by(arrays, memory)
+    expected = sorted(edge for part in parts for edge in part)
+    assert np.concatenate(merged).tolist() == expected
+    capacity = max(memory // 8, 1)
+    assert spilled == len(expected) // capacity * capacity
+
+
+def test_many_runs_are_merged_block_by_block() -> None:
+    values = np.random.default_rng(7).integers(0, 2**64, 200_000, dtype=np.uint64)
+    merged, spilled = sorted_by([values], 80_000)
+    assert spilled == 200_000
+    assert np.array_equal(np.concatenate(merged), np.sort(values))
+    most = 21 * edges_module.LEAST_BLOCK
+    assert max(map(len, merged)) <= most < len(values), "only blocks of the runs are in memory"
+
+
+def test_a_full_disk_says_where_the_edges_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with SortedEdges(80) as edges, pytest.raises(IndexFullError, match="set TMPDIR to a disk with more room"):
+        edges.add(np.arange(10, dtype=np.uint64))
+
+
+def test_nothing_is_left_in_the_folder_of_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with SortedEdges(80) as edges:
+        edges.add(np.arange(100, dtype=np.uint64))
+        assert edges.num_spilled == 100
+        assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []

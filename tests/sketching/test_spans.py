@@ -1,0 +1,134 @@
+"""Tokens and shingles with their places: equal to what the kernel cuts, and the way back is right."""
+
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import any_texts, normalize_steps
+
+from simindex import CharShingles, WordShingles, textbook
+from simindex.sketching import alphabet
+from simindex.sketching.shingles import shingles_of
+from simindex.sketching.spans import _segments, shingle_numbers, tokens_of
+
+either = st.one_of(
+    st.builds(WordShingles, st.integers(1, 4), normalize_steps),
+    st.builds(CharShingles, st.integers(1, 4), normalize_steps),
+)
+
+
+def names_of(text: str, shingles: WordShingles | CharShingles) -> list[str]:
+    """The tokens themselves, in order."""
+    names: dict[str, int] = {}
+    numbers = tokens_of(text, shingles, names).numbers.tolist()
+    words = {number: name for name, number in names.items()}
+    return [words[n] for n in numbers] if isinstance(shingles, WordShingles) else list(map(chr, numbers))
+
+
+@given(any_texts, either)
+def test_tokens_are_those_that_the_kernel_cuts(text: str, shingles: WordShingles | CharShingles) -> None:
+    assert names_of(text, shingles) == shingles_of(text, type(shingles)(1, shingles.normalize))
+
+
+@given(any_texts, normalize_steps)
+def test_words_are_those_of_the_textbook(text: str, steps: tuple[str, ...]) -> None:
+    assert names_of(text, WordShingles(1, steps)) == textbook.words(textbook.normalize(text, steps))
+
+
+@given(any_texts, either)
+def test_places_lie_in_the_text_and_ascend(text: str, shingles: WordShingles | CharShingles) -> None:
+    tokens = tokens_of(text, shingles, {})
+    assert np.all(tokens.starts >= 0)
+    assert np.all(tokens.starts < tokens.ends)
+    assert np.all(tokens.ends <= len(text))
+    assert np.all(np.diff(tokens.starts) >= 0)
+    assert np.all(np.diff(tokens.ends) >= 0)
+
+
+@given(any_texts, either)
+def test_each_place_has_its_token(text: str, shingles: WordShingles | CharShingles) -> None:
+    tokens = tokens_of(text, shingles, {})
+    single = type(shingles)(1, shingles.normalize)
+    for name, start, end in zip(names_of(text, shingles), tokens.starts, tokens.ends, strict=True):
+        # White space that is a token of its own is cut away where it stands alone.
+        assert name == " " or name in shingles_of(text[start:end], single)
+
+
+@given(st.lists(any_texts, max_size=4), either)
+def test_numbers_are_equal_where_shingles_are(
+    texts: list[str], shingles: WordShingles | CharShingles
+) -> None:
+    names: dict[str, int] = {}
+    tokens = [tokens_of(text, shingles, names).numbers for text in texts]
+    numbers = [n for row in shingle_numbers(tokens, shingles.size) for n in row.tolist()]
+    expected = [shingle for text in texts for shingle in shingles_of(text, shingles)]
+    assert len(numbers) == len(expected)
+    assert len(set(zip(numbers, expected, strict=True))) == len(set(numbers)) == len(set(expected))
+
+
+@given(st.lists(st.lists(st.integers(0, 2**40), max_size=30).map(np.array), max_size=4), st.integers(1, 40))
+def test_numbers_of_long_runs_are_equal_where_the_runs_are(texts: list[np.ndarray], size: int) -> None:
+    texts = [text.astype(np.int64) for text in texts]
+    numbers = [n for row in shingle_numbers(texts, size) for n in row.tolist()]
+    runs = [
+        tuple(text[first : first + size].tolist())
+        for text in texts
+        for first in range(max(len(text) - size + 1, min(len(text), 1)))
+    ]
+    assert len(numbers) == len(runs)
+    assert len(set(zip(numbers, runs, strict=True))) == len(set(numbers)) == len(set(runs))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Maß MASS", [(0, 3), (4, 8)]),
+        ("e\u0301t\u0301.", [(0, 4)]),
+        ("日本", [(0, 1), (1, 2)]),
+        ("❤\ufe0fa\ufe0fb", [(0, 2), (2, 5)]),
+        ("🇩🇪🇫🇷", [(0, 2), (2, 4)]),
+        ("\ud800a", [(1, 2)]),
+    ],
+)
+def test_words_have_the_places_that_people_see(text: str, expected: list[tuple[int, int]]) -> None:
+    tokens = tokens_of(text, WordShingles(1), {})
+    assert list(zip(tokens.starts, tokens.ends, strict=True)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ﬁne", [(0, 1), (0, 1), (1, 2), (2, 3)]),
+        ("e\u0301", [(0, 2)]),
+        ("ㄱㅏ", [(0, 2)]),
+        ("ｶﾞ", [(0, 2)]),
+        ("  a \t\nb ", [(2, 3), (3, 6), (6, 7)]),
+        ("ŉ", [(0, 1), (0, 1)]),
+    ],
+)
+def test_characters_have_the_places_that_they_were_made_of(
+    text: str, expected: list[tuple[int, int]]
+) -> None:
+    shingles = CharShingles(1, ("nfkc", "casefold", "whitespace"))
+    tokens = tokens_of(text, shingles, {})
+    assert list(zip(tokens.starts, tokens.ends, strict=True)) == expected
+
+
+def test_no_character_but_those_that_join_changes_what_is_before_it() -> None:
+    """What begins a segment decomposes to a starter that composes with nothing before it."""
+    seconds = {0x1161 + n for n in range(21)} | {0x11A8 + n for n in range(27)}
+    for code in range(0x110000):
+        parts = unicodedata.decomposition(chr(code)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            seconds.add(int(parts[1], 16))
+    wrong = []
+    for first, last in alphabet.ranges(alphabet.ASSIGNED):
+        for char in map(chr, range(first, last + 1)):
+            begin = unicodedata.normalize("NFKD", char)[0]
+            if unicodedata.combining(begin) or ord(begin) in seconds:
+                match = _segments().match("é" + char)
+                if match is None or match.end() != 2:
+                    wrong.append(hex(ord(char)))
+    assert wrong == []
