@@ -4,7 +4,7 @@
 sketches without an index; `simindex.tuning` has the formulas, `simindex.textbook` the definitions.
 
 Promised, and changed only as the changelog says: the names in `simindex.__all__`, and the public ones of
-`simindex.tuning`, `simindex.textbook` and `simindex.corpus`, which only `from simindex import corpus` loads;
+`simindex.tuning`, `simindex.textbook` and `simindex.corpus`, which is loaded when it is first asked for;
 `simindex.scaleout` is to join them. Every other module is internal, whatever its name: import from it, and
 any release may break you.
 
@@ -13,6 +13,7 @@ themselves, names `simindex` as its module, never the place that happens to hold
 outlives a move.
 """
 
+import importlib as _importlib
 import inspect as _inspect
 import typing as _typing
 from importlib.metadata import version as _version
@@ -87,10 +88,18 @@ __all__ = [
     "TransactionOpenError",
     "WordShingles",
     "__version__",
+    "corpus",
     "open",
     "textbook",
     "tuning",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load `simindex.corpus` when it is first asked for: it reads files, and an index does not."""
+    if name == "corpus":
+        return _importlib.import_module("simindex.corpus")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _name_the_module(public: type) -> None:
@@ -110,6 +119,6 @@ def _name_the_module(public: type) -> None:
 
 
 for _name in __all__:
-    if isinstance(_public := globals()[_name], type):
+    if isinstance(_public := globals().get(_name), type):
         _name_the_module(_public)
 open.__module__ = __name__

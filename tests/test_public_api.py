@@ -40,6 +40,7 @@ def test_public_names_are_these() -> None:
         "TransactionOpenError",
         "WordShingles",
         "__version__",
+        "corpus",
         "open",
         "textbook",
         "tuning",

@@ -1,9 +1,12 @@
 """Jobs over whole corpora, and what two of their texts share.
 
-`explain` says in which passages two texts are alike. Must not print. Importing `simindex` does not load this
-room: `from simindex import corpus` does.
+`deduplicate` writes a corpus without its near duplicates, `explain` says in which passages two texts are
+alike. Must not print. Importing `simindex` does not load this room, for it reads files: the first use of
+`simindex.corpus` does.
 """
 
+from simindex.corpus.dedup.job import deduplicate
+from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.explain import Explanation, Passage, explain
 
-__all__ = ["Explanation", "Passage", "explain"]
+__all__ = ["DedupReport", "Explanation", "Passage", "Removed", "deduplicate", "explain"]

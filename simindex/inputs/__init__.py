@@ -14,17 +14,20 @@ from simindex.inputs.fingerprints import parse_fingerprint
 from simindex.inputs.formats.text import read_text
 from simindex.inputs.rows import Fields, KeyFrom, Row, RowByContent, tidy_path
 from simindex.inputs.several import FORMATS, Inputs, Reading
-from simindex.inputs.source import Limits, Source, Tally
+from simindex.inputs.source import BatchRow, Cells, Limits, Newest, Source, Tally
 
 __all__ = [
     "FORMATS",
     "BadRowError",
+    "BatchRow",
+    "Cells",
     "Fields",
     "InputError",
     "Inputs",
     "KeyFrom",
     "Limits",
     "MissingPackageError",
+    "Newest",
     "Reading",
     "Row",
     "RowByContent",

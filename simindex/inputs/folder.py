@@ -108,6 +108,7 @@ def read(source: Source, selection: Selection, read_file: ReadFile) -> Iterator[
                 if isinstance(row, NoTextError):
                     source.tally.binary += 1
                 else:
+                    source.newest = inner.newest
                     yield row
         except OSError as exc:
             yield _unreadable(file, exc)

@@ -90,6 +90,7 @@ class Fields:
         key_from: of what a key is made where a row has none: "line", of the input's path as it was given and
             the row's line (``path:line``); "content", of its document (`content_key`); ``None``: such a
             row is a bad one.
+        whole_rows: whether `Newest` has all columns of a row of Parquet, and not those alone that are wanted.
     """
 
     id: str = "id"
@@ -100,6 +101,7 @@ class Fields:
     fingerprint: str | None = None
     fingerprint_base: int = 16
     keys_only: bool = False
+    whole_rows: bool = False
 
     def row(self, name: str, number: int, values: dict[str, Any]) -> Row | BadRowError:
         """Return the row of these values.

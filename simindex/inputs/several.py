@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from simindex.errors import SimIndexError
 from simindex.inputs import folder
 from simindex.inputs.errors import BadRowError, InputError
 from simindex.inputs.formats import csv, json, jsonl, parquet, text
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import Limits, Source, Tally
+from simindex.inputs.source import Limits, Newest, Source, Tally
 from simindex.inputs.streams import require_unpacker, without_packing
 
 Rows = Iterator[Row | BadRowError]
@@ -101,6 +102,9 @@ class Inputs:
     memory (of .parquet a thousand, of .json the file), whatever the size of the inputs; what is over one of
     the limits is a `BadRowError`.
 
+    Attributes:
+        place: among the inputs, from 0, of the one that the latest iteration reads.
+
     >>> inputs = Inputs([os.path.dirname(__file__)], reading=Reading(globs=("rows.py",)))
     >>> [row.key for row in inputs]  # doctest: +ELLIPSIS
     ['...inputs/rows.py']
@@ -121,6 +125,7 @@ class Inputs:
         self._reading = reading or Reading()
         left_out = None if leave_out is None else os.path.realpath(leave_out)
         self._selection = folder.Selection(self._reading.globs, left_out, self._reading.hidden)
+        self.place = 0
         self._bytes_done = 0
         self._source: Source | None = None
         self._tally = Tally()
@@ -134,7 +139,8 @@ class Inputs:
     def __iter__(self) -> Rows:
         self._bytes_done = 0
         self._tally = Tally()
-        for path in self._paths:
+        for place, path in enumerate(self._paths):
+            self.place = place
             self._source = source = self._open(path)
             try:
                 yield from self._read(source)
@@ -152,6 +158,18 @@ class Inputs:
         if self._source is not None:
             total.add(self._source.tally)
         return total
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The inputs, as given."""
+        return self._paths
+
+    @property
+    def newest(self) -> Newest:
+        """The row that the latest iteration handed on last, as it stands in its input."""
+        if self._source is None or self._source.newest is None:
+            raise SimIndexError("newest: expected an iteration that has handed on a row, found none")
+        return self._source.newest
 
     @property
     def bytes_read(self) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
+from typing import Any, NamedTuple
 
 from simindex.checks import require_int
 from simindex.inputs.errors import BadRowError, InputError, NoTextError, reason_of
@@ -93,6 +94,44 @@ class Tally:
         self.mended += other.mended
 
 
+class Newest(NamedTuple):
+    """The newest row as it stands in its input, for those who write it out again.
+
+    Attributes:
+        name: of the input; of a file of a folder its own.
+        number: of the row or line in it, from 1; 0 where the whole file is the row.
+        content: bytes: the line, in UTF-8; `Cells`: a row of CSV; a dict: an object of a .json;
+            `BatchRow`: a row of Parquet; ``None``: the file of that name.
+    """
+
+    name: str
+    number: int
+    content: Any
+
+
+class Cells(NamedTuple):
+    """A row of CSV.
+
+    Attributes:
+        line: as it stands in the input, with its end, in UTF-8.
+        columns: their names.
+        cells: one for each column.
+        delimiter: between them.
+    """
+
+    line: bytes
+    columns: list[str]
+    cells: list[str]
+    delimiter: str
+
+
+class BatchRow(NamedTuple):
+    """A row of Parquet: the place of a row in a record batch of pyarrow."""
+
+    batch: Any
+    at: int
+
+
 class Source:
     """An input that one format reads, once.
 
@@ -106,7 +145,10 @@ class Source:
         path, limits, encoding, delimiter: the same.
         name: what it is called in messages.
         tally: what was not read of it, or not as it stands.
+        newest: the row that was handed on last; ``None`` before the first.
     """
+
+    newest: Newest | None = None
 
     def __init__(
         self, path: str, limits: Limits | None = None, encoding: str = "utf-8", delimiter: str | None = None

@@ -48,6 +48,8 @@ class Decisions:
         removed: encoded key -> (number, record) of the older versions that go, as the view has them.
         matched: (place, matches) of the documents that are not stored because of a match, in order.
         inserted, replaced, skipped: as they would have been counted one by one.
+        bounded: places of documents that are to be stored though a limit on candidates was hit: something
+            that was not looked at may be like them.
     """
 
     places: list[int] = field(default_factory=list)
@@ -56,6 +58,7 @@ class Decisions:
     inserted: int = 0
     replaced: int = 0
     skipped: int = 0
+    bounded: list[int] = field(default_factory=list)
 
     def keys_of_matches(self) -> list[Key]:
         """Return the keys that something is like, each once."""
@@ -166,6 +169,8 @@ class Batch:
             decisions.skipped += 1
             decisions.matched.append((place, in_order(matches, self._number_of)))
             return
+        if matches.truncated:
+            decisions.bounded.append(place)
         if key not in self._owners:
             decisions.inserted += 1
         elif self._on_conflict == "error":
@@ -203,6 +208,8 @@ class Batch:
         answers["query"] = 0
         scanned = None if self._scanned is None else self._scanned[place : place + 1]
         batch = self._documents.sketches
+        if isinstance(self._query, BandQuery) and self._query.exact:
+            batch = self._documents.taken([place]).sketches  # for the kept shingles of this one
         found = Found(batch, answers.tobytes(), np.zeros(1, dtype=np.uint8), scanned)
         own = self._owners.get(self._documents.encoded_keys[place])
         return self._query.matches(self._view_of_all, found, without=own)[0]

@@ -33,7 +33,7 @@ def insert_many_if_new(
         query = query._replace(limit=1)  # that there is one is enough
     inserted = replaced = skipped = 0
     for documents in batches:
-        decisions = _insert(session, query, documents, on_conflict, touch)
+        decisions = insert_batch_if_new(session, query, documents, on_conflict, touch)
         inserted += decisions.inserted
         replaced += decisions.replaced
         skipped += decisions.skipped
@@ -45,13 +45,14 @@ def insert_many_if_new(
     return InsertReport(inserted, replaced, skipped)
 
 
-def _insert(
+def insert_batch_if_new(
     session: Session,
     query: BandQuery | FingerprintQuery,
     documents: NewDocuments,
-    on_conflict: str,
-    touch: bool,
+    on_conflict: str = "error",
+    touch: bool = False,
 ) -> Decisions:
+    """Store the documents of one batch that nothing is like, and return what became of each."""
     with session.changing() as (_, pending), session.store.reading() as txn:
         view = session.view(txn)
         require_comparable(view, query)

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from simindex.inputs.errors import BadRowError, InputError
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import Limits, Lines, Source
+from simindex.inputs.source import Cells, Limits, Lines, Newest, Source
 
 
 def read_tsv(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
@@ -54,6 +54,7 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Row |
             if header is None:
                 header = _header(source, f"{source.name}:{feed.number}", fields, cells)
             elif cells:
+                source.newest = Newest(source.name, feed.number, Cells(feed.row, header, cells, delimiter))
                 yield _row(source, feed.number, fields, header, cells)
 
 
@@ -110,6 +111,11 @@ class _Feed:
         self._row = bytearray()  # not a list: lines may be short, and each would be an object
         self._end_of_first = 0
         self._first = self.number + 1
+
+    @property
+    def row(self) -> bytes:
+        """The lines of the newest row, as they were handed over."""
+        return bytes(self._row)
 
     def read_again(self) -> None:
         """Hand over once more the lines of the newest row behind its first."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from simindex.inputs.errors import BadRowError, optional_module
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import Source
+from simindex.inputs.source import Newest, Source
 
 _REMEDY = "--format jsonl takes an object a line, --format text the file as one document"
 
@@ -37,6 +37,7 @@ def _rows(source: Source, fields: Fields, orjson: Any) -> Iterator[Row | BadRowE
     source.follow(lambda: num_bytes * number // max(num_rows, 1))
     for number, value in enumerate(values, 1):
         if isinstance(value, dict):
+            source.newest = Newest(source.name, number, value)
             yield fields.row(source.name, number, value)
         else:
             found = type(value).__name__

@@ -7,7 +7,7 @@ from typing import Any
 
 from simindex.inputs.errors import BadRowError, optional_module
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import BYTE_ORDER_MARK, Source
+from simindex.inputs.source import BYTE_ORDER_MARK, Newest, Source
 
 
 def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
@@ -31,6 +31,7 @@ def _rows(source: Source, fields: Fields, orjson: Any) -> Iterator[Row | BadRowE
                 yield BadRowError(f"{source.name}:{number}", _no_json(source, content, exc))
                 continue
             if isinstance(values, dict):
+                source.newest = Newest(source.name, number, content)
                 yield fields.row(source.name, number, values)
                 continue
             reason = f"expected a JSON object, found {type(values).__name__}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from simindex.inputs.errors import BadRowError, InputError, optional_module, reason_of
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import Source
+from simindex.inputs.source import BatchRow, Newest, Source
 from simindex.parts import PART_BYTES
 
 _ROWS_A_TIME = 1_000
@@ -35,12 +35,15 @@ def _rows(source: Source, fields: Fields, parquet: Any) -> Iterator[Row | BadRow
             wanted = [name for name in names if name in (fields.id, fields.document, fields.metadata_from)]
             num_bytes, num_rows = os.stat(source.path).st_size, file.metadata.num_rows
             source.follow(lambda: num_bytes * number // max(num_rows, 1))
-            columns = None if fields.metadata else wanted
+            columns = None if fields.metadata or fields.whole_rows else wanted
+            selects = fields.whole_rows and not fields.metadata
             for group in range(file.num_row_groups):
                 rows = _rows_a_time(file.metadata.row_group(group))
                 for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
-                    for values in _values(batch, source.limits.cell):
+                    looked_at = batch.select(wanted) if selects else batch
+                    for at, values in enumerate(_values(looked_at, source.limits.cell)):
                         number += 1
+                        source.newest = Newest(source.name, number, BatchRow(batch, at))
                         if values is None:
                             place, reason = f"{source.name}:{number}", source.limits.refusal("cell", "a cell")
                             yield BadRowError(place, reason)

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 from simindex.inputs.errors import BadRowError
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import Limits, Source
+from simindex.inputs.source import Limits, Newest, Source
 
 
 def read(source: Source, _fields: Fields) -> Iterator[Row | BadRowError]:
     """Yield the one row of a text file."""
     try:
         row: Row | BadRowError = Row(source.key, text_of(source), None)
+        source.newest = Newest(source.name, 0, None)
     except BadRowError as exc:
         row = exc
     num_bytes = source.bytes_read

@@ -1,0 +1,169 @@
+"""The rows of sources, one after the other, each with its number and as it stands in its input.
+
+Owns what a source may be, and the digest by which a job knows that it is given the same ones. Invariant: a
+row is known by its number in the whole input; its id is only told, and may be missing or given twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from simindex.arrow import keyed_documents
+from simindex.checks import require_many
+from simindex.corpus.dedup.results import Place
+from simindex.errors import SimIndexError
+from simindex.format.keys import Key, encode_key
+from simindex.inputs import BadRowError, Fields, InputError, Inputs, Row
+from simindex.inputs.folder import Selection
+
+
+class Entry(NamedTuple):
+    """A row of the input.
+
+    Attributes:
+        number: in the whole input, from 0.
+        place: its source among the sources, from 0.
+        name: of its file.
+        row: in its file, from 1; 0 where the file is the row.
+        key: its id; made of its place where it has none.
+        document: what is compared.
+        metadata: of an item of an iterable.
+        content: as it stands in its input; see `inputs.Newest`.
+    """
+
+    number: int
+    place: int
+    name: str
+    row: int
+    key: Key
+    document: Any
+    metadata: Any
+    content: Any
+
+
+class PathEntries:
+    """The rows of files.
+
+    Args:
+        inputs: the files; their fields make keys of lines, and whole rows.
+        on_bad_row: takes a row that is none, which is passed over; ``None``: it ends the iteration.
+    """
+
+    can_resume = True
+
+    def __init__(
+        self, inputs: Inputs, paths: list[str], on_bad_row: Callable[[BadRowError], object] | None
+    ) -> None:
+        self.names = paths
+        self._inputs = inputs
+        self._on_bad_row = on_bad_row
+
+    def __iter__(self) -> Iterator[Entry]:
+        inputs, number = self._inputs, 0
+        for row in inputs:
+            if isinstance(row, BadRowError):
+                if self._on_bad_row is None:
+                    raise row
+                self._on_bad_row(row)
+                continue
+            newest = inputs.newest
+            yield Entry(number, inputs.place, newest.name, newest.number, *row, newest.content)
+            number += 1
+
+    def digest(self) -> list[Any]:
+        """Return what tells these files from others: path, size and time of change of each."""
+        return [_of_file(file) for path in self.names for file in _files(path)]
+
+
+class ItemEntries:
+    """The items of an iterable: (key, document) or (key, document, metadata), or a table.
+
+    A key may be ``None``; then it is ``items:NUMBER``.
+    """
+
+    can_resume = False
+    names = ("items",)
+
+    def __init__(self, items: Any) -> None:
+        rows = keyed_documents(items, None, None, None)
+        require_many("deduplicate", "sources", rows, "a list of items")
+        self._items = rows
+
+    def __iter__(self) -> Iterator[Entry]:
+        for number, item in enumerate(self._items):
+            if not isinstance(item, tuple | list) or not 2 <= len(item) <= 3:
+                found = f"{item!r:.80}"
+                raise TypeError(
+                    f"item {number + 1}: expected (key, document) or (key, document, metadata), found {found}"
+                )
+            key = f"items:{number + 1}" if item[0] is None else item[0]
+            encode_key(key)
+            metadata = item[2] if len(item) == 3 else None
+            yield Entry(number, 0, "items", number + 1, key, item[1], metadata, item)
+
+    def digest(self) -> list[Any]:
+        """Nothing tells one iterable from another."""
+        raise SimIndexError("journal: expected files, which can be read again; found an iterable")
+
+
+Entries = PathEntries | ItemEntries
+
+
+def entries_of(
+    sources: Any,
+    fields: Fields | None = None,
+    on_bad_row: Callable[[BadRowError], object] | None = None,
+) -> Entries:
+    """Return the rows of what a caller gave as sources.
+
+    Args:
+        sources: a path, a list of paths, `Inputs`, or an iterable of items.
+        fields: of the rows of files.
+        on_bad_row: see `PathEntries`.
+    """
+    if isinstance(sources, Inputs):
+        return PathEntries(sources, list(sources.paths), on_bad_row)
+    if isinstance(sources, str | os.PathLike):
+        sources = [sources]
+    if (
+        isinstance(sources, list | tuple)
+        and sources
+        and all(isinstance(s, str | os.PathLike) for s in sources)
+    ):
+        paths = [os.fspath(path) for path in sources]
+        how = fields or Fields(key_from="line", whole_rows=True)
+        return PathEntries(Inputs(paths, how), paths, on_bad_row)
+    return ItemEntries(sources)
+
+
+def place_of(label: list[Any], names: Iterable[str]) -> tuple[Key, Place]:
+    """Return the key and the place of a kept row, from what the working index holds of it."""
+    at, row, key = label
+    return key, Place(list(names)[at] if row else str(key), row)
+
+
+def label_of(entry: Entry) -> list[Any]:
+    """Return what the working index holds of a row, beside its number: where it was, and its id."""
+    return [entry.place, entry.row, entry.key]
+
+
+def _files(path: str) -> Iterator[str]:
+    if path == "-" or not os.path.isdir(path):
+        yield path
+        return
+    for file in Selection().files(path):
+        if isinstance(file, InputError):
+            raise file
+        yield file
+
+
+def _of_file(path: str) -> list[Any]:
+    if path == "-":
+        raise SimIndexError("journal: expected files, which can be read again; found standard input")
+    found = os.stat(path)
+    return [os.path.abspath(path), found.st_size, found.st_mtime_ns]
+
+
+__all__ = ["Entries", "Entry", "ItemEntries", "PathEntries", "Row", "entries_of", "label_of", "place_of"]

@@ -1,0 +1,531 @@
+"""`deduplicate`: a job from its arguments to its report.
+
+Owns the order of its steps, and what is done when it ends early. Must not know formats, nor how a row is
+found to be like another one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Literal, NamedTuple
+
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.checks import require_int
+from simindex.config import Config
+from simindex.corpus.dedup.entries import Entry, entries_of, label_of, place_of
+from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
+from simindex.corpus.dedup.results import DedupReport, Place, Removed
+from simindex.corpus.dedup.star import MOST_KEPT, Star, Verdict, config_for
+from simindex.corpus.outputs.output import CallOutput, LinesOutput, NoOutput, Output, output_for, temporary
+from simindex.corpus.outputs.rows import JsonLines, Note, Written, values_of
+from simindex.format.keys import Key
+from simindex.index import Index
+from simindex.inputs import BadRowError
+from simindex.optional import optional_module
+from simindex.queries.search import (
+    DEFAULT_MAX_CANDIDATES,
+    BandQuery,
+    FingerprintQuery,
+    Method,
+    method_of,
+)
+from simindex.tuning.curve import DEFAULT_THRESHOLD
+from simindex.tuning.found import band_plan
+
+Mode = Literal["remove", "annotate", "report-only"]
+Sink = str | os.PathLike[str] | Callable[[Any], object]
+IndexOrPath = Index | str | os.PathLike[str]
+
+FRAME_BYTES = 4 << 20
+"""Bytes of rows and of the report that a frame of both holds: what is done again, at most, after a kill."""
+
+FRAME_ROWS = 65_536
+"""Rows of the input that a frame holds at most."""
+
+_SECONDS_A_MARK = 1.0
+"""Between two times that the journal is written: it waits for the disk."""
+
+
+class KeptRow(NamedTuple):
+    """A row as a callable sink is given it: its id, its document, its other fields."""
+
+    key: Key
+    document: Any
+    metadata: Any
+
+
+class AnnotatedRow(NamedTuple):
+    """A row as a callable sink is given it with mode="annotate"."""
+
+    key: Key
+    document: Any
+    metadata: Any
+    duplicate_of: Key | None
+    similarity: float | None
+    cluster: int | None
+
+
+def deduplicate(
+    sources: Any,
+    sink: Sink | None,
+    threshold: float = DEFAULT_THRESHOLD,
+    *,
+    keep: str = "first",
+    against: IndexOrPath | None = None,
+    mode: Mode = "remove",
+    exact: bool = False,
+    by: Method | None = None,
+    max_distance: int | None = None,
+    config: Config | None = None,
+    removed: str | os.PathLike[str] | None = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    workers: int | None = None,
+    progress: Callable[[int], object] | None = None,
+    on_removed: Callable[[Removed], object] | None = None,
+    on_bad_row: Callable[[BadRowError], object] | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    force: bool = False,
+) -> DedupReport:
+    """Write a corpus without its near duplicates: a row stays unless one kept before it is like it.
+
+    A star, not a chain: each removed row was compared with a kept one, and is within the threshold of it.
+    With keep="first" it is what `Index.insert_many_if_new` keeps. The result depends neither on `batch_size`
+    and `workers` nor on how often the job was interrupted, but where a limit on candidates was hit
+    (`DedupReport.bounded`).
+
+    From files to a file the job can be killed at any time: called again with the same arguments it goes on
+    where it was, and the output is byte for byte that of one run; called again when it is done it returns its
+    report. A journal beside the output, ``OUTPUT.dedup``, knows how far it is. The output has its name only
+    when it is complete. Iterables cannot be gone on with, nor can what is handed to a callable.
+
+    Args:
+        sources: a path, or a list of paths, of what `simindex insert` reads (with the fields "id" and
+            "text"); or an iterable of (key, document) or (key, document, metadata). Rows are told apart by
+            their place: an id may be missing or given twice.
+        sink: a path, whose name says the format: .jsonl, .csv, .tsv, .txt (the paths of text files),
+            with .gz, .xz or .zst behind it; or a callable, which is given (key, document, metadata) of each
+            row, with mode="annotate" (key, document, metadata, duplicate_of, similarity, cluster). With
+            mode="report-only" the path of the report of removed rows, .jsonl.
+        threshold: least Jaccard similarity of duplicates, in (0, 1].
+        keep: which row of like ones stays: "first".
+        against: an index, open or a path: rows that are like one of its documents go, too. It is read as it
+            is when the job begins, and never changed.
+        mode: "remove"; "annotate": all rows are written, with `duplicate_of`, `similarity` and `cluster` (the
+            number of the kept row); or "report-only".
+        exact: compare all shingles, which takes a larger working index; estimated similarities otherwise.
+        by, max_distance: compare by SimHash, as in `Index.insert_many_if_new`.
+        config: how documents are compared; default: that of `against`, else `Config()`.
+        removed: path of the report of removed rows, a line of JSON each; default: removed.jsonl in the
+            journal.
+        batch_size, workers: as in `Index.insert_many`.
+        progress: called with the number of rows that are done, those before an interruption included.
+        on_removed: called with a `Removed` for each row that goes, in order. A job that is gone on with calls
+            it for the rows from there on, for some of them again.
+        on_bad_row: takes a row that is none, which is passed over; default: it ends the job.
+        journal: where the journal is; default: beside the output.
+        force: give up what another job has left there, and replace an output that exists.
+
+    Returns:
+        DedupReport(read, kept, removed, bounded, seconds).
+
+    Raises:
+        JobError: the output exists, or the journal is another job's.
+        InputError: an input cannot be read on; BadRowError: a row is none. What was done is kept.
+        ConfigMismatchError: `config` differs from that of `against`.
+        OSError: the output cannot be written; it names the file, and what was done is kept.
+
+    Cost: time linear in the rows, some hundred bytes of disk a kept row while it works, memory independent of
+    their number.
+
+    >>> rows = [("a", "the same words twice"), ("b", "The same words twice!"), ("c", "quite other words")]
+    >>> kept = []
+    >>> report = deduplicate(rows, kept.append)
+    >>> [row.key for row in kept], report.removed
+    (['a', 'c'], 1)
+    """
+    return Job(
+        sources,
+        sink,
+        threshold,
+        keep=keep,
+        against=against,
+        mode=mode,
+        exact=exact,
+        by=by,
+        max_distance=max_distance,
+        config=config,
+        removed=removed,
+        batch_size=batch_size,
+        workers=workers,
+        progress=progress,
+        on_removed=on_removed,
+        on_bad_row=on_bad_row,
+        journal=journal,
+        force=force,
+    ).run()
+
+
+class Job:
+    """A job with its arguments; see `deduplicate`.
+
+    Attributes:
+        state: how far it is.
+        was_done: whether it had been done before.
+        num_bytes: of the output, whole frames.
+    """
+
+    def __init__(
+        self,
+        sources: Any,
+        sink: Sink | None,
+        threshold: float,
+        *,
+        keep: str,
+        against: IndexOrPath | None,
+        mode: Mode,
+        exact: bool,
+        by: Method | None,
+        max_distance: int | None,
+        config: Config | None,
+        removed: str | os.PathLike[str] | None,
+        batch_size: int,
+        workers: int | None,
+        progress: Callable[[int], object] | None,
+        on_removed: Callable[[Removed], object] | None,
+        on_bad_row: Callable[[BadRowError], object] | None,
+        journal: str | os.PathLike[str] | None,
+        force: bool,
+    ) -> None:
+        _require_word("keep", keep, ("first",))
+        _require_word("mode", mode, ("remove", "annotate", "report-only"))
+        require_int("batch_size", batch_size, 1)
+        self._entries = entries_of(sources, None, on_bad_row)
+        self._others = [] if against is None else [_path_of(against)]
+        self._query, self._config = _comparison(threshold, by, max_distance, exact, config, self._others)
+        self._mode, self._batch_size, self._workers = mode, batch_size, workers
+        self._progress, self._on_removed, self._force = progress, on_removed, force
+        self._path = None if sink is None or callable(sink) else os.fspath(sink)
+        self._report_path = None if removed is None else os.fspath(removed)
+        if mode == "report-only":
+            self._report_path, self._path = self._path or self._report_path, None
+            sink = None
+        self._sink = sink
+        self._output = self._output_of_sink()
+        self._job = {
+            "outputs": [_absolute(self._path), _absolute(self._report_path)],
+            "threshold": threshold,
+            "keep": keep,
+            "against": [_of_index(path) for path in self._others],
+            "mode": mode,
+            "exact": exact,
+            "by": by,
+            "max_distance": max_distance,
+            "config": self._config.to_dict(),
+        }
+        beside = self._path or self._report_path
+        self._folder = os.fspath(journal) if journal is not None else None
+        if self._folder is None and beside is not None:
+            self._folder = folder_beside(beside)
+        self._can_resume = self._entries.can_resume and beside is not None
+        self.was_done = False
+        self.state = State()
+        self.num_bytes = 0
+
+    # ---- the steps ----
+
+    def run(self) -> DedupReport:
+        """Do it, or what is left of it."""
+        if not self._can_resume:
+            return self._run_at_once()
+        assert self._folder is not None
+        self._require_other_files()
+        journal = Journal(self._folder, self._job | {"inputs": self._entries.digest()})
+        resumed = journal.begin(force=self._force)
+        if not resumed:
+            self._require_new_outputs()
+        self.state = journal.state
+        if self.state.phase == "done":
+            self._require_outputs()
+            self.was_done = True
+            return self._report()
+        self._run_in(journal.folder, journal, resumed)
+        return self._report()
+
+    def _run_at_once(self) -> DedupReport:
+        """Do a job that cannot be gone on with, without a journal."""
+        self._require_new_outputs()
+        beside = self._path or self._report_path
+        folder = tempfile.mkdtemp(
+            prefix="simindex-dedup-", dir=None if beside is None else os.path.dirname(beside) or "."
+        )
+        try:
+            self._run_in(folder, None, False)
+        except BaseException:
+            for path in (self._path, self._report_path):
+                if path is not None and os.path.exists(temporary(path)):
+                    os.remove(temporary(path))
+            raise
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return self._report()
+
+    def _run_in(self, folder: str, journal: Journal | None, resumed: bool) -> None:
+        output, report = self._output, self._removed_report(journal)
+        began, before = time.monotonic(), self.state.seconds
+        try:
+            if self.state.phase == "reading":
+                work = _Work(self, output, report, journal)
+                star = Star(os.path.join(folder, "working.simindex"), self._config, self._query, self._others)
+                try:
+                    if resumed:
+                        star.forget_from(self.state.read, self.state.kept)
+                    work.read(star, self._batch_size, self._workers)
+                finally:
+                    star.close()
+                output.complete()
+                self.state.phase = "publishing"
+                self.state.seconds = before + time.monotonic() - began
+                if journal is not None:
+                    journal.state = self.state
+                    journal.write()
+            output.publish()
+            report.publish()
+            self.state.phase = "done"
+            self.state.seconds = before + time.monotonic() - began
+            if journal is not None:
+                journal.state = self.state
+                journal.write()
+                journal.drop_index()
+        finally:
+            output.close()
+            report.close()
+
+    # ---- outputs ----
+
+    def _output_of_sink(self) -> Output:
+        if self._path is not None:
+            return output_for(self._path)
+        if self._sink is None:
+            return NoOutput()
+        assert callable(self._sink)
+        return CallOutput(self._sink, _row_for_a_call)
+
+    def _removed_report(self, journal: Journal | None) -> Output:
+        path = self._report_path
+        if path is None and journal is not None:
+            path = journal.removed_path
+        return NoOutput() if path is None else LinesOutput(path, JsonLines())
+
+    def _require_new_outputs(self) -> None:
+        for path in (self._path, self._report_path):
+            if path is not None and os.path.exists(path) and not self._force:
+                raise JobError(
+                    f"{path}: expected no such file yet, found one; --force (force=True) replaces it"
+                )
+
+    def _require_outputs(self) -> None:
+        for path in (self._path, self._report_path):
+            if path is not None and not os.path.exists(path):
+                raise JobError(
+                    f"{path}: expected the output of a job that is done, found no file; "
+                    "--force (force=True) does it once more"
+                )
+
+    def _require_other_files(self) -> None:
+        inputs = {os.path.realpath(name) for name in self._entries.names}
+        for path in (self._path, self._report_path):
+            if path is not None and os.path.realpath(path) in inputs:
+                raise JobError(f"{path}: expected an output that is none of the inputs")
+
+    # ---- one row ----
+
+    @property
+    def entries(self) -> Iterator[Entry]:
+        """The rows that are not done yet."""
+        return islice(iter(self._entries), self.state.read, None)
+
+    def removed(self, entry: Entry, verdict: Verdict) -> Removed:
+        """Return what is told of a row that goes."""
+        match, other = verdict
+        if other is None:
+            kept, kept_place = place_of(match.metadata, self._entries.names)
+            cluster = match.key
+        else:
+            kept, kept_place, cluster = match.key, Place(other, 0), None
+        return Removed(
+            entry.key,
+            Place(entry.name, entry.row),
+            kept,
+            kept_place,
+            match.similarity,
+            match.distance,
+            match.exact,
+            match.standard_error,
+            cluster if cluster is None else int(cluster),
+        )
+
+    def note(self, entry: Entry, removed: Removed | None) -> Note | None:
+        """Return what is written behind a row."""
+        if self._mode != "annotate":
+            return None
+        if removed is None:
+            return Note(None, None, entry.number)
+        return Note(removed.duplicate_of, removed.similarity, removed.cluster)
+
+    def tell(self, removed: Removed) -> None:
+        """Tell the caller of a row that goes."""
+        if self._on_removed is not None:
+            self._on_removed(removed)
+
+    def advance(self) -> None:
+        """Tell the caller how far it is."""
+        if self._progress is not None:
+            self._progress(self.state.read)
+
+    @property
+    def writes_removed(self) -> bool:
+        """Whether the output has the rows that go, too."""
+        return self._mode == "annotate"
+
+    def _report(self) -> DedupReport:
+        state = self.state
+        return DedupReport(state.read, state.kept, state.removed, state.bounded, state.seconds)
+
+
+class _Work:
+    """The reading: rows are decided batch by batch, and written frame by frame."""
+
+    def __init__(self, job: Job, output: Output, report: Output, journal: Journal | None) -> None:
+        self._job = job
+        self._output = output
+        self._report = report
+        self._journal = journal
+        self._orjson: Any = optional_module("orjson", "the report of removed rows")
+        self._began = time.monotonic() - job.state.seconds
+        self._marked = time.monotonic()
+        self._row_of_cut = job.state.read
+        self._at_cut: State | None = None
+
+    def read(self, star: Star, batch_size: int, workers: int | None) -> None:
+        """Do all rows that are not done."""
+        state = self._job.state
+        self._output.begin_at(state.output)
+        self._report.begin_at(state.report)
+        ahead: deque[Entry] = deque()
+
+        def items() -> Iterator[tuple[int, Any, Any]]:
+            for entry in self._job.entries:
+                ahead.append(entry)
+                yield entry.number, entry.document, label_of(entry)
+
+        try:
+            for verdicts, bounded in star.decide(items(), batch_size, workers):
+                for place, verdict in enumerate(verdicts):
+                    state.bounded += place in bounded
+                    self._take(ahead.popleft(), verdict)
+                self._job.advance()
+            self._cut()
+        finally:
+            self._mark(ends=True)
+
+    def _take(self, entry: Entry, verdict: Verdict | None) -> None:
+        job, state = self._job, self._job.state
+        state.read += 1
+        if verdict is None:
+            state.kept += 1
+            self._output.write(entry, job.note(entry, None))
+        else:
+            state.removed += 1
+            removed = job.removed(entry, verdict)
+            if isinstance(self._report, LinesOutput):
+                line = self._orjson.dumps(removed.to_dict(), option=self._orjson.OPT_APPEND_NEWLINE)
+                self._report.write_line(line)
+            if job.writes_removed:
+                self._output.write(entry, job.note(entry, removed))
+            job.tell(removed)
+        waiting = self._output.waiting + self._report.waiting
+        if waiting >= FRAME_BYTES or state.read - self._row_of_cut >= FRAME_ROWS:
+            self._cut()
+            if time.monotonic() - self._marked >= _SECONDS_A_MARK:
+                self._mark()
+
+    def _cut(self) -> None:
+        """End a frame, at a place that follows from the rows alone."""
+        self._output.cut()
+        self._report.cut()
+        self._job.num_bytes = self._output.num_bytes
+        self._row_of_cut = self._job.state.read
+        marks = {"output": self._output.mark(), "report": self._report.mark()}
+        self._at_cut = replace(self._job.state, **marks)
+
+    def _mark(self, *, ends: bool = False) -> None:
+        """Let the journal speak of what stands; where the work ends early, as far as the disk lets it."""
+        journal, at_cut = self._journal, self._at_cut
+        if journal is None or at_cut is None:
+            return
+        try:
+            self._output.sync()
+            self._report.sync()
+            journal.state = replace(at_cut, seconds=time.monotonic() - self._began)
+            journal.write()
+        except OSError:
+            if not ends:
+                raise
+        self._marked = time.monotonic()
+
+
+def _comparison(
+    threshold: float,
+    by: Method | None,
+    max_distance: int | None,
+    exact: bool,
+    config: Config | None,
+    others: list[str],
+) -> tuple[BandQuery | FingerprintQuery, Config]:
+    config = config_for(config, others, by, exact, False)
+    if exact and not config.keep_shingles and not others:
+        config = replace(config, keep_shingles=MOST_KEPT)
+    if method_of("deduplicate", config, by, threshold, max_distance, None, exact) == "simhash":
+        assert config.simhash is not None
+        most = config.simhash.max_distance
+        distance = most if max_distance is None else max_distance
+        require_int("max_distance", distance, 0, most)
+        return FingerprintQuery(distance, 1, DEFAULT_MAX_CANDIDATES), config
+    band_plan(threshold, config.num_perm, None)  # refuses one out of range
+    return BandQuery(threshold, None, 1, exact, DEFAULT_MAX_CANDIDATES), config
+
+
+def _row_for_a_call(row: Written, note: Note | None) -> KeptRow | AnnotatedRow:
+    metadata = row.metadata
+    if isinstance(row, Entry) and row.content is not None and not isinstance(row.content, tuple | list):
+        metadata = values_of(row)
+    if note is None:
+        return KeptRow(row.key, row.document, metadata)
+    return AnnotatedRow(row.key, row.document, metadata, *note)
+
+
+def _require_word(name: str, value: object, words: tuple[str, ...]) -> None:
+    if value not in words:
+        raise ValueError(f"{name}: expected one of {', '.join(words)}; found {value!r}")
+
+
+def _path_of(index: IndexOrPath) -> str:
+    return index.path if isinstance(index, Index) else os.fspath(index)
+
+
+def _absolute(path: str | None) -> str | None:
+    return None if path is None else os.path.abspath(path)
+
+
+def _of_index(path: str) -> list[Any]:
+    """Return what tells an index from another, or from itself after a change."""
+    with Index(path, "r") as index:
+        stats = index.stats()
+        return [os.path.abspath(path), stats.documents]

@@ -1,0 +1,83 @@
+"""What a deduplication hands back: its report, and what is told of each removed row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from simindex.format.keys import Key
+from simindex.plain import plain
+
+
+class DedupReport(NamedTuple):
+    """What `deduplicate` did, in rows.
+
+    Attributes:
+        read: rows of the input.
+        kept: rows that stay.
+        removed: rows that are like a kept one, each compared with it.
+        bounded: kept rows for which a limit on candidates was hit: something may be like them that was not
+            looked at. A bound may keep too much; it never removes.
+        seconds: of work, those before an interruption included.
+    """
+
+    read: int
+    kept: int
+    removed: int
+    bounded: int
+    seconds: float
+
+
+class Place(NamedTuple):
+    """Where a row is: what it is known by, for ids may be missing or given twice.
+
+    Attributes:
+        input: the path of its file, as given; ``None`` for a document of an index.
+        row: its row or line there, from 1; 0 where the whole file is the row. Of an iterable: its number.
+    """
+
+    input: str | None
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A row that is not kept, and because of which.
+
+    Attributes:
+        key: its id; where it has none, ``input:row``.
+        place: where it is.
+        duplicate_of: the id of the kept document that is most like it.
+        kept_place: where that is; its input is the path of the index for a document of `against` or `into`.
+        similarity: of the two: Jaccard, an estimate unless `exact`; ``None`` where compared by SimHash.
+        distance: of their fingerprints, in bits; ``None`` where there are none.
+        exact: whether the similarity is exact.
+        standard_error: of the similarity.
+        cluster: the number in the input, from 0, of the kept row; ``None`` for a document of an index.
+    """
+
+    key: Key
+    place: Place
+    duplicate_of: Key
+    kept_place: Place
+    similarity: float | None
+    distance: int | None
+    exact: bool
+    standard_error: float | None
+    cluster: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it with JSON's types, as a line of the report of removed rows."""
+        return {
+            "id": plain(self.key),
+            "input": self.place.input,
+            "row": self.place.row,
+            "duplicate_of": plain(self.duplicate_of),
+            "kept_input": self.kept_place.input,
+            "kept_row": self.kept_place.row,
+            "similarity": self.similarity,
+            "distance": self.distance,
+            "exact": self.exact,
+            "standard_error": self.standard_error,
+            "cluster": self.cluster,
+        }

@@ -1,0 +1,192 @@
+"""Which rows stay: batches of rows in keep order -> what becomes of each.
+
+Owns the working index, where a kept row is stored under its number, and the indexes that rows are compared
+with beside it. Invariant: nothing is removed without a kept document that it was compared with; the result is
+what `insert_many_if_new` keeps.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import simindex.index as face
+from simindex.changes.documents import NewDocuments
+from simindex.changes.if_new.many import insert_batch_if_new
+from simindex.changes.ingest import prepared_batches
+from simindex.changes.session import Session
+from simindex.config import Config
+from simindex.queries.matches import Match
+from simindex.queries.scheme import scheme_of
+from simindex.queries.search import BandQuery, FingerprintQuery
+from simindex.sketching.sketcher import Sketcher
+from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
+from simindex.storage.store import Store
+
+_FORGOTTEN_AT_ONCE = 16_384
+"""Numbers of rows that are removed in one call."""
+
+
+class Verdict(NamedTuple):
+    """Why a row goes.
+
+    Attributes:
+        match: the kept document that is most like it.
+        other: the path of the index which that is in; ``None``: a row of the input.
+    """
+
+    match: Match
+    other: str | None
+
+
+class Decided(NamedTuple):
+    """What becomes of the rows of a batch.
+
+    Attributes:
+        verdicts: of each; ``None``: it stays.
+        bounded: places of those that stay though a limit on candidates was hit.
+    """
+
+    verdicts: list[Verdict | None]
+    bounded: set[int]
+
+
+class Opened:
+    """An index as the jobs need it: its session, below the public face."""
+
+    def __init__(self, path: str, mode: str, config: Config | None = None, *, pinned: bool = False) -> None:
+        self.path = path
+        self.store = Store(path, mode, DEFAULT_MAP_BYTES, None, pinned=pinned)
+        try:
+            scheme = scheme_of(self.store, config, None)
+            self.config = scheme.config
+            self.session = Session(self.store, scheme)
+        except BaseException:
+            self.store.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of it."""
+        self.session.close()
+
+
+class Star:
+    """Decides batch by batch.
+
+    Args:
+        path: of the working index; made if it is missing.
+        config: of its documents, and of those it is compared with.
+        query: what a match is.
+        others: paths of indexes that a row must not be like either. They are read as they are now.
+    """
+
+    def __init__(
+        self, path: str, config: Config, query: BandQuery | FingerprintQuery, others: Iterable[str] = ()
+    ) -> None:
+        self._query = query._replace(limit=1)  # that one is enough
+        self._opened = [Opened(path, "a", config)]
+        try:
+            for other in others:
+                self._opened.append(Opened(other, "r", config, pinned=True))
+        except BaseException:
+            self.close()
+            raise
+        self._sketcher = Sketcher(config)
+
+    def close(self) -> None:
+        """Let go of all indexes."""
+        for opened in self._opened:
+            opened.close()
+
+    def forget_from(self, number: int, num_kept: int) -> None:
+        """Remove what it holds of the rows from `number` on, so that `num_kept` are left."""
+        path = self._opened[0].path
+        self._opened[0].close()
+        with face.open(path, "r+") as index:
+            while len(index) > num_kept:
+                index.remove_many(range(number, number + _FORGOTTEN_AT_ONCE))
+                number += _FORGOTTEN_AT_ONCE
+        self._opened[0] = Opened(path, "r+", self._opened[0].config)
+
+    def decide(
+        self, items: Iterable[tuple[int, Any, Any]], batch_size: int, workers: int | None
+    ) -> Iterator[Decided]:
+        """Yield what becomes of the rows, batch by batch.
+
+        Args:
+            items: (number, document, what is to be known of it when another one is like it).
+            batch_size, workers: as in `Index.insert_many`.
+        """
+        for documents in prepared_batches(items, self._sketcher, batch_size, workers, self._query.compares):
+            yield self.decide_batch(documents)
+
+    def decide_batch(self, documents: NewDocuments) -> Decided:
+        """Return what becomes of each row of a batch."""
+        verdicts: list[Verdict | None] = [None] * len(documents)
+        bounded: set[int] = set()
+        for other in self._opened[1:]:
+            self._compare(other, documents, verdicts, bounded)
+        places = [place for place, verdict in enumerate(verdicts) if verdict is None]
+        if places:
+            rest = documents if len(places) == len(documents) else documents.taken(places)
+            decisions = insert_batch_if_new(self._opened[0].session, self._query, rest)
+            bounded.update(places[place] for place in decisions.bounded)
+            for place, matches in decisions.matched:
+                verdicts[places[place]] = Verdict(matches[0], None)
+        return Decided(verdicts, {place for place in bounded if verdicts[place] is None})
+
+    def _compare(
+        self, other: Opened, documents: NewDocuments, verdicts: list[Verdict | None], bounded: set[int]
+    ) -> None:
+        with other.store.reading() as txn:
+            view = other.session.view(txn)
+            found = self._query.find(view, documents.sketches)
+            for place, matches in enumerate(self._query.matches(view, found)):
+                if matches and verdicts[place] is None:
+                    verdicts[place] = Verdict(matches[0], other.path)
+                elif matches.truncated:
+                    bounded.add(place)
+
+
+def config_for(
+    config: Config | None, others: Iterable[str], by: str | None, exact: bool, has_into: bool
+) -> Config:
+    """Return the configuration of a job.
+
+    Args:
+        config: as the caller gave it.
+        others: paths of the indexes that rows are compared with; the first that is there decides.
+        by, exact: how they are compared.
+        has_into: whether the kept ones go into an index, which is to have all that an index has.
+    """
+    for other in others:
+        if os.path.exists(other):
+            with face.open(other, "r") as index:
+                found = index.config
+            if config is not None and config != found:
+                with face.open(other, "r", config):
+                    pass
+            return found
+    if config is None:
+        config = Config(keep_shingles=MOST_KEPT if exact else 0)
+        if not has_into:
+            config = _halved(config, by)
+    return config
+
+
+MOST_KEPT = 1_000_000
+"""All shingle hashes of nearly every document: what `keep_shingles` goes up to."""
+
+
+def _halved(config: Config, by: str | None) -> Config:
+    """Return it without the half of a sketch that is not compared."""
+    if by == "simhash":
+        return Config(num_perm=0, simhash=config.simhash, seed=config.seed)
+    return Config(
+        shingles=config.shingles,
+        num_perm=config.num_perm,
+        simhash=None,
+        keep_shingles=config.keep_shingles,
+        seed=config.seed,
+    )

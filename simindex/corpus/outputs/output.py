@@ -1,0 +1,197 @@
+"""An output: where rows go, what of it stands already, and how it comes under its name.
+
+Owns which format a name means. A job writes rows, cuts frames where it wants to, and asks for a mark of what
+is whole; given the mark back, it goes on there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from simindex.corpus.outputs.frames import FramedFile, naming, sync_folder
+from simindex.corpus.outputs.rows import CsvLines, Encoder, JsonLines, Note, Paths, Written
+from simindex.inputs import InputError
+from simindex.inputs.several import SUFFIXES
+from simindex.inputs.streams import without_packing
+
+
+class Output(Protocol):
+    """Where rows go."""
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that wait for the end of their frame."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of whole frames."""
+
+    def write(self, row: Written, note: Note | None) -> None:
+        """Take a row for the frame."""
+
+    def cut(self) -> None:
+        """End the frame."""
+
+    def mark(self) -> Any:
+        """Return what `begin_at` goes on from: what the whole frames are."""
+
+    def sync(self) -> None:
+        """Make the whole frames durable."""
+
+    def begin_at(self, mark: Any) -> None:
+        """Go on from a mark; ``None``: from the beginning."""
+
+    def complete(self) -> None:
+        """Make the file whole, with nothing to be added, under its temporary name; may be called again."""
+
+    def publish(self) -> None:
+        """Give the complete file its name; may be called again."""
+
+    def close(self) -> None:
+        """Let go of files."""
+
+
+class LinesOutput:
+    """A file of lines.
+
+    Args:
+        path: that it will have.
+        encoder: makes lines of rows.
+    """
+
+    def __init__(self, path: str, encoder: Encoder) -> None:
+        self.path = path
+        self._encoder = encoder
+        self._file = FramedFile(temporary(path), path)
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that wait for the end of their frame."""
+        return self._file.waiting
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of whole frames."""
+        return self._file.num_bytes
+
+    def write(self, row: Written, note: Note | None = None) -> None:
+        """Take a row for the frame."""
+        self._file.add(self._encoder.encoded(row, note))
+
+    def write_line(self, line: bytes) -> None:
+        """Take a line that is made already."""
+        self._file.add(line)
+
+    def cut(self) -> None:
+        """End the frame."""
+        self._file.cut()
+
+    def sync(self) -> None:
+        """Make the whole frames durable."""
+        self._file.sync()
+
+    def mark(self) -> Any:
+        """Return what `begin_at` goes on from: what the whole frames are."""
+        return [self._file.num_bytes, self._encoder.state()]
+
+    def begin_at(self, mark: Any) -> None:
+        """Go on from a mark; ``None``: from the beginning."""
+        num_bytes, state = mark or (0, None)
+        self._file.begin_at(num_bytes)
+        self._encoder.restore(state)
+
+    def complete(self) -> None:
+        """Make the file whole; its frames are."""
+
+    def publish(self) -> None:
+        """Give the complete file its name; may be called again."""
+        self.close()
+        publish(self.path)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
+class CallOutput:
+    """A callable that is given the rows. Nothing can be taken back from it."""
+
+    waiting = 0
+    num_bytes = 0
+
+    def __init__(self, take: Callable[[Any], object], make: Callable[[Written, Note | None], Any]) -> None:
+        self._take = take
+        self._make = make
+
+    def write(self, row: Written, note: Note | None) -> None:
+        """Hand a row over."""
+        self._take(self._make(row, note))
+
+    def cut(self) -> None:
+        """There are no frames."""
+
+    def mark(self) -> Any:
+        """There is nothing to go on from."""
+
+    def sync(self) -> None:
+        """There is nothing that could be lost."""
+
+    def begin_at(self, mark: Any) -> None:
+        """Begin."""
+
+    def complete(self) -> None:
+        """It is whole at any time."""
+
+    def publish(self) -> None:
+        """It has no name."""
+
+    def close(self) -> None:
+        """It has no file."""
+
+
+class NoOutput(CallOutput):
+    """Where rows are not wanted."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: None, lambda _row, _note: None)
+
+    def write(self, row: Written, note: Note | None) -> None:
+        """Take no notice."""
+
+
+def temporary(path: str) -> str:
+    """Return what a file is called beside its name as long as it is not complete."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.partial")
+
+
+def publish(path: str) -> None:
+    """Give a complete file its name, durably, where it has not got it yet."""
+    if os.path.exists(temporary(path)):
+        with naming(path):
+            os.replace(temporary(path), path)
+        sync_folder(os.path.dirname(path))
+
+
+def output_for(path: str) -> Output:
+    """Return the output of a name: .jsonl, .csv, .tsv or .txt, compressed or not.
+
+    Raises:
+        InputError: the name says another format, or none.
+        MissingPackageError: the format needs a package that is not installed.
+    """
+    suffix = os.path.splitext(without_packing(path.lower()))[1]
+    format_ = "text" if suffix == ".txt" else SUFFIXES.get(suffix)
+    encoders: dict[str, Callable[[], Encoder]] = {
+        "jsonl": JsonLines,
+        "csv": lambda: CsvLines(","),
+        "tsv": lambda: CsvLines("\t"),
+        "text": Paths,
+    }
+    if format_ not in encoders:
+        raise InputError(
+            path, "expected an output of .jsonl, .csv, .tsv or .txt (.gz, .xz or .zst behind it packs it)"
+        )
+    return LinesOutput(path, encoders[format_]())

@@ -1,0 +1,187 @@
+"""The formats of lines: JSON lines, CSV, and a list of paths.
+
+Owns how a row stands there that came from a file of another format. A row of the same format stands as it
+did; where it is annotated, three members or cells follow it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from simindex.format.keys import Key
+from simindex.inputs import BatchRow, Cells, InputError
+from simindex.optional import optional_module
+from simindex.plain import plain
+
+ANNOTATIONS = ("duplicate_of", "similarity", "cluster")
+"""What an annotated row has beside its own: the id of the kept row that it is like and how much, both nothing
+for a kept one, and the number of the kept row, which is its own for a kept one."""
+
+
+class Written(Protocol):
+    """A row to be written."""
+
+    @property
+    def key(self) -> Key:
+        """Its id, or what was made of its place."""
+
+    @property
+    def name(self) -> str:
+        """Of its input."""
+
+    @property
+    def row(self) -> int:
+        """Its row or line there, from 1; 0 where the file is the row."""
+
+    @property
+    def document(self) -> Any:
+        """What is compared."""
+
+    @property
+    def metadata(self) -> Any:
+        """Of an item of an iterable."""
+
+    @property
+    def content(self) -> Any:
+        """As it stands in its input; see `inputs.Newest`."""
+
+
+class Note(NamedTuple):
+    """What is written behind a row; see `ANNOTATIONS`."""
+
+    duplicate_of: Key | None
+    similarity: float | None
+    cluster: int | None
+
+
+def values_of(row: Written) -> dict[str, Any]:
+    """Return the fields of a row, by name."""
+    content = row.content
+    if isinstance(content, bytes):
+        values: dict[str, Any] = optional_module("orjson", "writing rows").loads(content)
+        return values
+    if isinstance(content, dict):
+        return content
+    if isinstance(content, Cells):
+        return dict(zip(content.columns, content.cells, strict=True))
+    if isinstance(content, BatchRow):
+        found: dict[str, Any] = content.batch.slice(content.at, 1).to_pylist()[0]
+        return found
+    document = sorted(row.document, key=str) if isinstance(row.document, set | frozenset) else row.document
+    values = {"id": row.key, "text": document}
+    if isinstance(row.metadata, Mapping):
+        return values | {name: value for name, value in row.metadata.items() if name not in values}
+    return values if row.metadata is None else values | {"metadata": row.metadata}
+
+
+class JsonLines:
+    """A row an object a line."""
+
+    def __init__(self) -> None:
+        self._orjson: Any = optional_module("orjson", "writing .jsonl")
+
+    def state(self) -> Any:
+        """Nothing goes from line to line."""
+        return None
+
+    def restore(self, _state: Any) -> None:
+        """Take up what `state` gave."""
+
+    def encoded(self, row: Written, note: Note | None) -> bytes:
+        """Return the line of a row."""
+        line = row.content if isinstance(row.content, bytes) else self._line(values_of(row))
+        if note is None:
+            return line if line.endswith(b"\n") else line + b"\n"
+        members = self._line(dict(zip(ANNOTATIONS, map(plain, note), strict=True)))
+        body = line.rstrip()[:-1].rstrip()
+        return body + (b"" if body.endswith(b"{") else b",") + members[1:]
+
+    def _line(self, values: dict[str, Any]) -> bytes:
+        options = self._orjson.OPT_APPEND_NEWLINE | self._orjson.OPT_NON_STR_KEYS
+        return bytes(self._orjson.dumps(values, option=options, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return plain(value)
+    except TypeError:
+        return str(value)
+
+
+class CsvLines:
+    """A row a line of cells, under the names of the first row's columns."""
+
+    def __init__(self, delimiter: str) -> None:
+        self._delimiter = delimiter
+        self._columns: list[str] | None = None
+
+    def state(self) -> Any:
+        """The columns, which the first row has given."""
+        return self._columns
+
+    def restore(self, state: Any) -> None:
+        """Take up what `state` gave."""
+        self._columns = state
+
+    def encoded(self, row: Written, note: Note | None) -> bytes:
+        """Return the line of a row, with the header before the first.
+
+        Raises:
+            InputError: it has other columns than the first.
+        """
+        content = row.content
+        columns = content.columns if isinstance(content, Cells) else list(values_of(row))
+        head = b""
+        if self._columns is None:
+            self._columns = columns
+            head = self._line([*columns, *(ANNOTATIONS if note is not None else ())])
+        elif columns != self._columns:
+            raise InputError(
+                f"{row.name}:{row.row}",
+                f"expected the columns of the first row, {self._columns!s:.100}, found {columns!s:.100}; "
+                "an output of .jsonl takes rows of any columns",
+            )
+        if isinstance(content, Cells) and content.delimiter == self._delimiter:
+            line = content.line.rstrip(b"\r\n")
+            end = content.line[len(line) :] or b"\n"
+            cells = b"" if note is None else self._delimiter.encode() + self._line(list(note)).rstrip()
+            return head + line + cells + end
+        values = list(values_of(row).values())
+        return head + self._line(values if note is None else [*values, *note])
+
+    def _line(self, cells: list[Any]) -> bytes:
+        text = io.StringIO()
+        csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerow(map(_cell, cells))
+        return text.getvalue().encode("utf-8", "surrogateescape")
+
+
+def _cell(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    found: bytes = optional_module("orjson", "writing .csv").dumps(value, default=_plain)
+    return found.decode()
+
+
+class Paths:
+    """The path of a file a line: a corpus of text files stays where it is."""
+
+    def state(self) -> Any:
+        """Nothing goes from line to line."""
+        return None
+
+    def restore(self, _state: Any) -> None:
+        """Take up what `state` gave."""
+
+    def encoded(self, row: Written, note: Note | None) -> bytes:
+        """Return the line of a row: the path of its file; of a row of a table its id."""
+        name = row.name if row.row == 0 else str(row.key)
+        if note is not None:
+            name = "\t".join([name, *("" if value is None else str(value) for value in note)])
+        return os.fsencode(name) + b"\n"
+
+
+Encoder = JsonLines | CsvLines | Paths

@@ -1,0 +1,306 @@
+"""deduplicate: what stays, what is told of what goes, and in which form."""
+
+import gzip
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from dedup_rows import kept_by_index, lines, texts, write_lines
+
+import simindex
+from simindex.corpus import Removed, deduplicate
+from simindex.corpus.dedup import job
+from simindex.corpus.dedup.journal import JobError
+from simindex.inputs import BadRowError, InputError
+from simindex.inputs.streams import require_unpacker
+
+TEXTS = texts(600)
+
+
+def json_rows(path: Path) -> list[Any]:
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize("threshold", [0.8, 0.5])
+def test_first_keeps_what_insert_many_if_new_keeps_and_the_very_lines(
+    tmp_path: Path, threshold: float
+) -> None:
+    all_lines = write_lines(tmp_path / "a.jsonl", TEXTS)
+    report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", threshold)
+    kept = kept_by_index(tmp_path / "i", TEXTS, threshold)
+    assert 100 < len(kept) < 550
+    assert (tmp_path / "out.jsonl").read_bytes() == b"".join(all_lines[place] for place in kept)
+    assert report[:4] == (600, len(kept), 600 - len(kept), 0)
+    assert report.seconds > 0
+
+
+def test_iterable_to_callable_gives_the_rows_and_says_why_the_others_go() -> None:
+    rows: list[Any] = []
+    gone: list[Removed] = []
+    items = [(number % 5, text, {"n": number}) for number, text in enumerate(TEXTS)]
+    report = deduplicate(items, rows.append, on_removed=gone.append)
+    assert report.kept == len(rows)
+    assert report.removed == len(gone)
+    places = [row.metadata["n"] for row in rows]
+    assert sorted(places + [each.place.row - 1 for each in gone]) == list(range(600))
+    sketcher = simindex.Sketcher(simindex.Config(simhash=None))
+    for each in gone:
+        one, other = TEXTS[each.place.row - 1], TEXTS[each.kept_place.row - 1]
+        assert each.kept_place.row - 1 == each.cluster
+        assert each.cluster in places
+        assert each.cluster < each.place.row - 1
+        assert (each.key, each.duplicate_of) == ((each.place.row - 1) % 5, (each.kept_place.row - 1) % 5)
+        assert each.similarity == sketcher.sketch(one).jaccard(sketcher.sketch(other))
+        assert each.similarity >= 0.79
+
+
+def test_batches_and_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "FRAME_BYTES", 10_000)
+    write_lines(tmp_path / "a.jsonl", TEXTS)
+    found = set()
+    for number, (batch_size, workers) in enumerate([(1, 1), (7, 2), (100, 3), (4_000, None)]):
+        out = tmp_path / f"{number}.jsonl.zst"
+        deduplicate(tmp_path / "a.jsonl", out, batch_size=batch_size, workers=workers)
+        found.add((out.read_bytes(), (tmp_path / f"{out.name}.dedup" / "removed.jsonl").read_bytes()))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("packing", [".gz", ".xz", ".zst"])
+def test_output_is_packed_as_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: str
+) -> None:
+    monkeypatch.setattr(job, "FRAME_BYTES", 10_000)
+    all_lines = write_lines(tmp_path / "a.jsonl", TEXTS)
+    out = tmp_path / f"out.jsonl{packing}"
+    report = deduplicate(tmp_path / "a.jsonl", out)
+    unpack: Any = {".gz": gzip, ".xz": lzma}.get(packing) or require_unpacker(str(out))
+    content = unpack.decompress(out.read_bytes())
+    assert content.splitlines(keepends=True) == [
+        all_lines[place] for place in kept_by_index(tmp_path / "i", TEXTS)
+    ]
+    again = deduplicate(out, tmp_path / "again.jsonl")
+    assert again[:3] == (report.kept, report.kept, 0)
+    assert (tmp_path / "again.jsonl").read_bytes() == content
+
+
+def test_report_has_a_line_for_each_row_that_goes(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", TEXTS[:300])
+    write_lines(tmp_path / "b.jsonl", TEXTS[300:])
+    paths = [str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")]
+    gone: list[Removed] = []
+    removed = tmp_path / "removed.jsonl.gz"
+    report = deduplicate(paths, tmp_path / "out.jsonl", removed=removed, on_removed=gone.append)
+    told = [json.loads(line) for line in gzip.decompress(removed.read_bytes()).splitlines()]
+    assert [each.to_dict() for each in gone] == told
+    assert len(told) == report.removed
+    across = [each for each in told if each["input"] != each["kept_input"]]
+    assert across
+    assert {(each["input"], each["kept_input"]) for each in across} == {(paths[1], paths[0])}
+    only = deduplicate(paths, tmp_path / "only.jsonl", mode="report-only")
+    assert only[:4] == report[:4]
+    assert json_rows(tmp_path / "only.jsonl") == told
+
+
+def test_annotated_rows_say_what_they_are_like(tmp_path: Path) -> None:
+    all_lines = write_lines(tmp_path / "a.jsonl", TEXTS)
+    report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", mode="annotate")
+    rows = json_rows(tmp_path / "out.jsonl")
+    assert len(rows) == 600
+    kept = kept_by_index(tmp_path / "i", TEXTS)
+    for number, row in enumerate(rows):
+        assert {name: row[name] for name in ("id", "more", "text")} == orjson.loads(all_lines[number])
+        assert (row["duplicate_of"] is None) == (row["similarity"] is None) == (number in kept)
+        assert row["cluster"] == (number if number in kept else row["duplicate_of"])
+    assert report.kept == len(kept)
+
+
+def test_rows_without_ids_and_ids_given_twice_are_fine(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"text": "one two three four"}\n'
+        '{"id": "x", "text": "five six seven eight"}\n'
+        '{"id": "x", "text": "nine ten eleven twelve"}\n'
+        '{"text": "one two three four"}'
+    )
+    report = deduplicate(path, tmp_path / "out.jsonl")
+    assert report[:3] == (4, 3, 1)
+    (told,) = json_rows(tmp_path / "out.jsonl.dedup" / "removed.jsonl")
+    assert (told["id"], told["duplicate_of"], told["kept_row"]) == (f"{path}:4", f"{path}:1", 1)
+    assert (tmp_path / "out.jsonl").read_text() == path.read_text()[: path.read_text().rindex("\n") + 1]
+
+
+def test_csv_keeps_its_columns_and_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(
+        'id,text,"n"\r\n1,"one two, three four",x\r\n2,one two  three four,y\r\n3,other words here,\r\n'
+    )
+    deduplicate(path, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == 'id,text,n\n1,"one two, three four",x\n3,other words here,\n'
+    deduplicate(path, tmp_path / "marked.csv", mode="annotate")
+    assert (tmp_path / "marked.csv").read_text().splitlines() == [
+        "id,text,n,duplicate_of,similarity,cluster",
+        '1,"one two, three four",x,,,0',
+        "2,one two  three four,y,1,1.0,0",
+        "3,other words here,,,,2",
+    ]
+    deduplicate(path, tmp_path / "out.jsonl")
+    assert json_rows(tmp_path / "out.jsonl")[0] == {"id": "1", "text": "one two, three four", "n": "x"}
+    deduplicate(tmp_path / "out.jsonl", tmp_path / "back.tsv")
+    assert (
+        tmp_path / "back.tsv"
+    ).read_text() == "id\ttext\tn\n1\tone two, three four\tx\n3\tother words here\t\n"
+
+
+def test_csv_with_other_columns_is_refused_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text\n1,one two three\n")
+    (tmp_path / "b.csv").write_text("text,id\nfour five six,2\n")
+    with pytest.raises(InputError, match=r"b\.csv:2: expected the columns of the first row"):
+        deduplicate([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "out.csv")
+
+
+def test_folder_of_texts_gives_the_paths_that_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name, text in [("a", "one two three four"), ("b", "one two three four!"), ("c", "five six seven")]:
+        (folder / f"{name}.txt").write_text(text)
+    deduplicate(folder, tmp_path / "out.txt")
+    assert (tmp_path / "out.txt").read_text() == f"{folder}/a.txt\n{folder}/c.txt\n"
+
+
+def test_parquet_rows_can_be_written_as_lines_with_all_columns(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    table = pyarrow.table({"n": [1, 2, 3], "id": [7, 8, 9], "text": ["a b c d", "A b c d", "e f g h"]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    deduplicate(tmp_path / "a.parquet", tmp_path / "out.jsonl")
+    assert json_rows(tmp_path / "out.jsonl") == [
+        table.slice(0, 1).to_pylist()[0],
+        table.slice(2).to_pylist()[0],
+    ]
+
+
+# ---- against ----
+
+
+def test_against_removes_the_new_side_only_and_leaves_the_index_alone(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "seen") as index:
+        index.insert_many([(f"old{number}", text) for number, text in enumerate(TEXTS[:200])])
+    before = {path: path.read_bytes() for path in (tmp_path / "seen").iterdir() if "lock" not in path.name}
+    gone: list[Removed] = []
+    new = TEXTS[200:]
+    write_lines(tmp_path / "new.jsonl", new)
+    deduplicate(
+        tmp_path / "new.jsonl", tmp_path / "out.jsonl", against=tmp_path / "seen", on_removed=gone.append
+    )
+    with simindex.open(tmp_path / "seen", "r") as index:
+        likes_old = {number for number, found in enumerate(index.query_many(new)) if found}
+    told = {each.place.row - 1: each for each in gone if each.kept_place.input == str(tmp_path / "seen")}
+    assert set(told) == likes_old
+    assert all(str(each.duplicate_of).startswith("old") and each.cluster is None for each in told.values())
+    rest = [text for number, text in enumerate(new) if number not in likes_old]
+    kept = [rest[place] for place in kept_by_index(tmp_path / "i", rest)]
+    assert [row["text"] for row in json_rows(tmp_path / "out.jsonl")] == kept
+    assert before == {path: path.read_bytes() for path in before}
+
+
+# ---- exact ----
+
+
+def test_exact_compares_all_shingles() -> None:
+    def shingles(text: str) -> set[tuple[str, ...]]:
+        words = text.split()
+        return set(zip(words, words[1:], words[2:], strict=False))
+
+    gone: list[Removed] = []
+    deduplicate(list(enumerate(TEXTS)), lambda _: None, exact=True, on_removed=gone.append)
+    assert len(gone) > 50
+    for each in gone:
+        one, other = shingles(TEXTS[each.place.row - 1]), shingles(TEXTS[each.kept_place.row - 1])
+        assert each.exact
+        assert each.similarity == pytest.approx(len(one & other) / len(one | other))
+        assert each.similarity is not None
+        assert each.similarity >= 0.8
+
+
+# ---- what is refused ----
+
+
+def test_bad_row_is_named_and_what_was_done_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "FRAME_BYTES", 10_000)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"".join([*lines(TEXTS), b'{"id": 1, "text": 5}\n', *lines(TEXTS[:10])]))
+    with pytest.raises(BadRowError, match=r"a\.jsonl:601: text: expected a string"):
+        deduplicate(path, tmp_path / "out.jsonl", batch_size=50)
+    assert not (tmp_path / "out.jsonl").exists()
+    state = json.loads((tmp_path / "out.jsonl.dedup" / "journal.json").read_bytes())["state"]
+    assert 300 < state["read"] < 600
+    bad: list[BadRowError] = []
+    report = deduplicate(path, tmp_path / "out.jsonl", on_bad_row=bad.append)
+    assert [error.place for error in bad] == [f"{path}:601"]
+    assert report.read == 610
+    deduplicate(path, tmp_path / "whole.jsonl", on_bad_row=bad.append)
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_torn_gzip_is_named(tmp_path: Path) -> None:
+    packed = gzip.compress(b"".join(lines(TEXTS)))
+    (tmp_path / "a.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(InputError, match=r"a\.jsonl\.gz: cannot be read beyond line \d+"):
+        deduplicate(tmp_path / "a.jsonl.gz", tmp_path / "out.jsonl")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_done_job_is_done_and_another_one_is_refused(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", TEXTS)
+    first = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
+    told = (tmp_path / "out.jsonl").stat().st_mtime_ns
+    assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl") == first
+    assert (tmp_path / "out.jsonl").stat().st_mtime_ns == told
+    with pytest.raises(JobError, match=r"threshold: 0\.8 there, 0\.7 now"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", 0.7)
+    with (tmp_path / "a.jsonl").open("ab") as file:
+        file.write(b'{"id": 1, "text": "something else"}\n')
+    with pytest.raises(JobError, match="inputs: "):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
+    assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", force=True).read == 601
+    (tmp_path / "out.jsonl").unlink()
+    with pytest.raises(JobError, match="found no file"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
+
+
+def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", TEXTS[:5])
+    (tmp_path / "out.jsonl").write_text("mine")
+    with pytest.raises(JobError, match="found one; --force"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
+    with pytest.raises(JobError, match="found one; --force"):
+        deduplicate([(1, "some words here")], tmp_path / "out.jsonl")
+    assert (tmp_path / "out.jsonl").read_text() == "mine"
+    with pytest.raises(JobError, match="none of the inputs"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "a.jsonl", force=True)
+    (tmp_path / "b.jsonl.dedup").mkdir()
+    (tmp_path / "b.jsonl.dedup" / "mine").write_text("mine")
+    with pytest.raises(JobError, match="expected a journal, found a folder"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "b.jsonl", force=True)
+    assert (tmp_path / "b.jsonl.dedup" / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"keep": "best"}, "keep: expected one of first"),
+        ({"mode": "drop"}, "mode: expected one of remove, annotate, report-only"),
+        ({"threshold": 1.5}, "threshold"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"sink": "/nowhere/out.doc"}, "expected an output of .jsonl"),
+    ],
+)
+def test_wrong_argument_is_named(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    write_lines(tmp_path / "a.jsonl", TEXTS[:5])
+    with pytest.raises(ValueError, match=message):
+        deduplicate(tmp_path / "a.jsonl", **({"sink": tmp_path / "out.jsonl"} | arguments))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
