@@ -28,6 +28,7 @@ CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "query_simhash": lambda index: index.query_simhash(FOX),
     "query_simhash_many": lambda index: index.query_simhash_many([FOX]),
     "insert_if_new": lambda index: index.insert_if_new("a", FOX),
+    "insert_many_if_new": lambda index: index.insert_many_if_new([("a", FOX)]),
     "transaction": lambda index: index.transaction().__enter__(),
     "get": lambda index: index.get("fox"),
     "pop": lambda index: index.pop("fox", None),
