@@ -49,7 +49,10 @@ from simindex.format.keys import Key
 from simindex.format.layout import Layout
 from simindex.index import Index, open  # noqa: A004 - the public name
 from simindex.queries.answers import Answers
+from simindex.queries.clusters.of_one import Cluster
 from simindex.queries.matches import Match, Matches
+from simindex.queries.pairs.pair import Pair
+from simindex.queries.pairs.pairs import Pairs
 from simindex.queries.record import Record
 from simindex.queries.stats import Stats
 from simindex.sketching.document import Document
@@ -62,6 +65,7 @@ __all__ = [
     "Answers",
     "CharShingles",
     "ClosedError",
+    "Cluster",
     "Config",
     "ConfigMismatchError",
     "CorruptIndexError",
@@ -77,6 +81,8 @@ __all__ = [
     "Layout",
     "Match",
     "Matches",
+    "Pair",
+    "Pairs",
     "ReadOnlyError",
     "Record",
     "SimHashConfig",

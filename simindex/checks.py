@@ -80,6 +80,12 @@ def require_seconds(name: str, value: object) -> None:
         raise ValueError(f"{name}: expected 0 seconds or more, or None, found {value!r}")
 
 
+def require_callable(name: str, value: object) -> None:
+    """Refuse what is neither ``None`` nor a callable. Raises TypeError."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name}: expected a callable or None, found {type(value).__name__}")
+
+
 def require_many(call: str, name: str, argument: object, instead: str) -> None:
     """Refuse what is one thing, or iterates over something else, where many are expected.
 

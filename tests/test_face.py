@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import simindex
-from simindex import Answers, Config, Layout, Match, Matches, Sketcher
+from simindex import Answers, Config, Layout, Match, Matches, Pair, Sketcher
 
 CLASSES = {name: value for name in simindex.__all__ if isinstance(value := getattr(simindex, name), type)}
 ERRORS = {name for name, public in CLASSES.items() if issubclass(public, Exception)}
@@ -48,7 +48,8 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
             simindex.CharShingles(9), Layout(), sketcher,
             sketcher.sketch(text), sketcher.sketch_many([text, ""]),
             Match("a", 0.5, 3), Matches([Match("a", 0.5, 3)], True, 9),
-            Answers([Matches([Match("a", 0.5, 3)], True, 9)]),
+            Answers([Matches([Match("a", 0.5, 3)], True, 9)]), Pair("a", b"b", 0.5, 3),
+            simindex.Cluster(["a", 7], True),
         ]  # fmt: skip
     found += [CLASSES[name]("what was expected and found") for name in ERRORS]
     return {type(value).__name__: value for value in found}
@@ -60,12 +61,14 @@ def content(value: object) -> object:
         return value.args, str(value), vars(value)
     if isinstance(value, Matches):
         return list(value), value.truncated, value.candidates
+    if isinstance(value, simindex.Cluster):
+        return list(value), value.truncated
     if isinstance(value, Sketcher):
         return value.config, value.sketch("the quick brown fox")
     return list(value) if isinstance(value, simindex.SketchBatch) else value
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES.keys() - {"Index"}))
+@pytest.mark.parametrize("name", sorted(CLASSES.keys() - {"Index", "Pairs"}))
 def test_value_survives_pickling(values: dict[str, object], name: str) -> None:
     again = pickle.loads(pickle.dumps(values[name]))
     assert type(again) is CLASSES[name]
@@ -75,6 +78,13 @@ def test_value_survives_pickling(values: dict[str, object], name: str) -> None:
 def test_an_open_index_is_not_pickled(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "index") as index, pytest.raises(TypeError, match="pickle"):
         pickle.dumps(index)
+
+
+def test_pairs_under_way_are_not_pickled(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "index") as index:
+        pairs = index.pairs()
+    with pairs, pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(pairs)
 
 
 @classes

@@ -13,6 +13,7 @@ MIN_BITMAP_BITS: int
 LINE_WORDS: int
 FILTER_SLACK: int
 KEPT_BITS: int
+REPRESENTATIVES: int
 STRUCT_BYTES: dict[str, int]
 
 class Damage(Exception):  # noqa: N818 - the kernel's own, never seen by users
@@ -116,6 +117,33 @@ def copy_sketches(
     fingerprints: _Array,
     /,
 ) -> tuple[int, int]: ...
+def find_pairs(
+    directory: _Array,
+    offsets: _Array,
+    masks: _Array,
+    how: _Array,
+    keys: _Array,
+    ranks: _Array,
+    cursor: _Array,
+    long_firsts: _Array,
+    longs: _Array,
+    found: _Array,
+    /,
+) -> tuple[int, int]: ...
+def find_copies(
+    directory: _Array,
+    offsets: _Array,
+    masks: _Array,
+    how: _Array,
+    keys: _Array,
+    ranks: _Array,
+    cursor: _Array,
+    slots: _Array,
+    used: _Array,
+    copies: _Array,
+    found: _Array,
+    /,
+) -> int: ...
 def join_edges(links: _Array, edges: _Array, /) -> int: ...
 def assign_stars(links: _Array, edges: _Array, /) -> int: ...
 def make_circles(links: _Array, /) -> None: ...

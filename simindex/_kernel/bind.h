@@ -71,6 +71,10 @@ FUNCTION(find_equal);
 FUNCTION(read_sketch);
 FUNCTION(expect_missing_pages);
 
+/* bind_pairs.c */
+FUNCTION(find_pairs);
+FUNCTION(find_copies);
+
 /* bind_build.c */
 FUNCTION_OF_ONE(address);
 FUNCTION_OF_ONE(fill_bitmaps);

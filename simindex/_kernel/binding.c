@@ -73,16 +73,18 @@ static PyMethodDef methods[] = {
     FAST(weighted_simhash), FAST(agreement), FAST(permute), FAST(smallest_hashes), FAST(pack_kept),
     OF_ONE(unpack_kept), FAST(num_common),
     FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(read_sketch),
-    FAST(expect_missing_pages),
+    FAST(expect_missing_pages), FAST(find_pairs), FAST(find_copies),
     OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_blocks), FAST(set_bitmap),
     FAST(add_to_filter), FAST(merge), FAST(copy_sketches),
     FAST(join_edges), FAST(assign_stars), OF_ONE(make_circles), FAST(next_members), {NULL, NULL, 0, NULL}};
 
 /* sizeof of the structs that Python lays out; a test compares them with the dtypes in Python. */
 static PyObject *struct_sizes(void) {
-    return Py_BuildValue("{sisisisisisi}", "chunk_row", (int)sizeof(chunk_row), "table_row", (int)sizeof(table_row),
+    return Py_BuildValue("{sisisisisisisisisisi}", "chunk_row", (int)sizeof(chunk_row), "table_row", (int)sizeof(table_row),
                          "segment_row", (int)sizeof(segment_row), "directory", (int)sizeof(directory), "merge_source",
-                         (int)sizeof(merge_source), "match", (int)sizeof(match));
+                         (int)sizeof(merge_source), "match", (int)sizeof(match), "pair_row", (int)sizeof(pair_row),
+                         "long_run", (int)sizeof(long_run), "pair_cursor", (int)sizeof(pair_cursor), "copy_cursor",
+                         (int)sizeof(copy_cursor));
 }
 
 static int execute(PyObject *module) {
@@ -96,7 +98,8 @@ static int execute(PyObject *module) {
         PyModule_AddIntConstant(module, "MIN_BITMAP_BITS", MIN_BITMAP_BITS) < 0 ||
         PyModule_AddIntConstant(module, "LINE_WORDS", LINE_WORDS) < 0 ||
         PyModule_AddIntConstant(module, "FILTER_SLACK", FILTER_SLACK) < 0 ||
-        PyModule_AddIntConstant(module, "KEPT_BITS", KEPT_BITS) < 0)
+        PyModule_AddIntConstant(module, "KEPT_BITS", KEPT_BITS) < 0 ||
+        PyModule_AddIntConstant(module, "REPRESENTATIVES", REPRESENTATIVES) < 0)
         return -1;
     return 0;
 }

@@ -12,6 +12,7 @@
  *   tables.c   plain Python over all entries
  *   merge.c    a sort of the live entries
  *   query.c    a comparison with every stored sketch
+ *   pairs.c    a comparison of all with all
  *   paging.c   the same searches without it
  *   forest.c   the groups of textbook/groups.py
  *
@@ -29,6 +30,94 @@
 #define PER_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define PER_CPU
+/* ---- pairs.c: sketches that share a prefix, each pair once ---- */
+
+#define REPRESENTATIVES 16       /* entries of a long run that all others are compared with */
+#define MOST_COMPARED (1u << 21) /* comparisons of a call: some hundredths of a second */
+#define NO_RANK UINT64_MAX
+
+/* A pair as it goes to Python; a < b, which are ranks: places of documents among those of all segments. */
+typedef struct {
+    uint32_t a, b;
+    uint16_t agree, distance; /* `agree` NO_FIGURE in an index without band words */
+} pair_row;
+
+typedef struct {
+    pair_row *items;
+    size_t count, room;
+} pair_list;
+
+/* A run of entries that was too long to be compared all with all. */
+typedef struct {
+    uint64_t prefix;                 /* that its sketches share, in the places of the word or fingerprint */
+    uint32_t ranks[REPRESENTATIVES]; /* of its first entries, which all others were compared with */
+} long_run;
+
+/* How pairs are found in one table of a method: by band words, or by fingerprints. */
+typedef struct {
+    const uint64_t *offsets;     /* num_segments + 1: the rank of each segment's first document */
+    const uint64_t *masks;       /* one for each table: which bits of its word, or of the fingerprint, make the
+                                    prefix */
+    uint64_t table;              /* the one that entries are of; those before it are done */
+    uint64_t bits;               /* of the prefix in the entries' keys, 1..64 */
+    uint64_t by_words;           /* 0: by fingerprints */
+    uint64_t min_agree;          /* by words */
+    uint64_t max_distance;       /* by fingerprints */
+    uint64_t max_run;            /* entries that are compared all with all, REPRESENTATIVES or more */
+    long_run *longs;             /* of the tables before, ascending in each, then of this one; `room` of them */
+    const uint64_t *long_firsts; /* table + 1: where those of each table begin */
+    uint64_t room;
+} pair_search;
+
+/* Entries in order of (key, rank). */
+typedef struct {
+    const uint64_t *keys;
+    const uint32_t *ranks;
+    uint64_t count;
+    int is_last; /* whether no more of the table follow */
+} pair_entries;
+
+/* What is under way in a table; begin with one that is all zeros but for num_longs. */
+typedef struct {
+    uint64_t begin, end;  /* the run, as far as it is among the entries */
+    uint64_t right, left; /* the next comparison */
+    uint64_t is_long, prefix;
+    uint64_t nth;         /* of the entries of the run, `right` among them */
+    uint64_t num_longs;
+    uint64_t bounded_runs, bounded_entries, compared; /* so far */
+} pair_cursor;
+
+/* Where a sketch lies; a work area has max_run of them. */
+typedef struct {
+    const uint8_t *words;
+    uint64_t fingerprint;
+} sketch_place;
+
+typedef enum {
+    PAIRS_FOUND,        /* there may be more: call again */
+    PAIRS_NEED_ENTRIES, /* those from `begin` on, and what follows them; with none left: the table is done */
+    PAIRS_NEED_ROOM,    /* for long runs */
+    PAIRS_DAMAGED       /* with *where */
+} pairs_outcome;
+
+/* Compare entries that share a prefix, each with those before it, and append the pairs that are within the
+ * limits and were not compared in an earlier table. In a run of more than max_run the first REPRESENTATIVES
+ * take the place of those before. */
+pairs_outcome find_pairs(const directory *dir, const pair_search *how, const pair_entries *in, pair_cursor *at,
+                         sketch_place *work, pair_list *found, damage *where);
+
+/* What is under way when copies are looked for; begin with zeros. */
+typedef struct {
+    uint64_t next, key, num_used;
+} copy_cursor;
+
+/* Append (first, other) for entries of equal key whose words, or fingerprints, equal those of an earlier one,
+ * and set the bits of the others in `copies`. slots: a power of two, NO_RANK at first; used: half as many, which
+ * is how many different sketches of one key are told apart. 0, or 1 with *where on damage. */
+int find_copies(const directory *dir, const pair_search *how, const pair_entries *in, copy_cursor *at,
+                uint64_t *slots, uint32_t *used, size_t num_slots, uint8_t *copies, pair_list *found,
+                damage *where);
+
 #endif
 
 static inline uint64_t load64(const void *p) { uint64_t v; memcpy(&v, p, 8); return v; }
@@ -503,6 +592,94 @@ outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, c
 
 /* The stored sketch of a number: 1, 0 where it has none, or -1 with *where on damage. words: bands. */
 int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where);
+
+/* ---- pairs.c: sketches that share a prefix, each pair once ---- */
+
+#define REPRESENTATIVES 16       /* entries of a long run that all others are compared with */
+#define MOST_COMPARED (1u << 21) /* comparisons of a call: some hundredths of a second */
+#define NO_RANK UINT64_MAX
+
+/* A pair as it goes to Python; a < b, which are ranks: places of documents among those of all segments. */
+typedef struct {
+    uint32_t a, b;
+    uint16_t agree, distance; /* `agree` NO_FIGURE in an index without band words */
+} pair_row;
+
+typedef struct {
+    pair_row *items;
+    size_t count, room;
+} pair_list;
+
+/* A run of entries that was too long to be compared all with all. */
+typedef struct {
+    uint64_t prefix;                 /* that its sketches share, in the places of the word or fingerprint */
+    uint32_t ranks[REPRESENTATIVES]; /* of its first entries, which all others were compared with */
+} long_run;
+
+/* How pairs are found in one table of a method: by band words, or by fingerprints. */
+typedef struct {
+    const uint64_t *offsets;     /* num_segments + 1: the rank of each segment's first document */
+    const uint64_t *masks;       /* one for each table: which bits of its word, or of the fingerprint, make the
+                                    prefix */
+    uint64_t table;              /* the one that entries are of; those before it are done */
+    uint64_t bits;               /* of the prefix in the entries' keys, 1..64 */
+    uint64_t by_words;           /* 0: by fingerprints */
+    uint64_t min_agree;          /* by words */
+    uint64_t max_distance;       /* by fingerprints */
+    uint64_t max_run;            /* entries that are compared all with all, REPRESENTATIVES or more */
+    long_run *longs;             /* of the tables before, ascending in each, then of this one; `room` of them */
+    const uint64_t *long_firsts; /* table + 1: where those of each table begin */
+    uint64_t room;
+} pair_search;
+
+/* Entries in order of (key, rank). */
+typedef struct {
+    const uint64_t *keys;
+    const uint32_t *ranks;
+    uint64_t count;
+    int is_last; /* whether no more of the table follow */
+} pair_entries;
+
+/* What is under way in a table; begin with one that is all zeros but for num_longs. */
+typedef struct {
+    uint64_t begin, end;  /* the run, as far as it is among the entries */
+    uint64_t right, left; /* the next comparison */
+    uint64_t is_long, prefix;
+    uint64_t nth;         /* of the entries of the run, `right` among them */
+    uint64_t num_longs;
+    uint64_t bounded_runs, bounded_entries, compared; /* so far */
+} pair_cursor;
+
+/* Where a sketch lies; a work area has max_run of them. */
+typedef struct {
+    const uint8_t *words;
+    uint64_t fingerprint;
+} sketch_place;
+
+typedef enum {
+    PAIRS_FOUND,        /* there may be more: call again */
+    PAIRS_NEED_ENTRIES, /* those from `begin` on, and what follows them; with none left: the table is done */
+    PAIRS_NEED_ROOM,    /* for long runs */
+    PAIRS_DAMAGED       /* with *where */
+} pairs_outcome;
+
+/* Compare entries that share a prefix, each with those before it, and append the pairs that are within the
+ * limits and were not compared in an earlier table. In a run of more than max_run the first REPRESENTATIVES
+ * take the place of those before. */
+pairs_outcome find_pairs(const directory *dir, const pair_search *how, const pair_entries *in, pair_cursor *at,
+                         sketch_place *work, pair_list *found, damage *where);
+
+/* What is under way when copies are looked for; begin with zeros. */
+typedef struct {
+    uint64_t next, key, num_used;
+} copy_cursor;
+
+/* Append (first, other) for entries of equal key whose words, or fingerprints, equal those of an earlier one,
+ * and set the bits of the others in `copies`. slots: a power of two, NO_RANK at first; used: half as many, which
+ * is how many different sketches of one key are told apart. 0, or 1 with *where on damage. */
+int find_copies(const directory *dir, const pair_search *how, const pair_entries *in, copy_cursor *at,
+                uint64_t *slots, uint32_t *used, size_t num_slots, uint8_t *copies, pair_list *found,
+                damage *where);
 
 /* ---- forest.c: groups of numbers; an edge is (later number) << 32 | (earlier number) ---- */
 

@@ -187,6 +187,12 @@ class Session:
                 self._open = None
                 block.end()
 
+    def require_committed(self, call: str) -> None:
+        """Raise TransactionOpenError inside a transaction, whose documents the call would not see."""
+        block = self._open
+        if block is not None and block.is_own:
+            raise TransactionOpenError(f"{call}: expected no open transaction, found one; end it first")
+
     @contextmanager
     def alone(self, call: str) -> Iterator[Writer]:
         """Give the writer for many commits of a call's own; no transaction may be open."""

@@ -7,17 +7,19 @@ where the documents come from, nor print.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import typer
 
-from simindex import Index, Matches
+from simindex import Index, Matches, Sketcher
 from simindex.cli.creation import is_given
 from simindex.cli.failures import CommandError
 from simindex.cli.options import missing_key
+from simindex.cli.output import counted
 from simindex.format.keys import Key
 from simindex.sketching.document import Document
+from simindex.tuning import DEFAULT_THRESHOLD
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,41 @@ class Search:
         if self.nearest is not None:
             return self.of_documents(index, [index[key].sketch], [key])[0]
         return index.query_key(key, **self._by_similarity(0))
+
+    def why_none(self, index: Index, document: Any) -> str:
+        """Return what to say behind "no match": the reason, or how far the nearest document is.
+
+        Args:
+            document: what was compared with; the key of a stored one in a tuple.
+        """
+        if not len(index):
+            return ": the index holds no documents"
+        if isinstance(document, str):
+            sketch = Sketcher(index.config).sketch(document)
+            if (sketch.fingerprint if self.simhash else sketch.words) is None:
+                return ": the text has no shingles, like one without a letter, digit or symbol"
+        if self.simhash:
+            return f" within {counted(self._bits(index), 'bit')} of its fingerprint"
+        if self.nearest is not None:
+            return ""
+        closest = replace(self, threshold=None, limit=None, recall=None, exact=False, nearest=1)
+        found = (
+            closest.of_stored(index, document[0])
+            if isinstance(document, tuple)
+            else closest.of_documents(index, [document])[0]
+        )
+        # What is less than three errors above zero is as good as nothing.
+        if not found or (found[0].similarity or 0.0) <= 3 * (found[0].standard_error or 0.0):
+            return ""
+        threshold = DEFAULT_THRESHOLD if self.threshold is None else self.threshold
+        return (
+            f" of {threshold:g} or more; the most similar document found has {found[0].similarity:.3f}: "
+            "--threshold asks for less, --nearest for those"
+        )
+
+    def _bits(self, index: Index) -> int:
+        built_for = 0 if index.config.simhash is None else index.config.simhash.max_distance
+        return built_for if self.max_distance is None else self.max_distance
 
     def _without(self, key: Key, found: Matches) -> Matches:
         others = [match for match in found if match.key != key]

@@ -11,6 +11,8 @@ import struct
 
 import numpy as np
 
+from simindex import _kernel
+
 
 def _words(*names: str) -> np.dtype[np.void]:
     """Return a struct of fields of 64 bits."""
@@ -30,6 +32,13 @@ _SHAPES: list[tuple[str, type]] = [
 ]
 TABLE_ROW = np.dtype([*_words("chunks", "num_entries", *_FILTER, *_BITMAP).descr, *_SHAPES])
 MERGE_SOURCE = _words("segment", "table", "position", "offset")
+LONG_RUN = np.dtype([("prefix", np.uint64), ("ranks", np.uint32, _kernel.REPRESENTATIVES)])
+PAIR_CURSOR = _words(
+    *("begin", "end", "right", "left", "is_long", "prefix", "nth", "num_longs"),
+    *("bounded_runs", "bounded_entries", "compared"),
+)
+COPY_CURSOR = _words("next", "key", "num_used")
+PAIR_ROW = np.dtype([("a", np.uint32), ("b", np.uint32), ("agree", np.uint16), ("distance", np.uint16)])
 
 # Laid out or taken one at a time, where a Struct costs a tenth of an array.
 

@@ -110,7 +110,7 @@ class BandQuery(NamedTuple):
         prefix_bits, min_agree = band_plan(self.threshold, config.num_perm, self.recall)
         if self.exact:
             _require_kept(config.keep_shingles, batch)
-            min_agree = min(min_agree, _least_agreement(config.num_perm, self.threshold))
+            min_agree = min(min_agree, least_agreement(config.num_perm, self.threshold))
         return _search_bands(view, batch, prefix_bits, min_agree, self.max_candidates)
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
@@ -451,7 +451,7 @@ def _matches(
 
 
 @lru_cache(maxsize=1024)
-def _least_agreement(num_perm: int, similarity: float) -> int:
+def least_agreement(num_perm: int, similarity: float) -> int:
     """Return the fewest agreeing rows that chance could leave to that similarity: five deviations less."""
     deviation = math.sqrt(similarity * (1 - similarity) / num_perm)
     return bisect_left(similarity_table(num_perm), similarity - 5 * deviation)

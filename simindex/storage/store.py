@@ -320,7 +320,11 @@ class Store:
                 self._lock.release()
 
     def __del__(self) -> None:
-        """Let the next writer in. What needs a lock is left to the next handle: `Registry.close_unused`."""
+        """Let the next writer in, and the space of a pinned snapshot. What needs a lock is left to the next
+        handle: `Registry.close_unused`."""
+        pin: Pin | None = getattr(self, "_pin", None)
+        if pin is not None and self._environment is not None:
+            pin.drop()
         if getattr(self, "_environment", None) is not None and self._lock is not None:
             self._lock.release()
             message = f"{self.path}: an index was open for writing and nobody closed it"

@@ -108,9 +108,9 @@ def _prefix_bits_for(threshold: float, bands: int, recall: float) -> int:
 def compared_bits(threshold: float, bands: int, recall: float = DEFAULT_RECALL) -> int:
     """Return how many leading bits of a band word a query compares, 1..64.
 
-    `prefix_bits_for`, but from three rows on without the bits of a row that is not whole. Less than one in a
-    million unlike documents shares three rows in some band, so more bits save nothing, and they would cost
-    matches: figures in docs/thresholds.md.
+    `prefix_bits_for`, but from three rows on without the bits of a row that is not whole. About one in a
+    million unlike documents shares three rows in one of 16 bands, so more bits save nothing, and they would
+    cost matches: figures in docs/thresholds.md.
 
     Args:
         threshold, bands, recall: as in `prefix_bits_for`; so are the errors.

@@ -74,7 +74,10 @@ def test_query_fingerprint_finds_by_distance(run: Run, tmp_path: Path) -> None:
     assert run("query", "ix", "--fingerprint", "ff", "--threshold", 0.5).code == 2
     assert run("query", "ix", "--fingerprint", "ff", "--fingerprint-base", 8).code == 2
     assert run("query", "ix", "--fingerprint", "ff", "--key", "same").code == 2
-    assert run("query", "ix", "--fingerprint", "0").err == "simindex: no match\n"
+    assert (
+        run("query", "ix", "--fingerprint", "0").err
+        == "simindex: no match within 3 bits of its fingerprint\n"
+    )
 
 
 def test_insert_key_from_content_of_a_fingerprint_is_its_digits(run: Run) -> None:

@@ -134,6 +134,29 @@ def test_query_without_a_match_says_so(run: Run, news: str) -> None:
     assert (result.code, result.out, result.err) == (0, "", "simindex: no match\n")
 
 
+def test_query_without_a_match_says_why(run: Run, news: str, tmp_path: Path) -> None:
+    def said(*arguments: object) -> str:
+        result = run("query", *arguments)
+        assert (result.code, result.out) == (0, "")
+        return result.err.removeprefix("simindex: no match")
+
+    words = " ".join(FOX.split()[:6])
+    best = matches_of(run("query", news, words, "--nearest", 1, "--json"))[0]["similarity"]
+    assert said(news, words) == (
+        f" of 0.8 or more; the most similar document found has {best:.3f}: "
+        "--threshold asks for less, --nearest for those\n"
+    )
+    assert said(news, "--key", 7, "--int", "--threshold", 0.9) == "\n"  # nothing is like it at all
+    (tmp_path / "page.txt").write_text("... --- ...")
+    for asked in (["... --- ..."], ["--file", "page.txt"], ["...", "--simhash"], ["...", "--nearest", 2]):
+        assert said(news, *asked).startswith(": the text has no shingles")
+    assert said(news, "nothing like it", "--simhash") == " within 3 bits of its fingerprint\n"
+    assert said(news, "nothing like it", "--simhash", "--max-distance", 1).startswith(" within 1 bit ")
+    with simindex.open("empty"):
+        pass
+    assert said("empty", FOX) == said("empty", FOX, "--nearest", 3) == ": the index holds no documents\n"
+
+
 def test_query_limit_nearest_and_recall(run: Run, news: str) -> None:
     assert len(matches_of(run("query", news, FOX, "--threshold", 0.4, "--limit", 1, "--json"))) == 1
     options = ["--nearest", 2, "--recall", 0.9, "--json"]

@@ -105,6 +105,10 @@ def test_buffers_are_let_go_after_a_failure() -> None:
         ("directory", rows.DIRECTORY.size),
         ("merge_source", rows.MERGE_SOURCE.itemsize),
         ("match", rows.MATCH.size),
+        ("pair_row", rows.PAIR_ROW.itemsize),
+        ("long_run", rows.LONG_RUN.itemsize),
+        ("pair_cursor", rows.PAIR_CURSOR.itemsize),
+        ("copy_cursor", rows.COPY_CURSOR.itemsize),
     ],
 )
 def test_rows_are_as_long_as_the_structs_of_the_kernel(name: str, num_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""`nearest`: how far it shortens the prefix, against brute force over what shares it."""
+"""Prefixes of any length, and how far `nearest` shortens them, against brute force over what shares them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +32,21 @@ def families(tmp_path: Path) -> Iterator[tuple[Index, np.ndarray]]:
         index.remove_many(gone)
         rows[list(gone)] = 0
         yield index, rows
+
+
+def test_every_prefix_finds_exactly_what_shares_it(families: tuple[Index, np.ndarray]) -> None:
+    """Filters and bitmaps of several segments, at each of the 64 lengths."""
+    index, rows = families
+    alive = rows.any(axis=1)
+    some = rows[alive][::37]
+    batch = index._sketcher.sketch_many([Sketch.from_rows(signature.tolist()) for signature in some])
+    with index._store.reading() as txn:
+        view = index._session.view(txn)
+        for bits in range(1, 65):
+            found = search._search_bands(view, batch, bits, 0, 1_000)
+            for asked, matches in zip(some, search._matches(view, found, None, None), strict=True):
+                expected = np.flatnonzero(shares_prefix(rows, asked, bits) & alive)
+                assert sorted(int(match.key) for match in matches) == expected.tolist()
 
 
 @pytest.mark.parametrize("k", [1, 3, 10, 30])

@@ -24,6 +24,7 @@ import lmdb
 import numpy as np
 import peers
 from beyond import beyond
+from groups import groups
 
 import simindex
 from simindex import Config, Sketch, Sketcher
@@ -587,6 +588,7 @@ JOBS = {
         simhash,
         simhash_peer,
         clustered,
+        groups,
         copies,
         crawl,
         long_documents,

@@ -225,12 +225,15 @@ def main() -> None:
     parser.add_argument("--huge", type=int, default=0, help="made-up sketches, for instance 10000000")
     parser.add_argument("--beyond", type=int, default=6_000_000, help="made-up sketches of job beyond")
     parser.add_argument("--memory", type=int, default=1 << 30, help="bytes of memory that job beyond has")
+    parser.add_argument(
+        "--numbers", type=int, default=100_000_000, help="of job groups; a fifth as many edges"
+    )
     parser.add_argument("--corpus", type=Path, help="a JSONL collection in place of the made-up one")
     parser.add_argument("--peers", nargs="*", help="class names out of peers.py; none: no peers")
     parser.add_argument(
         "--only",
         nargs="*",
-        help="jobs out of sketch build peers simhash extra huge beyond; beyond only if named",
+        help="jobs out of sketch build peers simhash extra huge beyond groups; the last two only if named",
     )
     parser.add_argument("--quick", action="store_true", help="10,000 documents")
     arguments = parser.parse_args()
@@ -295,6 +298,11 @@ def main() -> None:
     if "beyond" in wanted:
         size = {"documents": arguments.beyond, "memory_bytes": arguments.memory}
         results["beyond"] = run("beyond", base | size, f"{arguments.beyond:,} in {arguments.memory:,} bytes")
+    if "groups" in wanted:
+        for linkage in ("components", "star"):
+            count = arguments.numbers
+            made_up = {"numbers": count, "edges": count // 5, "linkage": linkage, "memory_bytes": 64 << 20}
+            results[linkage] = run("groups", made_up, f"{linkage} of {count:,} numbers")
     write(results, output)
 
 
@@ -332,6 +340,8 @@ def write(results: dict[str, Any], output: Path) -> None:
         "readers",
         "huge",
         "beyond",
+        "components",
+        "star",
     ):
         if results.get(name):
             shown = {k: v for k, v in results[name].items() if k != "curve"}

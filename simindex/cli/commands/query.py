@@ -155,8 +155,11 @@ def run(
             reading.tell(inputs.tally, encoding)
             return
         document, matches = _one(stored, search, given, limits)
+        why_none = "" if matches or others else search.why_none(stored, document)
     explained = None if stored_texts is None else _explained(stored.config, document, matches, stored_texts)
     _print_one(matches, as_json, explained)
+    if not matches:
+        note(f"simindex: no match{why_none}")
 
 
 def _one(stored: Index, search: Search, given: Mapping[str, Any], limits: Limits) -> tuple[Any, Matches]:
@@ -247,8 +250,6 @@ def _print_one(matches: Matches, as_json: bool, explained: list[Explained | None
                 print_explanation(
                     found.explanation, ("query", shown_key(match.key)), found.texts, whole=False
                 )
-    if not matches:
-        note("simindex: no match")
     if matches.truncated:
         note(f"simindex: truncated: {_TRUNCATED}")
 

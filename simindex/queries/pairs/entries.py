@@ -1,0 +1,105 @@
+"""The entries of one table in the order of their keys, all segments at once, a buffer at a time.
+
+Owns ranks, the numbers that entries of several segments have in common, and which sketches are left out.
+Must not know what entries are compared for. Source: merging of sorted runs, Knuth, The Art of Computer
+Programming, volume 3, 5.4.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.errors import SimIndexError
+from simindex.format.records import REMOVED_SKETCH
+from simindex.format.rows import MERGE_SOURCE
+from simindex.queries.view import View
+from simindex.segments.directory import Directory
+
+_WINDOW = 1 << 16
+"""Numbers whose marks of removal are read in one go."""
+
+
+class Ranks:
+    """The documents of a snapshot's segments, numbered from 0 without the gaps between segments.
+
+    Attributes:
+        offsets: uint64: the rank of each segment's first document, and their number behind the last.
+        dead: a bit for each rank: set where the sketch is nobody's any more.
+    """
+
+    def __init__(self, view: View) -> None:
+        """Raises SimIndexError where there are 2**32 or more."""
+        entries = [segment.entry for segment in view.directory.segments]
+        spans = np.array([entry.span for entry in entries], dtype=np.uint64)
+        self._bases = np.array([entry.base for entry in entries], dtype=np.uint64)
+        self.offsets = np.zeros(len(entries) + 1, dtype=np.uint64)
+        self.offsets[1:] = np.cumsum(spans)
+        total = int(self.offsets[-1])
+        if total >= 2**32:
+            raise SimIndexError(
+                f"pairs: expected segments of fewer than {2**32:,} documents, removed ones included, "
+                f"found {total:,}"
+            )
+        self.dead = np.zeros(total // 8 + 1, dtype=np.uint8)
+        for entry, offset in zip(entries, self.offsets.tolist(), strict=False):
+            behind = entry.base + entry.span
+            for first in range(entry.base, behind, _WINDOW):
+                removed = view.removed_between(first, min(first + _WINDOW, behind))
+                gone = [number for number, flags in removed.items() if flags & REMOVED_SKETCH]
+                ranks = np.array(gone, dtype=np.uint64) - np.uint64(entry.base) + np.uint64(offset)
+                bits = np.uint8(1) << (ranks & np.uint64(7)).astype(np.uint8)
+                np.bitwise_or.at(self.dead, (ranks >> np.uint64(3)).astype(np.int64), bits)
+
+    def numbers(self, ranks: np.ndarray) -> np.ndarray:
+        """Return the numbers of documents, uint64, by their ranks."""
+        ranks = ranks.astype(np.uint64)
+        places = np.searchsorted(self.offsets, ranks, side="right") - 1
+        numbers: np.ndarray = self._bases[places] + ranks - self.offsets[places]
+        return numbers
+
+
+class TableEntries:
+    """The entries of a table, in order of (key, rank).
+
+    Attributes:
+        keys, ranks: those in memory, uint64 and uint32.
+        is_last: whether no more follow them.
+        total: how many the table has.
+    """
+
+    def __init__(
+        self, ranks: Ranks, directory: Directory, table: int, dead: np.ndarray, capacity: int
+    ) -> None:
+        counts = [directory.geometry.entry_counts(segment.entry)[table] for segment in directory.segments]
+        places = np.flatnonzero(counts)
+        self._sources = np.zeros(len(places), dtype=MERGE_SOURCE)
+        self._sources["segment"] = places
+        self._sources["table"] = table
+        self._sources["offset"] = ranks.offsets[places]
+        self._dead = dead
+        self.total = int(sum(counts))
+        room = min(capacity, self.total)
+        self._keys = np.empty(room, dtype=np.uint64)
+        self._ranks = np.empty(room, dtype=np.uint32)
+        self._count = 0
+        self.is_last = not self.total
+        self.keys, self.ranks = self._keys[:0], self._ranks[:0]
+
+    @property
+    def done(self) -> int:
+        """How many entries have been read so far, those that were left out included."""
+        return int(self._sources["position"].sum())
+
+    def refill(self, directory: Directory, begin: int) -> None:
+        """Drop the entries before `begin` and read more behind the others, as many as there is room for."""
+        count = self._count - begin
+        self._keys[:count] = self._keys[begin : self._count]
+        self._ranks[:count] = self._ranks[begin : self._count]
+        while count < len(self._keys) and not self.is_last:
+            count += directory.run(
+                _kernel.merge, self._sources, self._dead, self._keys[count:], self._ranks[count:]
+            )
+            self.is_last = self.done == self.total
+        self._count = count
+        self.keys, self.ranks = self._keys[:count], self._ranks[:count]

@@ -1,0 +1,72 @@
+"""Similarity of documents by their own texts, where the caller has them at hand.
+
+Owns the texts' shingles for as long as they are likely to be asked for again. Must not read the index: it
+runs between transactions, for it calls the caller's code.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from simindex.config import Config
+from simindex.format.keys import Key
+from simindex.sketching.shingles import ready_hashes, shingle_hashes
+
+Texts = Mapping[Any, Any] | Callable[[Any], Any]
+"""The document of a key."""
+
+
+class TextSimilarity:
+    """Exact Jaccard similarities of documents, by the hashes of their shingles: 64 bits each.
+
+    Args:
+        texts: gives the document of a key, a str or ready shingles.
+        config: how texts are cut.
+        max_bytes: what kept hashes may take; those used longest ago make room.
+    """
+
+    def __init__(self, texts: Texts, config: Config, max_bytes: int) -> None:
+        self._get = texts.__getitem__ if isinstance(texts, Mapping) else texts
+        self._config = config
+        self._max_bytes = max_bytes
+        self._hashes: OrderedDict[Key, np.ndarray] = OrderedDict()
+        self._num_bytes = 0
+
+    def of(self, a: Key, b: Key) -> float:
+        """Return the similarity of two keys' documents, 0..1; 0 where one has no shingles.
+
+        Raises:
+            KeyError: there is no document of a key.
+            TypeError: it is no str and no collection of shingles.
+        """
+        left, right = self._hashes_of(a), self._hashes_of(b)
+        common = len(np.intersect1d(left, right, assume_unique=True))
+        union = len(left) + len(right) - common
+        return common / union if union else 0.0
+
+    def _hashes_of(self, key: Key) -> np.ndarray:
+        found = self._hashes.get(key)
+        if found is not None:
+            self._hashes.move_to_end(key)
+            return found
+        try:
+            document = self._get(key)
+        except KeyError:
+            document = None
+        if document is None:
+            raise KeyError(f"texts: expected the document of every key, found none of {key!r}")
+        seed = self._config.seed
+        if isinstance(document, str):
+            hashes = shingle_hashes(document, self._config.shingles, seed)
+        else:
+            hashes = ready_hashes(document, seed)
+        hashes = np.unique(hashes)
+        self._hashes[key] = hashes
+        self._num_bytes += hashes.nbytes
+        while self._num_bytes > self._max_bytes and len(self._hashes) > 1:
+            self._num_bytes -= self._hashes.popitem(last=False)[1].nbytes
+        return hashes

@@ -1,0 +1,400 @@
+"""`Index.pairs` against brute force, and its manners."""
+
+import gc
+import os
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from collection import extract, extract_truth, shingle_set
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from model import Model, ModelDocument
+from processes import everything_from, forked
+
+import simindex
+from simindex import Config, Index, Layout, SimHashConfig, SimIndexError, TransactionOpenError, textbook
+from simindex.queries.pairs.pair import Bounded, Pair
+from simindex.tuning.found import band_plan
+
+Keys = tuple[int, int]
+
+TINY = Layout(2, 7, 256)
+letters = st.frozensets(st.sampled_from("abcdef"), min_size=0, max_size=6)
+
+
+class History:
+    """An index with a past, and the model of it: documents come in commits, and some go again."""
+
+    def __init__(self, folder: str, config: Config, layout: Layout | None) -> None:
+        self.index = simindex.open(folder + "/i", "x", config, layout=layout)
+        self.model = Model(config)
+
+    def insert(self, documents: list[tuple[int, frozenset[str]]]) -> None:
+        self.index.insert_many(documents, on_conflict="replace")
+        for key, shingles in documents:
+            self.model.documents.pop(key, None)
+            self.model.documents[key] = self.model.document(shingles)
+
+    def remove(self, keys: list[int]) -> None:
+        self.index.remove_many(keys)
+        for key in keys:
+            self.model.documents.pop(key, None)
+
+    def stored(self) -> list[tuple[int, ModelDocument]]:
+        """The documents in the order in which they were stored."""
+        return [(int(key), document) for key, document in self.model.documents.items()]
+
+
+def bits_between(a: ModelDocument, b: ModelDocument) -> int:
+    assert a.fingerprint is not None
+    assert b.fingerprint is not None
+    return textbook.hamming(a.fingerprint, b.fingerprint)
+
+
+def word_prefixes(document: ModelDocument, bits: int) -> list[int]:
+    assert document.rows is not None
+    words = [document.rows[first : first + 8] for first in range(0, len(document.rows), 8)]
+    return [int.from_bytes(bytes(word), "big") >> 64 - bits for word in words]
+
+
+def with_first_copies(
+    stored: list[tuple[int, ModelDocument]], similar: set[Keys], half: str
+) -> tuple[set[Keys], list[int]]:
+    """What "first" makes of all similar pairs: (pairs, the documents that are in pairs with others)."""
+    firsts: dict[object, int] = {}
+    pairs = set()
+    for key, document in stored:
+        compared = getattr(document, half)
+        first = firsts.setdefault(tuple(compared) if half == "rows" else compared, key)
+        if first != key:
+            pairs.add((first, key))
+    alone = set(firsts.values())
+    return pairs | {(a, b) for a, b in similar if a in alone and b in alone}, sorted(alone)
+
+
+histories = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, 30), letters), max_size=12, unique_by=lambda item: item[0]),
+        st.lists(st.integers(0, 30), max_size=5, unique=True),
+    ),
+    min_size=1,
+    max_size=5,
+)
+layouts = st.sampled_from([None, TINY])
+copies = st.sampled_from(["first", "all"])
+
+
+@settings(max_examples=70, deadline=None)
+@given(
+    histories,
+    layouts,
+    copies,
+    st.sampled_from([0.1, 0.3, 0.5, 0.8, 1.0]),
+    st.sampled_from([None, 0.9]),
+    st.sampled_from([0, 3, 40]),
+    st.booleans(),
+)
+def test_pairs_by_rows_equal_brute_force(
+    past: Any,
+    layout: Layout | None,
+    copies: Any,
+    threshold: float,
+    recall: float | None,
+    keep: int,
+    both: bool,
+) -> None:
+    """Without a fingerprint all copies are folded; with kept shingles none are."""
+    config = Config(num_perm=16, simhash=SimHashConfig(max_distance=3) if both else None, keep_shingles=keep)
+    with TemporaryDirectory() as folder:
+        history = History(folder, config, layout)
+        for documents, gone in past:
+            history.insert(documents)
+            history.remove(gone)
+        stored = [(key, document) for key, document in history.stored() if document.rows is not None]
+        bits, least = band_plan(threshold, 16, recall)
+        similar, agree = set(), {}
+        for (a, left), (b, right) in combinations(stored, 2):
+            assert left.rows is not None
+            assert right.rows is not None
+            prefixes = zip(word_prefixes(left, bits), word_prefixes(right, bits), strict=True)
+            agree[a, b] = sum(x == y for x, y in zip(left.rows, right.rows, strict=True))
+            if agree[a, b] >= least and any(x == y for x, y in prefixes):
+                similar.add((a, b))
+        pairs = list(history.index.pairs(threshold, recall=recall, copies=copies))
+        expected = similar if copies == "all" else with_first_copies(stored, similar, "rows")[0]
+        assert {(pair.a, pair.b) for pair in pairs} == expected
+        assert len(pairs) == len(expected)
+        documents = dict(stored)
+        for pair in pairs:
+            a, b = documents[int(pair.a)], documents[int(pair.b)]
+            assert pair.similarity == pytest.approx(textbook.estimated_jaccard(a.rows, b.rows))
+            assert pair.distance == (bits_between(a, b) if both else None)
+            assert not pair.exact
+        history.index.close()
+
+
+@settings(max_examples=50, deadline=None)
+@given(histories, layouts, copies, st.integers(0, 3), st.booleans())
+def test_pairs_by_fingerprints_are_all_within_the_distance(
+    past: Any, layout: Layout | None, copies: Any, distance: int, both: bool
+) -> None:
+    config = Config(num_perm=8 if both else 0, simhash=SimHashConfig(max_distance=3))
+    with TemporaryDirectory() as folder:
+        history = History(folder, config, layout)
+        with history.index as index:
+            for documents, gone in past:
+                history.insert(documents)
+                history.remove(gone)
+            stored = [
+                (key, document) for key, document in history.stored() if document.fingerprint is not None
+            ]
+            similar = {
+                (a, b)
+                for (a, left), (b, right) in combinations(stored, 2)
+                if bits_between(left, right) <= distance
+            }
+            pairs = list(index.pairs(by="simhash", max_distance=distance, copies="all"))
+            assert {(pair.a, pair.b) for pair in pairs} == similar
+            assert len(pairs) == len(similar)
+            if copies == "first" and not both:
+                expected, _ = with_first_copies(stored, similar, "fingerprint")
+                found = {(pair.a, pair.b) for pair in index.pairs(by="simhash", max_distance=distance)}
+                assert found == expected
+
+
+# ---- exactness ----
+
+
+@pytest.fixture(scope="module")
+def licences(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    with simindex.open(tmp_path_factory.mktemp("pairs") / "i", "x", Config(keep_shingles=20_000)) as index:
+        index.insert_many(extract().items(), batch_size=50)
+        yield index
+
+
+@pytest.mark.parametrize("how", ["kept", "mapping", "callable"])
+@pytest.mark.parametrize(("threshold", "num_pairs"), [(0.8, 118), (0.5, 802)])
+def test_exact_pairs_are_those_of_the_truth(
+    licences: Index, how: str, threshold: float, num_pairs: int
+) -> None:
+    """The words of three texts differ from the truth's: two are Chinese, one has combining marks."""
+    texts = extract()
+    options: Any = {"kept": {"exact": True}, "mapping": {"texts": texts}, "callable": {"texts": texts.get}}[
+        how
+    ]
+    truth = {(p.a, p.b): p.similarity for p in extract_truth() if p.similarity >= threshold}
+    found = list(licences.pairs(threshold, recall=0.99, copies="all", **options))
+    keys = {(str(pair.a), str(pair.b)) for pair in found}
+    assert len(keys) == len(found)
+    assert len(truth) == num_pairs
+    ordered = {tuple(sorted(pair)) for pair in keys}
+    wanted = {tuple(sorted(pair)) for pair in truth}
+    assert len(ordered & wanted) >= 0.99 * num_pairs
+    assert len(ordered - wanted) <= 1
+    assert all(pair.exact and pair.standard_error == 0.0 for pair in found)
+    of = {tuple(sorted(pair)): similarity for pair, similarity in truth.items()}
+    exact = [pair for pair in found if tuple(sorted((str(pair.a), str(pair.b)))) in of]
+    off = [p for p in exact if abs((p.similarity or 0) - of[tuple(sorted((str(p.a), str(p.b))))]) > 1e-6]
+    assert len(off) <= 3
+
+
+def test_exact_copies_are_those_of_equal_shingles(licences: Index) -> None:
+    """A text that differs in one shingle may have equal rows, and is in pairs with others all the same."""
+    found = {(str(pair.a), str(pair.b)): pair for pair in licences.pairs(0.8, exact=True, recall=0.99)}
+    every = {(str(p.a), str(p.b)): p for p in licences.pairs(0.8, exact=True, recall=0.99, copies="all")}
+    copied = {key for pair, found_pair in every.items() if found_pair.similarity == 1.0 for key in pair[1:]}
+    assert copied
+    assert found == {
+        (a, b): pair
+        for (a, b), pair in every.items()
+        if a not in copied and (b not in copied or pair.similarity == 1.0)
+    }
+
+
+def test_texts_bring_exactness_without_anything_kept(tmp_path: Path) -> None:
+    """Equal rows of unequal texts: the index takes them for copies, the texts tell them apart."""
+    texts = {"a": "one two three four", "b": "one two three five", "c": "one two three four"}
+    with simindex.open(tmp_path / "i", "x", Config(num_perm=8, simhash=None)) as index:
+        index.insert_many(texts.items())
+        asked = set[Any]()
+
+        def text_of(key: str) -> str:
+            asked.add(key)
+            return texts[key]
+
+        pairs = list(index.pairs(0.1, texts=text_of))
+        assert [pair for pair in pairs if pair.similarity == 1.0] == [Pair("a", "c", 1.0, None, True, 0.0)]
+        assert asked <= set(texts)
+        with pytest.raises(KeyError, match="found none of 'a'"):
+            list(index.pairs(0.1, texts={}))
+        shingled = {key: {" ".join(words) for words in shingle_set(text)} for key, text in texts.items()}
+        assert [p.b for p in index.pairs(0.9, texts=shingled)] == ["c"]
+
+
+# ---- bounds ----
+
+
+def test_one_page_many_times_is_paired_with_its_first(tmp_path: Path) -> None:
+    for keep in (0, 100):
+        with simindex.open(tmp_path / f"{keep}", "x", Config(keep_shingles=keep)) as index:
+            index.insert_many((n, "the same page again and again and again") for n in range(5_000))
+            pairs = index.pairs(exact=bool(keep))
+            assert [(pair.a, pair.b) for pair in pairs] == [(0, n) for n in range(1, 5_000)]
+            assert pairs.bounded == Bounded(0, 0)
+            assert pairs.compared == 0
+
+
+def test_long_runs_are_bounded_and_counted(tmp_path: Path) -> None:
+    """Boilerplate alone: of 300 documents every one shares a prefix with every other."""
+    random = Random(5)
+    boilerplate = [f"b{n}" for n in range(60)]
+    documents = [[*boilerplate, *(str(random.random()) for _ in range(6))] for _ in range(300)]
+    with simindex.open(tmp_path / "i", "x", Config(simhash=None)) as index:
+        index.insert_many(enumerate(documents))
+        every = index.pairs(0.5)
+        all_pairs = {(pair.a, pair.b) for pair in every}
+        assert every.bounded == (0, 0)
+        bounded = index.pairs(0.5, max_run=16)
+        found = {(pair.a, pair.b) for pair in bounded}
+        assert found < all_pairs
+        assert bounded.bounded.runs > 0
+        assert bounded.bounded.entries > 16 * bounded.bounded.runs
+        assert bounded.compared <= 16 * len(documents) * 16
+        # Each is still found beside another one: representatives keep groups together.
+        assert {key for pair in found for key in pair} == set(range(300))
+
+
+def test_order_depends_on_neither_layout_nor_memory(tmp_path: Path) -> None:
+    texts = extract()
+    streams = []
+    for name, layout, batch in (("a", None, 1_000), ("b", TINY, 13), ("c", Layout(3, 100, 1 << 14), 50)):
+        with simindex.open(tmp_path / name, "x", layout=layout) as index:
+            index.insert_many(texts.items(), batch_size=batch)
+            streams.append(list(index.pairs(0.4)))
+            streams.append(list(index.pairs(0.4, memory_bytes=1 << 20, max_run=300)))
+    assert len(streams[0]) > 800
+    assert all(stream == streams[0] for stream in streams)
+
+
+# ---- one snapshot ----
+
+
+def family(num: int) -> list[tuple[int, str]]:
+    return [(n, f"the quick brown fox jumps over the lazy dog near the river bank {n}") for n in range(num)]
+
+
+def test_pairs_are_of_the_snapshot_at_the_call(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x") as index:
+        index.insert_many(family(40))
+        with index.pairs(0.5) as pairs:
+            first = next(pairs)
+            index.remove_many(range(40))
+            index.insert_many((f"new {n}", text) for n, text in family(40))
+            rest = list(pairs)
+        assert {type(key) for pair in [first, *rest] for key in (pair.a, pair.b)} == {int}
+        assert all(isinstance(pair.a, str) for pair in index.pairs(0.5))
+
+
+def test_pairs_outlive_their_index_and_end_for_good(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x") as index:
+        index.insert_many(family(40))
+        pairs = index.pairs(0.5)
+        every = list(index.pairs(0.5))
+    assert list(pairs) == every
+    assert list(pairs) == []
+    pairs.close()
+
+
+def test_a_pin_that_has_ended_is_an_error_and_no_mixture(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x") as index:
+        index.insert_many(family(40))
+        pairs = index.pairs(0.5)
+        next(pairs)
+        index.insert("another", "one more document that nothing is similar to")
+        index.compact()
+        with pytest.raises(SimIndexError, match="begin again"):
+            list(pairs)
+        assert list(pairs) == []
+
+
+def test_pairs_that_nobody_closes_pin_nothing(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x") as index:
+        index.insert_many(family(40))
+        pairs = index.pairs(0.5)
+        next(pairs)
+        environment = index._store.environment()
+        assert len(environment.pins) == 1
+        del pairs
+        gc.collect()
+        assert not environment.pins
+
+
+def test_pairs_go_on_in_a_forked_child(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x") as index:
+        index.insert_many(family(40))
+        every = list(index.pairs(0.5))
+        pairs = index.pairs(0.5)
+        first = next(pairs)
+        child, pipe = forked(lambda tell: tell([first, *pairs] == every))
+        assert everything_from(pipe) == ["True"]
+        assert os.waitpid(child, 0)[1] == 0
+        assert [first, *pairs] == every
+
+
+# ---- arguments ----
+
+
+def test_what_pairs_cannot_answer_is_refused(tmp_path: Path) -> None:
+    with (
+        simindex.open(tmp_path / "both", "x") as both,
+        simindex.open(tmp_path / "rows", "x", Config(simhash=None)) as rows,
+    ):
+        refused: list[tuple[Index, dict[str, Any], str]] = [
+            (both, {"threshold": 0}, "threshold: expected a number"),
+            (both, {"by": "words"}, "by: expected"),
+            (rows, {"by": "simhash"}, "pairs needs SimHash"),
+            (both, {"max_distance": 2}, "max_distance is SimHash's"),
+            (both, {"by": "simhash", "max_distance": 4}, "max_distance: expected 0..3"),
+            (both, {"by": "simhash", "texts": {}}, "texts is MinHash's"),
+            (both, {"by": "simhash", "exact": True}, "exact is MinHash's"),
+            (both, {"exact": True}, "this index keeps none"),
+            (both, {"exact": True, "texts": {}}, "found both"),
+            (both, {"copies": "some"}, "copies: expected"),
+            (both, {"max_run": 15}, "max_run: expected 16"),
+            (both, {"memory_bytes": 1 << 20, "max_run": 20_000}, "max_run: expected"),
+            (both, {"memory_bytes": 1}, "memory_bytes: expected"),
+        ]
+        for index, options, message in refused:
+            with pytest.raises(ValueError, match=message):
+                index.pairs(**options)
+        with pytest.raises(TypeError, match="progress: expected a callable"):
+            both.pairs(progress=5)  # type: ignore[arg-type]
+        with both.transaction(), pytest.raises(TransactionOpenError, match="pairs: expected no open"):
+            both.pairs()
+        assert list(both.pairs()) == list(rows.pairs()) == list(both.pairs(by="simhash")) == []
+
+
+def test_progress_ends_at_the_total(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    with simindex.open(tmp_path / "i", "x") as index:
+        index.insert_many(family(40))
+        index.insert("copy", family(1)[0][1])
+        list(index.pairs(0.5, progress=lambda *done: seen.append(done)))
+    assert seen == sorted(seen)
+    assert seen[-1][0] == seen[-1][1] > 0
+
+
+def test_pair_says_what_json_has() -> None:
+    assert Pair(b"a", 2, None, 3).to_dict() == {
+        "a": {"bytes": "YQ=="},
+        "b": 2,
+        "similarity": None,
+        "distance": 3,
+        "exact": False,
+        "standard_error": None,
+    }
