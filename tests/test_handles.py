@@ -36,7 +36,7 @@ CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "values": lambda index: list(index.values()),
     "items": lambda index: list(index.items()),
     "export_fingerprints": lambda index: list(index.export_fingerprints()),
-    "clusters": lambda index: list(index.clusters()),
+    "pairs": lambda index: list(index.pairs()),
     "cluster_of": lambda index: index.cluster_of("fox"),
     "in": lambda index: "fox" in index,
     "len": len,
