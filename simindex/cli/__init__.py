@@ -37,6 +37,7 @@ from simindex.cli.commands import (  # noqa: E402
     pairs,
     query,
     remove,
+    report,
     stats,
 )
 from simindex.cli.commands import list as list_  # noqa: E402
@@ -60,6 +61,7 @@ for _name, _module in {
     "get": get,
     "list": list_,
     "export": export,
+    "report": report,
     "stats": stats,
     "compact": compact,
     "curve": curve,
