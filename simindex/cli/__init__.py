@@ -29,6 +29,7 @@ from simindex.cli.commands import (  # noqa: E402
     Command,
     compact,
     curve,
+    dedup,
     expire,
     explain,
     export,
@@ -38,6 +39,7 @@ from simindex.cli.commands import (  # noqa: E402
     pairs,
     query,
     remove,
+    report,
     stats,
 )
 from simindex.cli.commands import list as list_  # noqa: E402
@@ -58,10 +60,12 @@ for _name, _module in {
     "join": join,
     "explain": explain,
     "remove": remove,
+    "dedup": dedup,
     "expire": expire,
     "get": get,
     "list": list_,
     "export": export,
+    "report": report,
     "stats": stats,
     "compact": compact,
     "curve": curve,

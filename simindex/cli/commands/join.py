@@ -60,9 +60,9 @@ def run(
     max_ratio: options.MaxRatio = None,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Print the pairs of similar documents of two collections, one document of each; none within one.
+    """Print the similar pairs of two indexes or inputs.
 
-    Each document of A is looked up in B, or each of B in A where A alone is an index. JSON lines: {"a", "b",
+    One document of each; pairs within one are not among them. Each document of A is looked up in B, or each of B in A where A alone is an index. JSON lines: {"a", "b",
     "similarity", "distance", "exact", "standard_error"}, a being a key of A.
     """
     given = locals()
