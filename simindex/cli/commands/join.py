@@ -24,8 +24,8 @@ from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 EXAMPLES = r"""
-simindex join yesterday.simindex today.simindex --threshold 0.9
-simindex join new.jsonl news.simindex --json
+simindex join news.simindex archive.simindex --threshold 0.9
+simindex join news.jsonl archive.simindex --json
 """
 
 _SIDE = "An index, or an input as of insert."
@@ -62,8 +62,9 @@ def run(
 ) -> None:
     """Print the similar pairs of two indexes or inputs.
 
-    One document of each; pairs within one are not among them. Each document of A is looked up in B, or each of B in A where A alone is an index. JSON lines: {"a", "b",
-    "similarity", "distance", "exact", "standard_error"}, a being a key of A.
+    One document of each; pairs within one are not among them. Each document of A is looked up in B, or each
+    of B in A where A alone is an index. JSON lines: {"a", "b", "similarity", "distance", "exact",
+    "standard_error"}, a being a key of A.
     """
     given = locals()
     method = method_named(by, threshold, max_distance, recall, exact)
