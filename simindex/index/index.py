@@ -117,19 +117,18 @@ class Index(Jobs):
             raise TypeError(f"layout: expected a Layout or None, found {type(layout).__name__}")
         require_int("max_candidates", max_candidates, 1, 2**24)
         pinned = refresh == "manual"
-        self._store = Store(
+        store = Store(
             path, mode, map_bytes, max_bytes, pinned=pinned, permissions=permissions, timeout=timeout
         )
         try:
-            scheme = scheme_of(self._store, config, layout)
+            scheme = scheme_of(store, config, layout)
             self._config = scheme.config
-            self._questions = Questions(scheme.config, max_candidates)
             self._sketcher = Sketcher(scheme.config)
-            self._session = Session(self._store, scheme)
+            super().__init__(store, Session(store, scheme), Questions(scheme.config, max_candidates))
         except BaseException as exc:
-            self._store.close()
+            store.close()
             if isinstance(exc, SimIndexError):
-                exc.located(self._store.path)
+                exc.located(store.path)
             raise
 
     # ---- life ----

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from simindex.changes.session import Session
 from simindex.checks import require_callable, require_int
 from simindex.format.keys import Key
+from simindex.queries.clusters.clusters import Clusters, Linkage, require_linkage
 from simindex.queries.clusters.of_one import DEFAULT_LIMIT, Cluster, cluster_of
 from simindex.queries.pairs.pairs import Pairs, pairs_of
 from simindex.queries.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, plan_pairs
@@ -22,9 +23,8 @@ from simindex.tuning.curve import DEFAULT_THRESHOLD
 class Jobs:
     """What `Index` has beside its own methods."""
 
-    _store: Store
-    _session: Session
-    _questions: Questions
+    def __init__(self, store: Store, session: Session, questions: Questions) -> None:
+        self._store, self._session, self._questions = store, session, questions
 
     def pairs(
         self,
@@ -97,6 +97,66 @@ class Jobs:
         method = by, max_distance, recall, exact, has_texts
         plan = plan_pairs(scheme, threshold, *method, copies, max_run, memory_bytes)
         return pairs_of(self._store, scheme, plan, texts, memory_bytes, progress)
+
+    def clusters(
+        self,
+        threshold: float = DEFAULT_THRESHOLD,
+        linkage: Linkage = "components",
+        *,
+        by: Method | None = None,
+        max_distance: int | None = None,
+        recall: float | None = None,
+        exact: bool = False,
+        texts: Texts | None = None,
+        max_run: int = DEFAULT_MAX_RUN,
+        memory_bytes: int = DEFAULT_MEMORY_BYTES,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Clusters:
+        """Stream the clusters of similar documents: lists of two keys or more, each document in one at most.
+
+        Clusters come in the order of their oldest documents, and the members of each oldest first; a
+        document that was replaced is as young as its last version. Copies are members. The pairs are those of
+        `pairs`, all of them found at the first step, on one snapshot that is pinned as there.
+
+        A *component* is what the pairs hold together, however long the chain: its ends may share nothing,
+        and one page between two stories makes one cluster of them. A *star* has a centre, its first member,
+        and every other one is a pair with the centre: oldest first, a document is a centre of its own unless
+        it is a pair with an older centre, the oldest of which it then belongs to. So a star keeps just what
+        `insert_many_if_new` would have stored of the same documents, up to what either did not find.
+
+        Args:
+            linkage: "components" or "star".
+            threshold, by, max_distance, recall, exact, texts, max_run, progress: as in `pairs`.
+            memory_bytes: as in `pairs`, and as much again for the pairs of stars, which are sorted: what does
+                not fit lies in a temporary file without a name (in ``TMPDIR``), 8 bytes a pair. The clusters
+                take 4 bytes a document on top, removed ones that segments still hold included.
+
+        Returns:
+            An iterator of lists; `Clusters.compared` and `Clusters.bounded` count what was done so far.
+
+        Raises:
+            ValueError: no such linkage; else as `pairs`.
+            IndexFullError, DiskError: while it is iterated over: there is no room for the temporary file.
+            KeyError, TransactionOpenError, SimIndexError: as `pairs`.
+
+        >>> import simindex, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with simindex.open(folder.name + "/i") as index:
+        ...     index.insert("a", "one two three four five six seven eight nine ten")
+        ...     index.insert("b", "two three four five six seven eight nine ten eleven")
+        ...     index.insert("c", "three four five six seven eight nine ten eleven twelve")
+        ...     list(index.clusters(0.7)), list(index.clusters(0.7, "star"))
+        ([['a', 'b', 'c']], [['a', 'b']])
+        >>> folder.cleanup()
+        """
+        require_linkage(linkage)
+        self._session.require_committed("clusters")
+        require_callable("progress", progress)
+        scheme, has_texts = self._session.scheme, texts is not None
+        method = by, max_distance, recall, exact, has_texts
+        plan = plan_pairs(scheme, threshold, *method, "first", max_run, memory_bytes, "clusters")
+        pairs = pairs_of(self._store, scheme, plan, texts, memory_bytes, progress, stays_open=True)
+        return Clusters(pairs, linkage, memory_bytes)
 
     def cluster_of(
         self,
