@@ -39,7 +39,8 @@ class SimIndexError(Exception):
 
 
 class KeyExistsError(SimIndexError, KeyError):
-    """A document with this key is stored already. Nothing was written."""
+    """A document with this key is stored already, or came before in the same input. Nothing of the call, or
+    of its batch, was written."""
 
     def __init__(self, key: object) -> None:
         super().__init__(key)
@@ -47,8 +48,8 @@ class KeyExistsError(SimIndexError, KeyError):
 
     def __str__(self) -> str:
         return (
-            f"key {self.key!r} is in the index already; "
-            'use replace(), or insert_many(..., on_conflict="skip" or "replace")'
+            f"key {self.key!r} is in the index already, or twice in the input; "
+            'on_conflict="skip" keeps the older document, on_conflict="replace" the newer one'
         )
 
 

@@ -59,8 +59,7 @@ class Model:
         for key, stored in self.documents.items():
             if key == without or query.rows is None or stored.rows is None:
                 continue
-            words = zip(_band_words(query.rows), _band_words(stored.rows), strict=True)
-            is_candidate = any((ours ^ theirs) >> 64 - prefix_bits == 0 for ours, theirs in words)
+            is_candidate = textbook.shares_prefix(query.rows, stored.rows, prefix_bits)
             estimate = textbook.estimated_jaccard(query.rows, stored.rows)
             if is_candidate and estimate >= threshold - 1e-12:
                 found[key] = estimate
@@ -74,8 +73,3 @@ class Model:
             if stored.fingerprint is not None
             and textbook.hamming(fingerprint, stored.fingerprint) <= max_distance
         }
-
-
-def _band_words(rows: list[int]) -> list[int]:
-    """Eight rows of eight bits each, row 1 first."""
-    return [int.from_bytes(rows[first : first + 8], "big") for first in range(0, len(rows), 8)]

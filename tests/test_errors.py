@@ -18,8 +18,8 @@ def test_stored_key_is_an_attribute_and_is_named_with_what_to_do() -> None:
     error = KeyExistsError(("any", 1))
     assert error.key == ("any", 1)
     assert str(error) == (
-        "key ('any', 1) is in the index already; "
-        'use replace(), or insert_many(..., on_conflict="skip" or "replace")'
+        "key ('any', 1) is in the index already, or twice in the input; "
+        'on_conflict="skip" keeps the older document, on_conflict="replace" the newer one'
     )
 
 

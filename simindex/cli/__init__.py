@@ -34,8 +34,10 @@ from simindex.cli.commands import (  # noqa: E402
     export,
     get,
     insert,
+    pairs,
     query,
     remove,
+    report,
     stats,
 )
 from simindex.cli.commands import list as list_  # noqa: E402
@@ -52,12 +54,14 @@ app = typer.Typer(
 for _name, _module in {
     "insert": insert,
     "query": query,
+    "pairs": pairs,
     "explain": explain,
     "remove": remove,
     "expire": expire,
     "get": get,
     "list": list_,
     "export": export,
+    "report": report,
     "stats": stats,
     "compact": compact,
     "curve": curve,

@@ -34,6 +34,8 @@ from simindex.textbook.banding import (
     candidate_pairs,
     candidate_probability,
     pick_bands,
+    prefix_probability,
+    shares_prefix,
 )
 from simindex.textbook.fingerprints import (
     hamming,
@@ -94,10 +96,12 @@ __all__ = [
     "permutation_orders",
     "permute",
     "pick_bands",
+    "prefix_probability",
     "restore",
     "row_coefficients",
     "row_hashing",
     "row_values",
+    "shares_prefix",
     "shingle_hash",
     "signature_agreement",
     "simhash",

@@ -26,6 +26,18 @@ def band_words(rows: Sequence[int]) -> list[int]:
     return [int.from_bytes(bytes(rows[at : at + 8]), "big") for at in range(0, len(rows), 8)]
 
 
+def shares_prefix(rows: Sequence[int], others: Sequence[int], prefix_bits: int) -> bool:
+    """Return whether two signatures of 8-bit rows begin with the same bits in some band of eight rows.
+
+    >>> shares_prefix([1, 2, 3, 4, 5, 6, 7, 8], [1, 3, 3, 4, 5, 6, 7, 8], 15)
+    True
+    >>> shares_prefix([1, 2, 3, 4, 5, 6, 7, 8], [1, 3, 3, 4, 5, 6, 7, 8], 16)
+    False
+    """
+    pairs = zip(band_words(rows), band_words(others), strict=True)
+    return any((word ^ other) >> 64 - prefix_bits == 0 for word, other in pairs)
+
+
 def pick_bands(threshold: float, num_hashes: int) -> int:
     """Return the least b with b ln b >= -n ln t, n hashes, t the threshold (seed 001).
 
@@ -85,3 +97,18 @@ def candidate_probability(s: float, b: int, r: int) -> float:
     0.47
     """
     return 1 - (1 - s**r) ** b
+
+
+def prefix_probability(s: float, prefix_bits: int) -> float:
+    """Return the probability that a band of 8-bit rows has the same first bits, at the similarity s.
+
+    (s + (1 - s)/2**8)**r * (s + (1 - s)/2**d) for r whole rows and d bits of the next: a row agrees with
+    probability s, and what is unequal by chance (Li and Koenig 2010).
+
+    >>> agree = prefix_probability(0.4, 12)
+    >>> round(agree, 3), round(candidate_probability(agree, b=16, r=1), 3)
+    (0.176, 0.955)
+    """
+    rows, bits = divmod(prefix_bits, 8)
+    whole, begun = s + (1 - s) / 2**8, s + (1 - s) / 2**bits
+    return float(whole**rows * begun)

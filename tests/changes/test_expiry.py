@@ -159,6 +159,12 @@ def test_touch_of_many_is_one_commit_and_of_none_is_no_commit(
     assert len(commits) == 1
 
 
+@pytest.mark.parametrize("keys", [["a", "b"], ("a",), {"a"}, {"a": 1}.keys()])
+def test_touch_of_a_collection_names_the_star(index: Index, keys: Any) -> None:
+    with pytest.raises(TypeError, match=r"^touch: expected keys, found a .*; many .* as touch\(\*keys\)$"):
+        index.touch(keys)
+
+
 def test_metadata_leader_and_kept_shingles_survive_a_touch(tmp_path: Path, clock: Clock) -> None:
     for kept in (0, 4):
         config = simindex.Config(num_perm=16, keep_shingles=kept)
@@ -357,7 +363,7 @@ def test_expire_takes_a_time_or_a_duration_and_nothing_else(index: Index, clock:
         index.expire(datetime(2020, 1, 1))
     with pytest.raises(ValueError, match="batch_size"):
         index.expire(clock.at(5), batch_size=0)
-    with pytest.raises(TypeError, match="key: expected str, bytes or int, found list"):
+    with pytest.raises(TypeError, match="touch: expected keys, found a list"):
         index.touch([1, 2])  # type: ignore[arg-type]
     assert len(index) == 7
 

@@ -24,7 +24,8 @@ def test_stored_key_is_refused_and_named(index: Index) -> None:
         lambda: index.insert_if_new("fox", "entirely different words again"),
     ):
         with pytest.raises(
-            KeyExistsError, match=r"key '(fox|new)' is in the index already; use replace\(\)"
+            KeyExistsError,
+            match=r"key '(fox|new)' is in the index already, or twice in the input; on_conflict=",
         ) as caught:
             call()
         assert isinstance(caught.value, KeyError)

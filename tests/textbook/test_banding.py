@@ -25,6 +25,32 @@ def test_textbook_band_words_share_eight_bits_for_every_first_row_that_agrees(
     assert list(word.to_bytes(8, "big")) == rows
 
 
+@given(
+    st.lists(st.integers(0, 255), min_size=16, max_size=16),
+    st.integers(1, 64),
+    st.integers(0, 63),
+    st.booleans(),
+)
+def test_textbook_prefix_is_shared_up_to_the_bit_that_differs(
+    rows: list[int], prefix_bits: int, place: int, is_second: bool
+) -> None:
+    """In one of two bands one bit is different, in the other the first."""
+    others = list(rows)
+    others[0 if is_second else 8] ^= 128
+    others[8 * is_second + place // 8] ^= 128 >> place % 8
+    assert textbook.shares_prefix(rows, others, prefix_bits) == (place >= prefix_bits)
+    assert textbook.shares_prefix(rows, rows, prefix_bits)
+
+
+def test_textbook_prefix_probability_is_the_share_of_all_pairs_of_bytes() -> None:
+    """Of rows that are equal with probability 1/2 and any two bytes else: 65,536 pairs of one row."""
+    for bits in range(1, 9):
+        alike = sum(first >> 8 - bits == second >> 8 - bits for first in range(256) for second in range(256))
+        expected = 0.5 + 0.5 * alike / 65_536
+        assert textbook.prefix_probability(0.5, bits) == pytest.approx(expected, rel=1e-12)
+        assert textbook.prefix_probability(0.5, 8 + bits) == pytest.approx((0.5 + 0.5 / 256) * expected)
+
+
 def test_textbook_band_words_come_in_eights() -> None:
     assert len(textbook.band_words(textbook.row_values(range(300, 428)))) == 16
     with pytest.raises(ValueError, match="multiple of 8"):

@@ -93,10 +93,7 @@ def test_candidate_probability_by_bits_goes_through_that_of_rows(
 ) -> None:
     """A row more of equal values, or of others that begin alike; never more candidates by a longer prefix."""
     rows, rest = divmod(bits, 8)
-    agree = similarity + (1 - similarity) / 256
-    expected = textbook.candidate_probability(
-        agree**rows * (similarity + (1 - similarity) / 2**rest), bands, 1
-    )
+    expected = textbook.candidate_probability(textbook.prefix_probability(similarity, bits), bands, 1)
     found = tuning.candidate_probability(similarity, bands, prefix_bits=bits)
     assert found == pytest.approx(expected, abs=1e-12)
     assert tuning.candidate_probability(similarity, bands, prefix_bits=bits + 1) <= found

@@ -26,6 +26,10 @@ _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=
 
 def touch(session: Session, keys: Iterable[Key]) -> int:
     """Renew the age of the documents of these keys; returns how many there were; see `Index.touch`."""
+    keys = list(keys)
+    if len(keys) == 1 and not isinstance(keys[0], str | bytes) and isinstance(keys[0], Iterable):
+        found = type(keys[0]).__name__
+        raise TypeError(f"touch: expected keys, found a {found}; many are handed over as touch(*keys)")
     encoded = list(dict.fromkeys(encode_key(key) for key in keys))
     with session.changing() as (_, pending):
         with session.store.reading() as txn:

@@ -98,6 +98,7 @@ class Pairs(Iterator[Pair]):
     Attributes:
         snapshot: the id of the commit that is walked; equal ids, equal content.
         ranks: of its documents.
+        total: entries of tables that are read in all.
     """
 
     def __init__(
@@ -129,11 +130,16 @@ class Pairs(Iterator[Pair]):
             self.snapshot = txn.id
             self.ranks = Ranks(view)
             self._dead = self.ranks.dead
-            self._total = self._num_entries(view)
+            self.total = self._num_entries(view)
             self._stage: Stage | None = StoredCopies(plan, self.ranks, view)
         self._next_table = -1
 
     # ---- the iterator ----
+
+    @property
+    def done(self) -> int:
+        """Entries of tables that were read so far, of `total`."""
+        return self._ended_entries + (self._stage.done if self._stage is not None else 0)
 
     @property
     def compared(self) -> int:
@@ -181,8 +187,7 @@ class Pairs(Iterator[Pair]):
         try:
             self._ready.extend(self._checked(self.read(self._part)))
             if self._progress is not None:
-                done = self._ended_entries + (self._stage.done if self._stage is not None else 0)
-                self._progress(done, self._total)
+                self._progress(self.done, self.total)
         except BaseException:
             self.close()
             raise

@@ -71,7 +71,7 @@ def licences() -> dict[str, frozenset[str]]:
 @EACH_LINKAGE
 @pytest.mark.parametrize("threshold", [0.5, 0.8])
 def test_clusters_of_licences_are_those_of_the_truth(tmp_path: Path, threshold: float, linkage: Any) -> None:
-    """Three pairs in ten thousand may be missed at a recall of 0.9997; of these texts and this seed none is."""
+    """A recall of 0.9997 may miss three pairs in ten thousand; of these texts and this seed none is."""
     keys = list(licences())
     order = {key: place for place, key in enumerate(keys)}
     pairs = [(order[a], order[b]) for a, b, similarity in extract_truth() if similarity >= threshold]

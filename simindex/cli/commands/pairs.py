@@ -1,0 +1,150 @@
+"""`simindex pairs`: all pairs of similar documents of an index.
+
+Owns the form of a pair. Must not change an index: it is opened with "r".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from simindex import Pair, Pairs
+from simindex.cli import options
+from simindex.cli.creation import open_for_reading
+from simindex.cli.output import counted, note, print_json, print_table, shown_key
+from simindex.cli.progress import work_bar
+from simindex.cli.searching import Search
+from simindex.queries.pairs.plan import DEFAULT_MAX_RUN
+from simindex.tuning.curve import DEFAULT_THRESHOLD
+
+_A_TIME = 1_000
+_COLUMNS = ("a", "b", "similarity", "distance")
+
+
+class _By(Enum):
+    minhash = "minhash"
+    simhash = "simhash"
+
+
+class _Copies(Enum):
+    first = "first"
+    all = "all"
+
+
+By = Annotated[
+    _By | None, options.word_option(_By, "What documents are compared by; default: MinHash where there is.")
+]
+MaxDistance = Annotated[
+    int | None,
+    typer.Option(
+        metavar="K",
+        parser=options.whole(),
+        help="With --by simhash: pairs within so many bits; default: what the index was built for.",
+    ),
+]
+CopyChoice = Annotated[
+    _Copies,
+    options.word_option(
+        _Copies,
+        "Of equal documents pair the first with each other one, and only the first with others; or all "
+        "of them.",
+    ),
+]
+MaxRun = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        parser=options.whole(16),
+        help="Compare at most so many documents that begin alike all with all, more of them with 16 only.",
+    ),
+]
+
+EXAMPLES = r"""
+simindex pairs news.simindex --threshold 0.9
+simindex pairs news.simindex --by simhash --max-distance 2 --json
+"""
+
+
+def run(
+    index: options.IndexFolder,
+    threshold: options.Threshold = None,
+    by: By = None,
+    max_distance: MaxDistance = None,
+    recall: options.Recall = None,
+    exact: options.Exact = False,
+    copies: CopyChoice = _Copies.first,
+    max_run: MaxRun = DEFAULT_MAX_RUN,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", parser=options.whole(1), help="The first N pairs only.")
+    ] = None,
+    as_json: options.JsonLines = False,
+) -> None:
+    """Print all pairs of similar documents, as they are found.
+
+    The pairs are those of one state of the index, in an order that depends on nothing else. JSON lines:
+    {"a", "b", "similarity", "distance", "exact", "standard_error"}, a being the document stored first.
+    """
+    if max_distance is not None and by is not _By.simhash:
+        raise typer.BadParameter("--max-distance goes with --by simhash")
+    for name, given in (("threshold", threshold), ("recall", recall), ("exact", exact or None)):
+        if given is not None and by is _By.simhash:
+            raise typer.BadParameter(f"--{name} does not go with --by simhash")
+    with open_for_reading(index) as stored:
+        is_simhash = by is _By.simhash or (by is None and not stored.config.num_perm)
+        Search(threshold, None, recall, exact, None, is_simhash, max_distance).require(stored)
+        found = stored.pairs(
+            DEFAULT_THRESHOLD if threshold is None else threshold,
+            by="simhash" if is_simhash else "minhash",
+            max_distance=max_distance,
+            recall=recall,
+            exact=exact,
+            copies="all" if copies is _Copies.all else "first",
+            max_run=max_run,
+        )
+        with found:
+            print_pairs(found, limit, as_json, max_run)
+
+
+def print_pairs(found: Pairs, limit: int | None, as_json: bool, max_run: int) -> None:
+    """Print pairs as they come, and what was bounded."""
+    num_pairs, header = 0, True
+    with work_bar("pairs", found.total, prints_results=True) as advance:
+        for some in _parts(found, limit):
+            num_pairs += len(some)
+            if as_json:
+                for pair in some:
+                    print_json(pair.to_dict())
+            else:
+                print_table(_COLUMNS, [_figures(pair) for pair in some], left=2, header=header)
+                header = False
+            advance(num_pairs, found.done)
+    if not num_pairs:
+        note("simindex: no pair")
+    runs, entries = found.bounded
+    if runs:
+        note(
+            f"simindex: bounded: {counted(runs, 'group')} of documents that begin alike had more than "
+            f"{max_run:,} ({entries:,} in all) and were compared with 16 of them only; pairs may be "
+            "missing; --max-run compares more"
+        )
+
+
+def _parts(found: Pairs, limit: int | None) -> Iterator[list[Pair]]:
+    """Yield the pairs, some at a time, up to the limit."""
+    pairs = islice(found, limit)
+    while some := list(islice(pairs, _A_TIME)):
+        yield some
+
+
+def _figures(pair: Pair) -> tuple[str, str, str, str]:
+    similarity = "-" if pair.similarity is None else f"{pair.similarity:.3f}"
+    return (
+        shown_key(pair.a),
+        shown_key(pair.b),
+        similarity,
+        "-" if pair.distance is None else str(pair.distance),
+    )

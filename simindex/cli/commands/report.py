@@ -1,0 +1,114 @@
+"""`simindex report`: one HTML page on the near duplicates of an index.
+
+Owns what its options mean and where the page is written; what is in it is `corpus.report`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from simindex.cli import options, reading
+from simindex.cli.creation import open_for_reading
+from simindex.cli.output import counted, note
+from simindex.corpus.report.job import Bounds, keys_of, report_of
+from simindex.corpus.report.overview import Overview, overview_of
+from simindex.corpus.texts import texts_of
+from simindex.format.keys import Key
+from simindex.inputs import Inputs
+
+EXAMPLES = r"""
+simindex report news.simindex -o report.html
+simindex report news.simindex -o report.html --texts news.jsonl --threshold 0.5
+"""
+
+
+def run(
+    index: options.IndexFolder,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="The page; one that is there is replaced.")
+    ],
+    threshold: options.Threshold = None,
+    texts: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="INPUT",
+            help="Show the texts of this input side by side, by key, for an index keeps none. Inputs as of "
+            "insert; may be repeated.",
+        ),
+    ] = None,
+    most_clusters: Annotated[
+        int, typer.Option("--clusters", metavar="N", parser=options.whole(1), help="Clusters to list.")
+    ] = Bounds.clusters,
+    members: Annotated[
+        int, typer.Option(metavar="N", parser=options.whole(1), help="Documents to list of each cluster.")
+    ] = Bounds.members,
+    text_length: Annotated[
+        int, typer.Option(metavar="N", parser=options.whole(1), help="Characters to show of each text.")
+    ] = Bounds.text,
+    texts_length: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            parser=options.whole(1),
+            help="Characters to show of all texts; the largest clusters come first.",
+        ),
+    ] = Bounds.texts,
+    id_field: options.IdField = "id",
+    text_field: options.TextField = "text",
+    key_from: options.KeyOrigin = None,
+    glob: options.Globs = None,
+    hidden: reading.Hidden = False,
+    format_: reading.Format = None,
+    encoding: reading.Encoding = "utf-8",
+    delimiter: reading.Delimiter = None,
+    max_line: options.MaxLine = None,
+    max_cell: options.MaxCell = None,
+    max_document: options.MaxDocument = None,
+    max_window: options.MaxWindow = None,
+    max_ratio: options.MaxRatio = None,
+) -> None:
+    """Write a page that shows the near duplicates of an index.
+
+    It opens from disk and loads nothing: counts, similarities, the share of new documents along the input,
+    the largest clusters, and with --texts any two documents of a cluster side by side, with the passages
+    marked that they share.
+    """
+    given = locals() | {"fingerprint_field": None, "fingerprint_base": 16}
+    bounds = Bounds(most_clusters, members, text_length, texts_length)
+    how, limits, fields = reading.how_to_read(given), options.limits(given), reading.fields(given)
+    inputs = Inputs(texts, fields, reading=how, limits=limits) if texts else None
+    least = 0.8 if threshold is None else threshold
+    with open_for_reading(index) as stored:
+        overview = overview_of(stored, least, bounds.clusters, bounds.members)
+        found = None if inputs is None else texts_of(inputs, keys_of(overview))
+        page = report_of(stored, overview, least, found, bounds)
+    _write(output, page)
+    _tell(output, overview, found)
+
+
+def _tell(output: str, overview: Overview, found: Mapping[Key, str] | None) -> None:
+    duplicates = counted(overview.duplicates, "duplicate")
+    note(
+        f"simindex: {output}: {counted(overview.documents, 'document')}, {duplicates}, "
+        f"{counted(overview.num_clusters, 'cluster')}"
+    )
+    if found is not None and (missing := len(set(keys_of(overview)) - found.keys())):
+        note(f"simindex: no text for {counted(missing, 'document')}; --texts takes more inputs")
+
+
+def _write(path: str, page: str) -> None:
+    """Write a file that is under its name when it is whole."""
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        with open(partial, "w", encoding="utf-8", newline="\n") as file:
+            file.write(page)
+        os.replace(partial, path)
+    except OSError as exc:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise type(exc)(exc.errno, exc.strerror, path) from None

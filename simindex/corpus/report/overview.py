@@ -1,0 +1,187 @@
+"""Pairs of similar documents -> what a report shows of an index: counts, a histogram, clusters.
+
+Owns what is counted. Must not know texts or HTML. A duplicate is a document that is similar to one that was
+stored before it; clusters are the components of the pairs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import NamedTuple
+
+import numpy as np
+
+from simindex.format.keys import Key
+from simindex.index import Index
+from simindex.queries.clusters.forest import Forest, edges_between
+from simindex.queries.pairs.pair import Pair
+
+_AT_ONCE = 100_000
+_MOST_STEPS = 60
+_STEP_PERCENT = 2
+
+
+class SimilarPair(NamedTuple):
+    """Two documents by their places in the order of storing, from 0, and how similar they are."""
+
+    earlier: int
+    later: int
+    similarity: float | None
+    distance: int | None
+
+
+class Member(NamedTuple):
+    """A document of a cluster.
+
+    Attributes:
+        key: its key.
+        like: the place among the members of the earlier one that it is most like, or None.
+        similarity: to that one; None without MinHash.
+        distance: to that one, in bits; None without SimHash.
+    """
+
+    key: Key
+    like: int | None = None
+    similarity: float | None = None
+    distance: int | None = None
+
+
+class Cluster(NamedTuple):
+    """Documents that are similar to one another, directly or by others.
+
+    Attributes:
+        size: how many they are.
+        members: the first of them, in the order of storing.
+    """
+
+    size: int
+    members: list[Member]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What a report shows of an index.
+
+    Attributes:
+        documents: stored ones.
+        duplicates: those that are similar to an earlier one.
+        num_clusters: how many there are; `clusters` may be fewer.
+        num_pairs: similar pairs; copies of one sketch are paired with the first of them only.
+        histogram: (label, pairs), the most similar last.
+        fresh: the share of documents that are no duplicates, in equal parts of the order of storing.
+        clusters: the largest first, then by their first members.
+        bounded: groups of documents that were too many to compare all with all; see `Pairs.bounded`.
+    """
+
+    documents: int
+    duplicates: int
+    num_clusters: int
+    num_pairs: int
+    histogram: list[tuple[str, int]]
+    fresh: list[float]
+    clusters: list[Cluster]
+    bounded: int
+
+
+def overview_of(index: Index, threshold: float, most_clusters: int, most_members: int) -> Overview:
+    """Return what there is to show of an index.
+
+    Cost: that of `Index.pairs`; memory: all keys, 4 bytes a document, and some 200 bytes a duplicate.
+
+    Args:
+        index: open.
+        threshold: least similarity of a pair; without MinHash pairs within the configured distance count.
+        most_clusters: that are listed.
+        most_members: that are listed of each.
+    """
+    keys = list(index)
+    nearest: dict[int, SimilarPair] = {}
+    histogram: Counter[int] = Counter()
+    forest = Forest(len(keys))
+    pairs = index.pairs(threshold) if index.config.num_perm else index.pairs()
+    remaining = _similar_pairs(pairs, keys)
+    while some := list(islice(remaining, _AT_ONCE)):
+        forest.join(edges_between(np.array([p.earlier for p in some]), np.array([p.later for p in some])))
+        for pair in some:
+            histogram[_step(pair)] += 1
+            if pair.later not in nearest or _order(pair) > _order(nearest[pair.later]):
+                nearest[pair.later] = pair
+    groups = _groups(forest)
+    largest = sorted(groups, key=lambda group: (-len(group), group[0]))[:most_clusters]
+    return Overview(
+        documents=len(keys),
+        duplicates=len(nearest),
+        num_clusters=len(groups),
+        num_pairs=sum(histogram.values()),
+        histogram=_labelled(histogram, bool(index.config.num_perm), threshold, _max_distance(index)),
+        fresh=_fresh(len(keys), nearest),
+        clusters=[_cluster(group, keys, nearest, most_members) for group in largest],
+        bounded=pairs.bounded.runs,
+    )
+
+
+def _similar_pairs(pairs: Iterable[Pair], keys: list[Key]) -> Iterator[SimilarPair]:
+    places = {key: place for place, key in enumerate(keys)}
+    for pair in pairs:
+        first, second = places.get(pair.a), places.get(pair.b)
+        if first is not None and second is not None:  # what was stored since is not in the page
+            yield SimilarPair(min(first, second), max(first, second), pair.similarity, pair.distance)
+
+
+def _order(pair: SimilarPair) -> tuple[float, int]:
+    """Return what is greater the more similar a pair is."""
+    return (-1.0 if pair.similarity is None else pair.similarity, -(pair.distance or 0))
+
+
+def _step(pair: SimilarPair) -> int:
+    """Return the bar of the histogram: hundredths of similarity rounded down, or bits of distance."""
+    if pair.similarity is None:
+        return pair.distance or 0
+    return int(pair.similarity * 100 + 1e-9) // _STEP_PERCENT * _STEP_PERCENT
+
+
+def _max_distance(index: Index) -> int:
+    return 0 if index.config.simhash is None else index.config.simhash.max_distance
+
+
+def _labelled(
+    histogram: Counter[int], by_similarity: bool, threshold: float, most: int
+) -> list[tuple[str, int]]:
+    if not by_similarity:
+        return [(f"{step} bits", histogram[step]) for step in range(most, -1, -1)]
+    first = min(min(histogram, default=100), int(threshold * 100)) // _STEP_PERCENT * _STEP_PERCENT
+    return [(f"{step / 100:.2f}", histogram[step]) for step in range(first, 101, _STEP_PERCENT)]
+
+
+def _groups(forest: Forest) -> list[np.ndarray]:
+    found: list[np.ndarray] = []
+    parts: list[np.ndarray] = []
+    for members, is_last in forest.groups():
+        parts.append(members.copy())
+        if is_last:
+            found.append(np.concatenate(parts))
+            parts = []
+    return found
+
+
+def _fresh(num_documents: int, later: Iterable[int]) -> list[float]:
+    num_steps = min(_MOST_STEPS, num_documents)
+    edges = [step * num_documents // max(num_steps, 1) for step in range(num_steps + 1)]
+    places = np.fromiter(chain(later), dtype=np.int64)
+    old, _ = np.histogram(places, bins=edges) if num_steps else (np.zeros(0), None)
+    return [1 - int(count) / (edges[step + 1] - edges[step]) for step, count in enumerate(old)]
+
+
+def _cluster(group: np.ndarray, keys: list[Key], nearest: dict[int, SimilarPair], most: int) -> Cluster:
+    places = {place: number for number, place in enumerate(group[:most].tolist())}
+    members = []
+    for place in places:
+        pair = nearest.get(place)
+        if pair is None:
+            members.append(Member(keys[place]))
+        else:
+            members.append(Member(keys[place], places.get(pair.earlier), pair.similarity, pair.distance))
+    return Cluster(len(group), members)

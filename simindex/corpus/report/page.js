@@ -1,0 +1,263 @@
+"use strict";
+// Reads the data, shows it, and marks what two texts share. Text comes in by textContent alone, never as markup.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+const PAGE = 100; // clusters that are shown in one go
+
+// An element with text and children: make("td", {class: "key"}, "text", child).
+function make(name, attributes, ...children) {
+  const element = document.createElement(name);
+  for (const [attribute, value] of Object.entries(attributes)) element.setAttribute(attribute, value);
+  element.append(...children);
+  return element;
+}
+
+// What a screen would not show, or would turn around, is written out.
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]/gu;
+const escaped = (text) => text.replace(HIDDEN, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+// In texts lines stay; each other control is a sign of its own, so that places stay, too.
+const visible = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
+  .replace(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+
+// ---- counts and charts ----
+
+function chart(element, heights, highest, titles, label, first, last) {
+  heights.forEach((height, place) => {
+    const bar = make("i", {title: titles[place]});
+    bar.style.height = height ? `max(2px, ${(100 * height) / highest}%)` : "0";
+    element.append(bar);
+  });
+  element.setAttribute("aria-label", label);
+  element.after(make("div", {class: "axis"}, make("span", {}, first), make("span", {}, last)));
+}
+
+function showOverview() {
+  byId("source").textContent = `${escaped(data.source)} \u00b7 ${data.measure}`;
+  const share = data.documents ? (100 * data.duplicates) / data.documents : 0;
+  const figures = [
+    ["documents", data.documents.toLocaleString("en")],
+    ["duplicates of an earlier one", data.duplicates.toLocaleString("en")],
+    ["share of duplicates", `${share.toFixed(1)} %`],
+    ["clusters", data.num_clusters.toLocaleString("en")],
+    ["similar pairs", data.num_pairs.toLocaleString("en")],
+  ];
+  for (const [name, figure] of figures) {
+    byId("figures").append(make("div", {}, make("dt", {}, name), make("dd", {}, figure)));
+  }
+  byId("limits").textContent = data.notes.join(" ");
+  byId("limits").hidden = !data.notes.length;
+  const [labels, pairs] = [data.histogram.map((bar) => bar[0]), data.histogram.map((bar) => bar[1])];
+  const highest = Math.max(...pairs, 1);
+  byId("histogram-title").textContent = `${data.histogram_title}, up to ${count(highest, "pair")} a bar`;
+  chart(byId("histogram"), pairs, highest, labels.map((label, n) => `${label}: ${count(pairs[n], "pair")}`),
+    labels.map((label, n) => `${label}: ${pairs[n]}`).join(", "), labels[0] ?? "", labels.at(-1) ?? "");
+  const percent = data.fresh.map((part) => `${Math.round(100 * part)} %`);
+  chart(byId("fresh"), data.fresh, 1, percent, `new, in equal parts: ${percent.join(", ")}`, "first document", "last");
+}
+
+// ---- clusters ----
+
+const searched = data.clusters.map((cluster) =>
+  cluster.members.map((member) => [member.key, member.metadata ?? "", member.form?.text ?? ""].join("\n")).join("\n").toLowerCase());
+let shown = data.clusters.map((_, number) => number);
+let opened = null;
+
+function list(from) {
+  const items = shown.slice(from, from + PAGE).map((number) => {
+    const cluster = data.clusters[number];
+    const button = make("button", {type: "button", class: "open", "aria-expanded": "false"},
+      make("span", {class: "count"}, count(cluster.size, "document")),
+      make("span", {class: "key"}, escaped(cluster.members[0].key)));
+    const item = make("li", {"data-cluster": number}, button);
+    button.addEventListener("click", () => { location.hash = opened === number ? "" : `cluster=${number}`; });
+    return item;
+  });
+  byId("clusters").append(...items);
+  byId("more").hidden = from + PAGE >= shown.length;
+}
+
+function search() {
+  const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  shown = [];
+  searched.forEach((text, number) => { if (words.every((word) => text.includes(word))) shown.push(number); });
+  byId("found").textContent = words.length ? count(shown.length, "cluster") : "";
+  byId("clusters").replaceChildren();
+  list(0);
+  showOpened();
+}
+
+function figures(member) {
+  const parts = [];
+  if (member.similarity !== null) parts.push(member.similarity.toFixed(3));
+  if (member.distance !== null) parts.push(count(member.distance, "bit"));
+  return parts.join(", ");
+}
+
+function memberRow(cluster, member, number, chosen, choose) {
+  const cells = ["a", "b"].map((side) => {
+    const radio = make("input", {type: "radio", name: `side-${side}`, value: number,
+      "aria-label": `${side === "a" ? "left" : "right"}: ${escaped(member.key)}`});
+    radio.checked = chosen[side] === number;
+    radio.addEventListener("change", () => choose(side, number));
+    return make("td", {class: "choice"}, radio);
+  });
+  const name = make("td", {}, make("span", {class: "key"}, escaped(member.key)));
+  if (member.metadata) name.append(make("span", {class: "metadata"}, escaped(member.metadata)));
+  const like = make("td", {}, make("span", {class: "number"}, figures(member)));
+  if (member.like !== null) like.append(" to ", make("span", {class: "key"}, escaped(cluster.members[member.like].key)));
+  return make("tr", {}, ...cells, name, like);
+}
+
+function detail(cluster, chosen, choose) {
+  const head = ["left", "right"].map((side) => make("th", {class: "choice", scope: "col"}, side));
+  const names = ["document", "similarity to the nearest earlier one"].map((name) => make("th", {scope: "col"}, name));
+  const rows = cluster.members.map((member, number) => memberRow(cluster, member, number, chosen, choose));
+  const table = make("table", {}, make("thead", {}, make("tr", {}, ...head, ...names)), make("tbody", {}, ...rows));
+  const element = make("div", {class: "detail"}, make("div", {class: "members", tabindex: "0"}, table));
+  if (cluster.size > cluster.members.length) {
+    element.append(make("p", {class: "soft"}, `The first ${cluster.members.length} of ${count(cluster.size, "document")}.`));
+  }
+  element.append(sideBySide(cluster.members[chosen.a], cluster.members[chosen.b]));
+  return element;
+}
+
+// ---- what two texts share ----
+
+// The code points of a text, the start and end of each token, the number of each shingle.
+function unpack(form) {
+  const [starts, ends, numbers] = [[], [], []];
+  let at = 0;
+  for (let i = 0; i < form.tokens.length; i += 3) {
+    for (let times = form.tokens[i + 2]; times > 0; times--) {
+      starts.push(at + form.tokens[i]);
+      at = at + form.tokens[i] + form.tokens[i + 1];
+      ends.push(at);
+    }
+  }
+  for (let i = 0; i < form.runs.length; i += 2) {
+    for (let n = 0; n < form.runs[i + 1]; n++) numbers.push(form.runs[i] && form.runs[i] + n);
+  }
+  return {characters: Array.from(form.text), starts, ends, numbers, size: form.size};
+}
+
+// For each token of `text` the number of the passage that it is in, from 1 on, or 0; a passage is a run of
+// shingles that follow each other in `other`, too. Of the places where one could begin a few are tried.
+function passages(text, other) {
+  const places = new Map();
+  other.numbers.forEach((number, place) => {
+    if (number) places.has(number) ? places.get(number).push(place) : places.set(number, [place]);
+  });
+  const marks = new Uint32Array(text.starts.length);
+  let [passage, behind] = [0, 0];
+  for (let place = 0; place < text.numbers.length;) {
+    const found = places.get(text.numbers[place]);
+    if (!text.numbers[place] || !found) { place++; continue; }
+    const next = found.findIndex((candidate) => candidate >= behind);
+    const tried = [...(next < 0 ? [] : found.slice(next, next + 4)), ...found.slice(0, 4)];
+    let [length, start] = [0, 0];
+    for (const candidate of tried) {
+      let n = 1;
+      while (place + n < text.numbers.length && text.numbers[place + n] && text.numbers[place + n] === other.numbers[candidate + n]) n++;
+      if (n > length) [length, start] = [n, candidate];
+    }
+    passage++;
+    const last = Math.min(place + length - 1 + text.size, marks.length);
+    for (let token = place; token < last; token++) if (!marks[token]) marks[token] = passage;
+    place += length;
+    behind = start + length;
+  }
+  return marks;
+}
+
+function markedText(text, marks) {
+  const box = make("div", {class: "text", tabindex: "0"});
+  const piece = (from, to) => visible(text.characters.slice(from, to).join(""));
+  let done = 0;
+  for (let token = 0; token < marks.length;) {
+    if (!marks[token]) { token++; continue; }
+    let last = token;
+    while (last + 1 < marks.length && marks[last + 1] === marks[token]) last++;
+    const from = Math.max(done, text.starts[token]);
+    if (text.ends[last] > from) {
+      box.append(piece(done, from), make("mark", {}, piece(from, text.ends[last])));
+      done = text.ends[last];
+    }
+    token = last + 1;
+  }
+  box.append(piece(done, text.characters.length));
+  return box;
+}
+
+function sideBySide(a, b) {
+  const pair = make("div", {class: "pair"});
+  const texts = [a, b].map((member) => member.form && unpack(member.form));
+  [a, b].forEach((member, side) => {
+    const [own, other] = [texts[side], texts[1 - side]];
+    const column = make("section", {}, make("span", {class: "key"}, escaped(member.key)));
+    if (!own) {
+      column.append(make("p", {class: "soft"}, data.with_texts
+        ? "The text of this document is not in the page." : "An index keeps no texts; --texts INPUT brings them into the page."));
+    } else {
+      const marks = other ? passages(own, other) : new Uint32Array(own.starts.length);
+      const share = marks.length ? marks.filter(Boolean).length / marks.length : 0;
+      const cut = member.cut ? `, the first ${count(own.characters.length, "character")} of ${member.cut.toLocaleString("en")}` : "";
+      column.append(make("span", {class: "soft"}, ` ${Math.round(100 * share)} % shared${cut}`), markedText(own, marks));
+    }
+    pair.append(column);
+  });
+  return pair;
+}
+
+// ---- the place in the page: #cluster=NUMBER&a=MEMBER&b=MEMBER ----
+
+function showOpened() {
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  document.querySelectorAll(".detail").forEach((element) => element.remove());
+  document.querySelectorAll(".open[aria-expanded=true]").forEach((button) => button.setAttribute("aria-expanded", "false"));
+  const number = wanted.has("cluster") ? Number(wanted.get("cluster")) : null;
+  opened = null;
+  if (!(number in data.clusters)) return;
+  while (!document.querySelector(`li[data-cluster="${number}"]`) && !byId("more").hidden) {
+    list(byId("clusters").children.length);
+  }
+  const item = document.querySelector(`li[data-cluster="${number}"]`);
+  if (!item) return;
+  opened = number;
+  const cluster = data.clusters[number];
+  const member = (name, other) => {
+    const found = wanted.has(name) ? Number(wanted.get(name)) : other;
+    return found in cluster.members ? found : other;
+  };
+  const chosen = {a: member("a", 0), b: member("b", Math.min(1, cluster.members.length - 1))};
+  const choose = (side, place) => {
+    chosen[side] = place;
+    history.replaceState(null, "", `#cluster=${number}&a=${chosen.a}&b=${chosen.b}`);
+    item.querySelector(".pair").replaceWith(sideBySide(cluster.members[chosen.a], cluster.members[chosen.b]));
+  };
+  item.querySelector(".open").setAttribute("aria-expanded", "true");
+  item.append(detail(cluster, chosen, choose));
+}
+
+// "/" goes to the search, j and k to the next cluster and the one before, Escape closes.
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape") { location.hash = ""; return; }
+  if (event.target === byId("search")) return;
+  if (event.key === "/") { event.preventDefault(); byId("search").focus(); }
+  if (event.key === "j" || event.key === "k") {
+    const buttons = [...document.querySelectorAll(".open")];
+    const at = buttons.indexOf(document.activeElement.closest("li")?.querySelector(".open"));
+    buttons[Math.max(0, Math.min(buttons.length - 1, at + (event.key === "j" ? 1 : -1)))]?.focus();
+  }
+}
+
+showOverview();
+list(0);
+showOpened();
+byId("search").addEventListener("input", search);
+byId("more").addEventListener("click", () => list(byId("clusters").children.length));
+addEventListener("hashchange", showOpened);
+addEventListener("keydown", onKey);
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,40 @@
+"""What a report shows -> one HTML page that loads nothing.
+
+Owns the template and how data gets into it. Invariant: data is one JSON value in ASCII, without "<", in an
+element that holds no script; the page makes text of it and never markup. A policy in the page allows its own
+style and script by their digests, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib import resources
+from typing import Any
+
+
+def page_of(data: dict[str, Any]) -> str:
+    """Return the page that shows `data`, the value that page.js reads.
+
+    >>> "<b>" in page_of({"title": "<b>"})
+    False
+    """
+    parts = resources.files("simindex.corpus.report")
+    style, script, page = (
+        parts.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js", "page.html")
+    )
+    values = {
+        "POLICY": f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}",
+        "STYLE": style,
+        "SCRIPT": script,
+        "DATA": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+    }
+    for name, value in values.items():  # data comes last, so that it is not looked through
+        before, behind = page.split(f"%{name}%")
+        page = before + value + behind
+    return page
+
+
+def _digest(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
