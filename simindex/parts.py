@@ -70,13 +70,18 @@ def bytes_of_item(item: Any) -> int:
     """Return about what (key, document) or (key, document, metadata) takes; of anything else, 0."""
     try:
         document = item[1]
-        taken = getsizeof(document) if type(document) is str else bytes_of(document)
+        if type(document) is str:
+            taken = getsizeof(document)
+        else:
+            taken = _bytes_of_all(document) if isinstance(document, _CONTAINERS) else _OTHER_BYTES
         return taken if len(item) < 3 else taken + bytes_of(item[2])
     except (TypeError, LookupError):
         return 0
 
 
 def _bytes_of_all(value: object) -> int:
+    if not isinstance(value, _CONTAINERS):
+        return getsizeof(value)
     total, held, seen = getsizeof(value), [value], set[int]()
     while held:
         container = held.pop()
@@ -88,6 +93,9 @@ def _bytes_of_all(value: object) -> int:
             held += [inner for inner in values if type(inner) not in _PLAIN]
     return total
 
+
+_OTHER_BYTES = 256
+"""What a document of another type counts for: a sketch, or something that will be refused."""
 
 _CONTAINERS = dict, list, tuple, set, frozenset
 _PLAIN = {str, bytes, int, float, bool, type(None)}

@@ -77,8 +77,11 @@ def test_iteration_notices_documents_that_are_missing(tmp_path: Path, pages: Pat
     message = f"expected {SIZE - len(REMOVED)} of them, found"
     with simindex.open(path, "r") as index, pytest.raises(CorruptIndexError, match=message):
         list(index)
-    with simindex.open(path, "r+") as index, pytest.raises(CorruptIndexError, match="of them, found"):
-        index.expire(datetime.now(UTC))
+    # Expiry looks at what it removes and does not count the others: it hides nothing, though.
+    with simindex.open(path, "r+") as index:
+        assert 0 < index.expire(datetime.now(UTC)) < SIZE - len(REMOVED)
+        with pytest.raises(CorruptIndexError, match="of them, found"):
+            list(index)
 
 
 def test_iteration_ends_and_raises_where_keys_do_not_ascend(tmp_path: Path, pages: Path) -> None:

@@ -283,8 +283,9 @@ static inline uint64_t mix(uint64_t x) {
     return x ^ x >> 31;
 }
 
-static inline pattern pattern_of(uint64_t prefix) {
-    uint64_t h = mix(prefix + 0x9E3779B97F4A7C15ULL);
+static inline uint64_t pattern_hash(uint64_t prefix) { return mix(prefix + 0x9E3779B97F4A7C15ULL); }
+
+static inline pattern pattern_of(uint64_t h) {
     return (pattern){{1ULL << (h & 63) | 1ULL << (h >> 6 & 63) | 1ULL << (h >> 12 & 63),
                       1ULL << (h >> 18 & 63) | 1ULL << (h >> 24 & 63) | 1ULL << (h >> 30 & 63)},
                      {(uint32_t)(h >> 36 & 7), (uint32_t)(h >> 39 & 7)}};
@@ -306,20 +307,35 @@ static inline uint64_t line_of(uint64_t leading, uint64_t num_lines) {
     return (mix(leading) >> 32) * num_lines >> 32;
 }
 
+#define ADDED_AT_ONCE 64 /* keys: hashed in a loop that the compiler makes into vectors, then set one by one */
+
+PER_CPU static void hash_keys(const uint8_t *keys, size_t count, unsigned bits, uint64_t num_lines, uint64_t *lines,
+                              uint64_t *hashes) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t prefix = load64(keys + i * 8) >> (64 - bits);
+        lines[i] = line_of(prefix >> FILTER_SLACK, num_lines);
+        hashes[i] = pattern_hash(prefix);
+    }
+}
+
 size_t add_to_filter(const uint8_t *keys, size_t count, unsigned bits, uint64_t chunk, uint64_t num_chunks,
                      uint64_t num_lines, uint8_t *lines) {
-    size_t i = 0;
-    for (; i < count; i++) {
-        uint64_t key = load64(keys + i * 8), leading = line_bits(key, bits);
-        if (filter_chunk_of(leading, bits, num_chunks) != chunk) break;
-        pattern p = pattern_of(key >> (64 - bits));
-        uint8_t *line = lines + line_of(leading, num_lines) * LINE_WORDS * 8;
+    uint64_t places[ADDED_AT_ONCE], hashes[ADDED_AT_ONCE];
+    for (size_t i = 0; i < count; i++) {
+        size_t at = i % ADDED_AT_ONCE;
+        if (!at)
+            hash_keys(keys + i * 8, count - i < ADDED_AT_ONCE ? count - i : ADDED_AT_ONCE, bits, num_lines, places,
+                      hashes);
+        uint64_t leading = line_bits(load64(keys + i * 8), bits);
+        if (num_chunks > 1 && filter_chunk_of(leading, bits, num_chunks) != chunk) return i;
+        pattern p = pattern_of(hashes[at]);
+        uint8_t *line = lines + places[at] * LINE_WORDS * 8;
         for (int w = 0; w < 2; w++) {
             uint64_t word = load64(line + p.words[w] * 8) | p.masks[w];
             memcpy(line + p.words[w] * 8, &word, 8);
         }
     }
-    return i;
+    return count;
 }
 
 static inline void make_probe(probe *p, uint64_t key, unsigned prefix_bits, unsigned bits) {
@@ -328,7 +344,7 @@ static inline void make_probe(probe *p, uint64_t key, unsigned prefix_bits, unsi
     p->leading = line_bits(key, bits);
     p->hash = mix(p->leading) >> 32;
     p->num_patterns = 1u << shorter;
-    for (unsigned i = 0; i < p->num_patterns; i++) p->patterns[i] = pattern_of(first + i);
+    for (unsigned i = 0; i < p->num_patterns; i++) p->patterns[i] = pattern_of(pattern_hash(first + i));
 }
 
 static inline int bitmap_serves(const table_row *table, unsigned prefix_bits) {

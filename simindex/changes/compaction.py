@@ -15,10 +15,6 @@ _MARGIN_BYTES = 1 << 17
 """For what no estimate sees: meta pages, the pages that a commit touches on its way."""
 
 
-_FILTER_SHARE = 8
-"""Filters are stored in large segments only: one or two bytes for an entry of twelve, none for a sketch."""
-
-
 def compact(session: Session, progress: Callable[[int, int], object] | None) -> None:
     """Merge everything into one segment and give the space back; see `Index.compact`."""
     with session.alone("compact") as writer:
@@ -57,11 +53,11 @@ def _needed_bytes(session: Session) -> tuple[int, int]:
     with session.store.reading() as txn:
         manifest = session.committed_view(txn).manifest
         figures = session.store.figures(txn)
-    entered = sum(entry.num_keys for entry in manifest.segments)
     segments, used = figures["segments"], figures["used_bytes"]
+    entered = sum(entry.num_keys for entry in manifest.segments)
     if len(manifest.segments) <= 1 and entered == manifest.num_documents:
         return 0, used + _MARGIN_BYTES
-    merged = segments * manifest.num_documents // max(entered, 1)
-    merged += merged // _FILTER_SHARE
+    counts = map(sum, zip(*(entry[3:8] for entry in manifest.segments), strict=True))
+    merged = session.scheme.tables.paged_bytes(list(counts), manifest.num_documents / max(entered, 1))
     free = figures["file_bytes"] - used
     return max(0, merged - free // 2), used - segments + merged + _MARGIN_BYTES

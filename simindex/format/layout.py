@@ -7,7 +7,8 @@ header; no value of a segment says anything about itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -38,6 +39,9 @@ _FILTER_BITS_AN_ENTRY = 10
 """About one absent prefix in ninety is then let through."""
 
 _WHOLE_KEY = 64
+
+_PAGE_BYTES, _PAGE_HEADER_BYTES = 4096, 16
+"""Of the pages that a large value has for itself; on machines with larger pages an estimate is too low."""
 
 _LONG_PREFIX, _SHORT_PREFIX, _MOST_SHORT_LINES = 32, 25, (1 << 20) * 10 // 512
 """Leading bits of band words in a filter. 32 bits serve every threshold that compares four rows or more; in a
@@ -204,54 +208,70 @@ class Column(NamedTuple):
         """Entries of a sealed block."""
         return _kernel.SKETCH_BLOCK if self.widths[1] else _kernel.TABLE_BLOCK
 
-    def counts(self) -> list[int]:
-        """Return the entries of each chunk."""
-        chunks = self.chunks
-        return (
-            [self.per_chunk] * (chunks - 1) + [self.total - self.per_chunk * (chunks - 1)] if chunks else []
-        )
-
     def blocks(self, count: int) -> int:
         """Return the sealed blocks of a chunk of `count` entries."""
         return -(-count // self.block)
-
-    @property
-    def all_blocks(self) -> int:
-        """Sealed blocks of all its chunks."""
-        full = max(0, self.chunks - 1)
-        return full * self.blocks(self.per_chunk) + self.blocks(self.total - full * self.per_chunk)
 
     def chunk_bytes(self, count: int) -> int:
         """Return the bytes of a chunk of `count` entries, seals included."""
         return sum(self.widths) * count + SEAL_BYTES * self.blocks(count)
 
-    def chunk_sizes(self) -> np.ndarray:
-        """Return the bytes of each chunk, seals included: int64."""
-        sizes = np.full(self.chunks, self.chunk_bytes(self.per_chunk))
-        if self.chunks:
-            sizes[-1] = self.chunk_bytes(self.total - self.per_chunk * (self.chunks - 1))
-        return sizes
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunks:
+    """The chunks of some columns, one after the other: of each what a reader has to know.
+
+    All columns at once: a segment has some seventy, and a commit loads a segment.
+
+    Attributes:
+        firsts: int64: where the chunks of each column begin, and the end.
+        tables, numbers: int64, one a chunk: its table and which chunk of it, as in its database key.
+        sizes: int64, its bytes, seals included.
+        num_blocks: sealed blocks of all of them.
+    """
+
+    firsts: np.ndarray
+    tables: np.ndarray
+    numbers: np.ndarray
+    sizes: np.ndarray
+    num_blocks: int
+    _offsets: np.ndarray
+    _counts: np.ndarray
+    _blocks: np.ndarray
+
+    @classmethod
+    def of(cls, columns: Sequence[Column]) -> Chunks:
+        """Lay out the chunks of columns."""
+        figures = [(c.table, c.total, c.per_chunk, c.chunks, c.block, *c.widths) for c in columns]
+        fields = np.array(figures, dtype=np.int64).reshape(len(figures), 8)
+        num_chunks = fields[:, 3]
+        firsts = np.concatenate([[0], np.cumsum(num_chunks)])
+        repeated = np.repeat(fields, num_chunks, axis=0).T
+        table, total, per_chunk, _, block, keys, fingerprints, numbers = repeated
+        at = np.arange(firsts[-1]) - np.repeat(firsts[:-1], num_chunks)
+        counts = np.minimum(per_chunk, total - at * per_chunk)
+        blocks = -(-counts // block)
+        ends = counts * np.cumsum([keys, fingerprints, numbers], axis=0)
+        # Where the arrays of a chunk begin; one that it has not lies nowhere.
+        offsets = np.array([np.where(fingerprints, ends[0], -1), np.where(numbers, ends[1], -1), ends[2]])
+        sizes = ends[2] + SEAL_BYTES * blocks
+        return cls(firsts, table, at, sizes, int(blocks.sum()), offsets, counts, blocks)
 
     def rows(self, bases: np.ndarray, seeds: list[int], checked: int) -> np.ndarray:
-        """Return the kernel's rows of its chunks: CHUNK_ROW, one a chunk.
+        """Return the kernel's rows: CHUNK_ROW, one a chunk.
 
         Args:
             bases: the address of each chunk, uint64.
             seeds: `chunk_seed` of each chunk's database key.
-            checked: address of one byte for each block of the column.
+            checked: address of one byte for each block.
         """
-        counts = np.array(self.counts(), dtype=np.uint64)
-        keys, fingerprints, numbers = self.widths
-        rows = np.zeros(self.chunks, dtype=CHUNK_ROW)
-        rows["keys"] = start = bases
-        if fingerprints:
-            rows["fingerprints"] = start + counts * np.uint64(keys)
-        if numbers:
-            rows["numbers"] = start + counts * np.uint64(keys + fingerprints)
-        rows["seals"] = start + counts * np.uint64(keys + fingerprints + numbers)
-        rows["checked"] = checked + self.blocks(self.per_chunk) * np.arange(self.chunks)
+        rows = np.zeros(len(bases), dtype=CHUNK_ROW)
+        rows["keys"] = bases
+        for name, offsets in zip(("fingerprints", "numbers", "seals"), self._offsets, strict=True):
+            rows[name] = np.where(offsets < 0, 0, bases + offsets.astype(np.uint64))
+        rows["checked"] = checked + np.cumsum(self._blocks) - self._blocks
         rows["seed"] = seeds
-        rows["count"] = counts
+        rows["count"] = self._counts
         return rows
 
 
@@ -395,6 +415,21 @@ class Geometry:
                 total += sum(_LINE_BYTES * shape.chunks * shape.lines for shape in self.filter_shapes(entry))
                 total += sum(1 << bits >> 3 for bits in self.bitmap_bits(entry) if bits)
         return total
+
+    def paged_bytes(self, counts: list[int], alive: float) -> int:
+        """Return about what a segment takes in the pages of the file.
+
+        Args:
+            counts: entries of each kind of table and sketches, as in a SegmentEntry, the dead among them.
+            alive: the share of them that is to be stored; filters are sized by all of them.
+        """
+        filters = self.filters_of(SegmentEntry._make([0, 0, 0, *counts, 1, b""]))
+        stored = [math.ceil(count * alive) for count in counts]
+        entry = SegmentEntry._make([0, 0, 0, *stored, 1, filters])
+        if self.fits_one_value(entry):
+            return self.segment_bytes(entry) + _PAGE_BYTES
+        sizes = Chunks.of(self.columns(entry)).sizes
+        return int((-(-(sizes + _PAGE_HEADER_BYTES) // _PAGE_BYTES)).sum()) * _PAGE_BYTES
 
     def fits_one_value(self, entry: SegmentEntry) -> bool:
         """Whether a segment of so many entries is stored as one value, and not cut into chunks."""

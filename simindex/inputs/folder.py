@@ -15,6 +15,10 @@ from functools import partial
 from simindex.inputs.errors import BadRowError, NoTextError
 from simindex.inputs.rows import Row
 from simindex.inputs.source import Source, Tally
+from simindex.storage.folder import DATA_FILE, WRITER_LOCK_FILE
+
+_OF_AN_INDEX = {DATA_FILE, WRITER_LOCK_FILE}
+"""A folder inside that has these files is an index, in which nothing is a document."""
 
 ReadFile = Callable[[Source], Iterator[Row | BadRowError]]
 
@@ -54,6 +58,8 @@ class Selection:
                     found = sorted(entries, key=lambda entry: entry.name, reverse=True)
             except OSError as exc:
                 yield _unreadable(path, exc)
+                continue
+            if within and {entry.name for entry in found} >= _OF_AN_INDEX:
                 continue
             for entry in found:
                 inner = f"{within}/{entry.name}" if within else entry.name

@@ -17,7 +17,7 @@ from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.chunks import chunk_seed, whole_segment_rows
 from simindex.format.keys import segment_keys, whole_segment_key
-from simindex.format.layout import Geometry, SegmentEntry
+from simindex.format.layout import Chunks, Geometry, SegmentEntry
 from simindex.format.rows import CHUNK_ROW, TABLE_ROW, segment_row
 from simindex.format.seals import SEAL_BYTES, unseal
 from simindex.storage.pages import LargeValues
@@ -169,21 +169,12 @@ class Segment:
         scan: Callable[[bytes, int], LargeValues | None] | None,
     ) -> tuple[int, int]:
         """Load a segment that is cut into chunks; returns what `_load_whole` does."""
-        columns = geometry.columns(self.entry)
-        checked = np.zeros(sum(column.all_blocks for column in columns), dtype=np.uint8)
-        keys = np.concatenate(
-            [segment_keys(self.entry.id, np.full(c.chunks, c.table), np.arange(c.chunks)) for c in columns]
-        )
-        sizes = np.concatenate([column.chunk_sizes() for column in columns])
-        bases = self._bases(keys, sizes, get, scan)
+        layout = Chunks.of(geometry.columns(self.entry))
+        checked = np.zeros(layout.num_blocks, dtype=np.uint8)
+        keys = segment_keys(self.entry.id, layout.tables, layout.numbers)
+        bases = self._bases(keys, layout.sizes, get, scan)
         seeds = list(map(chunk_seed, map(bytes, keys)))
-        place, first, rows = _kernel.address(checked), 0, []
-        for column in columns:
-            here = slice(first, first + column.chunks)
-            rows.append(column.rows(bases[here], seeds[here], place))
-            place, first = place + column.all_blocks, here.stop
-        chunks = np.concatenate(rows)
-        firsts = np.cumsum([0, *map(len, rows[:-1])])  # of the chunks of each column
+        chunks, firsts = layout.rows(bases, seeds, _kernel.address(checked)), layout.firsts
         places = _kernel.address(chunks) + CHUNK_ROW.itemsize * firsts
         table_rows = np.zeros(geometry.count, dtype=TABLE_ROW)
         table_rows["chunks"] = places[: geometry.count]

@@ -102,6 +102,18 @@ def test_insert_glob_chooses_files_by_name_or_path(
     assert stored("news") == [f"tree/{key}" for key in keys]
 
 
+def test_insert_leaves_other_indexes_out_of_a_folder(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "a.txt").write_text(FOX)
+    (tmp_path / "pages" / "writer.lock").write_text(SHIP)
+    for name in ("pages/of.simindex", "pages/of more.simindex"):
+        with simindex.open(name) as index:
+            index.insert("own", SHIP)
+    result = run("insert", "news", "pages")
+    assert (result.code, stored("news")) == (0, ["pages/a.txt", "pages/writer.lock"])
+    assert "left out" not in result.err
+
+
 def test_insert_leaves_the_index_itself_out_of_a_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / "page").write_text(SHIP)
     assert run("insert", "news", ".").code == 0

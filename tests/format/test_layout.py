@@ -1,5 +1,6 @@
 """Where everything of a segment lies: counts, bytes and names of its tables."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from simindex.format.layout import (
     FILTERS,
     FIRST_BAND_TABLE,
     KEY_TABLE,
+    Chunks,
     Column,
     Geometry,
     Layout,
@@ -20,16 +22,36 @@ from simindex.format.layout import (
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 3000), st.integers(1, 700), st.sampled_from([(8, 0, 4), (16, 8, 4), (8, 0, 0)]))
-def test_chunks_of_a_column_hold_all_of_it_and_all_but_the_last_are_full(
-    total: int, per_chunk: int, widths: tuple[int, int, int]
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3000), st.integers(1, 700), st.sampled_from([(8, 0, 4), (16, 8, 4), (8, 0, 0)])
+        ),
+        max_size=5,
+    )
+)
+def test_chunks_of_columns_lie_one_after_the_other_and_all_but_the_last_are_full(
+    shapes: list[tuple[int, int, tuple[int, int, int]]],
 ) -> None:
-    column = Column(2, total, per_chunk, widths)
-    counts = column.counts()
-    assert (sum(counts), len(counts)) == (total, column.chunks)
-    assert set(counts[:-1]) <= {per_chunk}
-    assert all(0 < count <= per_chunk for count in counts)
-    assert column.all_blocks >= sum(map(column.blocks, counts))
+    columns = [Column(7 + at, *shape) for at, shape in enumerate(shapes)]
+    chunks = Chunks.of(columns)
+    bases = np.arange(len(chunks.sizes), dtype=np.uint64) * np.uint64(1 << 20) + np.uint64(5)
+    rows = chunks.rows(bases, list(range(len(bases))), 77)
+    expected: list[tuple[int, ...]] = []
+    checked = 77
+    for column in columns:
+        keys, fingerprints, numbers = column.widths
+        for chunk, first in enumerate(range(0, column.total, column.per_chunk)):
+            count, base = min(column.per_chunk, column.total - first), int(bases[len(expected)])
+            behind_keys, behind = base + keys * count, base + sum(column.widths) * count
+            places = behind - numbers * count if numbers else 0, behind_keys if fingerprints else 0
+            where = column.table, chunk, column.chunk_bytes(count)
+            expected.append((*where, base, *places, behind, checked, len(expected), count))
+            checked += column.blocks(count)
+    said = zip(chunks.tables.tolist(), chunks.numbers.tolist(), chunks.sizes.tolist(), strict=True)
+    assert [(*own, *row) for own, row in zip(said, rows.tolist(), strict=True)] == expected
+    assert chunks.num_blocks == checked - 77
+    assert np.diff(chunks.firsts).tolist() == [column.chunks for column in columns]
 
 
 @settings(max_examples=60)
