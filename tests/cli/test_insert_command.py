@@ -193,6 +193,14 @@ def test_insert_if_new_tells_what_is_like_what_as_json_lines(run: Run, tmp_path:
     assert (summary["inserted"], summary["skipped"], summary["matched"]) == (2, 2, 2)
 
 
+def test_insert_if_new_leaves_the_own_key_to_on_conflict(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(LIKE[:2]))
+    assert run("insert", "news", "a.jsonl", "--if-new").code == 0
+    assert "key 1 is in the index already" in run("insert", "news", "a.jsonl", "--if-new").err
+    again = run("insert", "news", "a.jsonl", "--if-new", "--on-conflict", "replace")
+    assert "0 documents inserted, 2 replaced, 0 skipped (0 of them like another)" in again.err
+
+
 @pytest.mark.parametrize("threshold", ["2", "0", "nan", "-1"])
 def test_insert_if_new_refuses_a_threshold_out_of_range(run: Run, rows_file: str, threshold: str) -> None:
     result = run("insert", "news", rows_file, "--if-new", threshold)

@@ -234,6 +234,9 @@ def run(
 
     What is over one of the limits --max-line to --max-ratio is a bad row.
 
+    With --if-new and --json a line {"key", "matches"} for each row that is left out, because something is
+    like it, comes before the summary.
+
     The options for a new index are compared with what is stored when the index exists.
     """
     given = locals()
