@@ -35,6 +35,7 @@ class CommandError(Exception):
 _ARGUMENTS = {
     "before": "--before",
     "bands": "--bands",
+    "keep": "--keep",
     "keep_shingles": "--keep-shingles",
     "max_candidates": "--max-candidates",
     "max_distance": "--max-distance",

@@ -207,6 +207,40 @@ def test_against_removes_the_new_side_only_and_leaves_the_index_alone(tmp_path: 
     assert before == {path: path.read_bytes() for path in before}
 
 
+# ---- into ----
+
+
+def test_into_takes_the_kept_rows_and_lets_in_only_what_is_new(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", TEXTS[:300])
+    write_lines(tmp_path / "b.jsonl", TEXTS[300:])
+    for name in ("a", "b"):
+        deduplicate(tmp_path / f"{name}.jsonl", tmp_path / f"{name}-out.jsonl", into=tmp_path / "seen")
+    kept = kept_by_index(tmp_path / "i", TEXTS)
+    out = json_rows(tmp_path / "a-out.jsonl") + json_rows(tmp_path / "b-out.jsonl")
+    assert [row["text"] for row in out] == [TEXTS[place] for place in kept]
+    with simindex.open(tmp_path / "seen") as index:
+        assert len(index) == len(kept)
+        sketcher = simindex.Sketcher(index.config)
+        for row in index.values():
+            number = row.metadata["row"] - 1 + 300 * row.metadata["input"].endswith("b.jsonl")
+            assert row.sketch.jaccard(sketcher.sketch(TEXTS[number])) == 1
+        taken = [key for key in index if isinstance(key, str)]
+        # The ids of the second file begin at 0 again.
+        assert taken
+        assert all(key.startswith(f"{tmp_path}/b.jsonl:") for key in taken)
+
+
+def test_into_an_open_index_and_against_another(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "old") as index:
+        index.insert_many(enumerate(TEXTS[:200]))
+    kept: list[Any] = []
+    with simindex.open(tmp_path / "old", "r") as old, simindex.open(tmp_path / "new") as new:
+        report = deduplicate([(None, text) for text in TEXTS], kept.append, against=old, into=new)
+        assert report.kept == len(kept) == len(new)
+        assert list(new) == [row.key for row in kept]
+        assert all(not old.query(row.document) for row in kept)
+
+
 # ---- exact ----
 
 

@@ -51,12 +51,12 @@ class PathEntries:
         on_bad_row: takes a row that is none, which is passed over; ``None``: it ends the iteration.
     """
 
-    can_resume = True
-
     def __init__(
         self, inputs: Inputs, paths: list[str], on_bad_row: Callable[[BadRowError], object] | None
     ) -> None:
-        self.names = paths
+        self.names = ["stdin" if path == "-" else path for path in paths]
+        self.can_resume = "-" not in paths
+        self._paths = paths
         self._inputs = inputs
         self._on_bad_row = on_bad_row
 
@@ -74,7 +74,7 @@ class PathEntries:
 
     def digest(self) -> list[Any]:
         """Return what tells these files from others: path, size and time of change of each."""
-        return [_of_file(file) for path in self.names for file in _files(path)]
+        return [_of_file(file) for path in self._paths for file in _files(path)]
 
 
 class ItemEntries:
@@ -150,7 +150,7 @@ def label_of(entry: Entry) -> list[Any]:
 
 
 def _files(path: str) -> Iterator[str]:
-    if path == "-" or not os.path.isdir(path):
+    if not os.path.isdir(path):
         yield path
         return
     for file in Selection().files(path):
@@ -160,8 +160,6 @@ def _files(path: str) -> Iterator[str]:
 
 
 def _of_file(path: str) -> list[Any]:
-    if path == "-":
-        raise SimIndexError("journal: expected files, which can be read again; found standard input")
     found = os.stat(path)
     return [os.path.abspath(path), found.st_size, found.st_mtime_ns]
 

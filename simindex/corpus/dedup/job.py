@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple
@@ -23,6 +24,7 @@ from simindex.corpus.dedup.entries import Entry, entries_of, label_of, place_of
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
 from simindex.corpus.dedup.results import DedupReport, Place, Removed
 from simindex.corpus.dedup.star import MOST_KEPT, Star, Verdict, config_for
+from simindex.corpus.dedup.store import store_kept
 from simindex.corpus.outputs.output import CallOutput, LinesOutput, NoOutput, Output, output_for, temporary
 from simindex.corpus.outputs.rows import JsonLines, Note, Written, values_of
 from simindex.format.keys import Key
@@ -79,6 +81,7 @@ def deduplicate(
     *,
     keep: str = "first",
     against: IndexOrPath | None = None,
+    into: IndexOrPath | None = None,
     mode: Mode = "remove",
     exact: bool = False,
     by: Method | None = None,
@@ -103,7 +106,8 @@ def deduplicate(
     From files to a file the job can be killed at any time: called again with the same arguments it goes on
     where it was, and the output is byte for byte that of one run; called again when it is done it returns its
     report. A journal beside the output, ``OUTPUT.dedup``, knows how far it is. The output has its name only
-    when it is complete. Iterables cannot be gone on with, nor can what is handed to a callable.
+    when it is complete. Iterables and
+    standard input cannot be gone on with, nor can what is handed to a callable.
 
     Args:
         sources: a path, or a list of paths, of what `simindex insert` reads (with the fields "id" and
@@ -117,6 +121,10 @@ def deduplicate(
         keep: which row of like ones stays: "first".
         against: an index, open or a path: rows that are like one of its documents go, too. It is read as it
             is when the job begins, and never changed.
+        into: an index, open for writing or a path, made if it is missing, that the kept rows are added to at
+            the end, under their ids, with {"input": ..., "row": ...} as metadata. What it holds already
+            counts as kept before. A row whose id is taken there by another one goes in under ``input:row``.
+            No other process may write to it meanwhile.
         mode: "remove"; "annotate": all rows are written, with `duplicate_of`, `similarity` and `cluster` (the
             number of the kept row); or "report-only".
         exact: compare all shingles, which takes a larger working index; estimated similarities otherwise.
@@ -156,6 +164,7 @@ def deduplicate(
         threshold,
         keep=keep,
         against=against,
+        into=into,
         mode=mode,
         exact=exact,
         by=by,
@@ -179,7 +188,11 @@ class Job:
         state: how far it is.
         was_done: whether it had been done before.
         num_bytes: of the output, whole frames.
+        can_resume: whether it can be broken off and gone on with.
     """
+
+    was_done = False
+    num_bytes = 0
 
     def __init__(
         self,
@@ -189,6 +202,7 @@ class Job:
         *,
         keep: str,
         against: IndexOrPath | None,
+        into: IndexOrPath | None,
         mode: Mode,
         exact: bool,
         by: Method | None,
@@ -208,7 +222,11 @@ class Job:
         require_int("batch_size", batch_size, 1)
         self._entries = entries_of(sources, None, on_bad_row)
         self._others = [] if against is None else [_path_of(against)]
-        self._query, self._config = _comparison(threshold, by, max_distance, exact, config, self._others)
+        self._into = into
+        into_path = None if into is None else _path_of(into)
+        self._query, self._config = _comparison(
+            threshold, by, max_distance, exact, config, self._others, into_path
+        )
         self._mode, self._batch_size, self._workers = mode, batch_size, workers
         self._progress, self._on_removed, self._force = progress, on_removed, force
         self._path = None if sink is None or callable(sink) else os.fspath(sink)
@@ -216,33 +234,31 @@ class Job:
         if mode == "report-only":
             self._report_path, self._path = self._path or self._report_path, None
             sink = None
-        self._sink = sink
+        self._sink, self.state = sink, State()
         self._output = self._output_of_sink()
         self._job = {
             "outputs": [_absolute(self._path), _absolute(self._report_path)],
-            "threshold": threshold,
-            "keep": keep,
             "against": [_of_index(path) for path in self._others],
+            "into": None if into is None else os.path.abspath(_path_of(into)),
+            "config": self._config.to_dict(),
+            "threshold": threshold,
+            "max_distance": max_distance,
+            "keep": keep,
             "mode": mode,
             "exact": exact,
             "by": by,
-            "max_distance": max_distance,
-            "config": self._config.to_dict(),
         }
         beside = self._path or self._report_path
-        self._folder = os.fspath(journal) if journal is not None else None
-        if self._folder is None and beside is not None:
+        self._folder = None if journal is None else os.fspath(journal)
+        if journal is None and beside is not None:
             self._folder = folder_beside(beside)
-        self._can_resume = self._entries.can_resume and beside is not None
-        self.was_done = False
-        self.state = State()
-        self.num_bytes = 0
+        self.can_resume = self._entries.can_resume and beside is not None
 
     # ---- the steps ----
 
     def run(self) -> DedupReport:
         """Do it, or what is left of it."""
-        if not self._can_resume:
+        if not self.can_resume:
             return self._run_at_once()
         assert self._folder is not None
         self._require_other_files()
@@ -279,33 +295,48 @@ class Job:
     def _run_in(self, folder: str, journal: Journal | None, resumed: bool) -> None:
         output, report = self._output, self._removed_report(journal)
         began, before = time.monotonic(), self.state.seconds
-        try:
-            if self.state.phase == "reading":
-                work = _Work(self, output, report, journal)
-                star = Star(os.path.join(folder, "working.simindex"), self._config, self._query, self._others)
-                try:
-                    if resumed:
-                        star.forget_from(self.state.read, self.state.kept)
-                    work.read(star, self._batch_size, self._workers)
-                finally:
-                    star.close()
-                output.complete()
-                self.state.phase = "publishing"
-                self.state.seconds = before + time.monotonic() - began
-                if journal is not None:
-                    journal.state = self.state
-                    journal.write()
-            output.publish()
-            report.publish()
-            self.state.phase = "done"
-            self.state.seconds = before + time.monotonic() - began
+        working = os.path.join(folder, "working.simindex")
+
+        def enter(phase: str) -> None:
+            self.state.phase, self.state.seconds = phase, before + time.monotonic() - began
             if journal is not None:
                 journal.state = self.state
                 journal.write()
-                journal.drop_index()
-        finally:
-            output.close()
-            report.close()
+
+        with self._opened_into() as into:
+            try:
+                if self.state.phase == "reading":
+                    others = self._others if into is None else [*self._others, into.path]
+                    star = Star(working, self._config, self._query, others)
+                    try:
+                        if resumed:
+                            star.forget_from(self.state.read, self.state.kept)
+                        _Work(self, output, report, journal).read(star, self._batch_size, self._workers)
+                    finally:
+                        star.close()
+                    enter("storing")
+                if self.state.phase == "storing":
+                    if into is not None:
+                        store_kept(working, into, self._entries.names)
+                    output.complete()
+                    enter("publishing")
+                output.publish()
+                report.publish()
+                enter("done")
+                if journal is not None:
+                    journal.drop_index()
+            finally:
+                output.close()
+                report.close()
+
+    @contextmanager
+    def _opened_into(self) -> Iterator[Index | None]:
+        """Open the index that kept rows go into, and keep other writers out of it until the end."""
+        if self._into is None or isinstance(self._into, Index):
+            yield self._into
+            return
+        with Index(self._into, "a", self._config) as into:
+            yield into
 
     # ---- outputs ----
 
@@ -488,9 +519,11 @@ def _comparison(
     exact: bool,
     config: Config | None,
     others: list[str],
+    into: str | None,
 ) -> tuple[BandQuery | FingerprintQuery, Config]:
-    config = config_for(config, others, by, exact, False)
-    if exact and not config.keep_shingles and not others:
+    others = others if into is None else [*others, into]
+    config = config_for(config, others, by, exact, into is not None)
+    if exact and not config.keep_shingles and not any(map(os.path.exists, others)):
         config = replace(config, keep_shingles=MOST_KEPT)
     if method_of("deduplicate", config, by, threshold, max_distance, None, exact) == "simhash":
         assert config.simhash is not None

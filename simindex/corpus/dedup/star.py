@@ -24,7 +24,7 @@ from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 
-_FORGOTTEN_AT_ONCE = 16_384
+_FORGOTTEN_AT_ONCE = 1_000
 """Numbers of rows that are removed in one call."""
 
 

@@ -64,8 +64,10 @@ class FramedFile:
             return
         frame = self._pack(b"".join(self._pieces))
         self._pieces, self.waiting = [], 0
+        left = memoryview(frame)
         with naming(self.path):
-            self._opened().write(frame)
+            while left:
+                left = left[self._opened().write(left) :]  # a full disk takes a part before it says so
         self.num_bytes += len(frame)
 
     def sync(self) -> None:

@@ -1,0 +1,221 @@
+"""`simindex dedup`: files into a file without their near duplicates.
+
+Owns what its options mean and what is said of a job that was broken off; the job is `corpus.deduplicate`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.cli import creation, options, reading
+from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
+from simindex.cli.output import Reports, counted, figure, note, print_json
+from simindex.cli.progress import Advance, shows_progress, work_bar
+from simindex.config import Config
+from simindex.corpus.dedup.job import Job
+from simindex.corpus.dedup.journal import JobError
+from simindex.inputs import Fields, Inputs
+from simindex.tuning import DEFAULT_THRESHOLD
+
+
+class Mode(Enum):
+    """What is written."""
+
+    remove = "remove"
+    annotate = "annotate"
+    report_only = "report-only"
+
+
+def _parse_mode(text: str | Mode) -> Mode:
+    if isinstance(text, Mode):
+        return text
+    for mode in Mode:
+        if text == mode.value:
+            return mode
+    raise typer.BadParameter(f"expected one of remove, annotate, report-only; found {text!r}")
+
+
+_OutputFile = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="OUTPUT",
+        help="The file to write: .jsonl, .csv, .tsv, or .txt for a list of paths; with .gz, .xz or .zst "
+        "behind it, packed.",
+    ),
+]
+_Keep = Annotated[str, typer.Option(metavar="ORDER", help="Which of like rows stays: first.")]
+_Against = Annotated[
+    str | None, typer.Option(metavar="INDEX", help="Leave out what is like a document of this index, too.")
+]
+_Into = Annotated[
+    str | None,
+    typer.Option(metavar="INDEX", help="The same, and add the kept rows to it; made if it is missing."),
+]
+_Mode = Annotated[
+    Mode,
+    typer.Option(
+        metavar="remove|annotate|report-only",
+        parser=_parse_mode,
+        help="Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report "
+        "of the others.",
+    ),
+]
+_RemovedFile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write here a JSON line for each row that goes (default: OUTPUT.dedup/removed.jsonl).",
+    ),
+]
+_Exact = Annotated[bool, typer.Option("--exact", help="Compare all shingles; takes a larger working index.")]
+_Force = Annotated[
+    bool, typer.Option("--force", help="Give up what another job has left there, and replace the output.")
+]
+
+
+EXAMPLES = r"""
+simindex dedup news.jsonl logs.csv.gz -o clean.jsonl.zst --delimiter ';'
+simindex dedup news.jsonl -o new.jsonl --against news.simindex --into seen.simindex
+simindex dedup src -o duplicates.jsonl --mode report-only --exact
+"""
+
+
+def run(
+    inputs: options.InputPaths,
+    output: _OutputFile,
+    threshold: options.Threshold = None,
+    keep: _Keep = "first",
+    against: _Against = None,
+    into: _Into = None,
+    mode: _Mode = Mode.remove,
+    removed: _RemovedFile = None,
+    exact: _Exact = False,
+    force: _Force = False,
+    id_field: options.IdField = "id",
+    text_field: options.TextField = "text",
+    format_: reading.Format = None,
+    encoding: reading.Encoding = "utf-8",
+    delimiter: reading.Delimiter = None,
+    glob: options.Globs = None,
+    hidden: reading.Hidden = False,
+    skip_bad_rows: options.SkipBadRows = False,
+    max_line: options.MaxLine = None,
+    max_cell: options.MaxCell = None,
+    max_document: options.MaxDocument = None,
+    max_window: options.MaxWindow = None,
+    max_ratio: options.MaxRatio = None,
+    batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
+    workers: options.Workers = None,
+    words: creation.Words = None,
+    chars: creation.Chars = None,
+    normalize: creation.Normalize = None,
+    num_perm: creation.NumPerm = None,
+    seed: creation.Seed = None,
+    as_json: options.JsonSummary = False,
+) -> None:
+    """Write a corpus without its near duplicates.
+
+    A row stays unless one kept before it is like it; each that goes was compared with a kept one, and the
+    report says with which, and how similar the two are. Rows stand in the output as they stood in the input.
+    INPUT is what `simindex insert` reads. Ids are only told: they may be missing, or given twice.
+
+    The job can be killed at any time. Started again with the same arguments it goes on where it was; started
+    again when it is done it says so. Its journal is OUTPUT.dedup, and OUTPUT has its name when it is
+    complete.
+    """
+    given = locals()
+    fields = Fields(id_field, text_field, key_from="line", whole_rows=True)
+    rows = Inputs(inputs, fields, reading=reading.how_to_read(given), limits=options.limits(given))
+    bad_rows = Reports("bad row")
+    with work_bar("rows", rows.total_bytes() if shows_progress() else None) as advance:
+        job = _job(rows, given, _Progress(rows, advance), bad_rows)
+        _run(job, bad_rows)
+    reading.tell(rows.tally, encoding)
+    _summarise(job, output, bad_rows.count, as_json)
+
+
+def _job(rows: Inputs, given: dict[str, Any], progress: _Progress, bad_rows: Reports) -> Job:
+    same = "keep", "against", "into", "removed", "exact", "batch_size", "workers", "force"
+    return Job(
+        rows,
+        given["output"],
+        DEFAULT_THRESHOLD if given["threshold"] is None else given["threshold"],
+        mode=given["mode"].value,
+        by=None,
+        max_distance=None,
+        config=_config(given),
+        progress=progress,
+        on_removed=progress.note_removed,
+        on_bad_row=(lambda row: bad_rows.add(f"{row}; skipped")) if given["skip_bad_rows"] else None,
+        journal=None,
+        **{name: given[name] for name in same},
+    )
+
+
+class _Progress:
+    """Tells the bar how far the job is, and how many rows went."""
+
+    def __init__(self, rows: Inputs, advance: Advance) -> None:
+        self.num_removed = 0
+        self._rows = rows
+        self._advance = advance
+
+    def note_removed(self, _: object) -> None:
+        """Count one that goes."""
+        self.num_removed += 1
+
+    def __call__(self, done: int) -> None:
+        """Take note that so many rows are done."""
+        self._advance(done, self._rows.bytes_read)
+
+
+def _config(given: dict[str, Any]) -> Config | None:
+    names = ("words", "chars", "normalize", "num_perm", "seed")
+    chosen = creation.CreationOptions(**{name: given[name] for name in names})
+    return chosen.config(Config(simhash=None)) if chosen.given() else None
+
+
+def _run(job: Job, bad_rows: Reports) -> None:
+    try:
+        job.run()
+    except KeyboardInterrupt:
+        raise CommandError(f"interrupted; {_done(job)}", INTERRUPTED) from None
+    except JobError:
+        raise
+    except REPORTED as exc:
+        raise CommandError(f"{describe(exc)}; {_done(job)}") from exc
+    finally:
+        bad_rows.close()
+
+
+def _done(job: Job) -> str:
+    if not job.can_resume:
+        return "nothing is kept of this job"
+    return (
+        f"{counted(job.state.read, 'row')} were done, and the same command goes on there "
+        "(some are done once more)"
+    )
+
+
+def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:
+    state = job.state
+    rate = state.read / max(state.seconds, 1e-9)
+    if as_json:
+        counts = {"read": state.read, "kept": state.kept, "removed": state.removed, "bounded": state.bounded}
+        rest = {"bad": num_bad, "was_done": job.was_done, "seconds": state.seconds}
+        print_json(counts | rest | {"rows_per_second": rate})
+        return
+    if job.was_done:
+        note(f"simindex: {output}: this job was done before; --force does it once more")
+    bounded = f", {figure(state.bounded)} of them compared with a part of what may be like them"
+    note(
+        f"{counted(state.read, 'row')} read, {figure(state.kept)} kept{bounded if state.bounded else ''}, "
+        f"{figure(state.removed)} removed, {counted(num_bad, 'bad row')}; {state.seconds:,.1f} s, "
+        f"{figure(rate)} rows/s"
+    )

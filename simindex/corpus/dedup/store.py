@@ -1,0 +1,45 @@
+"""The kept rows -> an index that stays: keys are their ids, and nothing that is there is replaced.
+
+Owns what a key is where an id is taken. Invariant: may be broken off at any time and done again; what is
+there already is known by its place and passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.corpus.dedup.entries import place_of
+from simindex.format.keys import Key
+from simindex.index import Index
+
+
+def store_kept(working: str, into: Index, names: Sequence[str]) -> None:
+    """Add the documents of a working index to another one.
+
+    Args:
+        working: its path.
+        into: takes them.
+        names: of the sources.
+    """
+
+    def items() -> Iterator[tuple[Key, Any, Any]]:
+        taken, before = set[Key](), set[Key]()  # of the batch that is not stored yet, at least
+        for record in kept.values():
+            key, place = place_of(record.metadata, names)
+            metadata = {"input": place.input, "row": place.row}
+            there = into.get(key)
+            if there is not None and there.metadata == metadata:
+                continue
+            if there is not None or key in taken or key in before:
+                key = f"{place.input}:{place.row}"
+                if key in into:
+                    continue
+            taken.add(key)
+            if len(taken) > DEFAULT_BATCH_SIZE:
+                taken, before = set(), taken
+            yield key, record.sketch, metadata
+
+    with Index(working, "r") as kept:
+        into.insert_many(items(), on_conflict="skip", workers=1)

@@ -1,0 +1,119 @@
+"""`simindex dedup`: what is written, what is said, and what becomes of a job that was broken off."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commandline import Run
+from samples import FOX, SHIP, json_lines
+
+import simindex
+from simindex.corpus.dedup import job
+
+ROWS = [
+    {"id": 1, "text": FOX, "more": [1]},
+    {"id": "two", "text": FOX.upper()},
+    {"text": SHIP},
+    {"text": SHIP + "!"},
+]
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(json_lines(ROWS))
+    return path
+
+
+def test_dedup_writes_what_stays_and_says_what_it_did(run: Run, tmp_path: Path, rows: Path) -> None:
+    result = run("dedup", "rows.jsonl", "-o", "out.jsonl")
+    assert result.code == 0, result.err
+    assert result.err.startswith("4 rows read, 2 kept, 2 removed, 0 bad rows; ")
+    lines = rows.read_bytes().splitlines(keepends=True)
+    assert (tmp_path / "out.jsonl").read_bytes() == lines[0] + lines[2]
+    told = [
+        json.loads(line) for line in (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines()
+    ]
+    assert [(row["id"], row["duplicate_of"], row["similarity"]) for row in told] == [
+        ("two", 1, 1.0),
+        ("rows.jsonl:4", "rows.jsonl:3", 1.0),
+    ]
+    again = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--json")
+    assert again.code == 0
+    assert {
+        "read": 4,
+        "kept": 2,
+        "removed": 2,
+        "bounded": 0,
+        "bad": 0,
+        "was_done": True,
+    }.items() <= json.loads(again.out).items()
+    assert "out.jsonl: this job was done before" in run("dedup", "rows.jsonl", "-o", "out.jsonl").err
+    refused = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--threshold", "0.5")
+    assert refused.code == 1
+    assert "found another one's (threshold: 0.8 there, 0.5 now)" in refused.err
+    assert run("dedup", "rows.jsonl", "-o", "out.jsonl", "--threshold", "0.5", "--force").code == 0
+
+
+def test_dedup_annotates_reports_and_reads_from_a_pipe(run: Run, tmp_path: Path, rows: Path) -> None:
+    assert run("dedup", "rows.jsonl", "-o", "all.csv", "--mode", "annotate").code == 1  # other columns
+    assert run("dedup", "rows.jsonl", "-o", "all.jsonl", "--mode", "annotate").code == 0
+    marked = [json.loads(line) for line in (tmp_path / "all.jsonl").read_bytes().splitlines()]
+    assert [(row["duplicate_of"], row["cluster"]) for row in marked] == [
+        (None, 0),
+        (1, 0),
+        (None, 2),
+        ("rows.jsonl:3", 2),
+    ]
+    assert run("dedup", "rows.jsonl", "-o", "gone.jsonl", "--mode", "report-only").code == 0
+    assert len((tmp_path / "gone.jsonl").read_bytes().splitlines()) == 2
+    piped = run("dedup", "-", "-o", "piped.jsonl", "--removed", "r.jsonl", stdin=rows.read_bytes())
+    assert piped.code == 0, piped.err
+    assert len((tmp_path / "piped.jsonl").read_bytes().splitlines()) == 2
+    assert b"stdin:4" in (tmp_path / "r.jsonl").read_bytes()
+    assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--mode", "drop").code == 2
+    assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--keep", "best").code == 2
+    assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--threshold", "5").code == 2
+    assert run("dedup", "rows.jsonl").code == 2
+
+
+def test_dedup_against_and_into(run: Run, tmp_path: Path, rows: Path) -> None:  # noqa: ARG001
+    run("insert", "seen", "-", stdin=json_lines([{"id": "old", "text": FOX}]))
+    assert run("dedup", "rows.jsonl", "-o", "new.jsonl", "--against", "seen", "--into", "mine").code == 0
+    with simindex.open(tmp_path / "mine", "r") as index:
+        assert list(index) == ["rows.jsonl:3"]
+    assert run("dedup", "rows.jsonl", "-o", "none.jsonl", "--against", "seen", "--into", "mine").code == 0
+    assert (tmp_path / "none.jsonl").read_bytes() == b""
+    with simindex.open(tmp_path / "seen", "r") as index:
+        assert list(index) == ["old"]
+
+
+def test_dedup_that_a_bad_row_ends_says_how_to_go_on(
+    run: Run, tmp_path: Path, rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "FRAME_BYTES", 1)
+    whole = rows.read_bytes()
+    rows.write_bytes(whole + b'{"id": 5, "text": 5}\n' + whole)
+    result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--batch-size", "2")
+    assert result.code == 1
+    assert result.err == (
+        "simindex: rows.jsonl:5: text: expected a string or a list of strings, found int; 4 rows were done, "
+        "and the same command goes on there (some are done once more)\n"
+    )
+    assert not (tmp_path / "out.jsonl").exists()
+    went_on = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--skip-bad-rows")
+    assert went_on.code == 0
+    assert "8 rows read, 2 kept, 6 removed, 1 bad row" in went_on.err
+
+
+def test_dedup_that_is_interrupted_says_how_to_go_on(
+    run: Run,
+    rows: Path,  # noqa: ARG001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(job.Job, "advance", interrupt)
+    result = run("dedup", "rows.jsonl", "-o", "out.jsonl")
+    assert (result.code, "the same command goes on there" in result.err) == (130, True)

@@ -1,0 +1,223 @@
+"""A job that is killed at any place and gone on with writes the bytes of one that was not."""
+
+import itertools
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dedup_rows import texts, write_lines
+
+import simindex
+from simindex.corpus import deduplicate
+from simindex.corpus.dedup import job
+
+TEXTS = texts(200)
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Run it in a forked process; its exit code, negative where a signal has ended it."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        except BaseException as error:
+            sys.stderr.write(f"{error!r}\n")
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def kill_at(calls: int) -> None:
+    """Kill this process when so many functions have been called or have returned."""
+    counter = itertools.count(1)
+
+    def count(*_: object) -> None:
+        if next(counter) == calls:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(count)
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """How many functions are called and return."""
+    counter = itertools.count(1)
+    sys.setprofile(lambda *_: next(counter) and None)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return next(counter)
+
+
+@pytest.fixture(autouse=True)
+def _small_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "FRAME_BYTES", 4_000)
+    monkeypatch.setattr(job, "_SECONDS_A_MARK", 0.0)
+
+
+def run(folder: Path, name: str = "out.jsonl.gz", **arguments: Any) -> Any:
+    write: dict[str, Any] = {
+        "into": folder / "out.simindex",
+        "removed": folder / "removed.jsonl.zst",
+        "batch_size": 30,
+        "workers": 1,
+    }
+    return deduplicate(folder / "a.jsonl", folder / name, **(write | arguments))
+
+
+def outputs(folder: Path, name: str = "out.jsonl.gz") -> tuple[bytes, bytes, list[Any]]:
+    with simindex.open(folder / "out.simindex", "r") as index:
+        stored = [(record.key, record.metadata, record.sketch.fingerprint) for record in index.values()]
+    return (folder / name).read_bytes(), (folder / "removed.jsonl.zst").read_bytes(), stored
+
+
+def forget(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.name.startswith(("out.", ".out.", "removed.", ".removed.")):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def test_killed_at_random_gives_the_bytes_of_one_run(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", TEXTS)
+    num_calls = calls_of(lambda: run(tmp_path))
+    expected = outputs(tmp_path)
+    forget(tmp_path)
+    dice, kills, rounds = random.Random(5), 0, 0
+    while kills < 20 or rounds < 2:
+        calls = dice.randrange(num_calls)
+
+        def work(calls: int = calls) -> None:
+            kill_at(calls)
+            run(tmp_path, workers=1)
+
+        code = in_child(work)
+        assert code in (0, -signal.SIGKILL)
+        kills += code != 0
+        assert (tmp_path / "out.jsonl.gz").exists() or code != 0
+        if code == 0:
+            assert outputs(tmp_path) == expected
+            assert run(tmp_path).read == 200
+            rounds += 1
+            forget(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["replace", "fsync", "makedirs", "rmtree"])
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_each_step_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, after: bool
+) -> None:
+    """Before and after every call of it, those at the publishing among them."""
+    write_lines(tmp_path / "a.jsonl", TEXTS[:60])
+    module: Any = shutil if name == "rmtree" else os
+    original = getattr(module, name)
+    places: list[int] = []
+    stop = -1
+
+    def step(*arguments: Any, **options: Any) -> Any:
+        places.append(len(places))
+        if len(places) == stop and not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = original(*arguments, **options)
+        if len(places) == stop:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    monkeypatch.setattr(module, name, step)
+    run(tmp_path)
+    expected, num_steps = outputs(tmp_path), len(places)
+    assert num_steps
+    forget(tmp_path)
+    wanted = {*range(1, min(3, num_steps) + 1), *range(max(num_steps - 3, 1), num_steps + 1)}
+    for stop in sorted(wanted):
+        places.clear()
+        assert in_child(lambda: run(tmp_path)) == -signal.SIGKILL
+        stop = -1
+        places.clear()
+        run(tmp_path)
+        assert outputs(tmp_path) == expected
+        forget(tmp_path)
+
+
+def test_gone_on_with_it_does_not_begin_again(tmp_path: Path) -> None:
+    """A run that is stopped late leaves little to the next one."""
+    write_lines(tmp_path / "a.jsonl", TEXTS)
+
+    def stop(done: int) -> None:
+        if done >= 150:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, progress=stop)
+    state = json.loads((tmp_path / "out.jsonl.gz.dedup" / "journal.json").read_bytes())["state"]
+    assert state["phase"] == "reading"
+    assert 100 <= state["read"] <= 150
+    told: list[int] = []
+    report = run(tmp_path, progress=told.append, batch_size=7, workers=2)
+    assert told[0] == state["read"] + 7
+    found = outputs(tmp_path)
+    assert run(tmp_path) == report
+    forget(tmp_path)
+    whole = run(tmp_path)
+    assert outputs(tmp_path) == found
+    assert whole[:4] == report[:4]
+    assert not (tmp_path / "out.jsonl.gz.dedup" / "working.simindex").exists()
+
+
+def test_full_disk_is_named_and_what_was_done_is_kept(tmp_path: Path) -> None:
+    """A limit on the size of files stands for it: the output is not packed, and longer than the index."""
+    write_lines(tmp_path / "a.jsonl", texts(900))
+    told, tell = os.pipe()
+
+    def work() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        write = os.write
+
+        def limit(done: int) -> None:
+            if 500 <= done < 600:
+                size = os.stat(tmp_path / ".out.jsonl.partial").st_size + 999
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+        try:
+            run(tmp_path, name="out.jsonl", batch_size=100, progress=limit)
+        except OSError as error:
+            write(tell, str(error).encode())
+            raise
+
+    assert in_child(work) == 1
+    os.close(tell)
+    with os.fdopen(told) as messages:
+        message = messages.read()
+    assert "File too large" in message
+    assert ".partial" in message or "working.simindex" in message
+    state = json.loads((tmp_path / "out.jsonl.dedup" / "journal.json").read_bytes())["state"]
+    assert state["read"] > 400
+    assert not (tmp_path / "out.jsonl").exists()
+    run(tmp_path, name="out.jsonl", batch_size=400)
+    found = outputs(tmp_path, "out.jsonl")
+    forget(tmp_path)
+    run(tmp_path, name="out.jsonl", batch_size=900)
+    assert outputs(tmp_path, "out.jsonl") == found
+
+
+def test_second_process_with_the_same_job_is_refused(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", TEXTS)
+    codes: list[int] = []
+
+    def begin_another(_: int) -> None:
+        if not codes:
+            codes.append(in_child(lambda: run(tmp_path)))
+
+    run(tmp_path, progress=begin_another)
+    assert codes == [1]
+    found = outputs(tmp_path)
+    forget(tmp_path)
+    run(tmp_path)
+    assert outputs(tmp_path) == found
