@@ -423,7 +423,10 @@ def test_question_that_the_settings_cannot_answer_is_refused(tmp_path: Path, ind
         (lambda: Sketch.from_rows([1.5] * 128), TypeError, "rows: expected integers, found .*float"),
         (lambda: Sketch.from_rows(["1"] * 128), TypeError, "rows: expected integers, found .*str"),
         (lambda: Sketch.from_rows(np.zeros(128)), TypeError, "rows: expected integers, found float64"),
-        (lambda: Sketch.from_rows(np.zeros((2, 64), int)), ValueError, "rows: expected .*found shape"),
+        (lambda: Sketch.from_rows(np.zeros((2, 64), int)), ValueError, r"rows: .*found shape \(2, 64\)$"),
+        (lambda: Sketch.from_rows(range(7)), ValueError, r"rows: expected .*found shape \(7,\)$"),
+        (lambda: Sketch.from_rows(range(100)), ValueError, r"\(100,\); take the first 96 of .* rows\[:96\]$"),
+        (lambda: Sketch.from_rows(range(2000)), ValueError, r"; take the first 1024 of each signature, "),
         (lambda: Sketch.from_rows(5), TypeError, "rows: expected integers"),
         (
             lambda: Sketch.from_rows(range(128), -(2**63) - 1),

@@ -97,7 +97,6 @@ class Sketch:
         Args:
             rows: num_perm integers, a multiple of 8 in 8..1024, of which the low 8 bits are kept.
             fingerprint: 64-bit SimHash that goes with it, as in `from_fingerprint`, or ``None``.
-
             config: declares the rows as made by this configuration, of documents, so that they go together
                 with texts; for the rows of a `Sketch` that were stored elsewhere.
 
@@ -117,7 +116,11 @@ class Sketch:
         except TypeError as exc:
             raise TypeError(f"rows: expected integers, found {exc}") from exc
         if array.ndim != 1 or not 8 <= array.size <= 1024 or array.size % 8:
-            raise ValueError(f"rows: expected a multiple of 8 in 8..1024 integers, found shape {array.shape}")
+            usable = min(array.size // 8 * 8, 1024) if array.ndim == 1 else 0
+            remedy = f"; take the first {usable} of each signature, as rows[:{usable}]" if usable else ""
+            raise ValueError(
+                f"rows: expected a multiple of 8 in 8..1024 integers, found shape {array.shape}{remedy}"
+            )
         if array.dtype.kind not in "iu":
             raise TypeError(f"rows: expected integers, found {array.dtype}")
         taken = None if fingerprint is None else fingerprint_of(fingerprint)

@@ -2,15 +2,18 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commandline import NO_INDEX, Run
-from samples import FOX, json_lines
+from samples import FOX, FOX_TOO, SHIP, json_lines
+
+from simindex import CharShingles, Config, corpus
 
 
-def data_in(path: str) -> dict[str, object]:
+def data_in(path: str) -> dict[str, Any]:
     page = Path(path).read_text()
-    data: dict[str, object] = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    data: dict[str, Any] = json.loads(page.split('id="data">')[1].split("</script>")[0])
     return data
 
 
@@ -56,3 +59,57 @@ def test_report_needs_an_index_and_an_output(run: Run, arguments: tuple[str, ...
         assert result.code == 2
     else:
         assert (result.code, result.err) == (1, NO_INDEX)
+
+
+ROWS = [
+    {"id": "fox", "text": FOX},
+    {"id": "ship", "text": SHIP},
+    {"id": "fox too", "text": FOX_TOO},
+    {"text": SHIP},
+    {"id": "alone", "text": "nothing else is like this one at all"},
+    {"id": "fox", "text": FOX.upper()},
+]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> str:
+    (tmp_path / "in.jsonl").write_bytes(json_lines(ROWS))
+    corpus.deduplicate(str(tmp_path / "in.jsonl"), str(tmp_path / "out.jsonl"), 0.5)
+    return str(tmp_path / "out.jsonl.dedup")
+
+
+def test_report_on_a_job_shows_its_stars(run: Run, journal: str) -> None:
+    result = run("report", journal, "-o", "page.html", "--texts", "in.jsonl", "--key-from", "line")
+    assert result.code == 0, result.err
+    assert result.err.splitlines()[0] == "simindex: page.html: 6 documents, 3 duplicates, 2 clusters"
+    data = data_in("page.html")
+    assert data["fresh"] == [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
+    first, second = data["clusters"]
+    assert (first["size"], [m["key"] for m in first["members"]]) == (3, ["fox", "fox too", "fox"])
+    assert [m["like"] for m in first["members"]] == [None, 0, 0]
+    assert first["members"][1]["form"]["text"] == FOX_TOO
+    assert (second["size"], second["members"][0]["key"]) == (2, "ship")
+    assert data["histogram"][-1] == ["1.00", 2]
+
+
+def test_report_on_a_job_cuts_as_the_job_did(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_bytes(json_lines(ROWS[:3]))
+    config = Config(shingles=CharShingles(5))
+    corpus.deduplicate("in.jsonl", "out.jsonl", 0.5, config=config, removed="removed.jsonl.gz")
+    result = run("report", "out.jsonl.dedup", "-o", "page.html", "--texts", "in.jsonl")
+    assert result.code == 0, result.err
+    (cluster,) = data_in("page.html")["clusters"]
+    assert cluster["members"][0]["form"]["size"] == 5
+
+
+def test_report_on_a_job_is_of_a_finished_one(run: Run, journal: str) -> None:
+    path = Path(journal, "journal.json")
+    found = json.loads(path.read_text())
+    found["state"]["phase"] = "reading"
+    path.write_text(json.dumps(found))
+    result = run("report", journal, "-o", "page.html")
+    assert result.code == 1
+    assert "expected a finished job, found one that is reading" in result.err
+    path.write_text("{}")
+    assert "expected the journal of a deduplication" in run("report", journal, "-o", "page.html").err
+    assert run("report", journal, "-o", "page.html", "--threshold", 0.5).code == 2

@@ -17,7 +17,7 @@ from strategies import any_texts, normalize_steps
 import simindex
 from simindex import CharShingles, Config, Index, WordShingles
 from simindex.corpus import explain
-from simindex.corpus.report.job import Bounds, keys_of, report_of
+from simindex.corpus.report.job import Bounds, keys_of, report_of, subject_of
 from simindex.corpus.report.overview import Member, Overview, overview_of
 from simindex.corpus.report.page import page_of
 from simindex.corpus.report.shared import shared_form
@@ -88,7 +88,7 @@ def page_on(path: Path, texts: dict[Key, str], threshold: float = 0.6, bounds: B
     with simindex.open(path) as index:
         fill(index, texts)
         overview = overview_of(index, threshold, bounds.clusters, bounds.members)
-        return report_of(index, overview, threshold, texts, bounds)
+        return report_of(subject_of(index, threshold), overview, texts, bounds)
 
 
 def overview(path: Path, texts: dict[Key, str], config: Config | None = None) -> Overview:
@@ -156,7 +156,7 @@ def test_page_is_bounded(tmp_path: Path) -> None:
 def test_page_without_texts_says_so(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i") as index:
         fill(index, {"a": FIRST, "b": FIRST})
-        data = data_of(report_of(index, overview_of(index, 0.8, 10, 10), 0.8, None, Bounds()))
+        data = data_of(report_of(subject_of(index, 0.8), overview_of(index, 0.8, 10, 10), None, Bounds()))
     assert data["with_texts"] is False
     assert "form" not in data["clusters"][0]["members"][0]
 
@@ -357,7 +357,7 @@ def test_page_marks_what_explain_finds_in_any_script(
     with simindex.open(tmp_path / "i", config=config) as index:
         fill(index, {"a": a, "b": b})
         found = overview_of(index, 0.05, 10, 10)
-        path.write_text(report_of(index, found, 0.05, {"a": a, "b": b}, Bounds()))
+        path.write_text(report_of(subject_of(index, 0.05), found, {"a": a, "b": b}, Bounds()))
     browser.open(path, "cluster=0")
     passages = explain(a, b, config).passages
     for text, spans, marked in zip(
@@ -385,5 +385,8 @@ def test_page_opens_ten_thousand_clusters(browser: Browser, tmp_path: Path) -> N
     browser.open(path, "cluster=150")
     assert browser.value("document.querySelectorAll('#clusters > li').length") == 200
     assert browser.value("document.querySelectorAll('.detail mark').length") >= 2
+    assert (
+        abs(browser.value("document.querySelector('.detail').parentElement.getBoundingClientRect().top")) < 5
+    )
     browser.click("#more")
     browser.wait("document.querySelectorAll('#clusters > li').length === 300")

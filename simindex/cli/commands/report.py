@@ -1,4 +1,4 @@
-"""`simindex report`: one HTML page on the near duplicates of an index.
+"""`simindex report`: one HTML page on the near duplicates of an index or of a finished `dedup`.
 
 Owns what its options mean and where the page is written; what is in it is `corpus.report`.
 """
@@ -15,7 +15,8 @@ import typer
 from simindex.cli import options, reading
 from simindex.cli.creation import open_for_reading
 from simindex.cli.output import counted, note
-from simindex.corpus.report.job import Bounds, keys_of, report_of
+from simindex.corpus.report.job import Bounds, Subject, keys_of, report_of, subject_of, subject_of_job
+from simindex.corpus.report.journal import is_journal, overview_of_journal, read_journal
 from simindex.corpus.report.overview import Overview, overview_of
 from simindex.corpus.texts import texts_of
 from simindex.format.keys import Key
@@ -28,7 +29,12 @@ simindex report news.simindex -o report.html --texts news.jsonl --threshold 0.5
 
 
 def run(
-    index: options.IndexFolder,
+    index: Annotated[
+        str,
+        typer.Argument(
+            metavar="INDEX", help="The folder of an index, or of the journal of a job, OUTPUT.dedup."
+        ),
+    ],
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="The page; one that is there is replaced.")
     ],
@@ -72,7 +78,7 @@ def run(
     max_window: options.MaxWindow = None,
     max_ratio: options.MaxRatio = None,
 ) -> None:
-    """Write a page that shows the near duplicates of an index.
+    """Write a page that shows the near duplicates of an index, or what a job has removed.
 
     It opens from disk and loads nothing: counts, similarities, the share of new documents along the input,
     the largest clusters, and with --texts any two documents of a cluster side by side, with the passages
@@ -82,12 +88,26 @@ def run(
     bounds = Bounds(most_clusters, members, text_length, texts_length)
     how, limits, fields = reading.how_to_read(given), options.limits(given), reading.fields(given)
     inputs = Inputs(texts, fields, reading=how, limits=limits) if texts else None
+    _report(index, output, threshold, inputs, bounds)
+
+
+def _report(index: str, output: str, threshold: float | None, inputs: Inputs | None, bounds: Bounds) -> None:
+    if is_journal(index):
+        if threshold is not None:
+            raise typer.BadParameter("--threshold goes with an index; a job has removed by its own")
+        job = read_journal(index)
+        overview = overview_of_journal(job, bounds.clusters, bounds.members)
+        _finish(output, subject_of_job(job), overview, inputs, bounds)
+        return
     least = 0.8 if threshold is None else threshold
     with open_for_reading(index) as stored:
         overview = overview_of(stored, least, bounds.clusters, bounds.members)
-        found = None if inputs is None else texts_of(inputs, keys_of(overview))
-        page = report_of(stored, overview, least, found, bounds)
-    _write(output, page)
+        _finish(output, subject_of(stored, least), overview, inputs, bounds)
+
+
+def _finish(output: str, subject: Subject, overview: Overview, inputs: Inputs | None, bounds: Bounds) -> None:
+    found = None if inputs is None else texts_of(inputs, keys_of(overview))
+    _write(output, report_of(subject, overview, found, bounds))
     _tell(output, overview, found)
 
 

@@ -1,4 +1,4 @@
-"""An index, and texts where they are at hand -> the data of the page.
+"""An index or a finished job, and texts where they are at hand -> the data of the page.
 
 Owns what is put into the page and how much of it: the page is opened by a browser, in memory whole.
 """
@@ -6,11 +6,13 @@ Owns what is put into the page and how much of it: the page is opened by a brows
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from simindex.config import Config
 from simindex.corpus.explain import shingles_to_explain
+from simindex.corpus.report.journal import Finished
 from simindex.corpus.report.overview import Member, Overview
 from simindex.corpus.report.page import page_of
 from simindex.corpus.report.shared import shared_form
@@ -38,66 +40,93 @@ class Bounds:
     texts: int = 20_000_000
 
 
-def report_of(
-    index: Index, overview: Overview, threshold: float, texts: Mapping[Key, str] | None, bounds: Bounds
-) -> str:
-    """Return the page on an index.
+class Subject(NamedTuple):
+    """What a report is on.
+
+    Attributes:
+        source: what it is called.
+        measure: a sentence on when documents are similar.
+        by_similarity: whether by similarity, and not by distance.
+        config: how texts are cut.
+        metadata_of: gives the metadata of a key, or None.
+    """
+
+    source: str
+    measure: str
+    by_similarity: bool
+    config: Config
+    metadata_of: Callable[[Key], Any]
+
+
+def subject_of(index: Index, threshold: float) -> Subject:
+    """Return what to say of an index."""
+    by_similarity = bool(index.config.num_perm)
+    estimated = f"similarity of {threshold:g} or more, estimated from signatures"
+    measure = estimated if by_similarity else "fingerprints within the distance that the index was built for"
+    return Subject(index.path, measure, by_similarity, index.config, lambda key: _metadata(index, key))
+
+
+def _metadata(index: Index, key: Key) -> Any:
+    record = index.get(key)
+    return None if record is None else record.metadata
+
+
+def subject_of_job(job: Finished) -> Subject:
+    """Return what to say of a finished job."""
+    measure = f"removed by a similarity of {job.threshold:g} or more to a kept document"
+    if not job.by_similarity:
+        measure = "removed by the distance of fingerprints to a kept document"
+    return Subject(job.folder, measure, job.by_similarity, job.config, lambda _key: None)
+
+
+def report_of(subject: Subject, overview: Overview, texts: Mapping[Key, str] | None, bounds: Bounds) -> str:
+    """Return the page on an index or a job.
 
     Args:
-        index: open; the metadata of members is read from it.
-        overview: of the same index.
-        threshold: that it was made with.
+        subject: what it is on.
+        overview: of the same.
         texts: those of members, by key; None where none are at hand.
         bounds: how much is put into the page.
     """
-    by_similarity = bool(index.config.num_perm)
-    notes = []
-    if overview.bounded:
-        notes.append(
-            f"{overview.bounded:,} groups of documents with one prefix were too large to compare all with "
-            "all, so pairs may be missing."
-        )
+    notes = list(overview.notes)
     if overview.num_clusters > len(overview.clusters):
         notes.append(
             f"The largest {len(overview.clusters):,} of {overview.num_clusters:,} clusters are listed."
         )
     return page_of(
         {
-            "source": index.path,
-            "measure": f"similarity of {threshold:g} or more, estimated from signatures"
-            if by_similarity
-            else "fingerprints within the distance that the index was built for",
+            "source": subject.source,
+            "measure": subject.measure,
             "notes": notes,
             "documents": overview.documents,
             "duplicates": overview.duplicates,
             "num_clusters": overview.num_clusters,
             "num_pairs": overview.num_pairs,
-            "histogram_title": "Similarities of pairs" if by_similarity else "Distances of pairs",
+            "histogram_title": "Similarities of pairs" if subject.by_similarity else "Distances of pairs",
             "histogram": overview.histogram,
             "fresh": [round(share, 4) for share in overview.fresh],
             "with_texts": texts is not None,
-            "clusters": _clusters(index, overview, texts or {}, bounds),
+            "clusters": _clusters(subject, overview, texts or {}, bounds),
         }
     )
 
 
 def _clusters(
-    index: Index, overview: Overview, texts: Mapping[Key, str], bounds: Bounds
+    subject: Subject, overview: Overview, texts: Mapping[Key, str], bounds: Bounds
 ) -> list[dict[str, Any]]:
     room = bounds.texts
+    shingles = shingles_to_explain(subject.config)
     found = []
     for cluster in overview.clusters:
-        members = [_member(index, member) for member in cluster.members]
-        given = [
-            (place, texts[member.key]) for place, member in enumerate(cluster.members) if member.key in texts
-        ]
+        members = [_member(subject, member) for member in cluster.members]
         fitting = []
-        for place, text in given:
-            room -= min(len(text), bounds.text)
-            if room < 0:
-                break
-            fitting.append((place, text))
-        forms = shared_form([text[: bounds.text] for _, text in fitting], shingles_to_explain(index.config))
+        for place, member in enumerate(cluster.members):
+            if member.key in texts:
+                room -= min(len(texts[member.key]), bounds.text)
+                if room < 0:
+                    break
+                fitting.append((place, texts[member.key]))
+        forms = shared_form([text[: bounds.text] for _, text in fitting], shingles)
         for (place, text), form in zip(fitting, forms, strict=True):
             members[place]["form"] = form
             if len(text) > bounds.text:
@@ -106,9 +135,8 @@ def _clusters(
     return found
 
 
-def _member(index: Index, member: Member) -> dict[str, Any]:
-    record = index.get(member.key)
-    metadata = None if record is None else record.metadata
+def _member(subject: Subject, member: Member) -> dict[str, Any]:
+    metadata = subject.metadata_of(member.key)
     return {
         "key": member.key if isinstance(member.key, str) else str(member.key),
         "like": member.like,

@@ -20,6 +20,7 @@ from simindex.queries.clusters.forest import Forest, edges_between
 from simindex.queries.pairs.pair import Pair
 
 _AT_ONCE = 100_000
+_BOUNDED = "{:,} groups of documents with one prefix were not compared all with all; pairs may be missing."
 _MOST_STEPS = 60
 _STEP_PERCENT = 2
 
@@ -73,7 +74,7 @@ class Overview:
         histogram: (label, pairs), the most similar last.
         fresh: the share of documents that are no duplicates, in equal parts of the order of storing.
         clusters: the largest first, then by their first members.
-        bounded: groups of documents that were too many to compare all with all; see `Pairs.bounded`.
+        notes: sentences on what was bounded.
     """
 
     documents: int
@@ -83,7 +84,7 @@ class Overview:
     histogram: list[tuple[str, int]]
     fresh: list[float]
     clusters: list[Cluster]
-    bounded: int
+    notes: list[str]
 
 
 def overview_of(index: Index, threshold: float, most_clusters: int, most_members: int) -> Overview:
@@ -106,7 +107,7 @@ def overview_of(index: Index, threshold: float, most_clusters: int, most_members
     while some := list(islice(remaining, _AT_ONCE)):
         forest.join(edges_between(np.array([p.earlier for p in some]), np.array([p.later for p in some])))
         for pair in some:
-            histogram[_step(pair)] += 1
+            histogram[step_of(pair.similarity, pair.distance)] += 1
             if pair.later not in nearest or _order(pair) > _order(nearest[pair.later]):
                 nearest[pair.later] = pair
     groups = _groups(forest)
@@ -116,10 +117,10 @@ def overview_of(index: Index, threshold: float, most_clusters: int, most_members
         duplicates=len(nearest),
         num_clusters=len(groups),
         num_pairs=sum(histogram.values()),
-        histogram=_labelled(histogram, bool(index.config.num_perm), threshold, _max_distance(index)),
-        fresh=_fresh(len(keys), nearest),
+        histogram=labelled(histogram, bool(index.config.num_perm), threshold, _max_distance(index)),
+        fresh=fresh_shares(len(keys), nearest),
         clusters=[_cluster(group, keys, nearest, most_members) for group in largest],
-        bounded=pairs.bounded.runs,
+        notes=[_BOUNDED.format(pairs.bounded.runs)] if pairs.bounded.runs else [],
     )
 
 
@@ -136,20 +137,21 @@ def _order(pair: SimilarPair) -> tuple[float, int]:
     return (-1.0 if pair.similarity is None else pair.similarity, -(pair.distance or 0))
 
 
-def _step(pair: SimilarPair) -> int:
+def step_of(similarity: float | None, distance: int | None) -> int:
     """Return the bar of the histogram: hundredths of similarity rounded down, or bits of distance."""
-    if pair.similarity is None:
-        return pair.distance or 0
-    return int(pair.similarity * 100 + 1e-9) // _STEP_PERCENT * _STEP_PERCENT
+    if similarity is None:
+        return distance or 0
+    return int(similarity * 100 + 1e-9) // _STEP_PERCENT * _STEP_PERCENT
 
 
 def _max_distance(index: Index) -> int:
     return 0 if index.config.simhash is None else index.config.simhash.max_distance
 
 
-def _labelled(
+def labelled(
     histogram: Counter[int], by_similarity: bool, threshold: float, most: int
 ) -> list[tuple[str, int]]:
+    """Return the bars with their labels: from the threshold on, or from `most` bits down."""
     if not by_similarity:
         return [(f"{step} bits", histogram[step]) for step in range(most, -1, -1)]
     first = min(min(histogram, default=100), int(threshold * 100)) // _STEP_PERCENT * _STEP_PERCENT
@@ -167,7 +169,8 @@ def _groups(forest: Forest) -> list[np.ndarray]:
     return found
 
 
-def _fresh(num_documents: int, later: Iterable[int]) -> list[float]:
+def fresh_shares(num_documents: int, later: Iterable[int]) -> list[float]:
+    """Return the share that are no duplicates in equal parts of the input; `later`: the numbers of those."""
     num_steps = min(_MOST_STEPS, num_documents)
     edges = [step * num_documents // max(num_steps, 1) for step in range(num_steps + 1)]
     places = np.fromiter(chain(later), dtype=np.int64)

@@ -1,0 +1,154 @@
+"""The journal of a finished deduplication -> what a report shows of it.
+
+Owns how the report of removed rows is read back. Must not know HTML. Each cluster is a star: a kept document,
+or one of another index, and the rows that were removed because they are like it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from simindex.config import Config
+from simindex.corpus.dedup.journal import Journal
+from simindex.corpus.report.overview import Cluster, Member, Overview, fresh_shares, labelled, step_of
+from simindex.errors import SimIndexError
+from simindex.format.keys import Key
+from simindex.inputs import BadRowError, Source
+
+_NAME = "journal.json"
+
+
+def is_journal(path: str) -> bool:
+    """Return whether a folder is that of a journal, ``OUTPUT.dedup``."""
+    return os.path.isfile(os.path.join(path, _NAME))
+
+
+@dataclass
+class Finished:
+    """A finished job.
+
+    Attributes:
+        folder: of its journal.
+        config: how documents were compared.
+        threshold: least similarity of a removed row.
+        by_similarity: whether it compared by MinHash.
+        state: the counts of the job, as its journal has them.
+    """
+
+    folder: str
+    config: Config
+    threshold: float
+    by_similarity: bool
+    removed_path: str
+    state: dict[str, Any]
+
+
+def read_journal(folder: str) -> Finished:
+    """Return the job of a journal.
+
+    Raises:
+        SimIndexError: it is not finished, or of another version.
+    """
+    path = os.path.join(folder, _NAME)
+    with open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    try:
+        job, state = found["job"], found["state"]
+        config = Config.from_dict(job["config"])
+        removed = job["outputs"][1] or Journal(folder, {}).removed_path
+        by_similarity = bool(config.num_perm) and job["by"] != "simhash"
+    except (KeyError, TypeError, IndexError) as exc:
+        raise SimIndexError(f"{path}: expected the journal of a deduplication, found another file") from exc
+    if state["phase"] != "done":
+        raise SimIndexError(
+            f"{folder}: expected a finished job, found one that is {state['phase']}; "
+            "start simindex dedup again with the same arguments"
+        )
+    return Finished(folder, config, job["threshold"], by_similarity, removed, state)
+
+
+@dataclass
+class _Star:
+    """A kept document and how many were removed because of it; the first of them are members."""
+
+    members: list[Member]
+    size: int = 1
+
+
+@dataclass
+class _Places:
+    """The numbers of rows in the whole input, from their numbers in a file.
+
+    Of a removed row its place in its file is told; of a kept one its number in the input, too.
+    """
+
+    offsets: dict[str, int] = field(default_factory=dict)
+    rows: list[tuple[str, int]] = field(default_factory=list)
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.rows.append((row["input"], row["row"]))
+        if row["cluster"] is not None and row["kept_row"]:
+            self.offsets.setdefault(row["kept_input"], row["cluster"] - row["kept_row"])
+
+    def numbers(self, total: int) -> list[int]:
+        """Return them, for a file of which no kept row is known about where it must be."""
+        found, last = [], 0
+        for name, row in self.rows:
+            if name in self.offsets and row:
+                last = self.offsets[name] + row
+            found.append(min(max(last, 0), max(total - 1, 0)))
+        return found
+
+
+def overview_of_journal(job: Finished, most_clusters: int, most_members: int) -> Overview:
+    """Return what there is to show of a job; memory is some 300 bytes a removed row.
+
+    Raises:
+        BadRowError: a line of the report of removed rows is none.
+        OSError: it cannot be opened.
+    """
+    stars: dict[tuple[Any, ...], _Star] = {}
+    histogram: Counter[int] = Counter()
+    places = _Places()
+    with Source(job.removed_path).lines() as lines:
+        for line in lines:
+            if isinstance(line, BadRowError):
+                raise line
+            row = json.loads(line)
+            places.add(row)
+            place = row["kept_input"], row["kept_row"], json.dumps(row["duplicate_of"])
+            star = stars.get(place)
+            if star is None:
+                star = stars[place] = _Star([Member(_key(row["duplicate_of"]))])
+            star.size += 1
+            similarity = row["similarity"] if job.by_similarity else None
+            histogram[step_of(similarity, row["distance"])] += 1
+            if len(star.members) < most_members:
+                star.members.append(Member(_key(row["id"]), 0, row["similarity"], row["distance"]))
+    documents = int(job.state["read"])
+    largest = sorted(stars.values(), key=lambda star: -star.size)[:most_clusters]
+    bounded = int(job.state["bounded"])
+    note = f"For {bounded:,} kept rows a limit on candidates was hit, so they may have duplicates still."
+    return Overview(
+        documents=documents,
+        duplicates=int(job.state["removed"]),
+        num_clusters=len(stars),
+        num_pairs=len(places.rows),
+        histogram=labelled(histogram, job.by_similarity, job.threshold, max(histogram, default=0)),
+        fresh=fresh_shares(documents, places.numbers(documents)),
+        clusters=[Cluster(star.size, star.members) for star in largest],
+        notes=[note] if bounded else [],
+    )
+
+
+def _key(value: Any) -> Key:
+    """Return the key that `plain` made this of."""
+    if isinstance(value, dict):
+        return base64.b64decode(value["bytes"])
+    found: Key = value
+    return found
