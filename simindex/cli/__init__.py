@@ -27,6 +27,7 @@ import typer  # noqa: E402 - behind the check
 
 from simindex.cli.commands import (  # noqa: E402
     Command,
+    clusters,
     compact,
     curve,
     dedup,
@@ -56,6 +57,7 @@ for _name, _module in {
     "insert": insert,
     "query": query,
     "pairs": pairs,
+    "clusters": clusters,
     "explain": explain,
     "remove": remove,
     "dedup": dedup,
