@@ -397,7 +397,7 @@ class Index(Jobs):
         batch = sketched(call, query, self._sketcher, [document])
         with self._store.reading() as txn:
             view = self._session.view(txn)
-            require_comparable(view, query)
+            require_comparable(view, query.compares)
             return query.matches(view, query.find(view, batch))[0]
 
     def _ask(self, call: str, query: Query, documents: Iterable[Document], workers: int | None) -> Answers:
@@ -544,7 +544,7 @@ class Index(Jobs):
         batch = sketched("nearest", query, self._sketcher, [document])
         with self._store.reading() as txn:
             view = self._session.view(txn)
-            require_comparable(view, query)
+            require_comparable(view, query.compares)
             return nearest(view, batch, k, recall, self._questions.max_candidates, threshold)
 
     def query_simhash(

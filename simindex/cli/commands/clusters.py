@@ -68,7 +68,8 @@ def run(
     """Print the clusters of similar documents.
 
     They come in the order of their oldest documents, and those of a cluster oldest first; of a star the first
-    is the centre. A table shows the first keys of a cluster; JSON lines have all of them: {"documents": NUMBER, "keys": [KEY, ...]}.
+    is the centre. A table shows the first keys of a cluster; JSON lines have all of them:
+    {"documents": NUMBER, "keys": [KEY, ...]}.
     """
     by_simhash = by is not None and by.value == "simhash"
     if max_distance is not None and not by_simhash:

@@ -27,6 +27,7 @@ from simindex.queries.pairs.plan import PairPlan
 from simindex.queries.pairs.stages import EqualSketches, Found, LongRuns, Runs, Stage, StoredCopies
 from simindex.queries.pairs.texts import Texts, TextSimilarity
 from simindex.queries.scheme import Scheme
+from simindex.queries.search import require_comparable
 from simindex.queries.snapshot import SnapshotCache
 from simindex.queries.view import EVERY, View
 from simindex.sketching.estimate import best_estimate, row_estimates
@@ -127,6 +128,7 @@ class Pairs(Iterator[Pair]):
         self._ended_entries = 0
         with store.reading() as txn:
             view = View(txn, self._snapshots.current(txn), scheme)
+            require_comparable(view, HAS_SIGNATURE if plan.method == "minhash" else HAS_FINGERPRINT)
             self.snapshot = txn.id
             self.ranks = Ranks(view)
             self._dead = self.ranks.dead
