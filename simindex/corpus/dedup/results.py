@@ -28,6 +28,14 @@ class DedupReport(NamedTuple):
     seconds: float
 
 
+class KeptRow(NamedTuple):
+    """A row as a callable sink is given it: its id, its document, its fields."""
+
+    key: Key
+    document: Any
+    metadata: Any
+
+
 class Place(NamedTuple):
     """Where a row is: what it is known by, for ids may be missing or given twice.
 
