@@ -343,7 +343,7 @@ def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:
         ({"mode": "drop"}, "mode: expected one of remove, annotate, report-only"),
         ({"threshold": 1.5}, "threshold"),
         ({"batch_size": 0}, "batch_size"),
-        ({"sink": "/nowhere/out.doc"}, "expected an output of .jsonl"),
+        ({"sink": "/nowhere/out.doc"}, "expected an output of .parquet, .jsonl"),
     ],
 )
 def test_wrong_argument_is_named(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:

@@ -45,8 +45,8 @@ _OutputFile = Annotated[
         "--output",
         "-o",
         metavar="OUTPUT",
-        help="The file to write: .jsonl, .csv, .tsv, or .txt for a list of paths; with .gz, .xz or .zst "
-        "behind it, packed.",
+        help="The file to write: .parquet, .jsonl, .csv, .tsv, or .txt for a list of paths; all but the "
+        "first with .gz, .xz or .zst behind it, packed.",
     ),
 ]
 _Keep = Annotated[

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from simindex.corpus.outputs.frames import FramedFile, naming, sync_folder
+from simindex.corpus.outputs.parquet import ParquetOutput
 from simindex.corpus.outputs.rows import CsvLines, Encoder, JsonLines, Note, Paths, Written
 from simindex.inputs import InputError
 from simindex.inputs.several import SUFFIXES
@@ -176,7 +177,7 @@ def publish(path: str) -> None:
 
 
 def output_for(path: str) -> Output:
-    """Return the output of a name: .jsonl, .csv, .tsv or .txt, compressed or not.
+    """Return the output of a name: .parquet; or .jsonl, .csv, .tsv or .txt, compressed or not.
 
     Raises:
         InputError: the name says another format, or none.
@@ -184,6 +185,8 @@ def output_for(path: str) -> Output:
     """
     suffix = os.path.splitext(without_packing(path.lower()))[1]
     format_ = "text" if suffix == ".txt" else SUFFIXES.get(suffix)
+    if path.lower().endswith(".parquet"):
+        return ParquetOutput(path, temporary(path))
     encoders: dict[str, Callable[[], Encoder]] = {
         "jsonl": JsonLines,
         "csv": lambda: CsvLines(","),
@@ -192,6 +195,8 @@ def output_for(path: str) -> Output:
     }
     if format_ not in encoders:
         raise InputError(
-            path, "expected an output of .jsonl, .csv, .tsv or .txt (.gz, .xz or .zst behind it packs it)"
+            path,
+            "expected an output of .parquet, .jsonl, .csv, .tsv or .txt (all but the first may be packed: .gz, "
+            ".xz or .zst behind it)",
         )
     return LinesOutput(path, encoders[format_]())

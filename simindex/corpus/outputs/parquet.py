@@ -1,0 +1,157 @@
+"""Parquet: a part for each frame, and at the end one file with a row group for each part.
+
+Owns the types of columns: those of the first frame, which others are cast to. A Parquet file has its index
+at its end and cannot be gone on with; its parts can.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from itertools import groupby
+from typing import Any
+
+from simindex.corpus.outputs.frames import naming, sync_folder
+from simindex.corpus.outputs.rows import ANNOTATIONS, Note, Written, values_of
+from simindex.inputs import BatchRow, InputError
+from simindex.optional import optional_module
+from simindex.plain import plain
+
+
+class ParquetOutput:
+    """A table of rows.
+
+    Args:
+        path: that it will have.
+        partial: what it is called as long as it is not complete.
+
+    Attributes:
+        waiting: bytes that wait for the end of their frame, about.
+        num_bytes: of the parts that are written.
+    """
+
+    def __init__(self, path: str, partial: str) -> None:
+        self._arrow: Any = optional_module("pyarrow", f"{path}: writing .parquet")
+        self._parquet: Any = optional_module("pyarrow.parquet", f"{path}: writing .parquet")
+        self._path, self._partial, self._folder = path, partial, partial + ".parts"
+        self._rows: list[tuple[Written, Note | None]] = []
+        self._num_parts = 0
+        self._unsynced: list[str] = []
+        self._schema: Any = None
+        self.waiting = 0
+        self.num_bytes = 0
+
+    def write(self, row: Written, note: Note | None) -> None:
+        """Take a row for the frame."""
+        self._rows.append((row, note))
+        content = row.content
+        if isinstance(content, BatchRow):
+            self.waiting += content.batch.nbytes // max(content.batch.num_rows, 1)
+        else:
+            self.waiting += len(row.document)
+
+    def cut(self) -> None:
+        """End the frame: write a part."""
+        if not self._rows:
+            return
+        table, path = self._table(), self._part(self._num_parts)
+        with naming(path):
+            self._parquet.write_table(table, path)
+        self._unsynced.append(path)
+        self.num_bytes += os.path.getsize(path)
+        self._num_parts += 1
+        self._rows, self.waiting = [], 0
+
+    def sync(self) -> None:
+        """Make the parts durable."""
+        for path in self._unsynced:
+            _sync(path)
+        self._unsynced = []
+        sync_folder(self._folder)
+
+    def mark(self) -> Any:
+        """Return what `begin_at` goes on from."""
+        return [self._num_parts, self.num_bytes]
+
+    def begin_at(self, mark: Any) -> None:
+        """Go on from a mark; ``None``: from the beginning."""
+        self._num_parts, self.num_bytes = mark or (0, 0)
+        if not mark:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        os.makedirs(self._folder, exist_ok=True)
+        self._schema = self._parquet.read_schema(self._part(0)) if self._num_parts else None
+
+    def complete(self) -> None:
+        """Make one file of the parts; may be called again."""
+        if not os.path.isdir(self._folder):
+            return
+        parts = len(os.listdir(self._folder))  # what was written again has the same name
+        schema = self._parquet.read_schema(self._part(0)) if parts else self._arrow.schema([])
+        with naming(self._partial), self._parquet.ParquetWriter(self._partial, schema) as writer:
+            for number in range(parts):
+                writer.write_table(self._parquet.read_table(self._part(number), schema=schema))
+        _sync(self._partial)
+
+    def publish(self) -> None:
+        """Give the complete file its name; may be called again."""
+        if os.path.exists(self._partial):
+            with naming(self._path):
+                os.replace(self._partial, self._path)
+            sync_folder(os.path.dirname(self._path))
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """No file is open."""
+
+    def _part(self, number: int) -> str:
+        return os.path.join(self._folder, f"{number:08d}.parquet")
+
+    def _table(self) -> Any:
+        tables: list[Any] = []
+        for key, group in groupby(self._rows, _batch_of):
+            rows = list(group)
+            if key:
+                batch = rows[0][0].content.batch
+                taken = batch.take(self._arrow.array([row.content.at for row, _ in rows]))
+                tables.append(self._arrow.Table.from_batches([taken]))
+            else:
+                tables.append(self._arrow.Table.from_pylist([values_of(row) for row, _ in rows]))
+        row = self._rows[0][0]
+        try:
+            table = self._arrow.concat_tables(tables).combine_chunks()
+            if self._rows[0][1] is not None:
+                table = self._annotated(table, [note for _, note in self._rows if note is not None])
+            if self._schema is None:
+                self._schema = table.schema
+            return table.cast(self._schema)
+        except (ValueError, TypeError) as exc:  # pyarrow's errors derive from these
+            raise InputError(
+                f"{row.name}:{row.row}",
+                f"expected rows of the columns of the first ones, found others: {exc}",
+            ) from exc
+
+    def _annotated(self, table: Any, notes: list[Note]) -> Any:
+        arrow = self._arrow
+        of = [None if note.duplicate_of is None else str(plain(note.duplicate_of)) for note in notes]
+        columns = [
+            arrow.array(of, arrow.string()),
+            arrow.array([note.similarity for note in notes], arrow.float64()),
+            arrow.array([note.cluster for note in notes], arrow.int64()),
+        ]
+        for name, column in zip(ANNOTATIONS, columns, strict=True):
+            table = table.append_column(name, column)
+        return table
+
+
+def _batch_of(pair: tuple[Written, Note | None]) -> int:
+    content = pair[0].content
+    return id(content.batch) if isinstance(content, BatchRow) else 0
+
+
+def _sync(path: str) -> None:
+    with naming(path):
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
