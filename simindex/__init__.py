@@ -49,6 +49,7 @@ from simindex.format.keys import Key
 from simindex.format.layout import Layout
 from simindex.index import Index, open  # noqa: A004 - the public name
 from simindex.queries.answers import Answers
+from simindex.queries.clusters.clusters import Clusters
 from simindex.queries.clusters.of_one import Cluster
 from simindex.queries.matches import Match, Matches
 from simindex.queries.pairs.pair import Pair
@@ -66,6 +67,7 @@ __all__ = [
     "CharShingles",
     "ClosedError",
     "Cluster",
+    "Clusters",
     "Config",
     "ConfigMismatchError",
     "CorruptIndexError",

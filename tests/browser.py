@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 needs_browser = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on PATH to open the page with")
+_MOST_SECONDS = 60
 _KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "ArrowDown": 40}
 
 
@@ -45,6 +47,14 @@ class Browser:
         self._session: str | None = None
         self.problems: list[Any] = []
         """Errors of scripts, and what the page's policy refused."""
+        try:
+            self._attach()
+            self.resize(width, height)
+        except BaseException:
+            self.close()
+            raise
+
+    def _attach(self) -> None:
         (target,) = [
             target["targetId"]
             for target in self.call("Target.getTargets")["targetInfos"]
@@ -53,7 +63,6 @@ class Browser:
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        self.resize(width, height)
 
     def close(self) -> None:
         self._process.terminate()
@@ -77,6 +86,8 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._left:
+            readable, _, _ = select.select([self._in], [], [], _MOST_SECONDS)
+            assert readable, f"the browser has not answered for {_MOST_SECONDS} seconds"
             more = os.read(self._in, 1 << 16)
             assert more, "the browser has ended"
             self._left += more

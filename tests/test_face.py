@@ -68,7 +68,7 @@ def content(value: object) -> object:
     return list(value) if isinstance(value, simindex.SketchBatch) else value
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES.keys() - {"Index", "Pairs"}))
+@pytest.mark.parametrize("name", sorted(CLASSES.keys() - {"Clusters", "Index", "Pairs"}))
 def test_value_survives_pickling(values: dict[str, object], name: str) -> None:
     again = pickle.loads(pickle.dumps(values[name]))
     assert type(again) is CLASSES[name]
@@ -82,9 +82,11 @@ def test_an_open_index_is_not_pickled(tmp_path: Path) -> None:
 
 def test_pairs_under_way_are_not_pickled(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "index") as index:
-        pairs = index.pairs()
+        pairs, clusters = index.pairs(), index.clusters()
     with pairs, pytest.raises(TypeError, match="pickle"):
         pickle.dumps(pairs)
+    with clusters, pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(clusters)
 
 
 @classes

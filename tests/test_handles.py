@@ -37,6 +37,7 @@ CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "items": lambda index: list(index.items()),
     "export_fingerprints": lambda index: list(index.export_fingerprints()),
     "pairs": lambda index: list(index.pairs()),
+    "clusters": lambda index: list(index.clusters()),
     "cluster_of": lambda index: index.cluster_of("fox"),
     "in": lambda index: "fox" in index,
     "len": len,

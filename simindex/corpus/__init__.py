@@ -1,12 +1,13 @@
 """Jobs over whole corpora, and what two of their texts share.
 
-`deduplicate` writes a corpus without its near duplicates, `explain` says in which passages two texts are
-alike. Must not print. Importing `simindex` does not load this room, for it reads files: the first use of
-`simindex.corpus` does.
+`deduplicate` writes a corpus without its near duplicates, `join` streams the similar pairs of two, `explain`
+says in which passages two texts are alike. Must not print. Importing `simindex` does not load this room, for
+it reads files: the first use of `simindex.corpus` does.
 """
 
 from simindex.corpus.dedup.job import deduplicate
 from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.explain import Explanation, Passage, explain
+from simindex.corpus.join import Joined, join
 
-__all__ = ["DedupReport", "Explanation", "Passage", "Removed", "deduplicate", "explain"]
+__all__ = ["DedupReport", "Explanation", "Joined", "Passage", "Removed", "deduplicate", "explain", "join"]

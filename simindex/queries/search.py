@@ -203,7 +203,7 @@ class OfStored(NamedTuple):
             ValueError: it was brought in without the half that is compared.
         """
         number, record = view.find_stored(self.key)
-        require_comparable(view, self.query)
+        require_comparable(view, self.query.compares)
         self._require_half(view, record)
         batch = view.sketch_batch(number, record)
         return self.query.matches(view, self.query.find(view, batch), without=number)[0]
@@ -219,13 +219,16 @@ class OfStored(NamedTuple):
             )
 
 
-def require_comparable(view: View, query: Query) -> None:
+def require_comparable(view: View, compares: int) -> None:
     """Refuse a question that no stored document can answer: by MinHash, where all are bare fingerprints.
+
+    Args:
+        compares: the half of a sketch that is compared, as `Query.compares`.
 
     Raises:
         ValueError: so it is.
     """
-    if query.compares == HAS_SIGNATURE and not view.sources and view.num_documents:
+    if compares == HAS_SIGNATURE and not view.sources and view.num_documents:
         raise ValueError(
             "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
             'ask by SimHash: query_simhash(), or by="simhash"'
@@ -362,7 +365,7 @@ class Asked(NamedTuple):
 
     def matches(self, view: View) -> list[Matches]:
         """Return the matches of each document, in order."""
-        require_comparable(view, self.query)
+        require_comparable(view, self.query.compares)
         results: list[Matches] = []
         if self.threads == 1 or len(self.parts) == 1:
             for part in self.parts:

@@ -385,5 +385,8 @@ def test_page_opens_ten_thousand_clusters(browser: Browser, tmp_path: Path) -> N
     browser.open(path, "cluster=150")
     assert browser.value("document.querySelectorAll('#clusters > li').length") == 200
     assert browser.value("document.querySelectorAll('.detail mark').length") >= 2
+    assert (
+        abs(browser.value("document.querySelector('.detail').parentElement.getBoundingClientRect().top")) < 5
+    )
     browser.click("#more")
     browser.wait("document.querySelectorAll('#clusters > li').length === 300")

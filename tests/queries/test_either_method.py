@@ -147,6 +147,7 @@ def test_question_by_minhash_of_bare_fingerprints_alone_is_refused(tmp_path: Pat
             lambda: index.query_many(iter([FOX])),
             lambda: index.nearest(FOX),
             lambda: index.query_key(1),
+            lambda: index.pairs(),
             lambda: index.insert_if_new("fox", FOX),
             lambda: index.insert_many_if_new([("fox", FOX), ("cat", CAT)]),
         ]
@@ -154,6 +155,7 @@ def test_question_by_minhash_of_bare_fingerprints_alone_is_refused(tmp_path: Pat
             with pytest.raises(ValueError, match=BARE):
                 call()
         assert len(index) == 3
+        assert [(pair.a, pair.b) for pair in index.pairs(by="simhash")] == [(0, 1), (0, 2), (1, 2)]
         assert index.query_simhash(FOX) == [] == index.insert_if_new("fox", FOX, by="simhash")
         assert [match.key for match in index.query(FOX)] == ["fox"]
 

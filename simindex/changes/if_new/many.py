@@ -55,7 +55,7 @@ def insert_batch_if_new(
     """Store the documents of one batch that nothing is like, and return what became of each."""
     with session.changing() as (_, pending), session.store.reading() as txn:
         view = session.view(txn)
-        require_comparable(view, query)
+        require_comparable(view, query.compares)
         pending.require_room(documents)
         decisions = Batch(view, pending, query, documents, on_conflict).settled()
         if touch:

@@ -24,7 +24,7 @@ def insert_if_new(
     """Store a document, a batch of one, unless another is like it; see `Index.insert_if_new`."""
     with session.changing() as (_, pending), session.store.reading() as txn:
         view = session.view(txn)
-        require_comparable(view, query)
+        require_comparable(view, query.compares)
         own = view.find_keys(document.encoded_keys, document.key_hashes).get(0)
         found = query.find(view, document.sketches)
         matches = query.matches(view, found, without=None if own is None else own[0])[0]

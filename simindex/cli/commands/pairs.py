@@ -5,7 +5,7 @@ Owns the form of a pair. Must not change an index: it is opened with "r".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from itertools import islice
 from typing import Annotated
@@ -19,6 +19,7 @@ from simindex.cli.output import counted, note, print_json, print_table, shown_ke
 from simindex.cli.progress import work_bar
 from simindex.cli.searching import Search
 from simindex.queries.pairs.plan import DEFAULT_MAX_RUN
+from simindex.queries.search import Method
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 _A_TIME = 1_000
@@ -88,13 +89,9 @@ def run(
     The pairs are those of one state of the index, in an order that depends on nothing else. JSON lines:
     {"a", "b", "similarity", "distance", "exact", "standard_error"}, a being the document stored first.
     """
-    if max_distance is not None and by is not _By.simhash:
-        raise typer.BadParameter("--max-distance goes with --by simhash")
-    for name, given in (("threshold", threshold), ("recall", recall), ("exact", exact or None)):
-        if given is not None and by is _By.simhash:
-            raise typer.BadParameter(f"--{name} does not go with --by simhash")
+    method = method_named(by, threshold, max_distance, recall, exact)
     with open_for_reading(index) as stored:
-        is_simhash = by is _By.simhash or (by is None and not stored.config.num_perm)
+        is_simhash = method == "simhash" or (method is None and not stored.config.num_perm)
         Search(threshold, None, recall, exact, None, is_simhash, max_distance).require(stored)
         found = stored.pairs(
             DEFAULT_THRESHOLD if threshold is None else threshold,
@@ -111,17 +108,8 @@ def run(
 
 def print_pairs(found: Pairs, limit: int | None, as_json: bool, max_run: int) -> None:
     """Print pairs as they come, and what was bounded."""
-    num_pairs, header = 0, True
     with work_bar("pairs", found.total, prints_results=True) as advance:
-        for some in _parts(found, limit):
-            num_pairs += len(some)
-            if as_json:
-                for pair in some:
-                    print_json(pair.to_dict())
-            else:
-                print_table(_COLUMNS, [_figures(pair) for pair in some], left=2, header=header)
-                header = False
-            advance(num_pairs, found.done)
+        num_pairs = print_some(found, limit, as_json, lambda count: advance(count, found.done))
     if not num_pairs:
         note("simindex: no pair")
     runs, entries = found.bounded
@@ -133,11 +121,36 @@ def print_pairs(found: Pairs, limit: int | None, as_json: bool, max_run: int) ->
         )
 
 
-def _parts(found: Pairs, limit: int | None) -> Iterator[list[Pair]]:
-    """Yield the pairs, some at a time, up to the limit."""
-    pairs = islice(found, limit)
+def print_some(
+    found: Iterator[Pair], limit: int | None, as_json: bool, advance: Callable[[int], object]
+) -> int:
+    """Print pairs up to the limit, some at a time; returns how many they were.
+
+    Args:
+        advance: told how many have been printed so far.
+    """
+    num_pairs, pairs = 0, islice(found, limit)
     while some := list(islice(pairs, _A_TIME)):
-        yield some
+        if as_json:
+            for pair in some:
+                print_json(pair.to_dict())
+        else:
+            print_table(_COLUMNS, [_figures(pair) for pair in some], left=2, header=not num_pairs)
+        num_pairs += len(some)
+        advance(num_pairs)
+    return num_pairs
+
+
+def method_named(
+    by: Enum | None, threshold: float | None, max_distance: int | None, recall: float | None, exact: bool
+) -> Method | None:
+    """Return the method that was named. Raises BadParameter where an option is the other one's."""
+    if max_distance is not None and by is not _By.simhash:
+        raise typer.BadParameter("--max-distance goes with --by simhash")
+    for name, given in (("threshold", threshold), ("recall", recall), ("exact", exact or None)):
+        if given is not None and by is _By.simhash:
+            raise typer.BadParameter(f"--{name} does not go with --by simhash")
+    return None if by is None else "simhash" if by is _By.simhash else "minhash"
 
 
 def _figures(pair: Pair) -> tuple[str, str, str, str]:

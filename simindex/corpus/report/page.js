@@ -256,6 +256,7 @@ function onKey(event) {
 showOverview();
 list(0);
 showOpened();
+if (opened !== null) document.querySelector(`li[data-cluster="${opened}"]`).scrollIntoView();
 byId("search").addEventListener("input", search);
 byId("more").addEventListener("click", () => list(byId("clusters").children.length));
 addEventListener("hashchange", showOpened);

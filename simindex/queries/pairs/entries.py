@@ -51,6 +51,18 @@ class Ranks:
                 bits = np.uint8(1) << (ranks & np.uint64(7)).astype(np.uint8)
                 np.bitwise_or.at(self.dead, (ranks >> np.uint64(3)).astype(np.int64), bits)
 
+    @property
+    def total(self) -> int:
+        """How many ranks there are: those of removed documents that segments still hold are among them."""
+        return int(self.offsets[-1])
+
+    def of(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the ranks, uint32, of documents by their numbers, which must be in a segment."""
+        numbers = numbers.astype(np.uint64)
+        places = np.searchsorted(self._bases, numbers, side="right") - 1
+        ranks: np.ndarray = (numbers - self._bases[places] + self.offsets[places]).astype(np.uint32)
+        return ranks
+
     def numbers(self, ranks: np.ndarray) -> np.ndarray:
         """Return the numbers of documents, uint64, by their ranks."""
         ranks = ranks.astype(np.uint64)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from simindex.queries.pairs.plan import PairPlan
 from simindex.queries.pairs.stages import EqualSketches, Found, LongRuns, Runs, Stage, StoredCopies
 from simindex.queries.pairs.texts import Texts, TextSimilarity
 from simindex.queries.scheme import Scheme
+from simindex.queries.search import require_comparable
 from simindex.queries.snapshot import SnapshotCache
 from simindex.queries.view import EVERY, View
 from simindex.sketching.estimate import best_estimate, row_estimates
@@ -40,17 +41,29 @@ _KNOWN = 16_384
 """Documents that are remembered, for most are in several pairs."""
 
 
+_T = TypeVar("_T")
+
+
 class _Document(NamedTuple):
     key: Key
     present: int
     kept: np.ndarray | None
 
 
-class _Candidate(NamedTuple):
-    """A pair before its texts are looked at; `copy` as in `Found`, `is_equal`: as far as is known."""
+class NumberedPair(NamedTuple):
+    """A pair with the numbers of its documents; `is_copy`: they are equal in what is compared."""
 
     pair: Pair
-    copy: int
+    a: int
+    b: int
+    is_copy: bool
+
+
+class _Candidate(NamedTuple):
+    """A pair before its texts are looked at; `is_equal`: as far as is known."""
+
+    pair: Pair
+    found: Found
     is_equal: bool
 
 
@@ -61,12 +74,17 @@ def pairs_of(
     texts: Texts | None,
     memory_bytes: int,
     progress: Callable[[int, int], object] | None,
+    stays_open: bool = False,
 ) -> Pairs:
-    """Return the pairs of the newest commit, in a handle of their own."""
+    """Return the pairs of the newest commit, in a handle of their own.
+
+    Args:
+        stays_open: the handle is not let go of at the end, but by `Pairs.close` alone.
+    """
     by_text = None if texts is None else TextSimilarity(texts, scheme.config, memory_bytes)
     own = Store(store.environment().folder, "r", pinned=True)
     try:
-        return Pairs(own, scheme, plan, by_text, progress)
+        return Pairs(own, scheme, plan, by_text, progress, stays_open)
     except BaseException:
         own.close()
         raise
@@ -80,6 +98,7 @@ class Pairs(Iterator[Pair]):
 
     Attributes:
         snapshot: the id of the commit that is walked; equal ids, equal content.
+        ranks: of its documents.
         total: entries of tables that are read in all.
     """
 
@@ -90,11 +109,13 @@ class Pairs(Iterator[Pair]):
         plan: PairPlan,
         texts: TextSimilarity | None = None,
         progress: Callable[[int, int], object] | None = None,
+        stays_open: bool = False,
     ) -> None:
+        self._stays_open = stays_open
         self._store, self._scheme, self._plan = store, scheme, plan
         self._texts, self._progress = texts, progress
         self._snapshots = SnapshotCache(scheme)
-        self._ready: deque[Pair] = deque()
+        self._ready: deque[NumberedPair] = deque()
         self._found: Iterator[Found] = iter(())
         self._expanding: Iterator[Found] = iter(())
         self._is_used_up = True
@@ -107,11 +128,12 @@ class Pairs(Iterator[Pair]):
         self._ended_entries = 0
         with store.reading() as txn:
             view = View(txn, self._snapshots.current(txn), scheme)
+            require_comparable(view, HAS_SIGNATURE if plan.method == "minhash" else HAS_FINGERPRINT)
             self.snapshot = txn.id
-            self._ranks = Ranks(view)
-            self._dead = self._ranks.dead
+            self.ranks = Ranks(view)
+            self._dead = self.ranks.dead
             self.total = self._num_entries(view)
-            self._stage: Stage | None = StoredCopies(plan, self._ranks, view)
+            self._stage: Stage | None = StoredCopies(plan, self.ranks, view)
         self._next_table = -1
 
     # ---- the iterator ----
@@ -136,6 +158,10 @@ class Pairs(Iterator[Pair]):
         return self
 
     def __next__(self) -> Pair:
+        return self.next_numbered().pair
+
+    def next_numbered(self) -> NumberedPair:
+        """Return the next pair with its numbers: those of copies first. Raises StopIteration at the end."""
         while not self._ready:
             if self._stage is None:
                 raise StopIteration
@@ -161,16 +187,17 @@ class Pairs(Iterator[Pair]):
     def _advance(self) -> None:
         """Look at the next part of the walk: its pairs, if any, are ready then."""
         try:
-            self._ready.extend(self._checked(self._part()))
+            self._ready.extend(self._checked(self.read(self._part)))
             if self._progress is not None:
                 self._progress(self.done, self.total)
         except BaseException:
             self.close()
             raise
-        if self._stage is None:
+        if self._stage is None and not self._stays_open:
             self._store.close()
 
-    def _part(self) -> list[_Candidate]:
+    def read(self, look: Callable[[View], _T]) -> _T:
+        """Return what is to be seen in the snapshot. Raises SimIndexError where it is gone."""
         with self._store.reading() as txn:
             if txn.id != self.snapshot:
                 raise SimIndexError(
@@ -178,14 +205,16 @@ class Pairs(Iterator[Pair]):
                     f"of {txn.id}: a pinned snapshot ends when a writer of the same process has to move the "
                     "map or compacts, or when the process forks; begin again"
                 )
-            view = View(txn, self._snapshots.current(txn), self._scheme)
-            if self._is_used_up and self._stage is not None:
-                step = self._stage.step(view)
-                if step is None:
-                    self._end(self._stage, view)
-                    return []
-                self._found = iter(step)
-            return self._take(view)
+            return look(View(txn, self._snapshots.current(txn), self._scheme))
+
+    def _part(self, view: View) -> list[_Candidate]:
+        if self._is_used_up and self._stage is not None:
+            step = self._stage.step(view)
+            if step is None:
+                self._end(self._stage, view)
+                return []
+            self._found = iter(step)
+        return self._take(view)
 
     def _end(self, stage: Stage, view: View) -> None:
         """Go on to the next stage, if there is one."""
@@ -195,12 +224,12 @@ class Pairs(Iterator[Pair]):
             self._dead = self._dead | stage.copies
         plan, self._next_table = self._plan, self._next_table + 1
         if self._next_table == 0 and plan.copies == "first" and plan.bits:
-            self._stage = EqualSketches(plan, self._ranks, view)
+            self._stage = EqualSketches(plan, self.ranks, view)
             return
         table = self._next_table - (plan.copies == "first")
         self._stage = None
         if table < len(plan.bits):
-            self._stage = Runs(plan, self._ranks, view, self._dead, table, self._longs)
+            self._stage = Runs(plan, self.ranks, view, self._dead, table, self._longs)
 
     def _num_entries(self, view: View) -> int:
         """Return how many entries the stages will read in all."""
@@ -272,7 +301,7 @@ class Pairs(Iterator[Pair]):
         config, present = self._scheme.config, a.present & b.present
         bits = found.distance if present & HAS_FINGERPRINT else None
         if found.agree == NO_FIGURE or not present & HAS_SIGNATURE:
-            return _Candidate(Pair(a.key, b.key, None, bits), found.copy, True)
+            return _Candidate(Pair(a.key, b.key, None, bits), found, True)
         estimate = row_estimates(config.num_perm)[found.agree]
         is_equal = (a.kept is None) == (b.kept is None)
         if a.kept is not None and b.kept is not None:
@@ -281,12 +310,13 @@ class Pairs(Iterator[Pair]):
         plan, (similarity, is_exact, error) = self._plan, estimate
         if plan.kept and found.copy < 0 and similarity < (plan.threshold if is_exact else plan.cut):
             return None
-        return _Candidate(Pair(a.key, b.key, similarity, bits, is_exact, error), found.copy, is_equal)
+        return _Candidate(Pair(a.key, b.key, similarity, bits, is_exact, error), found, is_equal)
 
-    def _checked(self, candidates: list[_Candidate]) -> Iterator[Pair]:
+    def _checked(self, candidates: list[_Candidate]) -> Iterator[NumberedPair]:
         """Yield the pairs that are similar enough by their texts, if there are any. A sketch whose document
         turns out to be no copy comes again, with all it is similar to."""
-        for pair, copy, is_equal in candidates:
+        for pair, found, is_equal in candidates:
+            copy = found.copy
             if self._texts is not None:
                 similarity = self._texts.of(pair.a, pair.b)
                 is_equal = similarity == 1.0
@@ -294,7 +324,7 @@ class Pairs(Iterator[Pair]):
             if copy >= 0 and not is_equal:
                 self._unmark(copy)
             elif self._texts is None or similarity >= self._plan.threshold:
-                yield pair
+                yield NumberedPair(pair, found.a, found.b, found.is_group or copy >= 0)
 
     def _unmark(self, copy: int) -> None:
         assert isinstance(self._stage, EqualSketches)

@@ -73,10 +73,15 @@ def plan_pairs(
     copies: Copies,
     max_run: int,
     memory_bytes: int,
+    call: str = "pairs",
 ) -> PairPlan:
-    """Return what the arguments of `Index.pairs` ask for. Raises TypeError and ValueError as it does."""
+    """Return what the arguments of `Index.pairs` ask for. Raises TypeError and ValueError as it does.
+
+    Args:
+        call: the public name, for messages.
+    """
     config = scheme.config
-    method = method_of("pairs", config, by, threshold, max_distance, recall, exact)
+    method = method_of(call, config, by, threshold, max_distance, recall, exact)
     if copies not in ("first", "all"):
         raise ValueError(f'copies: expected "first" or "all", found {copies!r}')
     require_int("memory_bytes", memory_bytes, _MIN_MEMORY_BYTES)
@@ -84,14 +89,16 @@ def plan_pairs(
     require_int("max_run", max_run, _kernel.REPRESENTATIVES, capacity // 2, remark=" in this memory_bytes")
     if method == "simhash":
         if has_texts:
-            raise ValueError("pairs: texts is MinHash's, and this compares by SimHash, which is exact itself")
+            raise ValueError(
+                f"{call}: texts is MinHash's, and this compares by SimHash, which is exact itself"
+            )
         assert config.simhash is not None
         distance = config.simhash.max_distance if max_distance is None else max_distance
         built_for = ", which this index was built for"
         require_int("max_distance", distance, 0, config.simhash.max_distance, remark=built_for)
         return _by_fingerprints(scheme, distance, copies, max_run, capacity)
     if exact and has_texts:
-        raise ValueError("pairs: expected exact=True, which compares kept shingles, or texts, found both")
+        raise ValueError(f"{call}: expected exact=True, which compares kept shingles, or texts, found both")
     if exact and not config.keep_shingles:
         raise ValueError(
             "exact=True compares kept shingle hashes, and this index keeps none; "

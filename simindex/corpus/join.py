@@ -1,0 +1,223 @@
+"""`join`: the similar pairs of two indexes or corpora, one document of each.
+
+Owns which of the two is asked and which is walked. Must not compare documents: queries do. Invariant: nothing
+is written but a temporary index, of a corpus that is to be asked.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from simindex import index as face
+from simindex.checks import require_callable
+from simindex.config import Config
+from simindex.corpus.dedup.entries import entries_of
+from simindex.corpus.dedup.star import MOST_KEPT
+from simindex.format.keys import Key
+from simindex.index import Index
+from simindex.parts import bytes_of, in_parts
+from simindex.queries.answers import Answers
+from simindex.queries.matches import Match
+from simindex.queries.pairs.pair import Pair
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, method_of
+from simindex.storage.folder import DATA_FILE
+from simindex.tuning.curve import DEFAULT_THRESHOLD
+from simindex.tuning.found import band_plan
+
+_PART = 512
+"""Documents that are asked for at a time."""
+
+
+class _How(NamedTuple):
+    """How documents are compared."""
+
+    method: Method
+    threshold: float
+    max_distance: int | None
+    recall: float | None
+    exact: bool
+
+    def ask(self, index: Index, documents: list[Any]) -> Answers:
+        """Return what is similar to each document."""
+        if self.method == "simhash":
+            return index.query_simhash_many(documents, self.max_distance)
+        return index.query_many(documents, self.threshold, recall=self.recall, exact=self.exact)
+
+
+def join(
+    a: Any,
+    b: Any,
+    threshold: float = DEFAULT_THRESHOLD,
+    *,
+    by: Method | None = None,
+    max_distance: int | None = None,
+    recall: float | None = None,
+    exact: bool = False,
+    config: Config | None = None,
+    max_candidates: int = DEFAULT_MAX_CANDIDATES,
+    progress: Callable[[int], object] | None = None,
+) -> Joined:
+    """Stream the pairs of similar documents of two collections, one document of each; none within one.
+
+    One is walked in its order, document by document, and the other is asked for what is similar: `b` is
+    asked, or `a` where it alone is an index. So with two indexes the smaller one had better come first; the
+    cost is that of a query for each of its documents. Copies of one document are in all pairs. A corpus that
+    is asked is put in an index in the folder of temporary files first. Indexes are read as they are at the
+    call, by handles of their own, whose snapshots are pinned until the end as with ``refresh="manual"``;
+    their settings have to be the same.
+
+    Args:
+        a, b: an `Index`, the path of one, or a corpus: a path, or a list of paths, of what `simindex insert`
+            reads, or an iterable of (key, document). Keys of a corpus may be given twice.
+        threshold, recall, exact: as in `Index.query`.
+        by, max_distance: as in `Index.pairs`.
+        config: of two corpora; ``None``: the defaults, with all shingles kept where `exact` asks for it.
+        max_candidates: stored documents that a document is compared with at most; `Joined.bounded` counts
+            where it was not enough.
+        progress: called with the number of documents that were walked so far.
+
+    Returns:
+        An iterator of `Pair`, whose `a` is a key of `a`, and `b` one of `b`.
+
+    Raises:
+        ValueError: one index given twice, `config` beside an index, or a parameter that does not fit.
+        ConfigMismatchError: while it is iterated over: two indexes of other settings.
+
+    >>> from simindex.corpus import join
+    >>> [(pair.a, pair.b, pair.similarity) for pair in join([(1, "a b c d")], [("x", "a b c d"), ("y", "e")])]
+    [(1, 'x', 1.0)]
+    """
+    require_callable("progress", progress)
+    with ExitStack() as opened:
+        left, right = (_opened(side, max_candidates, opened) for side in (a, b))
+        asked = left if right is None else right
+        if config is not None and asked is not None:
+            raise ValueError("join: expected config for two corpora only, found an index, which has its own")
+        if left is not None and right is not None and os.path.samefile(left.path, right.path):
+            raise ValueError(f"join: expected two indexes, found {left.path} twice; see Index.pairs")
+        keys_are_metadata = asked is None
+        stored = config or Config(keep_shingles=MOST_KEPT if exact else 0)
+        if asked is not None:
+            stored = asked.config
+        method = method_of("join", stored, by, threshold, max_distance, recall, exact)
+        if method == "minhash":
+            band_plan(threshold, stored.num_perm, recall)  # refuses one out of range
+        if asked is None:
+            asked = _indexed(b, stored, max_candidates, opened)
+        how = _How(method, threshold, max_distance, recall, exact)
+        is_turned = right is None and left is not None
+        walked = _rows(b if is_turned else a)
+        if left is not None and right is not None:
+            walked = _stored(left, method)
+        return Joined(how, walked, asked, is_turned, keys_are_metadata, progress, opened.pop_all())
+
+
+class Joined(Iterator[Pair]):
+    """The pairs of two collections; see `join`. Not thread-safe.
+
+    Attributes:
+        read: documents that were walked so far.
+        bounded: how many of them were similar to more than was compared, so that pairs may be missing.
+    """
+
+    def __init__(
+        self,
+        how: _How,
+        walked: Iterator[tuple[Key, Any]],
+        asked: Index,
+        is_turned: bool,
+        keys_are_metadata: bool,
+        progress: Callable[[int], object] | None,
+        opened: ExitStack,
+    ) -> None:
+        self.read = 0
+        self.bounded = 0
+        self._how, self._asked, self._is_turned = how, asked, is_turned
+        self._keys_are_metadata = keys_are_metadata
+        self._progress, self._opened = progress, opened
+        self._pairs = self._all(walked)
+
+    def __iter__(self) -> Joined:
+        return self
+
+    def __next__(self) -> Pair:
+        try:
+            return next(self._pairs)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the iteration, and let go of snapshots and temporary files. Closing twice is allowed."""
+        self._pairs = iter(())
+        self._opened.close()
+
+    def __enter__(self) -> Joined:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _all(self, walked: Iterator[tuple[Key, Any]]) -> Iterator[Pair]:
+        for part in in_parts(walked, _PART, lambda row: bytes_of(row[1])):
+            keys = [key for key, _ in part.values]
+            found = self._how.ask(self._asked, [document for _, document in part.values])
+            for key, matches in zip(keys, found, strict=True):
+                self.bounded += matches.truncated
+                for match in matches:
+                    yield self._pair(key, match)
+            self.read += len(keys)
+            if self._progress is not None:
+                self._progress(self.read)
+
+    def _pair(self, key: Key, match: Match) -> Pair:
+        other = match.metadata if self._keys_are_metadata else match.key
+        a, b = (other, key) if self._is_turned else (key, other)
+        return Pair(a, b, match.similarity, match.distance, match.exact, match.standard_error)
+
+
+def is_index(path: str | os.PathLike[str]) -> bool:
+    """Whether an index lies at a path, and not a file or folder of documents."""
+    return os.path.isfile(os.path.join(os.fspath(path), DATA_FILE))
+
+
+def _opened(side: Any, max_candidates: int, opened: ExitStack) -> Index | None:
+    """Return a handle on an index, whose snapshot is pinned; ``None`` for a corpus."""
+    if isinstance(side, Index):
+        path = side.path
+    elif isinstance(side, str | os.PathLike) and is_index(side):
+        path = os.fspath(side)
+    else:
+        return None
+    index = opened.enter_context(face.open(path, "r", max_candidates=max_candidates, refresh="manual"))
+    len(index)  # pins the state of now
+    return index
+
+
+def _indexed(corpus: Any, config: Config, max_candidates: int, opened: ExitStack) -> Index:
+    """Return an index of a corpus in a temporary folder: its keys are places, the rows' keys metadata."""
+    folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="simindex-join-"))
+    index = opened.enter_context(
+        face.open(os.path.join(folder, "rows"), "x", config, max_candidates=max_candidates)
+    )
+    index.insert_many((entry.number, entry.document, entry.key) for entry in entries_of(corpus))
+    return index
+
+
+def _stored(index: Index, method: Method) -> Iterator[tuple[Key, Any]]:
+    """Yield the keys and sketches of an index; what has nothing to compare is left out."""
+    for record in index.values():
+        half = record.sketch.words if method == "minhash" else record.sketch.fingerprint
+        if half is not None:
+            yield record.key, record.sketch
+
+
+def _rows(corpus: Any) -> Iterator[tuple[Key, Any]]:
+    return ((entry.key, entry.document) for entry in entries_of(corpus))

@@ -1,0 +1,223 @@
+"""The clusters of an index against components and stars of all pairs, by brute force and by exact truth."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from collection import extract, extract_truth
+from grouping import BY_LINKAGE, CONFIGS, document, index_of, matching_pairs, removals, starts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import simindex
+from simindex import Config, TransactionOpenError
+from simindex.queries.clusters import clusters as clusters_module
+from simindex.queries.clusters.edges import SortedEdges
+
+FOX = "the quick brown fox jumps over the lazy dog and runs into the dark wood"
+EACH_LINKAGE = pytest.mark.parametrize("linkage", BY_LINKAGE)
+
+
+@EACH_LINKAGE
+@pytest.mark.parametrize("name", CONFIGS)
+@settings(max_examples=25)
+@given(places=starts, removed=removals, batch_size=st.integers(1, 25), data=st.data())
+def test_clusters_are_the_groups_of_all_pairs_that_queries_find(
+    name: str, linkage: Any, places: list[int], removed: set[int], batch_size: int, data: st.DataObject
+) -> None:
+    asked: dict[str, Any] = {}
+    if name != "simhash":
+        asked["threshold"] = data.draw(st.sampled_from([0.5, 0.7, 0.8, 1.0]))
+    if name == "kept":
+        asked["exact"] = True
+    with index_of(CONFIGS[name], places, removed, batch_size) as index:
+        expected = BY_LINKAGE[linkage](matching_pairs(index, **asked))
+        assert list(index.clusters(linkage=linkage, **asked)) == expected
+
+
+@EACH_LINKAGE
+@settings(max_examples=25)
+@given(places=starts, texts=st.sampled_from([0.5, 0.6, 0.8, 1.0]))
+def test_clusters_by_texts_are_the_groups_of_exact_pairs(
+    linkage: Any, places: list[int], texts: float
+) -> None:
+    """256 rows at a threshold that is lower find what is as similar by its texts."""
+    config = Config(simhash=None, num_perm=256)
+    documents = {key: document(place) for key, place in enumerate(places)}
+    with index_of(config, places, set(), 25) as index:
+        found = index.clusters(texts, linkage, recall=0.999999, texts=documents)
+        pairs = [
+            (a, b)
+            for a in documents
+            for b in range(a)
+            if len(documents[a] & documents[b]) / len(documents[a] | documents[b]) >= texts
+        ]
+        assert list(found) == BY_LINKAGE[linkage](pairs)
+
+
+@cache
+def licences() -> dict[str, frozenset[str]]:
+    """The shingles that the truth goes by: it cuts words by \\w+ and not as simindex does."""
+    words = {key: re.findall(r"\w+", text.lower()) for key, text in extract().items()}
+    return {
+        key: frozenset(" ".join(found[at : at + 3]) for at in range(max(len(found) - 2, 1)))
+        for key, found in words.items()
+    }
+
+
+@EACH_LINKAGE
+@pytest.mark.parametrize("threshold", [0.5, 0.8])
+def test_clusters_of_licences_are_those_of_the_truth(tmp_path: Path, threshold: float, linkage: Any) -> None:
+    """A recall of 0.9997 may miss three pairs in ten thousand; of these texts and this seed none is."""
+    keys = list(licences())
+    order = {key: place for place, key in enumerate(keys)}
+    pairs = [(order[a], order[b]) for a, b, similarity in extract_truth() if similarity >= threshold]
+    expected = [[keys[place] for place in members] for members in BY_LINKAGE[linkage](pairs)]
+    assert len(expected) > 30
+    with simindex.open(tmp_path / "i", config=Config(simhash=None)) as index:
+        index.insert_many(licences().items())
+        assert list(index.clusters(threshold, linkage, recall=0.9997, texts=licences())) == expected
+
+
+def test_star_keeps_what_insert_many_if_new_stores(tmp_path: Path) -> None:
+    config = Config(simhash=None)
+    with simindex.open(tmp_path / "new", config=config) as kept:
+        kept.insert_many_if_new(extract().items(), threshold=0.7)
+        stored = list(kept)
+    with simindex.open(tmp_path / "all", config=config) as index:
+        index.insert_many(extract().items())
+        dropped = {key for members in index.clusters(0.7, "star") for key in members[1:]}
+        assert [key for key in index if key not in dropped] == stored
+        assert 0 < len(stored) < len(index)
+
+
+@EACH_LINKAGE
+def test_an_older_document_than_the_first_of_its_group_that_lives_is_found(
+    tmp_path: Path, linkage: Any
+) -> None:
+    """The leader of a group of copies is gone, and a document in between is equal in its rows alone."""
+    config = Config(num_perm=64)
+    rows = list(range(64))
+
+    def sketch(fingerprint: int) -> simindex.Sketch:
+        return simindex.Sketch.from_rows(rows, fingerprint)
+
+    with simindex.open(tmp_path / "i", config=config) as index:
+        index.insert("leader", sketch(7))
+        index.insert("middle", sketch(8))
+        index.insert_many((f"copy {n}", sketch(7)) for n in range(3))
+        index.remove_many(["leader", "copy 0"])
+        assert list(index.clusters(linkage=linkage)) == [["middle", "copy 1", "copy 2"]]
+
+
+def test_a_large_cluster_comes_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters_module, "_MEMBERS_AT_ONCE", 10)
+    with simindex.open(tmp_path / "i") as index:
+        index.insert_many((key, FOX) for key in range(70_000))
+        index.insert_many(
+            [("a", "another text that is said twice"), ("b", "another text that is said twice")]
+        )
+        assert list(index.clusters()) == [list(range(70_000)), ["a", "b"]]
+
+
+@EACH_LINKAGE
+def test_nothing_depends_on_how_the_index_is_laid_out(tmp_path: Path, linkage: Any) -> None:
+    rng = np.random.default_rng(5)
+    places = rng.integers(0, 400, 600).tolist()
+    rows = [(key, document(place)) for key, place in enumerate(places)]
+    found = []
+    for name, batch_size in (("one", 600), ("many", 40)):
+        with simindex.open(tmp_path / name) as index:
+            index.insert_many(rows, batch_size=batch_size)
+            found.append(list(index.clusters(0.7, linkage)))
+            found.append(list(index.clusters(0.7, linkage, memory_bytes=1 << 20)))
+            index.compact()
+            found.append(list(index.clusters(0.7, linkage)))
+    assert found[0]
+    assert all(clusters == found[0] for clusters in found)
+
+
+def test_edges_of_stars_that_do_not_fit_lie_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small: list[SortedEdges] = []
+
+    def sorted_edges(_memory_bytes: int) -> SortedEdges:
+        small.append(SortedEdges(800))
+        return small[-1]
+
+    with simindex.open(tmp_path / "i") as index:
+        index.insert_many((key, document(key)) for key in range(200))
+        expected = list(index.clusters(0.5, "star"))
+        monkeypatch.setattr(clusters_module, "SortedEdges", sorted_edges)
+        assert list(index.clusters(0.5, "star")) == expected
+        assert small[0].num_spilled > 100
+        assert len(expected) > 20
+
+
+def test_one_snapshot_is_seen_and_a_handle_of_its_own_holds_it(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert_many([("a", FOX), ("b", FOX)])
+        clusters = index.clusters()
+        index.insert("c", FOX)
+        index.remove("a")
+    assert list(clusters) == [["a", "b"]]
+    assert list(clusters) == []
+
+
+def test_bounded_runs_are_counted(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", config=Config(simhash=None)) as index:
+        index.insert_many((key, frozenset(range(300)) | {1000 + key}) for key in range(60))
+        clusters = index.clusters(0.8, max_run=16)
+        assert list(clusters) == [list(range(60))]
+        assert clusters.bounded.runs > 0
+        assert clusters.compared > 0
+        whole = index.clusters(0.8)
+        assert list(whole) == [list(range(60))]
+        assert whole.bounded == (0, 0)
+
+
+def test_closing_ends_the_iteration(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert_many(
+            [("a", FOX), ("b", FOX), ("c", "two texts that are alike"), ("d", "two texts that are alike")]
+        )
+        with index.clusters() as clusters:
+            assert next(clusters) == ["a", "b"]
+        assert list(clusters) == []
+        clusters.close()
+
+
+def test_progress_reaches_its_total_before_the_first_cluster(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert_many((key, FOX) for key in range(30))
+        told: list[tuple[int, int]] = []
+        clusters = index.clusters(progress=lambda done, total: told.append((done, total)))
+        assert not told
+        next(clusters)
+        assert told == sorted(told)
+        assert told[-1][0] == told[-1][1] > 0
+        clusters.close()
+
+
+def test_an_empty_index_has_no_clusters(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        assert list(index.clusters()) == []
+        index.insert("a", FOX)
+        assert list(index.clusters(linkage="star")) == []
+
+
+def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
+    wrong: Any = "stars"
+    with simindex.open(tmp_path / "i") as index:
+        with pytest.raises(ValueError, match='linkage: expected "components" or "star", found \'stars\''):
+            index.clusters(linkage=wrong)
+        with pytest.raises(ValueError, match="clusters: max_distance is SimHash's"):
+            index.clusters(max_distance=3)
+        with pytest.raises(ValueError, match="keeps none"):
+            index.clusters(exact=True)
+        with index.transaction(), pytest.raises(TransactionOpenError, match="clusters: expected no open"):
+            index.clusters()
