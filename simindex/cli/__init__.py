@@ -27,6 +27,7 @@ import typer  # noqa: E402 - behind the check
 
 from simindex.cli.commands import (  # noqa: E402
     Command,
+    clusters,
     compact,
     curve,
     dedup,
@@ -57,6 +58,7 @@ for _name, _module in {
     "insert": insert,
     "query": query,
     "pairs": pairs,
+    "clusters": clusters,
     "join": join,
     "explain": explain,
     "remove": remove,

@@ -326,7 +326,7 @@ def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"keep": "best"}, "keep: expected one of first"),
+        ({"keep": "best"}, "keep: expected first, longest"),
         ({"mode": "drop"}, "mode: expected one of remove, annotate, report-only"),
         ({"threshold": 1.5}, "threshold"),
         ({"batch_size": 0}, "batch_size"),

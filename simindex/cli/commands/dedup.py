@@ -49,7 +49,13 @@ _OutputFile = Annotated[
         "behind it, packed.",
     ),
 ]
-_Keep = Annotated[str, typer.Option(metavar="ORDER", help="Which of like rows stays: first.")]
+_Keep = Annotated[
+    str,
+    typer.Option(
+        metavar="ORDER",
+        help="Which of like rows stays: first, newest (the last), longest, or field:NAME (the largest).",
+    ),
+]
 _Against = Annotated[
     str | None, typer.Option(metavar="INDEX", help="Leave out what is like a document of this index, too.")
 ]

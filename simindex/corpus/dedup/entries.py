@@ -7,6 +7,7 @@ row is known by its number in the whole input; its id is only told, and may be m
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -55,7 +56,7 @@ class PathEntries:
         self, inputs: Inputs, paths: list[str], on_bad_row: Callable[[BadRowError], object] | None
     ) -> None:
         self.names = ["stdin" if path == "-" else path for path in paths]
-        self.can_resume = "-" not in paths
+        self.can_resume = self.can_repeat = "-" not in paths
         self._paths = paths
         self._inputs = inputs
         self._on_bad_row = on_bad_row
@@ -90,6 +91,7 @@ class ItemEntries:
         rows = keyed_documents(items, None, None, None)
         require_many("deduplicate", "sources", rows, "a list of items")
         self._items = rows
+        self.can_repeat = not isinstance(rows, Iterator)
 
     def __iter__(self) -> Iterator[Entry]:
         for number, item in enumerate(self._items):
@@ -106,6 +108,32 @@ class ItemEntries:
     def digest(self) -> list[Any]:
         """Nothing tells one iterable from another."""
         raise SimIndexError("journal: expected files, which can be read again; found an iterable")
+
+
+class Spool:
+    """Rows that come but once, in a file that they can be read from again; the first reading fills it.
+
+    Args:
+        path: of the file, in a folder of the job's own.
+        entries: the rows.
+    """
+
+    def __init__(self, path: str, entries: Iterable[Entry]) -> None:
+        self._path, self._count = path, 0
+        self._entries: Iterable[Entry] | None = entries
+
+    def __iter__(self) -> Iterator[Entry]:
+        if self._entries is None:
+            with open(self._path, "rb") as file:
+                for _ in range(self._count):
+                    yield pickle.load(file)
+            return
+        entries, self._entries = self._entries, None
+        with open(self._path, "wb") as file:
+            for entry in entries:
+                pickle.dump(entry, file)
+                self._count += 1
+                yield entry
 
 
 Entries = PathEntries | ItemEntries

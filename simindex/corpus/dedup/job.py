@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -20,10 +21,11 @@ from typing import Any, Literal, NamedTuple
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.checks import require_int
 from simindex.config import Config
-from simindex.corpus.dedup.entries import Entry, entries_of, label_of, place_of
+from simindex.corpus.dedup.entries import Entry, Spool, entries_of, label_of, place_of
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
-from simindex.corpus.dedup.results import DedupReport, Place, Removed
-from simindex.corpus.dedup.star import MOST_KEPT, Star, Verdict, config_for
+from simindex.corpus.dedup.orders import Keep, Ordered, require_order
+from simindex.corpus.dedup.results import DedupReport, KeptRow, Place, Removed
+from simindex.corpus.dedup.star import MOST_KEPT, Decided, Star, Verdict, config_for
 from simindex.corpus.dedup.store import store_kept
 from simindex.corpus.outputs.output import CallOutput, LinesOutput, NoOutput, Output, output_for, temporary
 from simindex.corpus.outputs.rows import JsonLines, Note, Written, values_of
@@ -41,6 +43,7 @@ from simindex.queries.search import (
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 from simindex.tuning.found import band_plan
 
+_Decided = tuple[list[Entry], Decided]
 Mode = Literal["remove", "annotate", "report-only"]
 Sink = str | os.PathLike[str] | Callable[[Any], object]
 IndexOrPath = Index | str | os.PathLike[str]
@@ -53,14 +56,6 @@ FRAME_ROWS = 65_536
 
 _SECONDS_A_MARK = 1.0
 """Between two times that the journal is written: it waits for the disk."""
-
-
-class KeptRow(NamedTuple):
-    """A row as a callable sink is given it: its id, its document, its other fields."""
-
-    key: Key
-    document: Any
-    metadata: Any
 
 
 class AnnotatedRow(NamedTuple):
@@ -79,7 +74,7 @@ def deduplicate(
     sink: Sink | None,
     threshold: float = DEFAULT_THRESHOLD,
     *,
-    keep: str = "first",
+    keep: Keep = "first",
     against: IndexOrPath | None = None,
     into: IndexOrPath | None = None,
     mode: Mode = "remove",
@@ -118,7 +113,11 @@ def deduplicate(
             row, with mode="annotate" (key, document, metadata, duplicate_of, similarity, cluster). With
             mode="report-only" the path of the report of removed rows, .jsonl.
         threshold: least Jaccard similarity of duplicates, in (0, 1].
-        keep: which row of like ones stays: "first".
+        keep: which of like rows stays: "first"; "newest", the last; "longest", by characters or by shingles;
+            "field:NAME", that with the largest number or text there (texts before numbers, rows without it
+            last); or a callable of (key, document, its fields) that returns a number or a text. Of rows that
+            are equal in that, the first. All but "first" read the input twice, keep what can be read once
+            in a temporary file, and call `progress` in the second reading only.
         against: an index, open or a path: rows that are like one of its documents go, too. It is read as it
             is when the job begins, and never changed.
         into: an index, open for writing or a path, made if it is missing, that the kept rows are added to at
@@ -200,7 +199,7 @@ class Job:
         sink: Sink | None,
         threshold: float,
         *,
-        keep: str,
+        keep: Keep,
         against: IndexOrPath | None,
         into: IndexOrPath | None,
         mode: Mode,
@@ -217,7 +216,7 @@ class Job:
         journal: str | os.PathLike[str] | None,
         force: bool,
     ) -> None:
-        _require_word("keep", keep, ("first",))
+        require_order(keep)
         _require_word("mode", mode, ("remove", "annotate", "report-only"))
         require_int("batch_size", batch_size, 1)
         self._entries = entries_of(sources, None, on_bad_row)
@@ -234,7 +233,7 @@ class Job:
         if mode == "report-only":
             self._report_path, self._path = self._path or self._report_path, None
             sink = None
-        self._sink, self.state = sink, State()
+        self._sink, self._keep, self.state = sink, keep, State()
         self._output = self._output_of_sink()
         self._job = {
             "outputs": [_absolute(self._path), _absolute(self._report_path)],
@@ -243,7 +242,7 @@ class Job:
             "config": self._config.to_dict(),
             "threshold": threshold,
             "max_distance": max_distance,
-            "keep": keep,
+            "keep": keep if isinstance(keep, str) else _name_of(keep),
             "mode": mode,
             "exact": exact,
             "by": by,
@@ -309,9 +308,8 @@ class Job:
                     others = self._others if into is None else [*self._others, into.path]
                     star = Star(working, self._config, self._query, others)
                     try:
-                        if resumed:
-                            star.forget_from(self.state.read, self.state.kept)
-                        _Work(self, output, report, journal).read(star, self._batch_size, self._workers)
+                        with self._decided(star, folder, resumed) as decided:
+                            _Work(self, output, report, journal).read(decided)
                     finally:
                         star.close()
                     enter("storing")
@@ -324,10 +322,30 @@ class Job:
                 report.publish()
                 enter("done")
                 if journal is not None:
-                    journal.drop_index()
+                    journal.drop_work()
             finally:
                 output.close()
                 report.close()
+
+    @contextmanager
+    def _decided(self, star: Star, folder: str, resumed: bool) -> Iterator[Iterator[_Decided]]:
+        """Give the rows that are not done yet, with what becomes of them."""
+        done = self.state.read
+        if self._keep == "first":
+            if resumed:
+                star.forget(range(done, sys.maxsize), self.state.kept)
+            yield _as_read(star, islice(self._entries, done, None), self._batch_size, self._workers)
+            return
+        entries: Iterable[Entry] = self._entries
+        if not self._entries.can_repeat:
+            entries = Spool(os.path.join(folder, "rows"), entries)
+        ordered = Ordered(os.path.join(folder, "order.sqlite"), self._keep, self._config)
+        try:
+            ordered.fill(entries, self._batch_size, self._workers)
+            ordered.decide(star, self._batch_size)
+            yield ordered.decided(islice(entries, done, None), self._batch_size)
+        finally:
+            ordered.close()
 
     @contextmanager
     def _opened_into(self) -> Iterator[Index | None]:
@@ -377,11 +395,6 @@ class Job:
 
     # ---- one row ----
 
-    @property
-    def entries(self) -> Iterator[Entry]:
-        """The rows that are not done yet."""
-        return islice(iter(self._entries), self.state.read, None)
-
     def removed(self, entry: Entry, verdict: Verdict) -> Removed:
         """Return what is told of a row that goes."""
         match, other = verdict
@@ -400,6 +413,7 @@ class Job:
             match.exact,
             match.standard_error,
             cluster if cluster is None else int(cluster),
+            entry.number,
         )
 
     def note(self, entry: Entry, removed: Removed | None) -> Note | None:
@@ -444,23 +458,16 @@ class _Work:
         self._row_of_cut = job.state.read
         self._at_cut: State | None = None
 
-    def read(self, star: Star, batch_size: int, workers: int | None) -> None:
+    def read(self, decided: Iterator[_Decided]) -> None:
         """Do all rows that are not done."""
         state = self._job.state
         self._output.begin_at(state.output)
         self._report.begin_at(state.report)
-        ahead: deque[Entry] = deque()
-
-        def items() -> Iterator[tuple[int, Any, Any]]:
-            for entry in self._job.entries:
-                ahead.append(entry)
-                yield entry.number, entry.document, label_of(entry)
-
         try:
-            for verdicts, bounded in star.decide(items(), batch_size, workers):
-                for place, verdict in enumerate(verdicts):
+            for entries, (verdicts, bounded) in decided:
+                for place, (entry, verdict) in enumerate(zip(entries, verdicts, strict=True)):
                     state.bounded += place in bounded
-                    self._take(ahead.popleft(), verdict)
+                    self._take(entry, verdict)
                 self._job.advance()
             self._cut()
         finally:
@@ -512,6 +519,21 @@ class _Work:
         self._marked = time.monotonic()
 
 
+def _as_read(
+    star: Star, entries: Iterable[Entry], batch_size: int, workers: int | None
+) -> Iterator[_Decided]:
+    """Yield rows with what becomes of them, decided as they are read."""
+    ahead: deque[Entry] = deque()
+
+    def items() -> Iterator[tuple[int, Any, Any]]:
+        for entry in entries:
+            ahead.append(entry)
+            yield entry.number, entry.document, label_of(entry)
+
+    for decided in star.decide(items(), batch_size, workers):
+        yield [ahead.popleft() for _ in decided.verdicts], decided
+
+
 def _comparison(
     threshold: float,
     by: Method | None,
@@ -547,6 +569,10 @@ def _row_for_a_call(row: Written, note: Note | None) -> KeptRow | AnnotatedRow:
 def _require_word(name: str, value: object, words: tuple[str, ...]) -> None:
     if value not in words:
         raise ValueError(f"{name}: expected one of {', '.join(words)}; found {value!r}")
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def _path_of(index: IndexOrPath) -> str:

@@ -60,11 +60,6 @@ class Journal:
         self.state = State()
 
     @property
-    def index_path(self) -> str:
-        """Where the working index is."""
-        return os.path.join(self.folder, "working.simindex")
-
-    @property
     def removed_path(self) -> str:
         """Where the report of removed rows is, unless it is given a place."""
         return os.path.join(self.folder, "removed.jsonl")
@@ -104,9 +99,14 @@ class Journal:
             os.replace(path + ".partial", path)
         sync_folder(self.folder)
 
-    def drop_index(self) -> None:
-        """Remove the working index."""
-        shutil.rmtree(self.index_path, ignore_errors=True)
+    def drop_work(self) -> None:
+        """Remove what the job needed while it worked."""
+        for name in os.listdir(self.folder):
+            path = os.path.join(self.folder, name)
+            if os.path.isdir(path):
+                shutil.rmtree(path, ignore_errors=True)
+            elif path not in (self.removed_path, os.path.join(self.folder, _NAME)):
+                os.remove(path)
 
     def _digest(self) -> str:
         return xxhash.xxh3_128_hexdigest(json.dumps([_FORMAT, self.job], sort_keys=True).encode())

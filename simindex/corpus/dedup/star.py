@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import simindex.index as face
@@ -99,14 +100,14 @@ class Star:
         for opened in self._opened:
             opened.close()
 
-    def forget_from(self, number: int, num_kept: int) -> None:
-        """Remove what it holds of the rows from `number` on, so that `num_kept` are left."""
+    def forget(self, numbers: Iterable[int], num_kept: int) -> None:
+        """Remove the rows of these numbers, as far as they are there, until `num_kept` are left."""
         path = self._opened[0].path
         self._opened[0].close()
         with face.open(path, "r+") as index:
-            while len(index) > num_kept:
-                index.remove_many(range(number, number + _FORGOTTEN_AT_ONCE))
-                number += _FORGOTTEN_AT_ONCE
+            rest = iter(numbers)
+            while len(index) > num_kept and (part := list(islice(rest, _FORGOTTEN_AT_ONCE))):
+                index.remove_many(part)
         self._opened[0] = Opened(path, "r+", self._opened[0].config)
 
     def decide(

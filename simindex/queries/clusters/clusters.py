@@ -59,6 +59,11 @@ class Clusters(Iterator[list[Key]]):
         return self._pairs.snapshot
 
     @property
+    def total(self) -> int:
+        """Entries of tables that are read in all."""
+        return self._pairs.total
+
+    @property
     def compared(self) -> int:
         """Pairs of sketches that were compared so far."""
         return self._pairs.compared

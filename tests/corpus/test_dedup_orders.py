@@ -1,0 +1,131 @@
+"""Keep orders: a star in another order than the input's, written in the input's."""
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from dedup_rows import kept_by_index, texts
+
+from simindex.corpus import deduplicate
+from simindex.corpus.dedup import job
+from simindex.inputs import InputError
+
+TEXTS = [text[: len(text) - number % 9] for number, text in enumerate(texts(500))]
+ROWS: list[dict[str, Any]] = [
+    {"id": number % 50, "text": text, "score": [None, 7, 2.5, "a", "b"][number * 7 % 5], "n": number}
+    for number, text in enumerate(TEXTS)
+]
+
+
+def write(path: Path) -> Path:
+    path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
+    return path
+
+
+def by_score(row: dict[str, Any]) -> tuple[int, Any]:
+    score = row["score"]
+    return (0, 0) if score is None else (2, score) if isinstance(score, str) else (1, score)
+
+
+def by_words(row: Any) -> str:
+    return str(sorted(row.document.split())[0])
+
+
+ORDERS: list[tuple[Any, Callable[[Any], Any]]] = [
+    ("longest", lambda row: len(row["text"])),
+    ("newest", lambda row: row["n"]),
+    ("field:score", by_score),
+    (by_words, lambda row: sorted(row["text"].split())[0]),
+]
+
+
+@pytest.mark.parametrize(("keep", "rank"), ORDERS, ids=["longest", "newest", "field", "callable"])
+def test_order_keeps_what_the_index_keeps_of_rows_in_that_order(
+    tmp_path: Path, keep: Any, rank: Callable[[Any], Any]
+) -> None:
+    ordered = sorted(ROWS, key=rank, reverse=True)  # it is stable in reverse, too
+    kept = sorted(
+        ordered[place]["n"] for place in kept_by_index(tmp_path / "i", [r["text"] for r in ordered])
+    )
+    write(tmp_path / "a.jsonl")
+    report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep=keep)
+    found = [orjson.loads(line)["n"] for line in (tmp_path / "out.jsonl").read_bytes().splitlines()]
+    assert found == kept
+    assert report[:3] == (500, len(kept), 500 - len(kept))
+    assert kept != kept_by_index(tmp_path / "first", TEXTS)
+    ranks = {row["n"]: rank(row) for row in ROWS}
+    for line in (tmp_path / "out.jsonl.dedup" / "removed.jsonl").read_bytes().splitlines():
+        told = orjson.loads(line)
+        one, other = told["row"] - 1, told["kept_row"] - 1
+        assert other == told["cluster"]
+        assert other in kept
+        assert (ranks[other], -other) > (ranks[one], -one)
+
+
+def test_batches_and_workers_change_nothing_and_nothing_is_left(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl")
+    found = set()
+    for number, (batch_size, workers) in enumerate([(7, 2), (4_000, 1)]):
+        out = tmp_path / f"{number}.jsonl"
+        deduplicate(tmp_path / "a.jsonl", out, keep="longest", batch_size=batch_size, workers=workers)
+        found.add((out.read_bytes(), (tmp_path / f"{out.name}.dedup" / "removed.jsonl").read_bytes()))
+        assert sorted(path.name for path in (tmp_path / f"{out.name}.dedup").iterdir()) == [
+            "journal.json",
+            "removed.jsonl",
+        ]
+    assert len(found) == 1
+
+
+def test_what_comes_but_once_is_kept_in_a_file_meanwhile(tmp_path: Path) -> None:
+    rows: list[Any] = []
+    items = ((row["id"], row["text"], row) for row in ROWS)
+    deduplicate(items, rows.append, keep="longest")
+    again: list[Any] = []
+    deduplicate([(row["id"], row["text"], row) for row in ROWS], again.append, keep="longest")
+    assert rows == again
+    assert not list(tmp_path.iterdir())
+
+
+def test_broken_off_at_any_step_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "FRAME_BYTES", 8_000)
+    monkeypatch.setattr(job, "_SECONDS_A_MARK", 0.0)
+    write(tmp_path / "a.jsonl")
+    deduplicate(tmp_path / "a.jsonl", tmp_path / "whole.jsonl", keep="longest", exact=True)
+    from simindex.corpus.dedup import orders
+
+    ends = orders._Change.__exit__
+    counter, stops = itertools.count(), iter([2, 9, 14, 25, 30])
+    stop = next(stops)
+
+    def end(change: Any, *arguments: Any) -> None:
+        nonlocal stop
+        ends(change, *arguments)
+        if next(counter) == stop:
+            stop = next(stops, -1)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(orders._Change, "__exit__", end)
+    broken = 0
+    while True:
+        try:
+            deduplicate(
+                tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep="longest", exact=True, batch_size=40
+            )
+            break
+        except KeyboardInterrupt:
+            broken += 1
+    assert broken == 4 or broken == 5
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    removed = [(tmp_path / f"{name}.jsonl.dedup" / "removed.jsonl").read_bytes() for name in ("out", "whole")]
+    assert removed[0] == removed[1]
+    assert all(json.loads(line)["exact"] for line in removed[0].splitlines())
+
+
+def test_field_that_cannot_be_ordered_is_named_with_its_row(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "some words here", "score": [1]}')
+    with pytest.raises(InputError, match=r"a\.jsonl:1: expected a number or a text to order the rows by"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep="field:score")
