@@ -48,8 +48,9 @@ class Jobs:
 
         One snapshot, the newest commit at the call, is walked; changes made meanwhile are not seen. The
         iterator has a handle of its own that pins it: the space of what is removed meanwhile is not used
-        again until the end, or `Pairs.close`. A pin ends early where a writer of the same process has to move
-        the map or compacts, or the process forks: then the next step raises if anything was committed.
+        again until the end, or `Pairs.close`. A pin ends early where somebody compacts the index, a writer of
+        the same process has to move the map, or the process forks: then the next step raises if anything was
+        committed.
 
         Args:
             threshold, recall: as in `query`.

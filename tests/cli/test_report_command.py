@@ -8,6 +8,7 @@ import pytest
 from commandline import NO_INDEX, Run
 from samples import FOX, FOX_TOO, SHIP, json_lines
 
+import simindex
 from simindex import CharShingles, Config, corpus
 
 
@@ -100,6 +101,21 @@ def test_report_on_a_job_cuts_as_the_job_did(run: Run, tmp_path: Path) -> None:
     assert result.code == 0, result.err
     (cluster,) = data_in("page.html")["clusters"]
     assert cluster["members"][0]["form"]["size"] == 5
+
+
+def test_report_on_a_job_knows_where_rows_of_several_inputs_are(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "first.jsonl").write_bytes(json_lines(ROWS[:2]))
+    (tmp_path / "again.jsonl").write_bytes(b"\n" + json_lines(ROWS[:2]))
+    (tmp_path / "new.jsonl").write_bytes(json_lines(ROWS[4:5]))
+    with simindex.open("base") as base:
+        base.insert("old ship", SHIP)
+    inputs = ["first.jsonl", "again.jsonl", "new.jsonl"]
+    corpus.deduplicate(inputs, "out.jsonl", 0.5, against="base")
+    assert run("report", "out.jsonl.dedup", "-o", "page.html").code == 0
+    data = data_in("page.html")
+    assert data["fresh"] == [1.0, 0.0, 0.0, 0.0, 1.0]
+    keys = [[member["key"] for member in cluster["members"]] for cluster in data["clusters"]]
+    assert keys == [["old ship", "ship", "ship"], ["fox", "fox"]]
 
 
 def test_report_on_a_job_is_of_a_finished_one(run: Run, journal: str) -> None:

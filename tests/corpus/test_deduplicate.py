@@ -132,6 +132,19 @@ def test_rows_without_ids_and_ids_given_twice_are_fine(tmp_path: Path) -> None:
     assert (tmp_path / "out.jsonl").read_text() == path.read_text()[: path.read_text().rindex("\n") + 1]
 
 
+@pytest.mark.parametrize("keep", ["first", "longest"])
+@pytest.mark.parametrize("key", ["a b  c", "\n", b"\x00 b", 7, -(2**63), "7"])
+def test_key_of_any_kind_is_told_as_it_is(key: Any, keep: str) -> None:
+    gone: list[Removed] = []
+    items: list[Any] = [
+        (key, "one two three four"),
+        (None, "one two three four"),
+        (b"x", "One two three four"),
+    ]
+    deduplicate(items, lambda _: None, keep=keep, on_removed=gone.append)
+    assert [(each.key, each.duplicate_of) for each in gone] == [("items:2", key), (b"x", key)]
+
+
 def test_csv_keeps_its_columns_and_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(

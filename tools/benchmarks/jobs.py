@@ -24,6 +24,7 @@ import lmdb
 import numpy as np
 import peers
 from beyond import beyond
+from deduplication import dedup
 from groups import groups
 
 import simindex
@@ -591,6 +592,7 @@ JOBS = {
         groups,
         copies,
         crawl,
+        dedup,
         long_documents,
         churn,
         huge,

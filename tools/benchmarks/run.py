@@ -288,6 +288,8 @@ def main() -> None:
         count = arguments.documents[-1]
         results["copies"] = run("copies", base | {"documents": count}, f"{count:,} copies of one page")
         results["crawl"] = run("crawl", base | {"documents": count}, f"what is new beside {count:,}")
+        size = {"documents": count, "workers": 1}
+        results["dedup"] = run("dedup", base | size, f"dedup of {count:,}")
         results["long_documents"] = run("long_documents", base | {"documents": 12_000}, "12,000 of 0.5 MB")
         results["churn"] = run("churn", base | {"documents": count}, f"churn of {count:,}")
         results["readers"] = run("readers", base, "eight readers and a writer")
@@ -335,6 +337,7 @@ def write(results: dict[str, Any], output: Path) -> None:
         "clustered",
         "copies",
         "crawl",
+        "dedup",
         "long_documents",
         "churn",
         "readers",

@@ -78,7 +78,9 @@ def run(
     max_window: options.MaxWindow = None,
     max_ratio: options.MaxRatio = None,
 ) -> None:
-    """Write a page that shows the near duplicates of an index, or what a job has removed.
+    """Write a page that shows the near duplicates of an index.
+
+    Or of a job of `dedup`: what it has removed.
 
     It opens from disk and loads nothing: counts, similarities, the share of new documents along the input,
     the largest clusters, and with --texts any two documents of a cluster side by side, with the passages

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from simindex.arrow import keyed_documents
@@ -166,15 +166,24 @@ def entries_of(
     return ItemEntries(sources)
 
 
-def place_of(label: list[Any], names: Iterable[str]) -> tuple[Key, Place]:
-    """Return the key and the place of a kept row, from what the working index holds of it."""
-    at, row, key = label
-    return key, Place(list(names)[at] if row else str(key), row)
+def place_of(label: str, names: Sequence[str]) -> tuple[Key, Place]:
+    """Return the key and the place of a kept row, from what the working index holds of it.
+
+    >>> place_of("0 7 i12", ["a.jsonl"])
+    (12, Place(input='a.jsonl', row=7))
+    """
+    at, row, typed = label.split(" ", 2)
+    kind, shown = typed[0], typed[1:]
+    key: Key = int(shown) if kind == "i" else bytes.fromhex(shown) if kind == "b" else shown
+    return key, Place(names[int(at)] if row != "0" else str(key), int(row))
 
 
-def label_of(entry: Entry) -> list[Any]:
-    """Return what the working index holds of a row, beside its number: where it was, and its id."""
-    return [entry.place, entry.row, entry.key]
+def label_of(entry: Entry) -> str:
+    """Return what the working index holds of a row, beside its number: where it was, and its id. A text, for
+    that is packed and unpacked the fastest."""
+    key = entry.key
+    kind = "s" if isinstance(key, str) else "b" if isinstance(key, bytes) else "i"
+    return f"{entry.place} {entry.row} {kind}{key.hex() if isinstance(key, bytes) else key}"
 
 
 def _files(path: str) -> Iterator[str]:

@@ -413,6 +413,7 @@ class Job:
             match.exact,
             match.standard_error,
             cluster if cluster is None else int(cluster),
+            entry.number,
         )
 
     def note(self, entry: Entry, removed: Removed | None) -> Note | None:

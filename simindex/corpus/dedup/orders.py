@@ -113,7 +113,7 @@ class Ordered:
         def items() -> Iterator[tuple[int, Any]]:
             for entry in islice(entries, there, None):
                 ranks.append(self._rank(entry))
-                labels.append(json.dumps(plain(label_of(entry))))
+                labels.append(label_of(entry))
                 yield entry.number, entry.document
 
         for documents in prepared_batches(items(), Sketcher(self._config), batch_size, workers):
@@ -143,7 +143,7 @@ class Ordered:
         (kept,) = self._one("select count(*) from verdicts where told is null")
         star.forget((number for (number,) in self._in_order("number", done)), kept)
         rows = (
-            (number, _sketch(self._config, stored), _restored(label))
+            (number, _sketch(self._config, stored), label)
             for number, label, *stored in self._in_order(
                 "number, label, words, fingerprint, kept, origin", done
             )
@@ -234,20 +234,12 @@ def _told(verdict: Verdict) -> str:
     match, other = verdict
     label = match.metadata if other is None else None
     figures = match.similarity, match.distance, match.exact, match.standard_error
-    return json.dumps([plain(match.key), plain(label), *figures, other])
+    return json.dumps([plain(match.key), label, *figures, other])
 
 
 def _verdict(told: str) -> Verdict:
     key, label, similarity, distance, exact, error, other = json.loads(told)
-    return Verdict(Match(_bytes_or(key), similarity, distance, _label(label), exact, error), other)
-
-
-def _restored(label: str) -> list[Any]:
-    return _label(json.loads(label)) or []
-
-
-def _label(label: list[Any] | None) -> list[Any] | None:
-    return label if label is None else [*label[:2], _bytes_or(label[2])]
+    return Verdict(Match(_bytes_or(key), similarity, distance, label, exact, error), other)
 
 
 def _bytes_or(key: Any) -> Any:

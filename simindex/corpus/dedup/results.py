@@ -62,6 +62,7 @@ class Removed:
         exact: whether the similarity is exact.
         standard_error: of the similarity.
         cluster: the number in the input, from 0, of the kept row; ``None`` for a document of an index.
+        number: its own number in the whole input, from 0.
     """
 
     key: Key
@@ -73,6 +74,7 @@ class Removed:
     exact: bool
     standard_error: float | None
     cluster: int | None
+    number: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return it with JSON's types, as a line of the report of removed rows."""
@@ -88,4 +90,5 @@ class Removed:
             "exact": self.exact,
             "standard_error": self.standard_error,
             "cluster": self.cluster,
+            "number": self.number,
         }
