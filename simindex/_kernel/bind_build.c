@@ -18,6 +18,7 @@ FUNCTION_OF_ONE(fill_bitmaps) {
     size_t count;
     const table_row *tables = take_items(&held, object, READABLE, sizeof *tables, &count, "tables");
     for (size_t t = 0; t < count; t++) {
+        if (!tables[t].num_entries) continue; /* it may have no chunk at all */
         const chunk_row *entries = (const chunk_row *)tables[t].chunks;
         if (!keys_ascend((const uint8_t *)entries->keys, tables[t].num_entries)) {
             raise_damage(&(damage){0, t, 0, 0});

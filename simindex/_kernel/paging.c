@@ -4,6 +4,7 @@
  * add up. Where they are all there, asking would cost more than it spares. So the kernel remembers one thing for
  * the whole process, which no result depends on: whether pages were missing lately. It begins with yes.
  */
+#define _DEFAULT_SOURCE /* madvise and mincore, which C11 alone does not declare */
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
