@@ -109,8 +109,8 @@ def deduplicate(
             "text"); or an iterable of (key, document) or (key, document, metadata). Rows are told apart by
             their place: an id may be missing or given twice.
         sink: a path, whose name says the format: .parquet, .jsonl, .csv, .tsv, .txt (the paths of text
-            files), with .gz, .xz or .zst behind it; or a callable, which is given (key, document, metadata) of each
-            row, with mode="annotate" (key, document, metadata, duplicate_of, similarity, cluster). With
+            files), with .gz, .xz or .zst behind it; or a callable, which is given (key, document, metadata)
+            of each row, with mode="annotate" (key, document, metadata, duplicate_of, similarity, cluster). With
             mode="report-only" the path of the report of removed rows, .jsonl.
         threshold: least Jaccard similarity of duplicates, in (0, 1].
         keep: which of like rows stays: "first"; "newest", the last; "longest", by characters or by shingles;

@@ -196,7 +196,7 @@ def output_for(path: str) -> Output:
     if format_ not in encoders:
         raise InputError(
             path,
-            "expected an output of .parquet, .jsonl, .csv, .tsv or .txt (all but the first may be packed: .gz, "
-            ".xz or .zst behind it)",
+            "expected an output of .parquet, .jsonl, .csv, .tsv or .txt (all but the first may be packed: "
+            ".gz, .xz or .zst behind it)",
         )
     return LinesOutput(path, encoders[format_]())
