@@ -110,8 +110,8 @@ def deduplicate(
             their place: an id may be missing or given twice.
         sink: a path, whose name says the format: .parquet, .jsonl, .csv, .tsv, .txt (the paths of text
             files), with .gz, .xz or .zst behind it; or a callable, which is given (key, document, metadata)
-            of each row, with mode="annotate" (key, document, metadata, duplicate_of, similarity, cluster). With
-            mode="report-only" the path of the report of removed rows, .jsonl.
+            of each row, with mode="annotate" (key, document, metadata, duplicate_of, similarity, cluster).
+            With mode="report-only" the path of the report of removed rows, .jsonl.
         threshold: least Jaccard similarity of duplicates, in (0, 1].
         keep: which of like rows stays: "first"; "newest", the last; "longest", by characters or by shingles;
             "field:NAME", that with the largest number or text there (texts before numbers, rows without it
