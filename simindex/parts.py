@@ -70,10 +70,7 @@ def bytes_of_item(item: Any) -> int:
     """Return about what (key, document) or (key, document, metadata) takes; of anything else, 0."""
     try:
         document = item[1]
-        if type(document) is str:
-            taken = getsizeof(document)
-        else:
-            taken = _bytes_of_all(document) if isinstance(document, _CONTAINERS) else _OTHER_BYTES
+        taken = _bytes_of_all(document) if isinstance(document, _CONTAINERS) else getsizeof(document)
         return taken if len(item) < 3 else taken + bytes_of(item[2])
     except (TypeError, LookupError):
         return 0
@@ -93,9 +90,6 @@ def _bytes_of_all(value: object) -> int:
             held += [inner for inner in values if type(inner) not in _PLAIN]
     return total
 
-
-_OTHER_BYTES = 256
-"""What a document of another type counts for: a sketch, or something that will be refused."""
 
 _CONTAINERS = dict, list, tuple, set, frozenset
 _PLAIN = {str, bytes, int, float, bool, type(None)}

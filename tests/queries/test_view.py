@@ -74,7 +74,7 @@ def test_keys_whose_hashes_are_equal_are_told_apart_by_their_records(
 
     monkeypatch.setattr(ingest, "key_hashes", colliding)
     monkeypatch.setattr(view_module, "key_hashes", colliding)
-    monkeypatch.setattr("simindex.index.key_hashes", colliding)
+    monkeypatch.setattr("simindex.index.index.key_hashes", colliding)
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
         index.insert_many([(key, [key]) for key in ("a", "b", "c", "long")])
         index.remove("b")

@@ -29,6 +29,7 @@ def shared_form(texts: Sequence[str], shingles: Shingles) -> list[dict[str, Any]
         another (a gap is negative where two were made of the same characters); "runs", flat pairs (number,
         times): so many shingles with ascending numbers from this one on, or with 0, which no other text has.
 
+    >>> from simindex.config import WordShingles
     >>> shared_form(["One two", "one TWO"], WordShingles(1))[1]
     {'text': 'one TWO', 'size': 1, 'tokens': [0, 3, 1, 1, 3, 1], 'runs': [1, 2]}
     """
