@@ -6,6 +6,5 @@
 What makes a job safe to kill: rows are told by their number in the input. The working index may be ahead of
 the journal; then what it holds from the journal's row on is removed again, and decided once more, with the
 same result. Output is cut into frames at places that follow from the rows alone, and the journal speaks of
-whole
-frames only: so the bytes depend neither on batches nor on threads nor on when the job was killed.
+whole frames only: so the bytes depend neither on batches nor on threads nor on when the job was killed.
 """
