@@ -351,6 +351,17 @@ typedef struct {
 size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
                     const uint8_t *bits, probe *probes, lookup *lookups, damage *where);
 
+/* The same answers for the first `count` queries of many, whose words are keys[q x num_tables + t], a table of a
+ * segment at a time, so that what a filter's pages cost to reach is paid once: bit segment x num_tables + t of
+ * held[q x held_words ..] is set where a table can hold the prefix. probes, column: room for count. 0, or 1 with
+ * *where on damage. */
+int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, size_t count,
+               uint8_t bits, probe *probes, uint64_t *column, uint64_t *held, size_t held_words, damage *where);
+
+/* Fill `lookups` from one query's bits of `plan_batch`; returns how many. */
+size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, uint8_t bits,
+                    const uint64_t *held, size_t held_words, lookup *lookups);
+
 /* The same for `count` whole keys in one table; lookups[i].query says for which key. */
 size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, probe *probes,
                   lookup *lookups, damage *where);

@@ -247,15 +247,19 @@ static int by_distance(const void *a, const void *b) {
 
 /* ---- queries by band words and by fingerprint ---- */
 
+/* Search where a plan says. */
+static outcome find_planned(search *s, size_t planned) {
+    s->ahead = reads_ahead();
+    if (s->ahead) ask_for_places(s->dir, s->lookups, planned);
+    if (find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
+    if (s->ahead) ask_for_ranges(s->dir, s->lookups, planned);
+    return SEARCH_DONE;
+}
+
 static outcome find_prefixes(search *s, uint64_t first_table, size_t num_tables, const uint64_t *keys,
                              const uint8_t *bits, size_t *planned) {
     *planned = plan_lookups(s->dir, first_table, num_tables, keys, bits, s->probes, s->lookups, &s->found->where);
-    if (*planned == SIZE_MAX) return SEARCH_DAMAGED;
-    s->ahead = reads_ahead();
-    if (s->ahead) ask_for_places(s->dir, s->lookups, *planned);
-    if (find_ranges(s->dir, s->lookups, *planned, &s->found->where)) return SEARCH_DAMAGED;
-    if (s->ahead) ask_for_ranges(s->dir, s->lookups, *planned);
-    return SEARCH_DONE;
+    return *planned == SIZE_MAX ? SEARCH_DAMAGED : find_planned(s, *planned);
 }
 
 /* Compare `count` candidates, of which some may be repeats, and put the matches in order. */
@@ -270,13 +274,11 @@ static outcome match_candidates(search *s, const query_batch *queries, const wan
     return end;
 }
 
-static outcome query_one_by_bands(search *s, const query_batch *queries, const band_search *how, uint32_t query) {
-    size_t bands = s->dir->bands, planned;
-    const uint64_t *words = queries->words + query * bands;
-    uint8_t bits[MAX_NUM_PERM / 8];
-    memset(bits, how->bits, sizeof bits);
-    outcome end = find_prefixes(s, how->first_table, bands, words, bits, &planned);
-    if (end) return end;
+/* Compare what the planned lookups of one query find. */
+static outcome compare_by_bands(search *s, const query_batch *queries, const band_search *how, uint32_t query,
+                                size_t planned) {
+    const uint64_t *words = queries->words + query * s->dir->bands;
+    outcome end;
     /* A document is found by several bands: some room beyond the candidates to be compared. */
     uint64_t each, limit = queries->max_candidates * 4 > 4096 ? queries->max_candidates * 4 : 4096;
     uint64_t total = share_ranges(s->lookups, planned, limit, &each);
@@ -292,9 +294,46 @@ static outcome query_one_by_bands(search *s, const query_batch *queries, const b
     return match_candidates(s, queries, &want, count, total > limit, by_similarity);
 }
 
+static outcome query_one_by_bands(search *s, const query_batch *queries, const band_search *how, uint32_t query) {
+    size_t bands = s->dir->bands, planned;
+    uint8_t bits[MAX_NUM_PERM / 8];
+    memset(bits, how->bits, sizeof bits);
+    outcome end = find_prefixes(s, how->first_table, bands, queries->words + query * bands, bits, &planned);
+    return end ? end : compare_by_bands(s, queries, how, query, planned);
+}
+
+enum { TOGETHER = 1024, WORTH_A_BATCH = 64 }; /* queries that are planned together, and from how many on */
+
+/* Many queries, planned a table of a segment at a time: what is found is the same. */
+static outcome query_together(search *s, const query_batch *queries, const band_search *how) {
+    size_t bands = s->dir->bands, held_words = (s->dir->num_segments * bands + 63) / 64;
+    size_t most = queries->count < TOGETHER ? queries->count : TOGETHER;
+    probe *probes = malloc(most * sizeof *probes);
+    uint64_t *column = malloc(most * (held_words + 1) * sizeof *column), *held = column + most;
+    outcome end = probes && column ? SEARCH_DONE : SEARCH_NO_MEMORY;
+    for (size_t first = 0; first < queries->count && !end; first += most) {
+        size_t count = queries->count - first < most ? queries->count - first : most;
+        const uint64_t *words = queries->words + first * bands;
+        if (plan_batch(s->dir, how->first_table, bands, words, count, how->bits, probes, column, held, held_words,
+                       &s->found->where))
+            end = SEARCH_DAMAGED;
+        for (size_t q = 0; q < count && !end; q++) {
+            if (!(queries->present[first + q] & HAS_SIGNATURE)) continue;
+            size_t planned = lookups_held(s->dir, how->first_table, bands, words + q * bands, how->bits,
+                                          held + q * held_words, held_words, s->lookups);
+            if (!(end = find_planned(s, planned)))
+                end = compare_by_bands(s, queries, how, (uint32_t)(first + q), planned);
+        }
+    }
+    free(probes);
+    free(column);
+    return end;
+}
+
 outcome query_bands(const directory *dir, const query_batch *queries, const band_search *how, match_list *found) {
     search s;
     outcome end = open_search(&s, dir, dir->bands, found);
+    if (!end && queries->count >= WORTH_A_BATCH) return close_search(&s, query_together(&s, queries, how));
     for (size_t query = 0; query < queries->count && !end; query++)
         if (queries->present[query] & HAS_SIGNATURE) end = query_one_by_bands(&s, queries, how, (uint32_t)query);
     return close_search(&s, end);

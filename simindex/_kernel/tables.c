@@ -445,6 +445,50 @@ size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, co
     return planned;
 }
 
+#define BATCH_AHEAD 16 /* probes that are fetched ahead of the one that is looked at */
+
+int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, size_t count,
+               uint8_t bits, probe *probes, uint64_t *column, uint64_t *held, size_t held_words, damage *where) {
+    memset(held, 0, count * held_words * sizeof *held);
+    for (size_t t = 0; t < num_tables; t++) {
+        unsigned made_for = 0;
+        for (size_t q = 0; q < count; q++) column[q] = keys[q * num_tables + t];
+        for (uint32_t segment = 0; segment < dir->num_segments; segment++) {
+            uint32_t number = (uint32_t)(first_table + t);
+            const table_row *table = table_at(dir, segment, number);
+            uint64_t bit = segment * num_tables + t;
+            if (table->filter && made_for != table->filter_bits && filter_serves(table, bits)) {
+                made_for = table->filter_bits;
+                for (size_t q = 0; q < count; q++) make_probe(probes + q, column[q], bits, made_for);
+            }
+            for (size_t q = 0; q < count + BATCH_AHEAD; q++) {
+                if (q < count) fetch_denial(table, column[q], bits, probes + q);
+                if (q < BATCH_AHEAD) continue;
+                size_t at = q - BATCH_AHEAD;
+                int found = may_hold(dir, segment, number, table, column[at], bits, probes + at, where);
+                if (found < 0) return 1;
+                held[at * held_words + (bit >> 6)] |= (uint64_t)found << (bit & 63);
+            }
+        }
+    }
+    return 0;
+}
+
+size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, uint8_t bits,
+                    const uint64_t *held, size_t held_words, lookup *lookups) {
+    uint64_t tail = bits >= 64 ? 0 : ~0ULL >> bits;
+    size_t planned = 0;
+    for (size_t word = 0; word < held_words; word++)
+        for (uint64_t left = held[word]; left; left &= left - 1) {
+            uint64_t bit = word * 64 + (uint64_t)__builtin_ctzll(left);
+            uint32_t segment = (uint32_t)(bit / num_tables), t = (uint32_t)(bit % num_tables);
+            lookups[planned++] = (lookup){.target = keys[t] & ~tail, .tail = tail, .segment = segment,
+                                          .table = table_at(dir, segment, first_table + t),
+                                          .table_number = (uint32_t)first_table + t};
+        }
+    return planned;
+}
+
 size_t plan_equal(const directory *dir, uint64_t table_number, const uint64_t *keys, size_t count, probe *probes,
                   lookup *lookups, damage *where) {
     size_t planned = 0;

@@ -187,6 +187,32 @@ def test_query_bands_equals_brute_force(
 
 
 @settings(max_examples=100)
+@given(
+    runs_of,
+    layouts,
+    st.lists(st.tuples(st.integers(0, 3), sketches), min_size=1, max_size=5),
+    st.integers(64, 1100),
+    st.integers(1, 64),
+    st.sampled_from([3, ALL]),
+)
+def test_many_queries_by_bands_find_what_each_finds_alone(
+    runs: list[Run], layout: Shape, few: Queries, count: int, bits: int, max_candidates: int
+) -> None:
+    """Many are planned together, a table of a segment at a time."""
+    directory, _ = made_up(runs, layout)
+    alone = [query_bands(directory, [query], bits, 0, max_candidates, True) for query in few]
+    queries = [few[place % len(few)] for place in range(count)]
+    found, truncated = query_bands(directory, queries, bits, 0, max_candidates, True)
+    expected = [alone[place % len(few)] for place in range(count)]
+    assert found == [
+        (number, place, *figures)
+        for place, (matches, _) in enumerate(expected)
+        for number, _, *figures in matches
+    ]
+    assert truncated == [cut[0] for _, cut in expected]
+
+
+@settings(max_examples=100)
 @given(runs_of, layouts, queries_of, st.integers(0, 8))
 def test_query_fingerprints_equals_brute_force(
     runs: list[Run], layout: Shape, queries: Queries, max_distance: int
