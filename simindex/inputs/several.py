@@ -10,9 +10,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simindex.errors import SimIndexError
 from simindex.inputs import folder
@@ -135,6 +135,12 @@ class Inputs:
             FORMATS[name].has_delimiter for name in map(self._format_of, self._paths)
         ):
             raise InputError("--delimiter", "expected an input of .csv or .tsv, or --format csv; found none")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the rows depend on beside the files: fields, reading and limits, as JSON has them."""
+        settings = {"fields": asdict(self._fields)} | asdict(self._reading) | asdict(self._limits)
+        return settings | {"globs": list(self._reading.globs)}
 
     def __iter__(self) -> Rows:
         self._bytes_done = 0

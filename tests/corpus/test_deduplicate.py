@@ -13,8 +13,9 @@ from dedup_rows import kept_by_index, lines, texts, write_lines
 import simindex
 from simindex.corpus import Removed, deduplicate
 from simindex.corpus.dedup import job
+from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.journal import JobError
-from simindex.inputs import BadRowError, InputError
+from simindex.inputs import BadRowError, Fields, InputError, Inputs, Reading
 from simindex.inputs.streams import require_unpacker
 
 TEXTS = texts(600)
@@ -317,6 +318,20 @@ def test_done_job_is_done_and_another_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out.jsonl").unlink()
     with pytest.raises(JobError, match="found no file"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
+
+
+def test_job_that_reads_the_same_files_otherwise_is_another_one(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", TEXTS)
+    paths = [str(tmp_path / "a.jsonl")]
+
+    def entries(reading: Reading | None = None, **fields: Any) -> Any:
+        return PathEntries(Inputs(paths, Fields(**fields), reading=reading), paths, None).digest()
+
+    usual = entries()
+    assert json.loads(json.dumps(usual)) == usual == entries()
+    others = [entries(text="body"), entries(id="url"), entries(key_from="line")]
+    others += [entries(Reading(encoding="latin-1")), entries(Reading(format="jsonl"))]
+    assert all(other["inputs"] == usual["inputs"] and other != usual for other in others)
 
 
 def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:

@@ -73,9 +73,11 @@ class PathEntries:
             yield Entry(number, inputs.place, newest.name, newest.number, *row, newest.content)
             number += 1
 
-    def digest(self) -> list[Any]:
-        """Return what tells these files from others: path, size and time of change of each."""
-        return [_of_file(file) for path in self._paths for file in _files(path)]
+    def digest(self) -> dict[str, Any]:
+        """Return what tells these rows from others: path, size and time of change of each file, and how the
+        files are read."""
+        files = [_of_file(file) for path in self._paths for file in _files(path)]
+        return {"inputs": files, "reading": self._inputs.settings}
 
 
 class ItemEntries:
@@ -105,7 +107,7 @@ class ItemEntries:
             metadata = item[2] if len(item) == 3 else None
             yield Entry(number, 0, "items", number + 1, key, item[1], metadata, item)
 
-    def digest(self) -> list[Any]:
+    def digest(self) -> dict[str, Any]:
         """Nothing tells one iterable from another."""
         raise SimIndexError("journal: expected files, which can be read again; found an iterable")
 

@@ -261,7 +261,7 @@ class Job:
             return self._run_at_once()
         assert self._folder is not None
         self._require_other_files()
-        journal = Journal(self._folder, self._job | {"inputs": self._entries.digest()})
+        journal = Journal(self._folder, self._job | self._entries.digest())
         resumed = journal.begin(force=self._force)
         if not resumed:
             self._require_new_outputs()
