@@ -33,12 +33,17 @@ int reads_ahead(void) {
     return __atomic_load_n(&missing, __ATOMIC_RELAXED);
 }
 
+static size_t page_size(void) {
+    static size_t known;
+    size_t size = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (!size) __atomic_store_n(&known, size = (size_t)sysconf(_SC_PAGESIZE), __ATOMIC_RELAXED);
+    return size;
+}
+
 /* Whole pages around some bytes; addresses that are no map of a file are refused by the system, at no harm. */
 static uintptr_t pages_of(const void *address, size_t bytes, size_t *length) {
-    static uintptr_t page_bytes;
-    uintptr_t size = __atomic_load_n(&page_bytes, __ATOMIC_RELAXED);
-    if (!size) __atomic_store_n(&page_bytes, size = (uintptr_t)sysconf(_SC_PAGESIZE), __ATOMIC_RELAXED);
-    uintptr_t first = (uintptr_t)address & ~(size - 1), end = ((uintptr_t)address + bytes + size - 1) & ~(size - 1);
+    uintptr_t size = page_size(), end = ((uintptr_t)address + bytes + size - 1) & ~(size - 1);
+    uintptr_t first = (uintptr_t)address & ~(size - 1);
     *length = end - first;
     return first;
 }
@@ -49,7 +54,7 @@ void ask_for(const void *address, size_t bytes) {
     size_t length;
     unsigned char there[LOOKED_AT];
     uintptr_t first = pages_of(address, bytes, &length);
-    size_t pages = length / (size_t)sysconf(_SC_PAGESIZE);
+    size_t pages = length / page_size();
     if (pages <= LOOKED_AT && !mincore((void *)first, length, there)) {
         unsigned all = 1;
         for (size_t i = 0; i < pages; i++) all &= there[i];
