@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import pytest
 from dedup_rows import texts, write_lines
 
@@ -107,6 +108,15 @@ def test_killed_at_random_gives_the_bytes_of_one_run(tmp_path: Path) -> None:
             assert run(tmp_path).read == 200
             rounds += 1
             forget(tmp_path)
+
+
+def test_into_an_index_that_a_kill_has_left_half_made(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", TEXTS)
+    with lmdb.open(str(tmp_path / "into")):
+        pass  # what a process leaves that was killed before it had made the databases
+    deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", into=tmp_path / "into")
+    with simindex.open(tmp_path / "into", "r") as index:
+        assert len(index) == len((tmp_path / "out.jsonl").read_bytes().splitlines())
 
 
 @pytest.mark.parametrize("name", ["replace", "fsync", "makedirs", "rmtree"])

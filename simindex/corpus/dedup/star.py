@@ -7,7 +7,6 @@ what `insert_many_if_new` keeps.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
@@ -162,13 +161,15 @@ def config_for(
         has_into: whether the kept ones go into an index, which is to have all that an index has.
     """
     for other in others:
-        if os.path.exists(other):
+        try:
             with face.open(other, "r") as index:
                 found = index.config
-            if config is not None and config != found:
-                with face.open(other, "r", config):
-                    pass
-            return found
+        except FileNotFoundError:
+            continue  # there is none, or a process was killed while it made one
+        if config is not None and config != found:
+            with face.open(other, "r", config):
+                pass
+        return found
     if config is None:
         config = Config(keep_shingles=MOST_KEPT if exact else 0)
         if not has_into:
