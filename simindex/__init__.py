@@ -59,12 +59,15 @@ from simindex.queries.stats import Stats
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
+from simindex.upkeep.check import check
+from simindex.upkeep.report import CheckReport, Problem
 
 __version__ = _version("simindex")
 
 __all__ = [
     "Answers",
     "CharShingles",
+    "CheckReport",
     "ClosedError",
     "Cluster",
     "Clusters",
@@ -85,6 +88,7 @@ __all__ = [
     "Matches",
     "Pair",
     "Pairs",
+    "Problem",
     "ReadOnlyError",
     "Record",
     "SimHashConfig",
@@ -96,6 +100,7 @@ __all__ = [
     "TransactionOpenError",
     "WordShingles",
     "__version__",
+    "check",
     "corpus",
     "open",
     "textbook",
@@ -129,4 +134,4 @@ def _name_the_module(public: type) -> None:
 for _name in __all__:
     if isinstance(_public := globals().get(_name), type):
         _name_the_module(_public)
-open.__module__ = __name__
+check.__module__ = open.__module__ = __name__

@@ -13,6 +13,7 @@ def test_public_names_are_these() -> None:
     assert simindex.__all__ == [
         "Answers",
         "CharShingles",
+        "CheckReport",
         "ClosedError",
         "Cluster",
         "Clusters",
@@ -33,6 +34,7 @@ def test_public_names_are_these() -> None:
         "Matches",
         "Pair",
         "Pairs",
+        "Problem",
         "ReadOnlyError",
         "Record",
         "SimHashConfig",
@@ -44,6 +46,7 @@ def test_public_names_are_these() -> None:
         "TransactionOpenError",
         "WordShingles",
         "__version__",
+        "check",
         "corpus",
         "open",
         "textbook",

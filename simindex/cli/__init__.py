@@ -27,6 +27,7 @@ import typer  # noqa: E402 - behind the check
 
 from simindex.cli.commands import (  # noqa: E402
     Command,
+    check,
     clusters,
     compact,
     curve,
@@ -69,6 +70,7 @@ for _name, _module in {
     "export": export,
     "report": report,
     "stats": stats,
+    "check": check,
     "compact": compact,
     "curve": curve,
 }.items():
