@@ -41,7 +41,7 @@ def test_stored_bytes_do_not_depend_on_workers(tmp_path: Path, monkeypatch: pyte
         with simindex.open(tmp_path / str(workers), "x", SMALL) as index:
             index.insert_many(items, batch_size=80, workers=workers)
             with index._store.reading() as txn:
-                databases = txn.sizes()
+                databases = txn.sizes().keys() - {"meta"}  # which tells one index from another
                 stored.append({(name, k): bytes(v) for name in databases for k, v in txn.items(name)})
             assert index.stats().copies == 300
     assert stored[0] == stored[1] == stored[2]
