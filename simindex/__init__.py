@@ -33,6 +33,7 @@ from simindex import textbook, tuning
 from simindex.changes.ingest import InsertReport
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
 from simindex.errors import (
+    BackupTargetError,
     ClosedError,
     ConfigMismatchError,
     CorruptIndexError,
@@ -59,6 +60,7 @@ from simindex.queries.stats import Stats
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
+from simindex.upkeep.backup.report import BackupReport
 from simindex.upkeep.check import check
 from simindex.upkeep.report import CheckReport, Problem
 
@@ -66,6 +68,8 @@ __version__ = _version("simindex")
 
 __all__ = [
     "Answers",
+    "BackupReport",
+    "BackupTargetError",
     "CharShingles",
     "CheckReport",
     "ClosedError",

@@ -27,6 +27,7 @@ import typer  # noqa: E402 - behind the check
 
 from simindex.cli.commands import (  # noqa: E402
     Command,
+    backup,
     check,
     clusters,
     compact,
@@ -72,6 +73,7 @@ for _name, _module in {
     "stats": stats,
     "check": check,
     "compact": compact,
+    "backup": backup,
     "curve": curve,
 }.items():
     app.command(_name, cls=getattr(_module, "OwnCommand", Command), epilog=_module.EXAMPLES)(_module.run)

@@ -1,6 +1,6 @@
-"""Upkeep: what is done about a whole index as it lies there, most of it in a process of its own.
+"""Upkeep: what is done about a whole index as it lies there: whether it is all right, and its backups.
 
-In the order of imports: `report` (what a check says), `child` (functions that run elsewhere), `tables`,
+The check, in the order of imports: `report` (what it says), `child` (functions that run elsewhere), `tables`,
 `documents`, `agreement`, `segments` and `proof` (the check itself, in the child), `check` (its caller's
-side).
+side). `backup` has a folder. Must not change the index that it looks after.
 """

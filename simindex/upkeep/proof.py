@@ -12,7 +12,7 @@ from dataclasses import asdict
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.keys import segment_of
-from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
+from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.tree.pagefile import PageFile, pinned_pages
 from simindex.storage.tree.walk import Finding, Tree, Walked, walk_file
@@ -23,7 +23,7 @@ from simindex.upkeep.segments import SegmentCheck
 from simindex.upkeep.tables import Sum
 
 _PAUSE_SECONDS = 0.1
-_META_KEYS = {CONFIG_KEY, MANIFEST_KEY, b"moved", b"copied"}
+_META_KEYS = {CONFIG_KEY, MANIFEST_KEY, BACKUP_KEY, b"moved", b"copied"}
 
 
 class _Check:
