@@ -39,6 +39,7 @@ def test_public_names_are_these() -> None:
         "Problem",
         "ReadOnlyError",
         "Record",
+        "RepairReport",
         "SimHashConfig",
         "SimIndexError",
         "Sketch",
@@ -51,6 +52,7 @@ def test_public_names_are_these() -> None:
         "check",
         "corpus",
         "open",
+        "repair",
         "textbook",
         "tuning",
     ]

@@ -42,6 +42,7 @@ from simindex.cli.commands import (  # noqa: E402
     pairs,
     query,
     remove,
+    repair,
     report,
     stats,
 )
@@ -72,6 +73,7 @@ for _name, _module in {
     "report": report,
     "stats": stats,
     "check": check,
+    "repair": repair,
     "compact": compact,
     "backup": backup,
     "curve": curve,
