@@ -7,11 +7,7 @@ from attacking import needs_faults, torture
 
 
 @needs_faults
-@pytest.mark.parametrize(
-    ("mode", "rounds"),
-    [("files", 100), ("lmdb memory", 25), ("python memory", 50)],
-    ids=lambda given: str(given),
-)
+@pytest.mark.parametrize(("mode", "rounds"), [("files", 110), ("lmdb memory", 30), ("python memory", 50)])
 def test_a_failure_anywhere_loses_nothing_and_leaves_a_handle_that_works(mode: str, rounds: int) -> None:
     """With full and failing disks, half writes, and no memory: once, or from there to the end of the call."""
     if mode == "python memory":

@@ -9,7 +9,6 @@ index holds the state before the step or whole commits of it; the handle works, 
 
 from __future__ import annotations
 
-import _testcapi  # CPython's own
 import errno
 import os
 import random
