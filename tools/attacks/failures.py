@@ -193,6 +193,8 @@ def _weapon(
         # One alone: disarming takes memory, too.
         return "malloc", partial(faults.arm, faults.FAIL, number, kinds=faults.ALLOCATE), disarm
 
+    import _testcapi  # type: ignore[import-not-found]  # CPython's own, where it is installed
+
     def disarm_python() -> bool:
         _testcapi.remove_mem_hooks()
         return True
