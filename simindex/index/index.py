@@ -243,8 +243,9 @@ class Index(Jobs):
         self._insert(documents, "replace")
 
     def _insert(self, documents: NewDocuments, on_conflict: Conflict) -> tuple[int, int, int]:
-        with self._session.changing() as (writer, pending), self._store.reading() as txn:
-            return writer.insert(pending, documents, on_conflict, self._session.committed_view(txn))
+        return self._session.change(
+            lambda writer, pending, view: writer.insert(pending, documents, on_conflict, view)
+        )
 
     def insert_many(
         self,
