@@ -96,8 +96,8 @@ class SegmentData:
             span=self.span,
             num_keys=len(self.key_hashes),
             num_copies=len(self.leaders),
-            num_signatures=int(self.has_signature.sum()) if self.words.shape[1] else 0,
-            num_fingerprints=int(self.has_fingerprint.sum()) if len(self.permuted) else 0,
+            num_signatures=int(np.count_nonzero(self.has_signature)) if self.words.shape[1] else 0,
+            num_fingerprints=int(np.count_nonzero(self.has_fingerprint)) if len(self.permuted) else 0,
             num_sketches=len(self.numbers),
         )
 
