@@ -220,7 +220,7 @@ class Documents:
 
 
 def _fixed(*values: int, dtype: type) -> np.ndarray:
-    array = np.array(values, dtype=dtype)
+    array: np.ndarray = np.array(values, dtype=dtype)
     array.flags.writeable = False  # segments share it
     return array
 
