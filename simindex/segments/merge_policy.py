@@ -66,6 +66,18 @@ def pick_merges(segments: list[SegmentEntry], busy: set[int], factor: int) -> li
     return due
 
 
+def runs_to_compact(segments: list[SegmentEntry]) -> list[list[SegmentEntry]]:
+    """Return all segments in as few runs of neighbours as can become one each."""
+    runs: list[list[SegmentEntry]] = []
+    for entry in segments:
+        run = runs[-1] if runs else []
+        if run and len(run) < MAX_SOURCES and entry.base + entry.span - run[0].base <= MAX_SPAN:
+            run.append(entry)
+        else:
+            runs.append([entry])
+    return runs
+
+
 def step_budget(factor: int, manifest: Manifest, written_documents: int, written_bytes: int) -> int:
     """Return how many bytes of merging a commit is to do: in proportion to what it wrote.
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simindex.format.layout import SegmentEntry
-from simindex.segments.merge_policy import pick_merges, tier_of
+from simindex.format.layout import MAX_SPAN, SegmentEntry
+from simindex.segments.merge_policy import MAX_SOURCES, pick_merges, runs_to_compact, tier_of
 
 
 def entries_of(*sizes: int) -> list[SegmentEntry]:
@@ -34,6 +34,14 @@ def test_pick_merges_takes_smaller_ones_between() -> None:
 def test_pick_merges_leaves_out_busy_and_few() -> None:
     assert pick_merges(entries_of(*[1] * 7), set(), 8) == []
     assert pick_merges(entries_of(*[1] * 12), {5}, 8) == []
+
+
+def test_runs_to_compact_are_as_few_as_numbers_and_sources_allow() -> None:
+    assert runs_to_compact([]) == []
+    many = runs_to_compact(entries_of(*[1] * (MAX_SOURCES + 3)))
+    assert [len(run) for run in many] == [MAX_SOURCES, 3]
+    wide = runs_to_compact(entries_of(MAX_SPAN - 1, 1, 1, 7))
+    assert [[entry.id for entry in run] for run in wide] == [[0, 1], [2, 3]]
 
 
 @settings(max_examples=30)
