@@ -46,7 +46,8 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         backup = index.backup(tmp_path_factory.mktemp("backup"))
         found = [
             report, backup, index.check(), simindex.Problem("page", "what was found"),
-            simindex.RepairReport("news", "saved"), index["a"], index.stats(), config, config.shingles, config.simhash,
+            simindex.RepairReport("news", "saved"),
+            index["a"], index.stats(), config, config.shingles, config.simhash,
             simindex.CharShingles(9), Layout(), sketcher,
             sketcher.sketch(text), sketcher.sketch_many([text, ""]),
             Match("a", 0.5, 3), Matches([Match("a", 0.5, 3)], True, 9),
