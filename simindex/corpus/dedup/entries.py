@@ -16,7 +16,7 @@ from simindex.checks import require_many
 from simindex.corpus.dedup.results import Place
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key
-from simindex.inputs import BadRowError, Fields, InputError, Inputs, Row
+from simindex.inputs import BadRowError, Columns, Fields, InputError, Inputs, Row
 from simindex.inputs.folder import Selection
 
 
@@ -72,6 +72,27 @@ class PathEntries:
             newest = inputs.newest
             yield Entry(number, inputs.place, newest.name, newest.number, *row, newest.content)
             number += 1
+
+    def columns(self) -> Iterator[tuple[int, Columns]]:
+        """Yield the same rows some at a time, each with its place among the sources; bad rows with them."""
+        for some in self._inputs.columns():
+            yield self._inputs.place, some
+
+    @property
+    def takes_bad_rows(self) -> bool:
+        """Whether a row that is none is passed over."""
+        return self._on_bad_row is not None
+
+    def tell(self, bad: Iterable[BadRowError]) -> None:
+        """Hand over rows that are none."""
+        assert self._on_bad_row is not None
+        for row in bad:
+            self._on_bad_row(row)
+
+    @property
+    def are_files(self) -> bool:
+        """Whether all are files, which nobody has to wait for."""
+        return all(map(os.path.isfile, self._paths))
 
     def digest(self) -> dict[str, Any]:
         """Return what tells these rows from others: path, size and time of change of each file, and how the
@@ -183,9 +204,14 @@ def place_of(label: str, names: Sequence[str]) -> tuple[Key, Place]:
 def label_of(entry: Entry) -> str:
     """Return what the working index holds of a row, beside its number: where it was, and its id. A text, for
     that is packed and unpacked the fastest."""
-    key = entry.key
-    kind = "s" if isinstance(key, str) else "b" if isinstance(key, bytes) else "i"
-    return f"{entry.place} {entry.row} {kind}{key.hex() if isinstance(key, bytes) else key}"
+    return labelled(entry.place, entry.row, entry.key)
+
+
+def labelled(place: int, row: int, key: Key) -> str:
+    """Return `label_of` of a row of these."""
+    if isinstance(key, str):
+        return f"{place} {row} s{key}"
+    return f"{place} {row} " + (f"b{key.hex()}" if isinstance(key, bytes) else f"i{key}")
 
 
 def _files(path: str) -> Iterator[str]:

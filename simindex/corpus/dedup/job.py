@@ -11,20 +11,22 @@ import shutil
 import sys
 import tempfile
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.changes.documents import NewDocuments
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE, READY_BATCHES
 from simindex.checks import require_int
 from simindex.config import Config
-from simindex.corpus.dedup.entries import Entry, Spool, entries_of, label_of, place_of
+from simindex.corpus.dedup.entries import Entry, PathEntries, Spool, entries_of, place_of
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
 from simindex.corpus.dedup.orders import Keep, Ordered, require_order
 from simindex.corpus.dedup.results import DedupReport, KeptRow, Place, Removed
+from simindex.corpus.dedup.rows import Entered, Rows, rows_of
 from simindex.corpus.dedup.star import MOST_KEPT, Decided, Star, Verdict, config_for
 from simindex.corpus.dedup.store import store_kept
 from simindex.corpus.outputs.output import CallOutput, LinesOutput, NoOutput, Output, output_for, temporary
@@ -33,6 +35,7 @@ from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.inputs import BadRowError
 from simindex.optional import optional_module
+from simindex.parallel import ahead, in_order, num_workers
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
     BandQuery,
@@ -43,7 +46,7 @@ from simindex.queries.search import (
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 from simindex.tuning.found import band_plan
 
-_Decided = tuple[list[Entry], Decided]
+_Decided = tuple[Sequence[Entry], Decided]
 Mode = Literal["remove", "annotate", "report-only"]
 Sink = str | os.PathLike[str] | Callable[[Any], object]
 IndexOrPath = Index | str | os.PathLike[str]
@@ -53,6 +56,9 @@ FRAME_BYTES = 4 << 20
 
 FRAME_ROWS = 65_536
 """Rows of the input that a frame holds at most."""
+
+_READ_AHEAD = 2
+"""Batches that are read and not yet sketched."""
 
 _SECONDS_A_MARK = 1.0
 """Between two times that the journal is written: it waits for the disk."""
@@ -334,7 +340,7 @@ class Job:
         if self._keep == "first":
             if resumed:
                 star.forget(range(done, sys.maxsize), self.state.kept)
-            yield _as_read(star, islice(self._entries, done, None), self._batch_size, self._workers)
+            yield self._as_read(star, rows_of(self._entries, self._batch_size, done))
             return
         entries: Iterable[Entry] = self._entries
         if not self._entries.can_repeat:
@@ -346,6 +352,22 @@ class Job:
             yield ordered.decided(islice(entries, done, None), self._batch_size)
         finally:
             ordered.close()
+
+    def _as_read(self, star: Star, parts: Iterator[Rows | Entered]) -> Iterator[_Decided]:
+        """Yield rows with what becomes of them, decided as they are read."""
+        entries, threads = self._entries, num_workers(self._workers)
+        prepared: Iterator[tuple[Rows | Entered, NewDocuments]]
+        if threads == 1:
+            prepared = map(star.prepared, parts)
+        else:
+            if isinstance(entries, PathEntries) and entries.are_files:
+                parts = ahead(parts, _READ_AHEAD)
+            prepared = in_order(star.prepared, parts, threads, READY_BATCHES, attrgetter("num_bytes"))
+        for rows, documents in prepared:
+            if rows.bad:
+                assert isinstance(entries, PathEntries)
+                entries.tell(rows.bad)
+            yield rows, star.decide_batch(documents)
 
     @contextmanager
     def _opened_into(self) -> Iterator[Index | None]:
@@ -465,13 +487,46 @@ class _Work:
         self._report.begin_at(state.report)
         try:
             for entries, (verdicts, bounded) in decided:
-                for place, (entry, verdict) in enumerate(zip(entries, verdicts, strict=True)):
-                    state.bounded += place in bounded
-                    self._take(entry, verdict)
+                lines = self._lines_of(entries)
+                behind = 0
+                for place, verdict in enumerate(verdicts):
+                    if lines is None or bounded or verdict is not None:
+                        if lines is not None and place > behind:
+                            self._keep_lines(lines[behind:place])
+                        behind = place + 1
+                        state.bounded += place in bounded
+                        self._take(entries[place], verdict)
+                if lines is not None and len(lines) > behind:
+                    self._keep_lines(lines[behind:])
                 self._job.advance()
             self._cut()
         finally:
             self._mark(ends=True)
+
+    def _lines_of(self, entries: Sequence[Entry]) -> list[bytes] | None:
+        """Return the lines of rows that are written as they stand; ``None`` where a row is made of more."""
+        output = self._output
+        if not (isinstance(output, LinesOutput) and output.keeps_lines and isinstance(entries, Rows)):
+            return None
+        if self._job.writes_removed or set(map(type, entries.contents)) != {bytes}:
+            return None
+        return [line if line.endswith(b"\n") else line + b"\n" for line in entries.contents]
+
+    def _keep_lines(self, lines: list[bytes]) -> None:
+        """Write rows that stay as they stand: what `_take` does, for nearly all rows of most jobs."""
+        state, output = self._job.state, self._output
+        assert isinstance(output, LinesOutput)
+        waiting = output.waiting + self._report.waiting + sum(map(len, lines))
+        ends = waiting >= FRAME_BYTES or state.read + len(lines) - self._row_of_cut >= FRAME_ROWS
+        if ends and len(lines) > 1:
+            for line in lines:
+                self._keep_lines([line])
+            return
+        output.write_lines(lines)
+        state.read += len(lines)
+        state.kept += len(lines)
+        if ends:
+            self._end_frame()
 
     def _take(self, entry: Entry, verdict: Verdict | None) -> None:
         job, state = self._job, self._job.state
@@ -484,15 +539,18 @@ class _Work:
             removed = job.removed(entry, verdict)
             if isinstance(self._report, LinesOutput):
                 line = self._orjson.dumps(removed.to_dict(), option=self._orjson.OPT_APPEND_NEWLINE)
-                self._report.write_line(line)
+                self._report.write_lines([line])
             if job.writes_removed:
                 self._output.write(entry, job.note(entry, removed))
             job.tell(removed)
         waiting = self._output.waiting + self._report.waiting
         if waiting >= FRAME_BYTES or state.read - self._row_of_cut >= FRAME_ROWS:
-            self._cut()
-            if time.monotonic() - self._marked >= _SECONDS_A_MARK:
-                self._mark()
+            self._end_frame()
+
+    def _end_frame(self) -> None:
+        self._cut()
+        if time.monotonic() - self._marked >= _SECONDS_A_MARK:
+            self._mark()
 
     def _cut(self) -> None:
         """End a frame, at a place that follows from the rows alone."""
@@ -517,21 +575,6 @@ class _Work:
             if not ends:
                 raise
         self._marked = time.monotonic()
-
-
-def _as_read(
-    star: Star, entries: Iterable[Entry], batch_size: int, workers: int | None
-) -> Iterator[_Decided]:
-    """Yield rows with what becomes of them, decided as they are read."""
-    ahead: deque[Entry] = deque()
-
-    def items() -> Iterator[tuple[int, Any, Any]]:
-        for entry in entries:
-            ahead.append(entry)
-            yield entry.number, entry.document, label_of(entry)
-
-    for decided in star.decide(items(), batch_size, workers):
-        yield [ahead.popleft() for _ in decided.verdicts], decided
 
 
 def _comparison(

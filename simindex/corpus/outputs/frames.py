@@ -49,10 +49,10 @@ class FramedFile:
         self._pieces: list[bytes] = []
         self._file: Any = None
 
-    def add(self, content: bytes) -> None:
+    def add(self, *content: bytes) -> None:
         """Take content for the frame."""
-        self._pieces.append(content)
-        self.waiting += len(content)
+        self._pieces += content
+        self.waiting += sum(map(len, content))
 
     def cut(self) -> None:
         """End the frame and write it.

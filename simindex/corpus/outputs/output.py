@@ -68,6 +68,11 @@ class LinesOutput:
         self._file = FramedFile(temporary(path), path)
 
     @property
+    def keeps_lines(self) -> bool:
+        """Whether a row that stood as a line of JSON is written as it stood, without a note."""
+        return isinstance(self._encoder, JsonLines)
+
+    @property
     def waiting(self) -> int:
         """Bytes that wait for the end of their frame."""
         return self._file.waiting
@@ -81,9 +86,9 @@ class LinesOutput:
         """Take a row for the frame."""
         self._file.add(self._encoder.encoded(row, note))
 
-    def write_line(self, line: bytes) -> None:
-        """Take a line that is made already."""
-        self._file.add(line)
+    def write_lines(self, lines: list[bytes]) -> None:
+        """Take lines that are made already."""
+        self._file.add(*lines)
 
     def cut(self) -> None:
         """End the frame."""
