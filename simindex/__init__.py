@@ -33,6 +33,7 @@ from simindex import textbook, tuning
 from simindex.changes.ingest import InsertReport
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
 from simindex.errors import (
+    BackupTargetError,
     ClosedError,
     ConfigMismatchError,
     CorruptIndexError,
@@ -59,11 +60,14 @@ from simindex.queries.stats import Stats
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
+from simindex.upkeep.backup.report import BackupReport
 
 __version__ = _version("simindex")
 
 __all__ = [
     "Answers",
+    "BackupReport",
+    "BackupTargetError",
     "CharShingles",
     "ClosedError",
     "Cluster",

@@ -249,13 +249,18 @@ def config_from_dict(stored: dict[str, Any]) -> Config:
         raise FormatError(f"stored configuration: expected known fields, found {stored!r:.1000}") from exc
 
 
+def differing_fields(one: Config, other: Config) -> dict[str, tuple[object, object]]:
+    """Return each field in which two configurations differ, with both values."""
+    return {
+        item.name: (getattr(one, item.name), getattr(other, item.name))
+        for item in fields(Config)
+        if getattr(one, item.name) != getattr(other, item.name)
+    }
+
+
 def require_equal(stored: Config, wanted: Config) -> None:
     """Raise ConfigMismatchError, naming each differing field with both values, unless equal."""
-    differing = {
-        item.name: (getattr(stored, item.name), getattr(wanted, item.name))
-        for item in fields(Config)
-        if getattr(stored, item.name) != getattr(wanted, item.name)
-    }
+    differing = differing_fields(stored, wanted)
     if differing:
         parts = [f"{name}: stored {old!r}, asked for {new!r}" for name, (old, new) in differing.items()]
         raise ConfigMismatchError(

@@ -160,9 +160,8 @@ def test_readme_states_the_limits_of_the_code() -> None:
     text = text_of(README)
     assert f"{DEFAULT_MAX_CANDIDATES:,}" in text
     assert MAX_KEY_BYTES == 64 * 1024
-    assert "No call for verification or backup yet" in text
-    for call in ("check", "backup"):
-        assert not hasattr(simindex.Index, call), f"the README says that there is no {call}"
+    assert "No call for verification yet" in text
+    assert not hasattr(simindex.Index, "check"), "the README says that there is no check"
     for name in re.findall(r"`(?:simindex\.)?([a-z_]+)=", text):
         parameters = {
             parameter
@@ -368,7 +367,7 @@ def stored(index: Index) -> dict[tuple[str, bytes], bytes]:
 
 @pytest.fixture
 def fixed_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stands still, but for the second that passes before a touch."""
+    """Stands still, but for the second that passes before a touch; the identity is that of the page."""
     clock, touch = [EXAMPLE_SECONDS], Index.touch
 
     def touch_later(index: Index, *keys: Key) -> int:
@@ -377,6 +376,7 @@ def fixed_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("time.time_ns", lambda: clock[0] * 10**9)
     monkeypatch.setattr(Index, "touch", touch_later)
+    monkeypatch.setattr("secrets.token_bytes", lambda count: bytes(range(count)))
 
 
 @pytest.mark.usefixtures("fixed_clock")
@@ -417,6 +417,7 @@ def test_format_example_decodes_with_the_format_functions() -> None:
     assert config_to_dict(config) == decoded.config
     assert decoded.kinds == Geometry(1, make_plan(4, 3).num_tables, layout).kinds
     assert encode_header(decoded) == header
+    assert decoded.identity == bytes(range(16))
     manifest = decode_manifest(WHOLE["meta", b"manifest"])
     assert manifest == Manifest(
         3, 1, 2, 1, 0, EXAMPLE_SECONDS * 10**6, 1, (SegmentEntry(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),)

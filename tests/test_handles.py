@@ -39,6 +39,7 @@ CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "pairs": lambda index: list(index.pairs()),
     "clusters": lambda index: list(index.clusters()),
     "cluster_of": lambda index: index.cluster_of("fox"),
+    "backup": lambda index: index.backup(index.path + " copy"),
     "in": lambda index: "fox" in index,
     "len": len,
     "iter": lambda index: list(index),

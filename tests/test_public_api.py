@@ -12,6 +12,8 @@ import simindex
 def test_public_names_are_these() -> None:
     assert simindex.__all__ == [
         "Answers",
+        "BackupReport",
+        "BackupTargetError",
         "CharShingles",
         "ClosedError",
         "Cluster",

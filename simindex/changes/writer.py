@@ -26,6 +26,7 @@ from simindex.segments.build import num_bytes, segment_puts
 from simindex.segments.merge_policy import step_budget
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
+from simindex.storage.transactions import ReadTransaction
 
 
 class Writer:
@@ -47,16 +48,7 @@ class Writer:
         clear_traces(self._store)
         live = {entry.id for entry in self.manifest.segments}
         with self._store.reading() as txn:
-            orphans, first = set(), b""
-            while True:
-                key = next((key for key, _ in txn.items("segments", first)), None)
-                if key is None:
-                    break
-                if key < first:
-                    raise CorruptIndexError("segments: expected ascending keys; restore a backup", key=key)
-                if segment_of(key) not in live:
-                    orphans.add(segment_of(key))
-                first = segment_prefix(segment_of(key) + 1)
+            orphans = stored_segments(txn) - live
         if orphans:
             self._store.commit(
                 lambda txn: [txn.delete_prefix("segments", segment_prefix(o)) for o in sorted(orphans)], True
@@ -145,7 +137,8 @@ class Writer:
         """
         self._is_unsure = True
         documents = pending.documents()
-        leaders, groups = fold_copies(documents.numbers, documents.sketches, view)
+        twins = None if documents.order is None else documents.order.twins
+        leaders, groups = fold_copies(documents.numbers, documents.sketches, view, twins)
         records = documents.records(leaders, pending.inserted_at)
         flags, lost_copies = removal_marks(pending.removed, groups, view)
         committed, puts = self.manifest, list[tuple[bytes, bytes]]()
@@ -205,3 +198,18 @@ class Writer:
         """Return the commit of the next part of `begin_compaction`."""
         self._is_unsure = True
         return Prepared(self.merges.continue_compaction(self.manifest, view))
+
+
+def stored_segments(txn: ReadTransaction) -> set[int]:
+    """Return the ids that values of segments are stored under, whether the manifest names them or not.
+
+    Raises:
+        CorruptIndexError: the keys do not ascend.
+    """
+    found, first = set[int](), b""
+    while (key := next((key for key, _ in txn.items("segments", first)), None)) is not None:
+        if key < first:
+            raise CorruptIndexError("segments: expected ascending keys; restore a backup", key=key)
+        found.add(segment_of(key))
+        first = segment_prefix(segment_of(key) + 1)
+    return found

@@ -27,6 +27,7 @@ import typer  # noqa: E402 - behind the check
 
 from simindex.cli.commands import (  # noqa: E402
     Command,
+    backup,
     clusters,
     compact,
     curve,
@@ -70,6 +71,7 @@ for _name, _module in {
     "report": report,
     "stats": stats,
     "compact": compact,
+    "backup": backup,
     "curve": curve,
 }.items():
     app.command(_name, cls=getattr(_module, "OwnCommand", Command), epilog=_module.EXAMPLES)(_module.run)

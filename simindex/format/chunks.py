@@ -10,9 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from simindex import _kernel
-from simindex.format.layout import ENTRY_BYTES, FINGERPRINT_BYTES, KEY_BYTES, Geometry, SegmentEntry
+from simindex.format.layout import (
+    ENTRY_BYTES,
+    FINGERPRINT_BYTES,
+    KEY_BYTES,
+    Column,
+    Geometry,
+    SegmentEntry,
+)
 from simindex.format.rows import CHUNK_ROW
-from simindex.format.seals import SEAL_SEEDS, seal
+from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal
 
 
 def table_key(value: int) -> bytes:
@@ -69,3 +76,24 @@ def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:
     sketches["numbers"] = fingerprints + FINGERPRINT_BYTES * entry.num_sketches
     sketches["count"] = entry.num_sketches
     return rows
+
+
+def seals_of(column: Column, count: int, value: bytes | memoryview) -> bytes:
+    """Return the block seals that a chunk of so many entries ends in; they stand for all of it."""
+    return bytes(value[len(value) - SEAL_BYTES * column.blocks(count) :])
+
+
+def is_sealed_chunk(key: bytes, column: Column, count: int, value: bytes) -> bool:
+    """Whether a chunk has the length of so many entries, and every block of it fits its seal."""
+    if len(value) != column.chunk_bytes(count):
+        return False
+    words, fingerprints, numbers = (width * count for width in column.widths)
+    arrays = memoryview(value)
+    seals = _kernel.seal_blocks(
+        arrays[:words],
+        arrays[words + fingerprints :][:numbers] if numbers else None,
+        arrays[words:][:fingerprints] if fingerprints else None,
+        column.widths[0] // KEY_BYTES,
+        chunk_seed(key),
+    )
+    return seals == seals_of(column, count, value)

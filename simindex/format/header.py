@@ -24,6 +24,8 @@ FORMAT_VERSION = 2
 
 CONFIG_KEY = b"config"
 
+IDENTITY_BYTES = 16
+
 FEATURES: tuple[str, ...] = ()
 """What a header can ask of a reader beyond this version of the format."""
 
@@ -36,18 +38,20 @@ class Header(NamedTuple):
         blocks: of a fingerprint; 0 without SimHash.
         kinds: which tables there are.
         config: the stored form of the configuration.
+        identity: 16 random bytes, drawn at creation, which the index's backups share.
     """
 
     layout: Layout
     blocks: int
     kinds: list[TableKind]
     config: dict[str, Any]
+    identity: bytes
 
 
 def encode_header(header: Header) -> bytes:
     """Return the sealed header."""
     layout, kinds = list(astuple(header.layout)), [list(kind) for kind in header.kinds]
-    fields = [MAGIC, FORMAT_VERSION, FEATURES, layout, header.blocks, kinds, header.config]
+    fields = [MAGIC, FORMAT_VERSION, FEATURES, layout, header.blocks, kinds, header.config, header.identity]
     return seal("meta", CONFIG_KEY, pack(fields))
 
 
@@ -74,16 +78,18 @@ def decode_header(value: bytes | memoryview, where: str) -> Header:
     features = fields[2] if len(fields) > 2 else None
     _require_known("features", features, FEATURES, where)
     try:
-        _, _, _, layout, blocks, kinds, config = fields
+        _, _, _, layout, blocks, kinds, config, identity = fields
         _require_known("kinds of tables", [kind[0] for kind in kinds], KIND_NAMES, where)
         rows = [TableKind(name, first, n, tuple(widths), block) for name, first, n, widths, block in kinds]
         tier_factor, entries_per_chunk, chunk_bytes = layout
-        header = Header(Layout(tier_factor, entries_per_chunk, chunk_bytes), blocks, rows, config)
+        cut = Layout(tier_factor, entries_per_chunk, chunk_bytes)
+        header = Header(cut, blocks, rows, config, identity)
     except FormatError:
         raise
     except (TypeError, ValueError, LookupError) as exc:
         raise _strange(fields, where) from exc
-    if type(blocks) is not int or not isinstance(config, dict):
+    has_identity = type(identity) is bytes and len(identity) == IDENTITY_BYTES
+    if type(blocks) is not int or not isinstance(config, dict) or not has_identity:
         raise _strange(fields, where)
     return header
 

@@ -7,15 +7,16 @@ later version's better choice loses no table of an existing index.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from simindex.config import Config, SimHashConfig, config_from_dict, config_to_dict, require_equal
 from simindex.errors import FormatError
-from simindex.format.header import CONFIG_KEY, Header, decode_header, encode_header
+from simindex.format.header import CONFIG_KEY, IDENTITY_BYTES, Header, decode_header, encode_header
 from simindex.format.layout import Geometry, Layout
 from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
 from simindex.sketching.family import origin_of
@@ -34,11 +35,13 @@ class Scheme:
         config: as it is stored.
         tables: which sorted tables there are, and where everything lies.
         plan: the permutation tables; one without tables where there is no SimHash.
+        identity: of the index and its backups; no result depends on it.
     """
 
     config: Config
     tables: Geometry
     plan: PermutationPlan
+    identity: bytes = bytes(IDENTITY_BYTES)
 
     @cached_property
     def origin(self) -> bytes:
@@ -55,9 +58,8 @@ class Scheme:
     @property
     def header(self) -> Header:
         """What is stored of it."""
-        return Header(
-            self.tables.layout, len(self.plan.widths), self.tables.kinds, config_to_dict(self.config)
-        )
+        layout, blocks, kinds = self.tables.layout, len(self.plan.widths), self.tables.kinds
+        return Header(layout, blocks, kinds, config_to_dict(self.config), self.identity)
 
     @property
     def whole_sketch(self) -> int:
@@ -83,6 +85,7 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
         created = config or Config()
         plan = plan_for(created.simhash)
         new = Scheme.of(created, layout or Layout(), len(plan.widths) if plan else 0)
+        new = replace(new, identity=secrets.token_bytes(IDENTITY_BYTES))
         store.initialise(CONFIG_KEY, encode_header(new.header), MANIFEST_KEY, encode_manifest(Manifest()))
     with store.reading() as txn:
         value = txn.get("meta", CONFIG_KEY)
@@ -116,4 +119,4 @@ def _scheme_of(header: Header, where: str) -> Scheme:
             f"{where}: header: expected the tables of its configuration, {scheme.tables.kinds!s:.300}, "
             f"found {header.kinds!s:.300}"
         )
-    return scheme
+    return replace(scheme, identity=header.identity)

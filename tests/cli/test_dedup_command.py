@@ -117,3 +117,18 @@ def test_dedup_that_is_interrupted_says_how_to_go_on(
     monkeypatch.setattr(job.Job, "advance", interrupt)
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl")
     assert (result.code, "the same command goes on there" in result.err) == (130, True)
+
+
+def test_dedup_by_simhash(run: Run, tmp_path: Path, rows: Path) -> None:  # noqa: ARG001
+    result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--by", "simhash", "--max-distance", "5")
+    assert result.code == 0, result.err
+    assert result.err.startswith("4 rows read, 2 kept, 2 removed, 0 bad rows; ")
+    told = (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines()
+    assert [(row["similarity"], row["distance"]) for row in map(json.loads, told)] == [(None, 0), (None, 0)]
+    cut = run("dedup", "rows.jsonl", "-o", "cut.jsonl", "--by", "simhash", "--chars", "5")
+    assert cut.code == 0, cut.err
+    journal = json.loads((tmp_path / "cut.jsonl.dedup/journal.json").read_bytes())
+    assert journal["job"]["config"]["simhash"]["shingles"]["size"] == 5
+    for wrong in (["--threshold", "0.9"], ["--exact"], ["--num-perm", "64"], ["--max-distance", "9"]):
+        assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--by", "simhash", *wrong).code == 2, wrong
+    assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--max-distance", "3").code == 2

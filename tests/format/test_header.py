@@ -16,7 +16,7 @@ from simindex.format.seals import pack, seal, unpack, unseal
 
 layouts = st.builds(Layout, st.integers(2, 100), st.integers(1, 2**20), st.integers(1, 2**28))
 
-HEADER = Header(Layout(), 4, Geometry(16, 4, Layout()).kinds, config_to_dict(Config()))
+HEADER = Header(Layout(), 4, Geometry(16, 4, Layout()).kinds, config_to_dict(Config()), bytes(range(16)))
 
 
 def changed(place: int, value: object) -> bytes:
@@ -32,7 +32,7 @@ def test_header_comes_back_as_it_was_encoded(
 ) -> None:
     simhash = None if distance is None and bands else SimHashConfig(distance or 0)
     config = Config(WordShingles(2, ()), 8 * bands, simhash, 5 if bands else 0, seed)
-    header = Header(layout, blocks, Geometry(bands, blocks, layout).kinds, config_to_dict(config))
+    header = Header(layout, blocks, Geometry(bands, blocks, layout).kinds, config_to_dict(config), bytes(16))
     found = decode_header(encode_header(header), "test")
     assert found == header
     assert config_from_dict(found.config) == config
@@ -129,6 +129,10 @@ def test_unknown_kind_of_table_is_refused_by_its_name() -> None:
         (5, [[]]),
         (6, None),
         (6, [1]),
+        (7, None),
+        (7, "sixteen letters."),
+        (7, bytes(15)),
+        (7, bytes(17)),
     ],
 )
 def test_header_of_other_fields_is_refused(place: int, value: object) -> None:
@@ -136,7 +140,7 @@ def test_header_of_other_fields_is_refused(place: int, value: object) -> None:
         decode_header(changed(place, value), "test")
 
 
-@pytest.mark.parametrize("length", [3, 4, 5, 6, 8])
+@pytest.mark.parametrize("length", [3, 4, 5, 6, 7, 9])
 def test_header_of_another_length_is_refused(length: int) -> None:
     fields = [*unpack(unseal("meta", CONFIG_KEY, encode_header(HEADER), "header")), "more"]
     with pytest.raises(FormatError, match="expected a header of format 2"):

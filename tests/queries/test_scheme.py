@@ -71,7 +71,7 @@ def test_settings_that_this_version_does_not_know_are_refused(
 ) -> None:
     path = tmp_path / "i"
     simindex.open(path).close()
-    rewrite_header(path, lambda fields: [*fields[:-1], change(fields[-1])])
+    rewrite_header(path, lambda fields: [*fields[:6], change(fields[6]), fields[7]])
     for mode in "ra":
         with pytest.raises(FormatError, match=message):
             simindex.open(path, mode)
@@ -98,6 +98,16 @@ def test_other_settings_are_refused_naming_each_field_with_both_values(tmp_path:
     for config in (None, stored, Config(num_perm=64, shingles=CharShingles(5, one_string))):
         with simindex.open(tmp_path / "i", mode, config) as index:
             assert index.config == stored
+
+
+def test_index_has_an_identity_of_its_own_that_it_keeps(tmp_path: Path) -> None:
+    identities = []
+    for name in ("one", "two", "one"):
+        with simindex.open(tmp_path / name) as index:
+            index.insert(len(index), FOX)
+            identities.append(index._session.scheme.identity)
+    assert identities[0] == identities[2] != identities[1]
+    assert {len(identity) for identity in identities} == {16}
 
 
 def test_blocks_of_an_index_are_those_it_was_built_with(

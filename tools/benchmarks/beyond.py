@@ -10,19 +10,19 @@ import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from uniform import BATCH, sketches
 
 import simindex
-from simindex import Config, Sketch, Sketcher
+from simindex import Sketch
 
-BATCH = 10_000
-ASKED, WARM = 1_500, 500
+ASKED = 1_500
+STEPS = 12
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -48,26 +48,17 @@ def limited(limit_bytes: int) -> Iterator[str]:
         group.rmdir()
 
 
-def made_up(config: Config, first: int, places: Iterable[int] = range(BATCH)) -> list[Sketch]:
-    """Sketches of the documents first..first+BATCH-1: uniform, as those of unlike texts are."""
-    random = np.random.default_rng(first)
-    words = random.integers(0, 2**64, (BATCH, config.bands), dtype=np.uint64)
-    fingerprints = random.integers(1, 2**64, BATCH, dtype=np.uint64).tolist()
-    origin = Sketcher(config).sketch("").origin
-    # Copies: a view of one row would keep those of all.
-    return [Sketch(config.num_perm, words[i].copy(), fingerprints[i], None, origin) for i in places]
-
-
 def page_faults() -> int:
     """Major page faults of this process so far: pages that had to be read while somebody waited."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
 
 
 def latencies(call: Callable[[Sketch], object], asked: list[Sketch]) -> dict[str, float]:
-    for sketch in asked[:WARM]:
+    warm = len(asked) // 3
+    for sketch in asked[:warm]:
         call(sketch)
     faults, seconds = page_faults(), []
-    for sketch in asked[WARM:]:
+    for sketch in asked[warm:]:
         start = time.perf_counter()
         call(sketch)
         seconds.append(time.perf_counter() - start)
@@ -82,9 +73,9 @@ def latencies(call: Callable[[Sketch], object], asked: list[Sketch]) -> dict[str
 def queries(index: simindex.Index, count: int) -> dict[str, Any]:
     """Queries of documents that are not stored, and of stored ones, which are found by every band."""
     chance = np.random.default_rng(7)
-    absent = made_up(index.config, 2**40, range(ASKED))
+    absent = sketches(index.config, 2**40, range(ASKED))
     places = chance.integers(0, count, ASKED).tolist()
-    stored = [made_up(index.config, at - at % BATCH, [at % BATCH])[0] for at in places]
+    stored = [sketches(index.config, at - at % BATCH, [at % BATCH])[0] for at in places]
     found = {
         "query_absent": latencies(lambda sketch: index.query(sketch, 0.8), absent),
         "query_stored": latencies(lambda sketch: index.query(sketch, 0.8), stored),
@@ -98,27 +89,14 @@ def queries(index: simindex.Index, count: int) -> dict[str, Any]:
 def beyond(options: dict[str, Any]) -> dict[str, Any]:
     """Insert, query, compact and query again where memory holds a part of the index."""
     folder = Path(tempfile.mkdtemp(prefix="simindex-bench-", dir=options.get("folder")))
-    count = options["documents"] // BATCH * BATCH
+    count = options["documents"] // (BATCH * STEPS) * BATCH * STEPS
     with limited(options["memory_bytes"]) as how:
         result = {"documents": count, "memory_bytes": options["memory_bytes"], "limited_by": how}
         index = simindex.open(folder / "index", "x")
-        marks: list[tuple[int, float]] = [(0, 0.0)]
-        start = time.perf_counter()
-
-        def items() -> Iterator[tuple[int, Sketch]]:
-            for first in range(0, count, BATCH):
-                yield from enumerate(made_up(index.config, first), first)
-
-        index.insert_many(
-            items(),
-            batch_size=BATCH,
-            workers=1,
-            progress=lambda done: marks.append((done, time.perf_counter() - start)),
-        )
-        result["documents_a_second"] = _rates(marks, count)
+        result["growth"] = [grow(index, count * step // STEPS, count // STEPS) for step in range(STEPS)]
         stats = index.stats()
-        result |= {"segments": stats.segments, "file_bytes_a_document": stats.file_bytes / count}
-        result["inserted"] = queries(index, count)
+        result |= {"segments": stats.segments, "file_bytes_a_document": stats.file_bytes / stats.documents}
+        result["inserted"] = queries(index, stats.documents)
         if options.get("compact", True):
             start = time.perf_counter()
             index.compact()
@@ -133,7 +111,20 @@ def beyond(options: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _rates(marks: list[tuple[int, float]], count: int) -> list[float]:
-    """Documents a second of each sixth of the inserts."""
-    times = [next(seconds for done, seconds in marks if done >= count * sixth // 6) for sixth in range(7)]
-    return [count / 6 / (behind - first) for first, behind in pairwise(times)]
+def grow(index: simindex.Index, first: int, count: int) -> dict[str, Any]:
+    """Insert some documents; the rate, without the time to make them up, and what the index is like then."""
+    seconds = 0.0
+    for begin in range(first, first + count, BATCH):
+        items = list(enumerate(sketches(index.config, begin), begin))
+        start = time.perf_counter()
+        index.insert_many(items, batch_size=BATCH, workers=1)
+        seconds += time.perf_counter() - start
+    stats = index.stats()
+    absent = sketches(index.config, 2**41 + first * BATCH, range(ASKED // 3))
+    return {
+        "documents": stats.documents,
+        "documents_a_second": count / seconds,
+        "file_bytes_a_document": stats.file_bytes / stats.documents,
+        "segments": stats.segments,
+        "query_absent": latencies(lambda sketch: index.query(sketch, 0.8), absent),
+    }

@@ -23,6 +23,7 @@ import corpus
 import lmdb
 import numpy as np
 import peers
+import uniform
 from beyond import beyond
 from deduplication import dedup
 from groups import groups
@@ -470,27 +471,19 @@ def churn(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def huge(options: dict[str, Any]) -> dict[str, Any]:
-    """Made-up sketches in place of text, for sizes that no real collection at hand has."""
+    """Made-up sketches in place of text, for sizes that no real collection at hand has; their making is not
+    in the rates."""
     folder = folder_for(options)
     count = options["documents"]
-    random = np.random.default_rng(3)
     index = simindex.open(folder / "index", "x")
     marks: list[tuple[int, float]] = []
-    start = time.perf_counter()
-
-    def items() -> Iterator[tuple[int, Sketch]]:
-        for first in range(0, count, 10_000):
-            words = random.integers(0, 2**64, (10_000, 16), dtype=np.uint64)
-            marked = random.integers(1, 2**64, 10_000, dtype=np.uint64).tolist()
-            for i in range(min(10_000, count - first)):
-                yield first + i, Sketch(128, words[i], marked[i])
-
-    index.insert_many(
-        items(),
-        batch_size=options.get("batch_size", 10_000),
-        workers=1,
-        progress=lambda done: marks.append((done, time.perf_counter() - start)),
-    )
+    seconds = 0.0
+    for first in range(0, count, uniform.BATCH):
+        items = list(enumerate(uniform.sketches(index.config, first), first))
+        start = time.perf_counter()
+        index.insert_many(items, batch_size=uniform.BATCH, workers=1)
+        seconds += time.perf_counter() - start
+        marks.append((first + len(items), seconds))
     texts = query_texts({"documents": 10_000}, 4_000)
     result = {
         "documents": count,

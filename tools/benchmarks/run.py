@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import peers
+import pictures
 
 import simindex
 
@@ -166,50 +167,6 @@ def simhash_table(ours: list[dict[str, Any]], peers: list[dict[str, Any]]) -> st
     return table(headers, rows)
 
 
-def pictures(builds: list[dict[str, Any]], peers: list[dict[str, Any]], output: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    drawing, axes = pyplot.subplots(figsize=(8, 4.5))
-    for result in builds:
-        curve = [(done, rate) for done, rate in result["curve"] if rate]
-        axes.plot(
-            *zip(*curve, strict=True), marker="o", markersize=3, label=f"{result['documents']:,} documents"
-        )
-    axes.set(
-        xlabel="documents stored",
-        ylabel="documents inserted a second",
-        title="Insert rate, one core, durable",
-    )
-    axes.set_xscale("log")
-    axes.set_ylim(bottom=0)
-    axes.legend()
-    axes.grid(alpha=0.3)
-    drawing.tight_layout()
-    drawing.savefig(output / "insert-rate.png", dpi=110)
-    pyplot.close(drawing)
-
-    drawing, axes = pyplot.subplots(figsize=(8, 4.5))
-    sizes = [result["documents"] for result in builds]
-    for state in ("inserted", "compacted"):
-        medians = [result[state]["median_us"] for result in builds]
-        axes.plot(sizes, medians, marker="o", label=f"simindex, as {state}")
-    for name in sorted({result["name"] for result in peers}):
-        own = sorted((r["documents"], r["median_us"]) for r in peers if r["name"] == name)
-        axes.plot(*zip(*own, strict=True), marker="s", linestyle="--", label=name)
-    axes.set(
-        xlabel="documents stored", ylabel="microseconds, median", title="One query from text, one core",
-        xscale="log", yscale="log",
-    )  # fmt: skip
-    axes.legend(fontsize=8)
-    axes.grid(alpha=0.3, which="both")
-    drawing.tight_layout()
-    drawing.savefig(output / "query-latency.png", dpi=110)
-    pyplot.close(drawing)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -350,8 +307,7 @@ def write(results: dict[str, Any], output: Path) -> None:
             shown = {k: v for k, v in results[name].items() if k != "curve"}
             parts.append(f"## {name.replace('_', ' ')}\n\n```json\n{json.dumps(shown, indent=1)}\n```\n")
     (output / "bench.md").write_text("\n".join(parts))
-    if results["builds"]:
-        pictures(results["builds"], results["peers"], output)
+    pictures.draw(results, output)
     print("\n".join(parts))
 
 

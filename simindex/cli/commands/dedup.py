@@ -12,10 +12,11 @@ import typer
 
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.cli import creation, options, reading
+from simindex.cli.commands.pairs import By
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import Advance, shows_progress, work_bar
-from simindex.config import Config
+from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.job import Job
 from simindex.corpus.dedup.journal import JobError
 from simindex.inputs import Fields, Inputs
@@ -80,6 +81,14 @@ _RemovedFile = Annotated[
     ),
 ]
 _Exact = Annotated[bool, typer.Option("--exact", help="Compare all shingles; takes a larger working index.")]
+_WithinDistance = Annotated[
+    int | None,
+    typer.Option(
+        metavar="K",
+        parser=options.whole(),
+        help="With --by simhash: rows within so many bits, 0 to 8, are like one another (default 3).",
+    ),
+]
 _Force = Annotated[
     bool, typer.Option("--force", help="Give up what another job has left there, and replace the output.")
 ]
@@ -89,6 +98,7 @@ EXAMPLES = r"""
 simindex dedup news.jsonl logs.csv.gz -o clean.jsonl.zst --delimiter ';'
 simindex dedup news.jsonl -o new.jsonl --against news.simindex --into seen.simindex
 simindex dedup src -o duplicates.jsonl --mode report-only --exact
+simindex dedup news.jsonl -o clean.jsonl --by simhash --max-distance 4
 """
 
 
@@ -96,6 +106,8 @@ def run(
     inputs: options.InputPaths,
     output: _OutputFile,
     threshold: options.Threshold = None,
+    by: By = None,
+    max_distance: _WithinDistance = None,
     keep: _Keep = "first",
     against: _Against = None,
     into: _Into = None,
@@ -136,6 +148,12 @@ def run(
     complete.
     """
     given = locals()
+    if by is not None and by.value == "simhash":
+        for name, value in (("threshold", threshold), ("exact", exact or None)):
+            if value is not None:
+                raise typer.BadParameter(f"--{name} does not go with --by simhash")
+    elif max_distance is not None:
+        raise typer.BadParameter("--max-distance goes with --by simhash")
     fields = Fields(id_field, text_field, key_from="line", whole_rows=True)
     rows = Inputs(inputs, fields, reading=reading.how_to_read(given), limits=options.limits(given))
     bad_rows = Reports("bad row")
@@ -153,8 +171,8 @@ def _job(rows: Inputs, given: dict[str, Any], progress: _Progress, bad_rows: Rep
         given["output"],
         DEFAULT_THRESHOLD if given["threshold"] is None else given["threshold"],
         mode=given["mode"].value,
-        by=None,
-        max_distance=None,
+        by=None if given["by"] is None else given["by"].value,
+        max_distance=given["max_distance"],
         config=_config(given),
         progress=progress,
         on_removed=progress.note_removed,
@@ -184,7 +202,15 @@ class _Progress:
 def _config(given: dict[str, Any]) -> Config | None:
     names = ("words", "chars", "normalize", "num_perm", "seed")
     chosen = creation.CreationOptions(**{name: given[name] for name in names})
-    return chosen.config(Config(simhash=None)) if chosen.given() else None
+    if not chosen.given():
+        return None
+    if given["by"] is None or given["by"].value != "simhash":
+        return chosen.config(Config(simhash=None))
+    if given["num_perm"] is not None:
+        raise typer.BadParameter("--num-perm does not go with --by simhash")
+    cut = chosen.config(Config(shingles=SimHashConfig().shingles))  # the options are about what is compared
+    distance = SimHashConfig().max_distance if given["max_distance"] is None else given["max_distance"]
+    return Config(num_perm=0, simhash=SimHashConfig(distance, shingles=cut.shingles), seed=cut.seed)
 
 
 def _run(job: Job, bad_rows: Reports) -> None:

@@ -133,7 +133,8 @@ def deduplicate(
         mode: "remove"; "annotate": all rows are written, with `duplicate_of`, `similarity` and `cluster` (the
             number of the kept row); or "report-only".
         exact: compare all shingles, which takes a larger working index; estimated similarities otherwise.
-        by, max_distance: compare by SimHash, as in `Index.insert_many_if_new`.
+        by, max_distance: "simhash" compares by fingerprint: rows within `max_distance` bits (default: what
+            `config` says, 3 without one), none of which is missed; `threshold` and `exact` are MinHash's.
         config: how documents are compared; default: that of `against`, else `Config()`.
         removed: path of the report of removed rows, a line of JSON each; default: removed.jsonl in the
             journal.
@@ -587,15 +588,15 @@ def _comparison(
     into: str | None,
 ) -> tuple[BandQuery | FingerprintQuery, Config]:
     others = others if into is None else [*others, into]
-    config = config_for(config, others, by, exact, into is not None)
-    if exact and not config.keep_shingles and not any(map(os.path.exists, others)):
-        config = replace(config, keep_shingles=MOST_KEPT)
+    config = config_for(config, others, by, max_distance, exact, into is not None)
     if method_of("deduplicate", config, by, threshold, max_distance, None, exact) == "simhash":
         assert config.simhash is not None
         most = config.simhash.max_distance
         distance = most if max_distance is None else max_distance
         require_int("max_distance", distance, 0, most)
         return FingerprintQuery(distance, 1, DEFAULT_MAX_CANDIDATES), config
+    if exact and not config.keep_shingles and not any(map(os.path.exists, others)):
+        config = replace(config, keep_shingles=MOST_KEPT)
     band_plan(threshold, config.num_perm, None)  # refuses one out of range
     return BandQuery(threshold, None, 1, exact, DEFAULT_MAX_CANDIDATES), config
 

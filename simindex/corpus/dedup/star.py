@@ -8,6 +8,7 @@ what `insert_many_if_new` keeps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from simindex.changes.documents import NewDocuments
 from simindex.changes.if_new.many import insert_batch_if_new
 from simindex.changes.ingest import prepare_documents, prepared_batches
 from simindex.changes.session import Session
-from simindex.config import Config
+from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.rows import Entered, Rows
 from simindex.queries.matches import Match
 from simindex.queries.scheme import scheme_of
@@ -155,14 +156,19 @@ class Star:
 
 
 def config_for(
-    config: Config | None, others: Iterable[str], by: str | None, exact: bool, has_into: bool
+    config: Config | None,
+    others: Iterable[str],
+    by: str | None,
+    max_distance: int | None,
+    exact: bool,
+    has_into: bool,
 ) -> Config:
     """Return the configuration of a job.
 
     Args:
         config: as the caller gave it.
         others: paths of the indexes that rows are compared with; the first that is there decides.
-        by, exact: how they are compared.
+        by, max_distance, exact: how they are compared.
         has_into: whether the kept ones go into an index, which is to have all that an index has.
     """
     for other in others:
@@ -176,7 +182,9 @@ def config_for(
                 pass
         return found
     if config is None:
-        config = Config(keep_shingles=MOST_KEPT if exact else 0)
+        config = Config(keep_shingles=MOST_KEPT if exact and by != "simhash" else 0)
+        if by == "simhash" and max_distance is not None and max_distance > SimHashConfig().max_distance:
+            config = replace(config, simhash=SimHashConfig(max_distance))
         if not has_into:
             config = _halved(config, by)
     return config

@@ -1,0 +1,194 @@
+"""Pictures of a benchmark's results: the peers as bars, growth from small to large, and beyond the memory.
+
+Owns how they look. Called by run.py; takes the dictionary that bench.json holds, so
+`python pictures.py FOLDER` draws the pictures of an older run again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+OURS, THEIRS, SECOND, THIRD = "#1b6ca8", "#b9bec4", "#c8553d", "#588157"
+INK = "#333333"
+
+Line = tuple[str, str, Sequence[float], Sequence[float]]
+Bar = tuple[str, float]
+
+
+def draw(results: dict[str, Any], output: Path) -> list[Path]:
+    """The pictures that these results are enough for, as PNG files in `output`."""
+    matplotlib.use("Agg")
+    plt.rcParams.update({"font.size": 9, "axes.edgecolor": INK, "text.color": INK, "axes.labelcolor": INK})
+    drawn = {
+        "peers": _peers(results) if results["builds"] and results["peers"] else None,
+        "growth": _growth(results) if len(results["builds"]) > 1 or results.get("huge") else None,
+        "beyond": _beyond(results["beyond"]) if results.get("beyond") else None,
+    }
+    paths = []
+    for name, figure in drawn.items():
+        if figure:
+            paths.append(output / f"{name}.png")
+            figure.savefig(paths[-1], dpi=120)
+            plt.close(figure)
+    return paths
+
+
+def _peers(results: dict[str, Any]) -> Figure:
+    """Text to a searchable index, and one query from text; ours in colour, the best on top."""
+    count = results["peers"][0]["documents"]
+    ours = next((b for b in results["builds"] if b["documents"] == count), results["builds"][0])
+    same = [peer for peer in results["peers"] if peer["documents"] == count]
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(10, 0.6 + 0.36 * (len(same) + 2)), width_ratios=(1, 1)
+    )
+    durable = "simindex (durable)"
+    building: list[Bar] = [(durable, ours["documents_a_second"])]
+    asking: list[Bar] = [
+        (f"simindex, {state}", ours[state]["median_us"]) for state in ("inserted", "compacted")
+    ]
+    for peer in same:
+        building.append((peer["name"], peer["documents_a_second"]))
+        asking.append((peer["name"], peer["median_us"]))
+    _bars(left, building, f"Text to index, {count:,} documents: documents a second")
+    _points(right, asking, "One query from text: microseconds, median")
+    figure.tight_layout()
+    return figure
+
+
+def _bars(axes: Axes, known: list[Bar], title: str) -> None:
+    """Horizontal bars, the longest on top, each with its figure."""
+    known = sorted(known, key=lambda bar: bar[1])
+    names, values = [name for name, _ in known], [value for _, value in known]
+    drawn = axes.barh(names, values, color=[_colour(name) for name in names], height=0.7)
+    axes.bar_label(drawn, [f"{value:,.0f}" for value in values], padding=4)
+    axes.set_xlim(0, max(values) * 1.18)
+    axes.set_xticks([])
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
+
+
+def _points(axes: Axes, known: list[Bar], title: str) -> None:
+    """Points on a logarithmic scale, the smallest on top, each with its figure."""
+    known = sorted(known, key=lambda bar: -bar[1])
+    names, values = [name for name, _ in known], [value for _, value in known]
+    axes.hlines(names, min(values) / 2, values, color="#dddddd", linewidth=1)
+    axes.scatter(values, names, color=[_colour(name) for name in names], s=45, zorder=2)
+    for name, value in known:
+        axes.annotate(f"{value:,.0f}", (value, name), xytext=(8, 0), textcoords="offset points", va="center")
+    axes.set_xscale("log")
+    axes.set_xlim(min(values) / 2, max(values) * 3)
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _colour(name: str) -> str:
+    return OURS if name.startswith("simindex") else THEIRS
+
+
+def _growth(results: dict[str, Any]) -> Figure:
+    """Lines over the number of documents, in memory: rate of inserts, time of a query, bytes on disk."""
+    builds = sorted(results["builds"], key=lambda build: build["documents"])
+    huge = results.get("huge")
+    figure, (rates, times, opening) = plt.subplots(1, 3, figsize=(12, 3.6))
+    sizes = [build["documents"] for build in builds]
+    rate_lines: list[Line] = [
+        (OURS, "from text", sizes, [build["documents_a_second"] for build in builds]),
+    ]
+    if huge:
+        curve = [(done, rate) for done, rate in huge["curve"] if rate and done >= sizes[0]]
+        rate_lines.append((SECOND, "from sketches", [done for done, _ in curve], [rate for _, rate in curve]))
+    _lines(rates, rate_lines, "Inserts a second, durable, one core")
+    every = [*builds, *([huge] if huge else [])]
+    sizes = [build["documents"] for build in every]
+    of_queries: list[Line] = []
+    for colour, state in ((OURS, "inserted"), (THIRD, "compacted")):
+        of_queries.append((colour, f"as {state}", sizes, [build[state]["median_us"] for build in every]))
+        times.plot(sizes, [build[state]["p99_us"] for build in every], color=colour, linestyle=":")
+    _lines(times, of_queries, "One query, microseconds (dotted: p99)", log=True)
+    opened = [build["open_and_first_query_ms"] for build in every]
+    _lines(opening, [(OURS, "warm cache", sizes, opened)], "Open and first query, milliseconds")
+    figure.tight_layout()
+    return figure
+
+
+def _beyond(beyond: dict[str, Any]) -> Figure:
+    """Lines over the number of documents in a bounded memory, with a mark where the file outgrows it."""
+    growth = beyond["growth"]
+    sizes = [step["documents"] for step in growth]
+    figure, (rates, times, space) = plt.subplots(1, 3, figsize=(12, 3.6))
+    _lines(
+        rates,
+        [(OURS, "", sizes, [step["documents_a_second"] for step in growth])],
+        "Inserts a second, durable",
+    )
+    asked: list[Line] = [
+        (colour, name, sizes, [step["query_absent"][field] for step in growth])
+        for colour, name, field in ((OURS, "median", "median_us"), (SECOND, "p99", "p99_us"))
+    ]
+    _lines(times, asked, "One query of an absent document, microseconds", log=True)
+    used: list[Line] = [(OURS, "as inserted", sizes, [step["file_bytes_a_document"] for step in growth])]
+    if "compacted_bytes_a_document" in beyond:
+        used.append((THIRD, "compacted", sizes, [beyond["compacted_bytes_a_document"]] * len(sizes)))
+    _lines(space, used, "File, bytes a document")
+    outgrown = next(
+        (
+            s["documents"]
+            for s in growth
+            if s["documents"] * s["file_bytes_a_document"] > beyond["memory_bytes"]
+        ),
+        None,
+    )
+    for axes in (rates, times, space):
+        axes.set_xscale("linear")
+        axes.xaxis.set_major_formatter(lambda value, _: _short(value))
+        if outgrown:
+            axes.axvline(outgrown, color=INK, linestyle="--", linewidth=0.8)
+    if outgrown:
+        rates.annotate(
+            f" the file outgrows\n {beyond['memory_bytes'] / 2**30:.2g} GiB",
+            (outgrown, rates.get_ylim()[1] * 0.06),
+        )
+    figure.tight_layout()
+    return figure
+
+
+def _lines(axes: Axes, lines: list[Line], title: str, *, log: bool = False) -> None:
+    for colour, name, across, up in lines:
+        axes.plot(across, up, color=colour, marker="o", markersize=3.5, label=name)
+    if any(name for _, name, _, _ in lines):
+        axes.legend(frameon=False)
+    axes.set_xscale("log")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(lambda value, _: _short(value))
+    if log:
+        axes.set_yscale("log")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.1)
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_xlabel("documents stored")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+
+
+def _short(count: float) -> str:
+    return f"{count / 1e6:g} M" if count >= 1e6 else f"{count / 1e3:g} k" if count >= 1e3 else f"{count:g}"
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    for path in draw(json.loads((folder / "bench.json").read_text()), folder):
+        print(path)
