@@ -47,10 +47,11 @@ def gathered(rows: Iterable[Row | BadRowError], source: Source) -> Iterator[Colu
             continue
         newest = source.newest
         assert newest is not None
-        for column, value in zip(
-            some[:5], (newest.name, newest.number, *row[:2], newest.content), strict=True
-        ):
-            column.append(value)
+        some.names.append(newest.name)
+        some.numbers.append(newest.number)
+        some.keys.append(row.key)
+        some.documents.append(row.document)
+        some.contents.append(newest.content)
         room -= bytes_of(row[1])
         if room <= 0 or len(some.keys) == _ROWS:
             yield some
