@@ -18,7 +18,7 @@ from simindex.errors import SimIndexError
 from simindex.inputs import folder
 from simindex.inputs.columns import Columns, gathered
 from simindex.inputs.errors import BadRowError, InputError
-from simindex.inputs.formats import csv, json, jsonl, parquet, text
+from simindex.inputs.formats import csv, json, jsonl, parquet, text, warc
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import Limits, Newest, Source, Tally
 from simindex.inputs.streams import require_unpacker, without_packing
@@ -50,6 +50,7 @@ FORMATS = {
     "tsv": Format(csv.read_tsv, has_delimiter=True),
     "parquet": Format(parquet.read, may_be_packed=False),
     "text": Format(text.read),
+    "warc": Format(warc.read),
 }
 """Name of a format -> how its files are read."""
 
@@ -60,6 +61,8 @@ SUFFIXES = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
+    ".warc": "warc",
+    ".wet": "warc",
 }
 """Suffix -> name of the format; a file without one of them is text."""
 

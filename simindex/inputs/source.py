@@ -40,6 +40,7 @@ class Limits:
         line: bytes of a line, and of a row of .csv with the line ends inside its cells.
         cell: bytes of a cell of .csv or .parquet.
         document: bytes of a file that is read whole: a text file, or a .json.
+        page: bytes of a page of a web archive, unpacked.
         window: bytes of content that a .zst or .xz asks to be remembered while it is read; `zstd --long=31`
             writes files that ask for 2 GiB. Of .zst it counts as the power of two below.
         ratio: how many times the size that it has compressed a line or row of a compressed file may have.
@@ -49,6 +50,7 @@ class Limits:
     line: int = 256 * _MIB
     cell: int = 256 * _MIB
     document: int = 256 * _MIB
+    page: int = 8 * _MIB
     window: int = 256 * _MIB
     ratio: int = 100
     ratio_from: int = 64 * _MIB
@@ -82,17 +84,20 @@ class Tally:
     Attributes:
         hidden: files and folders of a folder that were passed over because their name begins with a dot.
         binary: files of a folder that were passed over because they are no text.
+        records: of web archives, that were passed over because they are no page, or one without text.
         mended: text files with bytes that their encoding has no character for, read with U+FFFD there.
     """
 
     hidden: int = 0
     binary: int = 0
+    records: int = 0
     mended: int = 0
 
     def add(self, other: Tally) -> None:
         """Count what another has counted."""
         self.hidden += other.hidden
         self.binary += other.binary
+        self.records += other.records
         self.mended += other.mended
 
 

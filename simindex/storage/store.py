@@ -16,7 +16,6 @@ pages of the data file or in what is left of the limit; only a commit that frees
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import threading
 import time
@@ -51,7 +50,9 @@ from simindex.storage.lmdb_file import (
     MIN_MAP_BYTES,
     databases_of,
     file_lengths,
+    is_unfinished,
     limit_of,
+    never_completed,
     open_known,
     used_bytes,
 )
@@ -137,6 +138,10 @@ class Store:
                 self._lock = WriterLock(self.path, permissions_of(Path(self.path), permissions), timeout)
                 if self._lock.waited_seconds:
                     require_place(Path(self.path), mode, permissions)  # somebody may have made it meanwhile
+            if is_unfinished(self.path):
+                if mode != "a":
+                    raise never_completed(self.path)
+                os.truncate(self.data, 0)
             self._environment = self._open_environment()
             self._keep_limit()
             self.is_new = not self._open_databases(self._environment, mode)
@@ -202,7 +207,7 @@ class Store:
             with environment.inside() as visit:
                 environment.databases = databases_of(visit.env, self.path)
         if not environment.databases and mode in ("r", "r+"):
-            raise FileNotFoundError(errno.ENOENT, "an index that was never completed", self.path)
+            raise never_completed(self.path)
         return bool(environment.databases)
 
     def _open_again(self) -> Environment:

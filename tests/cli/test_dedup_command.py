@@ -1,5 +1,6 @@
 """`simindex dedup`: what is written, what is said, and what becomes of a job that was broken off."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -132,3 +133,20 @@ def test_dedup_by_simhash(run: Run, tmp_path: Path, rows: Path) -> None:  # noqa
     for wrong in (["--threshold", "0.9"], ["--exact"], ["--num-perm", "64"], ["--max-distance", "9"]):
         assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--by", "simhash", *wrong).code == 2, wrong
     assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--max-distance", "3").code == 2
+
+
+def test_dedup_reads_web_archives(run: Run, tmp_path: Path) -> None:
+    def page(url: str, text: str) -> bytes:
+        body = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<main><p>{text}</p></main>"
+        head = f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\nContent-Length: {len(body)}"
+        return f"{head}\r\n\r\n{body}\r\n\r\n".encode()
+
+    pages = [page("http://a.b/1", FOX), page("http://a.b/2", SHIP), page("http://a.b/1", FOX.upper())]
+    (tmp_path / "a.warc.gz").write_bytes(gzip.compress(b"".join(pages)))
+    assert run("dedup", "a.warc.gz", "-o", "out.jsonl").code == 0
+    rows = list(map(json.loads, (tmp_path / "out.jsonl").read_bytes().splitlines()))
+    assert [(row["id"], row["text"]) for row in rows] == [("http://a.b/1", FOX), ("http://a.b/2", SHIP)]
+    (told,) = map(json.loads, (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines())
+    assert (told["input"], told["row"], told["duplicate_of"]) == ("a.warc.gz", 3, "http://a.b/1")
+    result = run("insert", "web", "a.warc.gz", "--on-conflict", "skip", "--metadata", "--max-page", "20")
+    assert (result.code, "--max-page" in result.err) == (1, True)
