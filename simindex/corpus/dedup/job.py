@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +30,16 @@ from simindex.corpus.dedup.results import DedupReport, KeptRow, Place, Removed
 from simindex.corpus.dedup.rows import Entered, Rows, rows_of
 from simindex.corpus.dedup.star import MOST_KEPT, Decided, Star, Verdict, config_for
 from simindex.corpus.dedup.store import store_kept
-from simindex.corpus.outputs.output import CallOutput, LinesOutput, NoOutput, Output, output_for, temporary
+from simindex.corpus.outputs.frames import UNDER_WAY
+from simindex.corpus.outputs.output import (
+    CallOutput,
+    LinesOutput,
+    Mark,
+    NoOutput,
+    Output,
+    output_for,
+    temporary,
+)
 from simindex.corpus.outputs.rows import JsonLines, Note, Written, values_of
 from simindex.format.keys import Key
 from simindex.index import Index
@@ -57,8 +67,8 @@ FRAME_BYTES = 4 << 20
 FRAME_ROWS = 65_536
 """Rows of the input that a frame holds at most."""
 
-_READ_AHEAD = 2
-"""Batches that are read and not yet sketched."""
+_READ_AHEAD = 3
+"""Batches that are read before they are wanted."""
 
 _SECONDS_A_MARK = 1.0
 """Between two times that the journal is written: it waits for the disk."""
@@ -300,6 +310,8 @@ class Job:
 
     def _run_in(self, folder: str, journal: Journal | None, resumed: bool) -> None:
         output, report = self._output, self._removed_report(journal)
+        if num_workers(self._workers) > 1 and isinstance(output, LinesOutput):
+            output.pack_in_thread()
         began, before = time.monotonic(), self.state.seconds
         working = os.path.join(folder, "working.simindex")
 
@@ -360,6 +372,9 @@ class Job:
         prepared: Iterator[tuple[Rows | Entered, NewDocuments]]
         if threads == 1:
             prepared = map(star.prepared, parts)
+        elif isinstance(entries, PathEntries) and entries.are_files and threads == 2:
+            # One thread for both: of more than two the others would wait for Python's lock.
+            prepared = ahead(map(star.prepared, parts), _READ_AHEAD)
         else:
             if isinstance(entries, PathEntries) and entries.are_files:
                 parts = ahead(parts, _READ_AHEAD)
@@ -479,7 +494,7 @@ class _Work:
         self._began = time.monotonic() - job.state.seconds
         self._marked = time.monotonic()
         self._row_of_cut = job.state.read
-        self._at_cut: State | None = None
+        self._cuts: deque[_Cut] = deque(maxlen=UNDER_WAY + 1)
 
     def read(self, decided: Iterator[_Decided]) -> None:
         """Do all rows that are not done."""
@@ -501,8 +516,9 @@ class _Work:
                     self._keep_lines(lines[behind:])
                 self._job.advance()
             self._cut()
+            self._output.finish()
         finally:
-            self._mark(ends=True)
+            self._mark_at_end()
 
     def _lines_of(self, entries: Sequence[Entry]) -> list[bytes] | None:
         """Return the lines of rows that are written as they stand; ``None`` where a row is made of more."""
@@ -551,7 +567,7 @@ class _Work:
     def _end_frame(self) -> None:
         self._cut()
         if time.monotonic() - self._marked >= _SECONDS_A_MARK:
-            self._mark()
+            self._mark(self._cuts[0])  # the oldest: nobody has to wait for it
 
     def _cut(self) -> None:
         """End a frame, at a place that follows from the rows alone."""
@@ -559,23 +575,40 @@ class _Work:
         self._report.cut()
         self._job.num_bytes = self._output.num_bytes
         self._row_of_cut = self._job.state.read
-        marks = {"output": self._output.mark(), "report": self._report.mark()}
-        self._at_cut = replace(self._job.state, **marks)
+        self._cuts.append(_Cut(replace(self._job.state), self._output.mark(), self._report.mark()))
 
-    def _mark(self, *, ends: bool = False) -> None:
-        """Let the journal speak of what stands; where the work ends early, as far as the disk lets it."""
-        journal, at_cut = self._journal, self._at_cut
-        if journal is None or at_cut is None:
-            return
-        try:
+    def _mark(self, cut: _Cut) -> None:
+        """Let the journal speak of what stands at a cut."""
+        if self._journal is not None:
+            marks = {"output": cut.output(), "report": cut.report()}
             self._output.sync()
             self._report.sync()
-            journal.state = replace(at_cut, seconds=time.monotonic() - self._began)
-            journal.write()
-        except OSError:
-            if not ends:
-                raise
+            self._journal.state = replace(cut.state, **marks, seconds=time.monotonic() - self._began)
+            self._journal.write()
         self._marked = time.monotonic()
+
+    def _mark_at_end(self) -> None:
+        """Let the journal speak of what stands, as far as the disk lets it; where the work ends early, of
+        what was written before that."""
+        while self._cuts:
+            try:
+                self._mark(self._cuts.pop())
+                return
+            except OSError:
+                continue
+
+
+class _Cut(NamedTuple):
+    """A place where a frame ends.
+
+    Attributes:
+        state: how far the job was there.
+        output, report: give the marks of the files there.
+    """
+
+    state: State
+    output: Mark
+    report: Mark
 
 
 def _comparison(

@@ -17,6 +17,9 @@ from simindex.inputs import InputError
 from simindex.inputs.several import SUFFIXES
 from simindex.inputs.streams import without_packing
 
+Mark = Callable[[], Any]
+"""Returns what an output goes on from, as JSON has it."""
+
 
 class Output(Protocol):
     """Where rows go."""
@@ -35,11 +38,14 @@ class Output(Protocol):
     def cut(self) -> None:
         """End the frame."""
 
-    def mark(self) -> Any:
-        """Return what `begin_at` goes on from: what the whole frames are."""
+    def mark(self) -> Mark:
+        """Return what returns what `begin_at` goes on from: what the frames are that are cut by now."""
 
     def sync(self) -> None:
-        """Make the whole frames durable."""
+        """Make the frames durable that are written."""
+
+    def finish(self) -> None:
+        """Wait for all frames, and raise what kept one from being written."""
 
     def begin_at(self, mark: Any) -> None:
         """Go on from a mark; ``None``: from the beginning."""
@@ -98,9 +104,18 @@ class LinesOutput:
         """Make the whole frames durable."""
         self._file.sync()
 
-    def mark(self) -> Any:
-        """Return what `begin_at` goes on from: what the whole frames are."""
-        return [self._file.num_bytes, self._encoder.state()]
+    def mark(self) -> Mark:
+        """Return what returns what `begin_at` goes on from; it waits for the frames."""
+        num_bytes, state = self._file.mark(), self._encoder.state()
+        return lambda: [num_bytes(), state]
+
+    def pack_in_thread(self) -> None:
+        """Let frames be packed and written by a thread; before the first."""
+        self._file.in_thread = True
+
+    def finish(self) -> None:
+        """Wait for all frames, and raise what kept one from being written."""
+        self._file.finish()
 
     def begin_at(self, mark: Any) -> None:
         """Go on from a mark; ``None``: from the beginning."""
@@ -138,8 +153,12 @@ class CallOutput:
     def cut(self) -> None:
         """There are no frames."""
 
-    def mark(self) -> Any:
+    def mark(self) -> Mark:
         """There is nothing to go on from."""
+        return lambda: None
+
+    def finish(self) -> None:
+        """There are no frames."""
 
     def sync(self) -> None:
         """There is nothing that could be lost."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
@@ -69,9 +70,13 @@ class ParquetOutput:
         self._unsynced = []
         sync_folder(self._folder)
 
-    def mark(self) -> Any:
-        """Return what `begin_at` goes on from."""
-        return [self._num_parts, self.num_bytes]
+    def mark(self) -> Callable[[], Any]:
+        """Return what returns what `begin_at` goes on from."""
+        found = [self._num_parts, self.num_bytes]
+        return lambda: found
+
+    def finish(self) -> None:
+        """Parts are written when they are cut."""
 
     def begin_at(self, mark: Any) -> None:
         """Go on from a mark; ``None``: from the beginning."""
