@@ -9,7 +9,7 @@ from commandline import Run
 from samples import FOX, SHIP, json_lines
 
 import simindex
-from simindex.corpus.dedup import job
+from simindex.corpus.dedup import work
 
 ROWS = [
     {"id": 1, "text": FOX, "more": [1]},
@@ -92,7 +92,7 @@ def test_dedup_against_and_into(run: Run, tmp_path: Path, rows: Path) -> None:  
 def test_dedup_that_a_bad_row_ends_says_how_to_go_on(
     run: Run, tmp_path: Path, rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "FRAME_BYTES", 1)
+    monkeypatch.setattr(work, "FRAME_BYTES", 1)
     whole = rows.read_bytes()
     rows.write_bytes(whole + b'{"id": 5, "text": 5}\n' + whole)
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--batch-size", "2")

@@ -11,8 +11,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -28,13 +27,12 @@ from simindex.corpus.dedup.journal import JobError, Journal, State, folder_besid
 from simindex.corpus.dedup.orders import Keep, Ordered, require_order
 from simindex.corpus.dedup.results import DedupReport, KeptRow, Place, Removed
 from simindex.corpus.dedup.rows import Entered, Rows, rows_of
-from simindex.corpus.dedup.star import MOST_KEPT, Decided, Star, Verdict, config_for
+from simindex.corpus.dedup.star import MOST_KEPT, Star, Verdict, config_for
 from simindex.corpus.dedup.store import store_kept
-from simindex.corpus.outputs.frames import UNDER_WAY
+from simindex.corpus.dedup.work import DecidedRows, Work
 from simindex.corpus.outputs.output import (
     CallOutput,
     LinesOutput,
-    Mark,
     NoOutput,
     Output,
     output_for,
@@ -44,7 +42,6 @@ from simindex.corpus.outputs.rows import JsonLines, Note, Written, values_of
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.inputs import BadRowError
-from simindex.optional import optional_module
 from simindex.parallel import ahead, in_order, num_workers
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
@@ -56,22 +53,12 @@ from simindex.queries.search import (
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 from simindex.tuning.found import band_plan
 
-_Decided = tuple[Sequence[Entry], Decided]
 Mode = Literal["remove", "annotate", "report-only"]
 Sink = str | os.PathLike[str] | Callable[[Any], object]
 IndexOrPath = Index | str | os.PathLike[str]
 
-FRAME_BYTES = 4 << 20
-"""Bytes of rows and of the report that a frame of both holds: what is done again, at most, after a kill."""
-
-FRAME_ROWS = 65_536
-"""Rows of the input that a frame holds at most."""
-
 _READ_AHEAD = 3
 """Batches that are read before they are wanted."""
-
-_SECONDS_A_MARK = 1.0
-"""Between two times that the journal is written: it waits for the disk."""
 
 
 class AnnotatedRow(NamedTuple):
@@ -328,7 +315,7 @@ class Job:
                     star = Star(working, self._config, self._query, others)
                     try:
                         with self._decided(star, folder, resumed) as decided:
-                            _Work(self, output, report, journal).read(decided)
+                            Work(self, output, report, journal).read(decided)
                     finally:
                         star.close()
                     enter("storing")
@@ -347,7 +334,7 @@ class Job:
                 report.close()
 
     @contextmanager
-    def _decided(self, star: Star, folder: str, resumed: bool) -> Iterator[Iterator[_Decided]]:
+    def _decided(self, star: Star, folder: str, resumed: bool) -> Iterator[Iterator[DecidedRows]]:
         """Give the rows that are not done yet, with what becomes of them."""
         done = self.state.read
         if self._keep == "first":
@@ -366,7 +353,7 @@ class Job:
         finally:
             ordered.close()
 
-    def _as_read(self, star: Star, parts: Iterator[Rows | Entered]) -> Iterator[_Decided]:
+    def _as_read(self, star: Star, parts: Iterator[Rows | Entered]) -> Iterator[DecidedRows]:
         """Yield rows with what becomes of them, decided as they are read."""
         entries, threads = self._entries, num_workers(self._workers)
         prepared: Iterator[tuple[Rows | Entered, NewDocuments]]
@@ -480,135 +467,6 @@ class Job:
     def _report(self) -> DedupReport:
         state = self.state
         return DedupReport(state.read, state.kept, state.removed, state.bounded, state.seconds)
-
-
-class _Work:
-    """The reading: rows are decided batch by batch, and written frame by frame."""
-
-    def __init__(self, job: Job, output: Output, report: Output, journal: Journal | None) -> None:
-        self._job = job
-        self._output = output
-        self._report = report
-        self._journal = journal
-        self._orjson: Any = optional_module("orjson", "the report of removed rows")
-        self._began = time.monotonic() - job.state.seconds
-        self._marked = time.monotonic()
-        self._row_of_cut = job.state.read
-        self._cuts: deque[_Cut] = deque(maxlen=UNDER_WAY + 1)
-
-    def read(self, decided: Iterator[_Decided]) -> None:
-        """Do all rows that are not done."""
-        state = self._job.state
-        self._output.begin_at(state.output)
-        self._report.begin_at(state.report)
-        try:
-            for entries, (verdicts, bounded) in decided:
-                lines = self._lines_of(entries)
-                behind = 0
-                for place, verdict in enumerate(verdicts):
-                    if lines is None or bounded or verdict is not None:
-                        if lines is not None and place > behind:
-                            self._keep_lines(lines[behind:place])
-                        behind = place + 1
-                        state.bounded += place in bounded
-                        self._take(entries[place], verdict)
-                if lines is not None and len(lines) > behind:
-                    self._keep_lines(lines[behind:])
-                self._job.advance()
-            self._cut()
-            self._output.finish()
-        finally:
-            self._mark_at_end()
-
-    def _lines_of(self, entries: Sequence[Entry]) -> list[bytes] | None:
-        """Return the lines of rows that are written as they stand; ``None`` where a row is made of more."""
-        output = self._output
-        if not (isinstance(output, LinesOutput) and output.keeps_lines and isinstance(entries, Rows)):
-            return None
-        if self._job.writes_removed or set(map(type, entries.contents)) != {bytes}:
-            return None
-        return [line if line.endswith(b"\n") else line + b"\n" for line in entries.contents]
-
-    def _keep_lines(self, lines: list[bytes]) -> None:
-        """Write rows that stay as they stand: what `_take` does, for nearly all rows of most jobs."""
-        state, output = self._job.state, self._output
-        assert isinstance(output, LinesOutput)
-        waiting = output.waiting + self._report.waiting + sum(map(len, lines))
-        ends = waiting >= FRAME_BYTES or state.read + len(lines) - self._row_of_cut >= FRAME_ROWS
-        if ends and len(lines) > 1:
-            for line in lines:
-                self._keep_lines([line])
-            return
-        output.write_lines(lines)
-        state.read += len(lines)
-        state.kept += len(lines)
-        if ends:
-            self._end_frame()
-
-    def _take(self, entry: Entry, verdict: Verdict | None) -> None:
-        job, state = self._job, self._job.state
-        state.read += 1
-        if verdict is None:
-            state.kept += 1
-            self._output.write(entry, job.note(entry, None))
-        else:
-            state.removed += 1
-            removed = job.removed(entry, verdict)
-            if isinstance(self._report, LinesOutput):
-                line = self._orjson.dumps(removed.to_dict(), option=self._orjson.OPT_APPEND_NEWLINE)
-                self._report.write_lines([line])
-            if job.writes_removed:
-                self._output.write(entry, job.note(entry, removed))
-            job.tell(removed)
-        waiting = self._output.waiting + self._report.waiting
-        if waiting >= FRAME_BYTES or state.read - self._row_of_cut >= FRAME_ROWS:
-            self._end_frame()
-
-    def _end_frame(self) -> None:
-        self._cut()
-        if time.monotonic() - self._marked >= _SECONDS_A_MARK:
-            self._mark(self._cuts[0])  # the oldest: nobody has to wait for it
-
-    def _cut(self) -> None:
-        """End a frame, at a place that follows from the rows alone."""
-        self._output.cut()
-        self._report.cut()
-        self._job.num_bytes = self._output.num_bytes
-        self._row_of_cut = self._job.state.read
-        self._cuts.append(_Cut(replace(self._job.state), self._output.mark(), self._report.mark()))
-
-    def _mark(self, cut: _Cut) -> None:
-        """Let the journal speak of what stands at a cut."""
-        if self._journal is not None:
-            marks = {"output": cut.output(), "report": cut.report()}
-            self._output.sync()
-            self._report.sync()
-            self._journal.state = replace(cut.state, **marks, seconds=time.monotonic() - self._began)
-            self._journal.write()
-        self._marked = time.monotonic()
-
-    def _mark_at_end(self) -> None:
-        """Let the journal speak of what stands, as far as the disk lets it; where the work ends early, of
-        what was written before that."""
-        while self._cuts:
-            try:
-                self._mark(self._cuts.pop())
-                return
-            except OSError:
-                continue
-
-
-class _Cut(NamedTuple):
-    """A place where a frame ends.
-
-    Attributes:
-        state: how far the job was there.
-        output, report: give the marks of the files there.
-    """
-
-    state: State
-    output: Mark
-    report: Mark
 
 
 def _comparison(
