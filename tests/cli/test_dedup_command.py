@@ -9,7 +9,7 @@ from commandline import Run
 from samples import FOX, SHIP, json_lines
 
 import simindex
-from simindex.corpus.dedup import work
+from simindex.corpus.dedup import job, work
 
 ROWS = [
     {"id": 1, "text": FOX, "more": [1]},
