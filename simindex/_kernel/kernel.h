@@ -159,6 +159,9 @@ void expect_missing_pages(void);
 /* Let the system read what is not in memory of some bytes, without waiting for it. */
 void ask_for(const void *address, size_t bytes);
 
+/* The same for the pages of many bytes, in order of address; work: as long. */
+void ask_for_each(uint64_t *addresses, uint64_t *work, size_t count);
+
 /* The same for what is read from one end to the other, and in large pieces. */
 void stream_ahead(const void *address, size_t bytes);
 
@@ -353,10 +356,11 @@ size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, co
 
 /* The same answers for the first `count` queries of many, whose words are keys[q x num_tables + t], a table of a
  * segment at a time, so that what a filter's pages cost to reach is paid once: bit segment x num_tables + t of
- * held[q x held_words ..] is set where a table can hold the prefix. probes, column: room for count. 0, or 1 with
- * *where on damage. */
+ * held[q x held_words ..] is set where a table can hold the prefix. probes, column: room for count. pages: room for
+ * 4 x count, or NULL, where no page is to be asked for ahead. 0, or 1 with *where on damage. */
 int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, size_t count,
-               uint8_t bits, probe *probes, uint64_t *column, uint64_t *held, size_t held_words, damage *where);
+               uint8_t bits, probe *probes, uint64_t *column, uint64_t *pages, uint64_t *held, size_t held_words,
+               damage *where);
 
 /* Fill `lookups` from one query's bits of `plan_batch`; returns how many. */
 size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, uint8_t bits,

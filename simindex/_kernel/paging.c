@@ -48,7 +48,10 @@ static uintptr_t pages_of(const void *address, size_t bytes, size_t *length) {
     return first;
 }
 
-enum { LOOKED_AT = 16 }; /* pages of a piece, at most, that are looked for */
+enum {
+    LOOKED_AT = 64, /* pages of a piece, at most, that are looked for */
+    NEAR = 4        /* pages: what lies so near is read in one piece */
+};
 
 void ask_for(const void *address, size_t bytes) {
     size_t length;
@@ -62,6 +65,18 @@ void ask_for(const void *address, size_t bytes) {
     }
     __atomic_store_n(&absent, 1, __ATOMIC_RELAXED);
     madvise((void *)first, length, MADV_WILLNEED);
+}
+
+void ask_for_each(uint64_t *addresses, uint64_t *work, size_t count) {
+    uint64_t size = page_size();
+    sort_u64(addresses, work, count);
+    for (size_t i = 0, next; i < count; i = next) {
+        for (next = i + 1; next < count; next++)
+            if (addresses[next] > addresses[next - 1] + NEAR * size ||
+                addresses[next] > addresses[i] + (LOOKED_AT - 2) * size)
+                break;
+        ask_for((const void *)addresses[i], addresses[next - 1] - addresses[i] + 1);
+    }
 }
 
 void stream_ahead(const void *address, size_t bytes) {

@@ -447,9 +447,24 @@ size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, co
 
 #define BATCH_AHEAD 16 /* probes that are fetched ahead of the one that is looked at */
 
+/* Ask for the lines of a table's filter that many queries will look at. */
+static void ask_for_lines(const table_row *table, const uint64_t *keys, size_t num_tables, size_t count, uint8_t bits,
+                          uint64_t *pages) {
+    if (!table->num_entries || !filter_serves(table, bits)) return;
+    for (size_t q = 0; q < count; q++) {
+        uint64_t chunk, line, leading = line_bits(keys[q * num_tables], table->filter_bits);
+        probe p = {.leading = leading, .hash = mix(leading) >> 32};
+        pages[2 * q] = (uint64_t)probed_line(table, &p, &chunk, &line);
+        pages[2 * q + 1] = pages[2 * q] + LINE_WORDS * 8 - 1;
+    }
+    ask_for_each(pages, pages + 2 * count, 2 * count);
+}
+
 int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, size_t count,
-               uint8_t bits, probe *probes, uint64_t *column, uint64_t *held, size_t held_words, damage *where) {
+               uint8_t bits, probe *probes, uint64_t *column, uint64_t *pages, uint64_t *held, size_t held_words,
+               damage *where) {
     memset(held, 0, count * held_words * sizeof *held);
+    if (pages && dir->num_segments) ask_for_lines(table_at(dir, 0, first_table), keys, num_tables, count, bits, pages);
     for (size_t t = 0; t < num_tables; t++) {
         unsigned made_for = 0;
         for (size_t q = 0; q < count; q++) column[q] = keys[q * num_tables + t];
@@ -457,6 +472,11 @@ int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, co
             uint32_t number = (uint32_t)(first_table + t);
             const table_row *table = table_at(dir, segment, number);
             uint64_t bit = segment * num_tables + t;
+            /* While this table is looked at, the disk reads of the next one. */
+            size_t next = segment + 1 < dir->num_segments ? t : t + 1;
+            if (pages && next < num_tables)
+                ask_for_lines(table_at(dir, next == t ? segment + 1 : 0, first_table + next), keys + next, num_tables,
+                              count, bits, pages);
             if (table->filter && made_for != table->filter_bits && filter_serves(table, bits)) {
                 made_for = table->filter_bits;
                 for (size_t q = 0; q < count; q++) make_probe(probes + q, column[q], bits, made_for);

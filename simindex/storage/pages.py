@@ -13,6 +13,7 @@ Source: MDB_page, MDB_node, MDB_meta in mdb.c of LMDB 0.9, whose data format (1)
 from __future__ import annotations
 
 import ctypes
+import mmap
 import struct
 import sys
 from dataclasses import dataclass
@@ -153,3 +154,17 @@ class PageMap:
         is_large &= first + (_PAGE.size + lengths - 1) // self.page_bytes < num_pages
         addresses = np.where(is_large, self.base + first * self.page_bytes + _PAGE.size, 0)
         return LargeValues(fields[:, _NODE.size : -_NUMBER.size], addresses.astype(np.uint64), lengths)
+
+
+_MADV_POPULATE_READ, _MADV_WILLNEED = 22, 3
+"""Linux's: read pages and map them (5.14 and later), or read them only."""
+
+
+def map_pages(address: int, length: int) -> None:
+    """Bring the pages of a value into memory and into this process's map; where the system cannot, nothing
+    happens, and they come when they are touched."""
+    first = address & -mmap.PAGESIZE
+    advise = ctypes.CDLL(None).madvise
+    advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    if advise(first, address + length - first, _MADV_POPULATE_READ):
+        advise(first, address + length - first, _MADV_WILLNEED)

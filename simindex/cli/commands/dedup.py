@@ -15,7 +15,7 @@ from simindex.cli import creation, options, reading
 from simindex.cli.commands.pairs import By
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import Reports, counted, figure, note, print_json
-from simindex.cli.progress import Advance, shows_progress, work_bar
+from simindex.cli.progress import Tell, Told, job_bar, shows_progress
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.job import Job
 from simindex.corpus.dedup.journal import JobError
@@ -89,6 +89,12 @@ _WithinDistance = Annotated[
         help="With --by simhash: rows within so many bits, 0 to 8, are like one another (default 3).",
     ),
 ]
+_JsonProgress = Annotated[
+    bool,
+    typer.Option(
+        "--json-progress", help="Tell how far it is in JSON lines on stderr, one a second, in place of a bar."
+    ),
+]
 _Force = Annotated[
     bool, typer.Option("--force", help="Give up what another job has left there, and replace the output.")
 ]
@@ -136,6 +142,7 @@ def run(
     normalize: creation.Normalize = None,
     num_perm: creation.NumPerm = None,
     seed: creation.Seed = None,
+    json_progress: _JsonProgress = False,
     as_json: options.JsonSummary = False,
 ) -> None:
     """Write a corpus without its near duplicates.
@@ -158,8 +165,11 @@ def run(
     fields = Fields(id_field, text_field, key_from="line", whole_rows=True)
     rows = Inputs(inputs, fields, reading=reading.how_to_read(given), limits=options.limits(given))
     bad_rows = Reports("bad row")
-    with work_bar("rows", rows.total_bytes() if shows_progress() else None) as advance:
-        job = _job(rows, given, _Progress(rows, advance), bad_rows)
+    total = rows.total_bytes() if json_progress or shows_progress() else None
+    waits_for = None if keep == "first" else "reading, and ordering the rows"
+    progress = _Progress(rows)
+    with job_bar(total, waits_for, as_json=json_progress) as progress.told:
+        job = progress.job = _job(rows, given, progress, bad_rows)
         _run(job, bad_rows)
     reading.tell(rows.tally, encoding)
     _summarise(job, output, bad_rows.count, as_json)
@@ -176,7 +186,7 @@ def _job(rows: Inputs, given: dict[str, Any], progress: _Progress, bad_rows: Rep
         max_distance=given["max_distance"],
         config=_config(given),
         progress=progress,
-        on_removed=progress.note_removed,
+        on_removed=None,
         on_bad_row=(lambda row: bad_rows.add(f"{row}; skipped")) if given["skip_bad_rows"] else None,
         journal=None,
         **{name: given[name] for name in same},
@@ -184,20 +194,24 @@ def _job(rows: Inputs, given: dict[str, Any], progress: _Progress, bad_rows: Rep
 
 
 class _Progress:
-    """Tells the bar how far the job is, and how many rows went."""
+    """Tells the bar how far the job is.
 
-    def __init__(self, rows: Inputs, advance: Advance) -> None:
-        self.num_removed = 0
+    Attributes:
+        told: the bar.
+        job: that it is about.
+    """
+
+    told: Tell
+    job: Job
+
+    def __init__(self, rows: Inputs) -> None:
         self._rows = rows
-        self._advance = advance
-
-    def note_removed(self, _: object) -> None:
-        """Count one that goes."""
-        self.num_removed += 1
 
     def __call__(self, done: int) -> None:
         """Take note that so many rows are done."""
-        self._advance(done, self._rows.bytes_read)
+        job = self.job
+        now = done - job.done_before
+        self.told(Told(done, now, job.state.removed, self._rows.bytes_read, job.num_bytes))
 
 
 def _config(given: dict[str, Any]) -> Config | None:

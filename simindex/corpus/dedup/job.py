@@ -192,10 +192,12 @@ class Job:
         was_done: whether it had been done before.
         num_bytes: of the output, whole frames.
         can_resume: whether it can be broken off and gone on with.
+        done_before: rows that were done when it was gone on with.
     """
 
     was_done = False
     num_bytes = 0
+    done_before = 0
 
     def __init__(
         self,
@@ -270,6 +272,7 @@ class Job:
         if not resumed:
             self._require_new_outputs()
         self.state = journal.state
+        self.done_before = self.state.read
         if self.state.phase == "done":
             self._require_outputs()
             self.was_done = True
