@@ -378,15 +378,17 @@ class Index(Jobs):
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Merge everything into one segment, drop what was removed, and give the space back.
 
-        Each step is a small commit, so it can be interrupted at any time without harm and goes on at the
-        next call. At the end a copy of the data file without free pages takes its place; readers keep
-        their snapshot and change over at their next query. Needs free disk space for the new segment, as
-        far as free pages do not hold it, and for that copy; may exceed `max_bytes` by so much meanwhile.
+        A new data file is made beside the old one, which is only read, and takes its place at the end; so it
+        can be interrupted at any time without harm, and the next call begins anew. Readers keep their
+        snapshot and change over at their next query. Needs free disk space for the new file, and may exceed
+        `max_bytes` by so much meanwhile. Costs one reading and one writing of the index.
 
         Args:
-            progress: called with (bytes done so far, bytes in all) after each step.
+            progress: called with (bytes done so far, bytes in all) after each step. It may change the index;
+                what was done so far is then done again.
 
         Raises:
+            CorruptIndexError: damage was found; the old file stays as it was.
             IndexFullError: not enough space. Where that can be told at the start, nothing was changed, and
                 `needed_bytes` says how much it takes.
         """
