@@ -47,6 +47,13 @@ _NODE_FIELDS = np.dtype([("low", "<u2"), ("high", "<u2"), ("flags", "<u2"), ("ke
 _PAGE_FIELDS = np.dtype([("number", "<u8"), ("padding", "<u2"), ("flags", "<u2"), ("bounds", "<u4")])
 
 
+def _bytes_at(address: int, size: int) -> bytes:
+    try:
+        return ctypes.string_at(address, size)
+    except ctypes.ArgumentError as exc:  # ctypes's word for a number that it had no memory for
+        raise MemoryError(f"no memory to read {size} bytes") from exc
+
+
 class LargeValues(NamedTuple):
     """Neighbouring keys of one length, and where their values lie.
 
@@ -89,12 +96,12 @@ class PageMap:
             return None
         page_bytes = env.stat()["psize"]
         page = _kernel.address(value) & -page_bytes
-        number, _, flags, _, _ = _PAGE.unpack(ctypes.string_at(page, _PAGE.size))
+        number, _, flags, _, _ = _PAGE.unpack(_bytes_at(page, _PAGE.size))
         if not flags & _LEAF_PAGE or not 0 < number < num_pages:
             return None
         base = page - number * page_bytes
         # Pages 0 and 1 are the meta pages of every file.
-        meta = _META.unpack(ctypes.string_at(base + _PAGE.size, _META.size))
+        meta = _META.unpack(_bytes_at(base + _PAGE.size, _META.size))
         return cls(base, page_bytes) if meta == (_MAGIC, _DATA_FORMAT) else None
 
     def find(self, key: memoryview, num_pages: int) -> tuple[int, int] | None:
@@ -109,11 +116,11 @@ class PageMap:
         number = (page - self.base) // self.page_bytes
         if not 0 <= number < num_pages:
             return None
-        found, _, flags, _, _ = _PAGE.unpack(ctypes.string_at(page, _PAGE.size))
-        low, high, node_flags, key_length = _NODE.unpack(ctypes.string_at(address - _NODE.size, _NODE.size))
+        found, _, flags, _, _ = _PAGE.unpack(_bytes_at(page, _PAGE.size))
+        low, high, node_flags, key_length = _NODE.unpack(_bytes_at(address - _NODE.size, _NODE.size))
         if found != number or not flags & _LEAF_PAGE or node_flags != _BIG_VALUE or key_length != length:
             return None
-        (first,) = _NUMBER.unpack(ctypes.string_at(address + length, _NUMBER.size))
+        (first,) = _NUMBER.unpack(_bytes_at(address + length, _NUMBER.size))
         value_length = low | high << 16
         last = first + (_PAGE.size + value_length - 1) // self.page_bytes
         if not 0 < first <= last < num_pages:

@@ -38,8 +38,6 @@ all with all take memory."""
 _SEGMENT = 2**63 - 1
 """Id of the segment of a batch: no committed one has it, nor has one of a transaction."""
 
-_NOT_TRUNCATED = np.zeros(1, dtype=np.uint8)
-
 
 @dataclass
 class Decisions:
@@ -146,7 +144,7 @@ class Batch:
         of_one["query"] = 0
         self._raw = of_one.tobytes()  # each as the answer to a query of its own
         self._scanned = found.scanned
-        self._alone.update(np.flatnonzero(found.truncated).tolist())
+        self._alone.update(place for place, hit in enumerate(found.truncated) if hit)
 
     def _segment_of(self, places: np.ndarray) -> MemorySegment:
         new = self._documents.taken(places.tolist())
@@ -217,7 +215,7 @@ class Batch:
         batch = self._documents.sketches
         if isinstance(self._query, BandQuery) and self._query.exact:
             batch = self._documents.taken([place]).sketches  # for the kept shingles of this one
-        found = Found(batch, answers, _NOT_TRUNCATED, scanned)
+        found = Found(batch, answers, bytearray(1), scanned)
         own = self._owners.get(self._documents.encoded_keys[place])
         return self._query.matches(self._view_of_all, found, without=own)[0]
 
