@@ -213,6 +213,16 @@ class WriteTransaction:
                 "stored numbers are ahead of the manifest"
             )
 
+    def put_all(self, database: str, items: list[tuple[bytes, memoryview]], *, append: bool) -> None:
+        """Store values of ascending keys; `append`: keys that follow every stored key."""
+        with self._txn.cursor(db=self._databases[database]) as cursor:
+            consumed, added = cursor.putmulti(items, overwrite=not append, append=append)
+        if consumed != len(items) or (append and added != len(items)):
+            raise CorruptIndexError(
+                f"{database}: expected {len(items)} keys in ascending order, found one in another place; "
+                "restore a backup or rebuild the index"
+            )
+
     def delete(self, database: str, key: bytes) -> bool:
         """Remove a key; False when it was not there."""
         return bool(self._txn.delete(key, db=self._databases[database]))
