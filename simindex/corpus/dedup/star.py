@@ -181,6 +181,11 @@ def config_for(
             with face.open(other, "r", config):
                 pass
         return found
+    if config is not None and config.seed == "random":
+        raise ValueError(
+            'seed: expected a number, for a job that is gone on with needs the same one, found "random"; '
+            "draw one and keep it (secrets.randbits(64)), or give an index that has one (against=, into=)"
+        )
     if config is None:
         config = Config(keep_shingles=MOST_KEPT if exact and by != "simhash" else 0)
         if by == "simhash" and max_distance is not None and max_distance > SimHashConfig().max_distance:
