@@ -16,7 +16,7 @@ from simindex.cli.progress import work_bar
 
 EXAMPLES = r"""
 simindex repair news.simindex saved.simindex
-simindex repair news.simindex saved.simindex --json
+simindex repair news.simindex also-saved.simindex --json
 """
 
 Destination = Annotated[
@@ -29,7 +29,7 @@ def run(
     destination: Destination,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Save what is left of a damaged index in a new one; exit with 1 where anything was lost."""
+    """Save what is left of a damaged index in a new one."""
     with work_bar("documents", None) as advance:
         report = repair(index, destination, progress=advance)
     if as_json:
