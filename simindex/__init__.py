@@ -57,6 +57,7 @@ from simindex.queries.pairs.pair import Pair
 from simindex.queries.pairs.pairs import Pairs
 from simindex.queries.record import Record
 from simindex.queries.stats import Stats
+from simindex.rebuild.merge import merge
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
@@ -106,6 +107,7 @@ __all__ = [
     "__version__",
     "check",
     "corpus",
+    "merge",
     "open",
     "textbook",
     "tuning",
@@ -139,3 +141,4 @@ for _name in __all__:
     if isinstance(_public := globals().get(_name), type):
         _name_the_module(_public)
 check.__module__ = open.__module__ = __name__
+merge.__module__ = __name__

@@ -50,6 +50,7 @@ def test_public_names_are_these() -> None:
         "__version__",
         "check",
         "corpus",
+        "merge",
         "open",
         "textbook",
         "tuning",
