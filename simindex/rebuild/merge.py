@@ -32,9 +32,9 @@ def merge(
 ) -> InsertReport:
     """Make a new index of the documents of several, from their stored sketches; these are only read.
 
-    Keys, metadata, sketches and kept shingles go over, in the order of the sources and, in each, of insertion.
-    `Record.inserted_at` and `seen_at` become the time of the merge. It costs what `insert_many` of ready
-    sketches costs, and the destination is durable and in its place when the call returns.
+    Keys, metadata, sketches and kept shingles go over, in the order of the sources and, in each, of
+    insertion. `Record.inserted_at` and `seen_at` become the time of the merge. It costs what `insert_many`
+    of ready sketches costs; the destination is durable and in its place when the call returns.
 
     Args:
         sources: the folders of the indexes, of one configuration and seed.

@@ -41,6 +41,5 @@ def run(
     if as_json:
         print_json(report._asdict())
     else:
-        note(
-            f"{counted(report.inserted, 'document')} merged, {report.replaced:,} replaced, {report.skipped:,} skipped"
-        )
+        merged = counted(report.inserted, "document")
+        note(f"{merged} merged, {report.replaced:,} replaced, {report.skipped:,} skipped")
