@@ -14,12 +14,14 @@ from typing import Any, NamedTuple, Protocol
 
 from simindex.corpus.dedup.entries import Entry
 from simindex.corpus.dedup.journal import Journal, State
+from simindex.corpus.dedup.paragraphs import Gathering, Rest
 from simindex.corpus.dedup.results import Removed
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.dedup.star import Decided, Verdict
 from simindex.corpus.outputs.frames import UNDER_WAY
 from simindex.corpus.outputs.output import LinesOutput, Mark, Output
 from simindex.corpus.outputs.rows import Note
+from simindex.corpus.text_file import TextFile
 from simindex.optional import optional_module
 
 DecidedRows = tuple[Sequence[Entry], Decided]
@@ -48,6 +50,9 @@ class RowsOfJob(Protocol):
     def note(self, entry: Entry, removed: Removed | None) -> Note | None:
         """Return what is written behind a row."""
 
+    def note_of_rest(self, rest: Rest) -> Note | None:
+        """Return what is written behind a row whose paragraphs were compared."""
+
     def removed(self, entry: Entry, verdict: Verdict) -> Removed:
         """Return what is told of a row that goes."""
 
@@ -61,7 +66,16 @@ class RowsOfJob(Protocol):
 class Work:
     """The reading: rows are decided batch by batch, and written frame by frame."""
 
-    def __init__(self, job: RowsOfJob, output: Output, report: Output, journal: Journal | None) -> None:
+    def __init__(
+        self,
+        job: RowsOfJob,
+        output: Output,
+        report: Output,
+        journal: Journal | None,
+        gathering: Gathering | None = None,
+        texts: TextFile | None = None,
+    ) -> None:
+        self._gathering, self._texts = gathering, texts
         self._job = job
         self._output = output
         self._report = report
@@ -77,8 +91,15 @@ class Work:
         state = self._job.state
         self._output.begin_at(state.output)
         self._report.begin_at(state.report)
+        if self._gathering is not None:
+            self._gathering.rollup.begin_at(state.rollup)
         try:
             for entries, (verdicts, bounded) in decided:
+                if self._texts is not None:
+                    kept = (
+                        entry for entry, verdict in zip(entries, verdicts, strict=True) if verdict is None
+                    )
+                    self._texts.put((entry.number, entry.document) for entry in kept)
                 lines = self._lines_of(entries)
                 behind = 0
                 for place, verdict in enumerate(verdicts):
@@ -124,21 +145,41 @@ class Work:
     def _take(self, entry: Entry, verdict: Verdict | None) -> None:
         job, state = self._job, self._job.state
         state.read += 1
+        removed = None
         if verdict is None:
             state.kept += 1
-            self._output.write(entry, job.note(entry, None))
         else:
             state.removed += 1
             removed = job.removed(entry, verdict)
-            if isinstance(self._report, LinesOutput):
-                line = self._orjson.dumps(removed.to_dict(), option=self._orjson.OPT_APPEND_NEWLINE)
-                self._report.write_lines([line])
-            if job.writes_removed:
-                self._output.write(entry, job.note(entry, removed))
+            self._tell(self._report, removed)
+        if self._gathering is not None:
+            rest = self._gathering.add(entry, removed)
+            if rest is not None:
+                self._take_rest(rest, self._gathering.rollup)
+        elif removed is None or job.writes_removed:
+            self._output.write(entry, job.note(entry, removed))
+        if removed is not None:
             job.tell(removed)
+        if entry.part is not None and not entry.part.is_last:
+            return  # a frame ends where a row of the input does
         waiting = self._output.waiting + self._report.waiting
         if waiting >= FRAME_BYTES or state.read - self._row_of_cut >= FRAME_ROWS:
             self._end_frame()
+
+    def _take_rest(self, rest: Rest, rollup: Output) -> None:
+        job, state = self._job, self._job.state
+        state.documents += 1
+        state.dropped += rest.left is None
+        if rest.seen:
+            self._tell(rollup, rest)
+        written = rest.whole if job.writes_removed else rest.left
+        if written is not None:
+            self._output.write(written, job.note_of_rest(rest))
+
+    def _tell(self, report: Output, told: Removed | Rest) -> None:
+        if isinstance(report, LinesOutput):
+            line = self._orjson.dumps(told.to_dict(), option=self._orjson.OPT_APPEND_NEWLINE)
+            report.write_lines([line])
 
     def _end_frame(self) -> None:
         self._cut()
@@ -149,16 +190,22 @@ class Work:
         """End a frame, at a place that follows from the rows alone."""
         self._output.cut()
         self._report.cut()
+        rollup: Mark = _no_mark
+        if self._gathering is not None:
+            self._gathering.rollup.cut()
+            rollup = self._gathering.rollup.mark()
         self._job.num_bytes = self._output.num_bytes
         self._row_of_cut = self._job.state.read
-        self._cuts.append(_Cut(replace(self._job.state), self._output.mark(), self._report.mark()))
+        self._cuts.append(_Cut(replace(self._job.state), self._output.mark(), self._report.mark(), rollup))
 
     def _mark(self, cut: _Cut) -> None:
         """Let the journal speak of what stands at a cut."""
         if self._journal is not None:
-            marks = {"output": cut.output(), "report": cut.report()}
+            marks = {"output": cut.output(), "report": cut.report(), "rollup": cut.rollup()}
             self._output.sync()
             self._report.sync()
+            if self._gathering is not None:
+                self._gathering.rollup.sync()
             self._journal.state = replace(cut.state, **marks, seconds=time.monotonic() - self._began)
             self._journal.write()
         self._marked = time.monotonic()
@@ -179,9 +226,14 @@ class _Cut(NamedTuple):
 
     Attributes:
         state: how far the job was there.
-        output, report: give the marks of the files there.
+        output, report, rollup: give the marks of the files there.
     """
 
     state: State
     output: Mark
     report: Mark
+    rollup: Mark
+
+
+def _no_mark() -> None:
+    """Return the mark of a file that is not there."""

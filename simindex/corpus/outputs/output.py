@@ -200,6 +200,19 @@ def publish(path: str) -> None:
         sync_folder(os.path.dirname(path))
 
 
+def require_texts(path: str) -> None:
+    """Refuse an output that has no place for the texts of rows.
+
+    Raises:
+        InputError: its name says so.
+    """
+    if without_packing(path.lower()).endswith(".txt"):
+        raise InputError(
+            path,
+            "expected an output of .jsonl, .csv, .tsv or .parquet: a list of paths has no place for texts",
+        )
+
+
 def output_for(path: str) -> Output:
     """Return the output of a name: .parquet; or .jsonl, .csv, .tsv or .txt, compressed or not.
 
