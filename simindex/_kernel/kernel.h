@@ -227,6 +227,11 @@ static inline const table_row *table_at(const directory *dir, uint64_t segment, 
 #define LINE_WORDS 8       /* of a filter: one cache line */
 #define FILTER_SLACK 1     /* a filter serves prefixes that are so many bits shorter than its own */
 
+/* The high half of a product: where a key among uniform ones lies. */
+static inline uint64_t high_product(uint64_t a, uint64_t b) {
+    return (uint64_t)((unsigned __int128)a * b >> 64);
+}
+
 static inline const uint8_t *key_address(const directory *dir, const table_row *table, uint64_t entry) {
     const chunk_row *chunk = (const chunk_row *)table->chunks;
     if (entry >= dir->entries_per_chunk) {
@@ -335,6 +340,15 @@ typedef struct {
 
 #define LOOKUP_GROUP 128 /* lookups that are interleaved */
 
+/* Of paging.c: ask for the pages around the places where lookups will begin. */
+void ask_for_places(const directory *dir, const lookup *lookups, size_t count);
+
+/* Ask for the pages of the entries that lookups have found. */
+void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count);
+
+/* Ask for the pages of a sketch. */
+void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row);
+
 /* Six bits of a line of a filter, three in each of two words, which may be one. */
 typedef struct {
     uint64_t masks[2];
@@ -372,15 +386,6 @@ size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, si
 
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
-
-/* Ask for the pages around the places where lookups will begin. */
-void ask_for_places(const directory *dir, const lookup *lookups, size_t count);
-
-/* Ask for the pages of the entries that lookups have found. */
-void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count);
-
-/* Ask for the pages of a sketch. */
-void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row);
 
 /* Set the bits of keys in the bitmap of their leading bits. */
 void set_bitmap(const uint8_t *keys, size_t count, unsigned bitmap_bits, uint8_t *bitmap);

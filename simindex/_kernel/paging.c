@@ -86,3 +86,44 @@ void stream_ahead(const void *address, size_t bytes) {
     uintptr_t first = pages_of(address, bytes, &length);
     madvise((void *)first, length, MADV_WILLNEED);
 }
+
+/* Ask for entries first..last-1 with their seals, chunk by chunk. */
+static void ask_for_entries(const directory *dir, const table_row *table, uint64_t first, uint64_t last) {
+    for (uint64_t entry = first; entry < last;) {
+        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
+        uint64_t at = entry % dir->entries_per_chunk, n = dir->entries_per_chunk - at;
+        if (!chunk->seals) return; /* no stored chunk: it lies in memory */
+        if (n > last - entry) n = last - entry;
+        uint64_t block = at / TABLE_BLOCK, blocks = (at + n - 1) / TABLE_BLOCK - block + 1;
+        ask_for((const uint8_t *)chunk->keys + at * 8, n * 8);
+        ask_for((const uint8_t *)chunk->numbers + at * 4, n * 4);
+        ask_for((const uint8_t *)chunk->seals + block * 8, blocks * 8);
+        entry += n;
+    }
+}
+
+#define AROUND 1024 /* entries on both sides of a first guess, where uniform keys of some ten million have the place */
+
+void ask_for_places(const directory *dir, const lookup *lookups, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const table_row *table = lookups[i].table;
+        uint64_t n = table->num_entries, place = high_product(lookups[i].target, n);
+        ask_for_entries(dir, table, place > AROUND ? place - AROUND : 0, n - place > AROUND ? place + AROUND : n);
+    }
+}
+
+void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        ask_for_entries(dir, lookups[i].table, lookups[i].first, lookups[i].last);
+}
+
+void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row) {
+    uint64_t at;
+    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
+    if (!chunk->seals) return;
+    uint64_t block = at / SKETCH_BLOCK, first = block * SKETCH_BLOCK;
+    ask_for((const uint8_t *)chunk->keys + first * dir->bands * 8, SKETCH_BLOCK * dir->bands * 8);
+    ask_for((const uint8_t *)chunk->fingerprints + first * 8, SKETCH_BLOCK * 8);
+    ask_for((const uint8_t *)chunk->numbers + first * 4, SKETCH_BLOCK * 4);
+    ask_for((const uint8_t *)chunk->seals + block * 8, 8);
+}

@@ -58,10 +58,6 @@ int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64
 
 /* ---- prefix search ---- */
 
-static inline uint64_t high_product(uint64_t a, uint64_t b) {
-    return (uint64_t)((unsigned __int128)a * b >> 64);
-}
-
 /* One value of an ascending column: a key of a table, or a number of a sketch column. */
 typedef uint64_t value_reader(const directory *dir, const void *column, uint64_t at);
 
@@ -211,47 +207,6 @@ PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t coun
             return 1;
     }
     return 0;
-}
-
-/* Ask for entries first..last-1 with their seals, chunk by chunk. */
-static void ask_for_entries(const directory *dir, const table_row *table, uint64_t first, uint64_t last) {
-    for (uint64_t entry = first; entry < last;) {
-        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
-        uint64_t at = entry % dir->entries_per_chunk, n = dir->entries_per_chunk - at;
-        if (!chunk->seals) return; /* no stored chunk: it lies in memory */
-        if (n > last - entry) n = last - entry;
-        uint64_t block = at / TABLE_BLOCK, blocks = (at + n - 1) / TABLE_BLOCK - block + 1;
-        ask_for((const uint8_t *)chunk->keys + at * 8, n * 8);
-        ask_for((const uint8_t *)chunk->numbers + at * 4, n * 4);
-        ask_for((const uint8_t *)chunk->seals + block * 8, blocks * 8);
-        entry += n;
-    }
-}
-
-#define AROUND 1024 /* entries on both sides of a first guess, where uniform keys of some ten million have the place */
-
-void ask_for_places(const directory *dir, const lookup *lookups, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const table_row *table = lookups[i].table;
-        uint64_t n = table->num_entries, place = high_product(lookups[i].target, n);
-        ask_for_entries(dir, table, place > AROUND ? place - AROUND : 0, n - place > AROUND ? place + AROUND : n);
-    }
-}
-
-void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        ask_for_entries(dir, lookups[i].table, lookups[i].first, lookups[i].last);
-}
-
-void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row) {
-    uint64_t at;
-    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
-    if (!chunk->seals) return;
-    uint64_t block = at / SKETCH_BLOCK, first = block * SKETCH_BLOCK;
-    ask_for((const uint8_t *)chunk->keys + first * dir->bands * 8, SKETCH_BLOCK * dir->bands * 8);
-    ask_for((const uint8_t *)chunk->fingerprints + first * 8, SKETCH_BLOCK * 8);
-    ask_for((const uint8_t *)chunk->numbers + first * 4, SKETCH_BLOCK * 4);
-    ask_for((const uint8_t *)chunk->seals + block * 8, 8);
 }
 
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where) {
