@@ -148,23 +148,6 @@ int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count,
 void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths,
                     const uint8_t *orders, size_t num_tables, size_t num_blocks, uint64_t *permuted);
 
-/* ---- paging.c: reads side by side ---- */
-
-/* Whether the pages of a search are to be asked for ahead; to be called once a search. */
-int reads_ahead(void);
-
-/* Let the next searches read ahead, as when the process begins. */
-void expect_missing_pages(void);
-
-/* Let the system read what is not in memory of some bytes, without waiting for it. */
-void ask_for(const void *address, size_t bytes);
-
-/* The same for the pages of many bytes, in order of address; work: as long. */
-void ask_for_each(uint64_t *addresses, uint64_t *work, size_t count);
-
-/* The same for what is read from one end to the other, and in large pieces. */
-void stream_ahead(const void *address, size_t bytes);
-
 /* ---- stored tables: how a directory lays them out, and one entry of them ---- */
 
 /* A chunk of a sorted table (keys, numbers), of the sketch column (words, numbers, fingerprints) or of a
@@ -211,6 +194,7 @@ typedef struct {
 typedef struct {
     uint64_t segments;  /* address of segment_row[num_segments] */
     uint64_t num_segments, num_tables, entries_per_chunk, sketches_per_chunk, bands;
+    uint64_t map, map_bytes, file; /* what stored chunks are mapped from: a descriptor; map_bytes 0: none */
 } directory;
 
 static inline const segment_row *segment_at(const directory *dir, uint64_t segment) {
@@ -220,6 +204,33 @@ static inline const segment_row *segment_at(const directory *dir, uint64_t segme
 static inline const table_row *table_at(const directory *dir, uint64_t segment, uint64_t table) {
     return (const table_row *)segment_at(dir, segment)->tables + table;
 }
+
+/* ---- paging.c: reads side by side ---- */
+
+/* Whether the pages of a search are to be asked for ahead; to be called once a search. */
+int reads_ahead(void);
+
+/* Whether `reads_ahead` would say so, without counting a search. */
+int pages_missing(void);
+
+/* Let the next searches read ahead, as when the process begins. */
+void expect_missing_pages(void);
+
+/* Let the system read what is not in memory of some bytes, without waiting for it. */
+void ask_for(const void *address, size_t bytes);
+
+/* The same for the pages of many bytes, in order of address; work: as long. */
+void ask_for_each(uint64_t *addresses, uint64_t *work, size_t count);
+
+/* The same for what is read from one end to the other, and in large pieces. */
+void stream_ahead(const void *address, size_t bytes);
+
+/* Let the system know that a page of the map is in use; 0 where it is not in memory. A map that is advised as random
+ * shows no use (Linux 6.3 and later), so that what every search asks would leave the cache as what one has read: a
+ * byte is read through the descriptor. Some touches of many are enough. */
+int mark_used(const directory *dir, const void *address);
+
+/* ---- stored tables: their blocks, and one entry of them ---- */
 
 #define TABLE_BLOCK 128  /* entries a sealed block of a sorted table, words one of a filter or bitmap */
 #define SKETCH_BLOCK 16  /* sketches a sealed block of the sketch column */

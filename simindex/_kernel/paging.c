@@ -33,6 +33,8 @@ int reads_ahead(void) {
     return __atomic_load_n(&missing, __ATOMIC_RELAXED);
 }
 
+int pages_missing(void) { return __atomic_load_n(&missing, __ATOMIC_RELAXED); }
+
 static size_t page_size(void) {
     static size_t known;
     size_t size = __atomic_load_n(&known, __ATOMIC_RELAXED);
@@ -77,6 +79,15 @@ void ask_for_each(uint64_t *addresses, uint64_t *work, size_t count) {
                 break;
         ask_for((const void *)addresses[i], addresses[next - 1] - addresses[i] + 1);
     }
+}
+
+int mark_used(const directory *dir, const void *address) {
+    uint64_t at = (uint64_t)address - dir->map;
+    unsigned char there;
+    if (at >= dir->map_bytes) return 1;
+    if (!mincore((void *)((uintptr_t)address & ~(page_size() - 1)), 1, &there) && !(there & 1)) return 0;
+    char byte;
+    return pread((int)dir->file, &byte, 1, (off_t)at) >= 0;
 }
 
 void stream_ahead(const void *address, size_t bytes) {
