@@ -61,6 +61,8 @@ from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 from simindex.upkeep.backup.report import BackupReport
+from simindex.upkeep.check import check
+from simindex.upkeep.report import CheckReport, Problem
 
 __version__ = _version("simindex")
 
@@ -69,6 +71,7 @@ __all__ = [
     "BackupReport",
     "BackupTargetError",
     "CharShingles",
+    "CheckReport",
     "ClosedError",
     "Cluster",
     "Clusters",
@@ -89,6 +92,7 @@ __all__ = [
     "Matches",
     "Pair",
     "Pairs",
+    "Problem",
     "ReadOnlyError",
     "Record",
     "SimHashConfig",
@@ -100,6 +104,7 @@ __all__ = [
     "TransactionOpenError",
     "WordShingles",
     "__version__",
+    "check",
     "corpus",
     "open",
     "textbook",
@@ -133,4 +138,4 @@ def _name_the_module(public: type) -> None:
 for _name in __all__:
     if isinstance(_public := globals().get(_name), type):
         _name_the_module(_public)
-open.__module__ = __name__
+check.__module__ = open.__module__ = __name__

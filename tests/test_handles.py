@@ -20,6 +20,7 @@ CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "touch": lambda index: index.touch("fox"),
     "expire": lambda index: index.expire(datetime(2000, 1, 1, tzinfo=UTC)),
     "compact": lambda index: index.compact(),
+    "check": lambda index: index.check(),
     "query": lambda index: index.query(FOX),
     "query_many": lambda index: index.query_many([FOX]),
     "query_many of nothing": lambda index: index.query_many([]),

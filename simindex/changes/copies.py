@@ -67,6 +67,8 @@ def fold_copies(
 
 def twins_of(batch: SketchBatch, scheme: Scheme) -> list[tuple[int, int]]:
     """Return (place, first place) of the documents of a batch whose whole sketch an earlier one of it has."""
+    if len(batch) < 2:
+        return []
     places = _foldable(batch, scheme)
     if len(places) < 2:
         return []

@@ -28,6 +28,7 @@ import typer  # noqa: E402 - behind the check
 from simindex.cli.commands import (  # noqa: E402
     Command,
     backup,
+    check,
     clusters,
     compact,
     curve,
@@ -70,6 +71,7 @@ for _name, _module in {
     "export": export,
     "report": report,
     "stats": stats,
+    "check": check,
     "compact": compact,
     "backup": backup,
     "curve": curve,

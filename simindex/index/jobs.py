@@ -21,6 +21,8 @@ from simindex.storage.store import Store
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 from simindex.upkeep.backup.job import backup
 from simindex.upkeep.backup.report import BackupReport
+from simindex.upkeep.check import Level, check
+from simindex.upkeep.report import CheckReport
 
 
 class Jobs:
@@ -207,6 +209,28 @@ class Jobs:
             require_int("limit", limit, 1)
         with self._store.reading() as txn:
             return cluster_of(self._session.view(txn), key, query, limit)
+
+    def check(
+        self, level: Level = "full", *, progress: Callable[[int, int], object] | None = None
+    ) -> CheckReport:
+        """Tell whether the index is all right: `simindex.check` of its folder.
+
+        It looks at what is committed; what an open transaction has gathered is not part of it. Other handles,
+        this one and its writer among them, may go on meanwhile.
+
+        Args:
+            level: "full" or "quick".
+            progress: called as ``progress(done, total)`` with bytes.
+
+        >>> import simindex, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     index.insert("a", "the quick brown fox jumps over the lazy dog")
+        ...     report = index.check()
+        ...     report.ok, report.problems
+        (True, ())
+        """
+        self._store.require_open()
+        return check(self._store.path, level, progress=progress)
 
     def backup(
         self, path: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None

@@ -93,7 +93,7 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
             raise FormatError(f"{store.path}: an LMDB environment, but not a simindex index")
         header = decode_header(value, store.path)
         store.known_by(CONFIG_KEY, bytes(value))
-    scheme = _scheme_of(header, store.path)
+    scheme = scheme_of_header(header, store.path)
     if config is not None:
         require_equal(scheme.config, config)
     return scheme
@@ -108,7 +108,7 @@ def _possible_blocks(simhash: SimHashConfig | None) -> Collection[int]:
     return range(simhash.max_distance + 1, simhash.max_distance + 7)
 
 
-def _scheme_of(header: Header, where: str) -> Scheme:
+def scheme_of_header(header: Header, where: str) -> Scheme:
     """Return the scheme of a stored header. Raises FormatError when its parts contradict one another."""
     config, blocks = config_from_dict(header.config), header.blocks
     if blocks not in _possible_blocks(config.simhash):

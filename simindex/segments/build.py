@@ -141,17 +141,19 @@ class SegmentWriter:
         entry: of the segment; after `finish` with the counts of what was added.
     """
 
-    def __init__(self, geometry: Geometry, expected: SegmentEntry) -> None:
+    def __init__(self, geometry: Geometry, expected: SegmentEntry, *, is_stored: bool = False) -> None:
         """Begin a segment.
 
         Args:
             expected: the most entries that each kind of table can have; filters are sized by it, and
                 whether the segment becomes one value follows from it.
+            is_stored: whether that is the entry of a stored segment, whose form and filters stay, so that
+                the same entries give the same bytes.
         """
         self._geometry = geometry
-        self.is_whole = geometry.fits_one_value(expected)
+        self.is_whole = not expected.chunked if is_stored else geometry.fits_one_value(expected)
         self.entry = expected
-        if not self.is_whole:
+        if not self.is_whole and not is_stored:
             self.entry = expected._replace(chunked=1, filters=geometry.filters_of(expected))
         self._shapes = [] if self.is_whole else geometry.filter_shapes(self.entry)
         self._bitmap_bits = [] if self.is_whole else geometry.bitmap_bits(self.entry)

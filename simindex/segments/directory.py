@@ -87,6 +87,12 @@ class Directory:
         found = self.run(_kernel.find_keys, table, keys, most)
         return ((place, number) for number, place, _, _ in MATCH.iter_unpack(found))
 
+    def find_key(self, table: int, key: bytes, most: int) -> list[int]:
+        """Return the numbers of entries of one key, its little-endian bytes, at most so many."""
+        found = self.run(_kernel.find_keys, table, key, most)
+        # Mostly there are none, and a query asks this for each match.
+        return [number for number, _, _, _ in MATCH.iter_unpack(found)] if found else []
+
     def find_equal(
         self, table: int, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, most: int
     ) -> Iterator[tuple[int, int]]:

@@ -240,3 +240,14 @@ def test_short_file_under_an_unknown_engine_is_refused_and_not_read(
         CorruptIndexError, match="whether the rest is in use cannot be told from the pages of"
     ):
         simindex.open(path, "r")
+
+
+def test_no_memory_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ctypes speaks of a wrong argument when it has no memory for one."""
+
+    def fail(*_: int) -> bytes:
+        raise ctypes.ArgumentError("argument 1: MemoryError: ")
+
+    monkeypatch.setattr(ctypes, "string_at", fail)
+    with pytest.raises(MemoryError, match="no memory to read 8 bytes"):
+        pages._bytes_at(1 << 20, 8)

@@ -400,3 +400,17 @@ def test_backup_has_the_permissions_of_its_index(paths: tuple[Path, Path]) -> No
     assert report.documents == 1
     assert (target / "data.mdb").stat().st_mode & 0o777 == 0o640
     assert target.stat().st_mode & 0o777 == 0o750
+
+
+def test_many_and_large_records_are_copied(paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In several parts and commits."""
+    monkeypatch.setattr(job, "_STEP_BYTES", 20_000)
+    path, target = paths
+    with simindex.open(path, layout=TINY) as index:
+        index.insert_many((n, f"text {n}", "x" * (n * 97 % 5_000)) for n in range(700))
+        index.backup(target)
+        index.remove(350)
+        index.insert_many((n, f"text {n}", "y" * 100) for n in range(700, 1_900))
+        report = index.backup(target)
+    assert report.documents == 1_899
+    assert content_of(target) == content_of(path)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-OPEN, WRITE, SYNC, TRUNCATE, RENAME, UNLINK, MKDIR, MAP, MARK = (1 << bit for bit in range(9))
+OPEN, WRITE, SYNC, TRUNCATE, RENAME, UNLINK, MKDIR, MAP, MARK, ALLOCATE = (1 << bit for bit in range(10))
 KINDS = {
     "open": OPEN,
     "write": WRITE,

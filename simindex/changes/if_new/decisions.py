@@ -140,7 +140,7 @@ class Batch:
         self._answers = answers[~is_itself]
         self._starts = np.searchsorted(self._answers["query"], np.arange(len(self._documents) + 1)).tolist()
         self._scanned = found.scanned
-        self._alone.update(np.flatnonzero(found.truncated).tolist())
+        self._alone.update(place for place, hit in enumerate(found.truncated) if hit)
 
     def _segment_of(self, places: np.ndarray) -> MemorySegment:
         new = self._documents.taken(places.tolist())
@@ -210,7 +210,7 @@ class Batch:
         batch = self._documents.sketches
         if isinstance(self._query, BandQuery) and self._query.exact:
             batch = self._documents.taken([place]).sketches  # for the kept shingles of this one
-        found = Found(batch, answers.tobytes(), np.zeros(1, dtype=np.uint8), scanned)
+        found = Found(batch, answers.tobytes(), bytearray(1), scanned)
         own = self._owners.get(self._documents.encoded_keys[place])
         return self._query.matches(self._view_of_all, found, without=own)[0]
 

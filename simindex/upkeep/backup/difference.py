@@ -6,12 +6,13 @@ same keys with the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from simindex.errors import CorruptIndexError
 
-Items = Iterable[tuple[bytes, memoryview]]
+Parts = Iterator[list[tuple[bytes, bytes]]]
 
 
 @dataclass
@@ -32,16 +33,16 @@ class Difference:
         return bool(self.removed or self.changed or self.tail is not None)
 
 
-def difference(database: str, index: Items, backup: Items) -> Difference:
-    """Compare the entries of both, which come in order of keys.
+def difference(database: str, index: Parts, backup: Parts) -> Difference:
+    """Compare the entries of both, which come in order of keys, some at a time.
 
     Raises:
-        CorruptIndexError: keys do not ascend.
+        CorruptIndexError: keys do not ascend, where the two sides differ.
     """
-    found, theirs = Difference(), iter(backup)
+    found = Difference()
+    ours, theirs, last = _behind_what_is_alike(index, backup)
     there = next(theirs, None)
-    last: bytes | None = None
-    for key, value in index:
+    for key, value in ours:
         if last is not None and key <= last:
             raise CorruptIndexError(
                 f"{database}: expected ascending keys, found {key.hex():.80} behind {last.hex():.80}; "
@@ -65,3 +66,17 @@ def difference(database: str, index: Items, backup: Items) -> Difference:
         found.removed.append(there[0])
         found.removed += (key for key, _ in theirs)
     return found
+
+
+def _behind_what_is_alike(
+    index: Parts, backup: Parts
+) -> tuple[Iterator[tuple[bytes, bytes]], Iterator[tuple[bytes, bytes]], bytes | None]:
+    """Pass by the equal beginnings of both, as far as they come in equal parts; returns the rest of each, and
+    the last key of the beginning."""
+    last: bytes | None = None
+    while True:
+        ours, theirs = next(index, []), next(backup, [])
+        if ours != theirs or not ours or (last is not None and ours[0][0] <= last):
+            rests = chain([ours], index), chain([theirs], backup)
+            return chain.from_iterable(rests[0]), chain.from_iterable(rests[1]), last
+        last = ours[-1][0]

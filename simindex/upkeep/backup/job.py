@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice
+from operator import itemgetter
 
 from simindex.errors import BackupTargetError, CorruptIndexError, IndexFullError
 from simindex.format.header import CONFIG_KEY
@@ -23,7 +23,7 @@ from simindex.format.manifest import (
     decode_manifest,
     encode_backup_mark,
 )
-from simindex.format.seals import unseal
+from simindex.format.seals import unseal, unseal_many
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import stored_manifest
 from simindex.segments.sealed import Piece, checked_value, pieces_of, sealed_segment
@@ -40,7 +40,6 @@ _ROUNDS = 4
 """So often it is looked for segments that came meanwhile, before a snapshot is pinned for the rest."""
 
 _SMALL = "documents", "removed", "groups", "ages"
-_BATCH = 4096  # entries of these in a commit of a new backup
 
 _MARGIN_BYTES = 1 << 20
 
@@ -176,6 +175,7 @@ class _Copying:
         pieces = iter(pieces_of(self._tables, entry))
         while step := _next_step(pieces):
             with self._source.reading() as txn:
+                txn.read_ahead("segments", (piece.key for piece in step))
                 values = self._values(entry, step, txn)
             if values is None:
                 self._remove(entry.id)
@@ -229,7 +229,7 @@ class _Copying:
             CorruptIndexError: an entry fails its seal, or the backup does not equal the snapshot.
         """
         store = self._target.store
-        with self._source.reading() as txn:
+        with self._source.reading(buffers=False) as txn:
             stored = stored_manifest(txn)
             manifest = decode_manifest(stored)
             self._forget_replaced(manifest)
@@ -241,7 +241,7 @@ class _Copying:
             live = {entry.id for entry in manifest.segments}
             self.reused = [entry for entry in self._target.manifest.segments if entry.id in live]
             gone = sorted({entry.id for entry in self._target.manifest.segments} - live)
-            with store.reading() as there:
+            with store.reading(buffers=False) as there:
                 differences = _differences(txn, there)
             if self._target.is_new:
                 for name in _SMALL:
@@ -267,15 +267,14 @@ class _Copying:
         """Copy a database into a new target, in commits that nobody sees."""
         if first is None:
             return
-        items = txn.items(name, first)
-        while batch := [(key, _checked(name, key, value)) for key, value in islice(items, _BATCH)]:
+        for batch in _checked_batches(name, txn.parts(name, first)):
             self._target.store.commit(lambda writing, batch=batch: writing.append(name, batch))  # type: ignore[misc]
             self._advance(sum(len(value) for _, value in batch))
 
     def _require_equal(self, txn: ReadTransaction, manifest: Manifest) -> None:
-        with self._target.store.reading() as there:
+        with self._target.store.reading(buffers=False) as there:
             different = [name for name, found in _differences(txn, there).items() if found]
-            count = sum(1 for _ in there.items("documents"))
+            count = there.count("documents")
         if different or count != manifest.num_documents:
             raise CorruptIndexError(
                 f"{self._target.path}: expected a backup of {manifest.num_documents} documents that equals "
@@ -297,7 +296,23 @@ def _next_step(pieces: Iterator[Piece]) -> list[Piece]:
 
 
 def _differences(txn: ReadTransaction, there: ReadTransaction) -> dict[str, Difference]:
-    return {name: difference(name, txn.items(name), there.items(name)) for name in _SMALL}
+    return {name: difference(name, txn.parts(name), there.parts(name)) for name in _SMALL}
+
+
+def _checked_batches(
+    name: str, parts: Iterator[list[tuple[bytes, bytes]]]
+) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Yield entries that fit their seals, about a step's bytes at a time. Raises CorruptIndexError."""
+    batch, size = list[tuple[bytes, bytes]](), 0
+    for part in parts:
+        unseal_many(name, part, f"{name}, entry")
+        batch += part
+        size += sum(map(len, map(itemgetter(1), part)))
+        if size >= _STEP_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _checked(name: str, key: bytes, value: memoryview | None) -> bytes:
@@ -319,8 +334,7 @@ def _apply(txn: ReadTransaction, writing: WriteTransaction, name: str, found: Di
         writing.put(name, key, value)
         written += len(value)
     if found.tail is not None:
-        items = txn.items(name, found.tail)
-        while batch := [(key, _checked(name, key, value)) for key, value in islice(items, _BATCH)]:
+        for batch in _checked_batches(name, txn.parts(name, found.tail)):
             writing.append(name, batch)
             written += sum(len(value) for _, value in batch)
     return written
