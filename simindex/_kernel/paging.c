@@ -113,13 +113,26 @@ static void ask_for_entries(const directory *dir, const table_row *table, uint64
     }
 }
 
-#define AROUND 1024 /* entries on both sides of a first guess, where uniform keys of some ten million have the place */
+enum {
+    MOST_AROUND = 1024, /* entries on both sides of a first guess */
+    NEXT_TO_IT = 16     /* of them, what a search looks at beside the place */
+};
+
+/* A number of at least twice the deviation of the place of a key among n uniform ones, which is the root of
+ * n p (1 - p), but MOST_AROUND at most. */
+static uint64_t around(uint64_t n, uint64_t place) {
+    double variance = (double)place * (double)(n - place) / (double)n;
+    uint64_t deviations = 1;
+    while (deviations < MOST_AROUND && (double)deviations * (double)deviations < 4 * variance) deviations *= 2;
+    return deviations < MOST_AROUND ? deviations + NEXT_TO_IT : MOST_AROUND;
+}
 
 void ask_for_places(const directory *dir, const lookup *lookups, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
         uint64_t n = table->num_entries, place = high_product(lookups[i].target, n);
-        ask_for_entries(dir, table, place > AROUND ? place - AROUND : 0, n - place > AROUND ? place + AROUND : n);
+        uint64_t reach = n ? around(n, place) : 0;
+        ask_for_entries(dir, table, place > reach ? place - reach : 0, n - place > reach ? place + reach : n);
     }
 }
 
