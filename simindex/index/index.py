@@ -251,8 +251,9 @@ class Index(Jobs):
         self._insert(documents, "replace")
 
     def _insert(self, documents: NewDocuments, on_conflict: Conflict) -> tuple[int, int, int]:
-        with self._session.changing() as (writer, pending), self._store.reading() as txn:
-            return writer.insert(pending, documents, on_conflict, self._session.committed_view(txn))
+        return self._session.change(
+            lambda writer, pending, view: writer.insert(pending, documents, on_conflict, view)
+        )
 
     def insert_many(
         self,
@@ -298,8 +299,7 @@ class Index(Jobs):
         require_int("batch_size", batch_size, 1)
         self._session.writer()
         totals = [0, 0, 0]
-        scheme = self._session.scheme
-        for documents in prepared_batches(rows, self._sketcher, batch_size, workers, scheme=scheme):
+        for documents in prepared_batches(rows, self._sketcher, batch_size, workers):
             for place, count in enumerate(self._insert(documents, on_conflict)):
                 totals[place] += count
             if progress is not None:
