@@ -145,6 +145,51 @@ static size_t distinct_candidates(uint64_t *candidates, uint64_t *work, size_t c
     return kept;
 }
 
+/* ---- a crowded bucket ---- */
+
+enum { BUCKET_SHARE = 16, LEAST_BUCKET = 1024, TIMES_CHANCE = 8 };
+
+/* Cut a range down to `room` entries around the place of the key, where those lie that share most bits with it. */
+static void narrow_range(const directory *dir, lookup *range, uint64_t key, uint64_t room) {
+    uint64_t low = range->first, high = range->last, first;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (table_key(dir, range->table, middle) < key) low = middle + 1;
+        else high = middle;
+    }
+    first = low - range->first > room / 2 ? low - room / 2 : range->first;
+    if (range->last - first < room) first = range->last - room;
+    range->first = first, range->last = first + room;
+}
+
+/* A bucket: the entries of one table that share the query's prefix. Unlike documents share one by chance; more
+ * than TIMES_CHANCE of that, and than a BUCKET_SHARE of max_candidates, is boilerplate or made on purpose, and
+ * the rest of it is left out: else whoever fills one bucket would slow down each query that meets it. Whether
+ * something was. Keys are read unchecked, for they decide only which of them are compared. */
+static int bound_buckets(const directory *dir, lookup *lookups, size_t count, const uint64_t *words,
+                         const band_search *how, uint64_t max_candidates) {
+    uint64_t held[MAX_NUM_PERM / 8] = {0}, largest = 0, sketches = 0;
+    uint64_t most = max_candidates / BUCKET_SHARE > LEAST_BUCKET ? max_candidates / BUCKET_SHARE : LEAST_BUCKET;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t *here = held + (lookups[i].table_number - how->first_table);
+        *here += lookups[i].last - lookups[i].first;
+        if (*here > largest) largest = *here;
+    }
+    if (largest <= most) return 0;
+    for (size_t i = 0; i < dir->num_segments; i++) sketches += segment_at(dir, i)->num_sketches;
+    uint64_t chance = how->bits < 64 ? sketches >> how->bits : 0;
+    if (chance * TIMES_CHANCE > most) most = chance * TIMES_CHANCE;
+    if (largest <= most) return 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t table = lookups[i].table_number - how->first_table;
+        if (held[table] <= most) continue;
+        uint64_t n = lookups[i].last - lookups[i].first;
+        uint64_t room = (uint64_t)((unsigned __int128)n * most / held[table]);
+        if (room < n) narrow_range(dir, lookups + i, words[table], room);
+    }
+    return 1;
+}
+
 /* ---- comparison ---- */
 
 /* What a query compares with, and what is a match. Without a figure on both sides a match has NO_FIGURE,
@@ -278,9 +323,10 @@ static outcome match_candidates(search *s, const query_batch *queries, const wan
 
 /* Compare what the lookups of one query have found. */
 static outcome compare_by_bands(search *s, const query_batch *queries, const band_search *how, uint32_t query,
-                                const lookup *lookups, size_t planned) {
+                                lookup *lookups, size_t planned) {
     const uint64_t *words = queries->words + query * s->dir->bands;
     outcome end;
+    int is_crowded = bound_buckets(s->dir, lookups, planned, words, how, queries->max_candidates);
     /* A document is found by several bands: some room beyond the candidates to be compared. */
     uint64_t each, limit = queries->max_candidates * 4 > 4096 ? queries->max_candidates * 4 : 4096;
     uint64_t total = share_ranges(lookups, planned, limit, &each);
@@ -293,7 +339,7 @@ static outcome compare_by_bands(search *s, const query_batch *queries, const ban
                    .query = query,
                    .min_agree = how->min_agree,
                    .max_distance = NO_FIGURE};
-    return match_candidates(s, queries, &want, count, total > limit, by_similarity);
+    return match_candidates(s, queries, &want, count, is_crowded || total > limit, by_similarity);
 }
 
 static outcome query_one_by_bands(search *s, const query_batch *queries, const band_search *how, uint32_t query) {

@@ -137,8 +137,7 @@ class Writer:
         """
         self._is_unsure = True
         documents = pending.documents()
-        twins = None if documents.order is None else documents.order.twins
-        leaders, groups = fold_copies(documents.numbers, documents.sketches, view, twins)
+        leaders, groups = fold_copies(documents.numbers, documents.sketches, view)
         records = documents.records(leaders, pending.inserted_at)
         flags, lost_copies = removal_marks(pending.removed, groups, view)
         committed, puts = self.manifest, list[tuple[bytes, bytes]]()
@@ -182,22 +181,16 @@ class Writer:
 
     # ---- compaction ----
 
-    def begin_compaction(self, view: View, *, again: bool) -> int:
-        """Replace the merges under way by one of all segments; returns the bytes it has to read, 0 where
-        there is nothing to merge; `again`: after another one of the same compaction."""
-        self.read_again_if_unsure()
-        self.manifest, num_bytes = self.merges.begin_compaction(self.manifest, view, again=again)
-        return num_bytes
-
-    @property
-    def is_compacting(self) -> bool:
-        """Whether a merge is under way that `continue_compaction` would go on with."""
-        return not self._is_unsure and self.merges.is_compacting(self.manifest)
-
-    def continue_compaction(self, view: View) -> Prepared:
-        """Return the commit of the next part of `begin_compaction`."""
+    def expect_another_file(self) -> None:
+        """Take note that another file may come into the place of this one; `take_over` says that it did."""
         self._is_unsure = True
-        return Prepared(self.merges.continue_compaction(self.manifest, view))
+
+    def take_over(self, manifest: Manifest) -> None:
+        """Go on with a file of this manifest, which holds no chunks of merges under way."""
+        self.manifest = manifest
+        self.merges = Merges(self._scheme)
+        self.merges.recount_dead(manifest, self._removed_sketches())
+        self._is_unsure = False
 
 
 def stored_segments(txn: ReadTransaction) -> set[int]:

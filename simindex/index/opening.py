@@ -27,6 +27,7 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     refresh: Literal["auto", "manual"] = "auto",
     permissions: int | None = None,
     timeout: float | None = 0.0,
+    untrusted: bool = False,
 ) -> Index:
     """Open an index.
 
@@ -50,8 +51,14 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
             already, whose files keep what they have.
         timeout: seconds to wait for a writer that has the index open, where this mode writes, too;
             ``None``: for ever. Ctrl-C ends the wait.
+        untrusted: for an index from somebody else, who may have made it to do harm. Its data file is copied
+            into a folder of the temporary directory that only this user can enter, the copy is checked in
+            full (`simindex.check`: a process of its own, which reads every byte), and then it is opened to be
+            read, with `mode` "r" or "a"; nothing is created or changed. `Index.path` is the copy, which goes
+            with the handle. That the documents are what somebody says they are is not proven.
 
     Raises:
+        CorruptIndexError: `untrusted`, and the check found something.
         FileNotFoundError: mode "r" or "r+", and there is no index.
         FileExistsError: mode "x", and there is something.
         ConfigMismatchError: `config` differs from the stored one.
@@ -71,4 +78,5 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         refresh=refresh,
         permissions=permissions,
         timeout=timeout,
+        untrusted=untrusted,
     )

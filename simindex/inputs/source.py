@@ -9,13 +9,14 @@ Invariant: what is read in pieces and passes on is never limited, however large 
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from simindex.checks import require_int
 from simindex.inputs.errors import BadRowError, InputError, NoTextError, reason_of
@@ -24,6 +25,7 @@ from simindex.inputs.streams import MAX_READ_AHEAD, Stream, is_utf8
 
 _MIB = 1 << 20
 _PIECE = _MIB  # of a long line, read at a time
+_GROUP = 1 << 18  # of lines that come together
 _WHOLE_PIECE = 1 << 18
 _MOST = 1 << 60
 
@@ -272,9 +274,40 @@ class Lines:
                 yield line if len(line) < enough else self._long_line(line)
                 if is_packed:
                     self.mark = stream.packed_bytes
-        except Exception as exc:  # gzip, zlib and zstd each raise errors of their own
-            beyond = f" beyond line {self.number:,}" if self.number else ""
-            raise InputError(self._name, f"cannot be read{beyond}: {_why(exc, self._limits)}") from exc
+        except Exception as exc:
+            raise self._unreadable(exc) from exc
+
+    def groups(self) -> Iterator[list[bytes] | BadRowError]:
+        """Yield the same lines some at a time, which is faster; `number` is that of the newest one."""
+        if self.careful_from <= _PIECE + _GROUP:
+            for line in self:
+                yield line if isinstance(line, BadRowError) else [line]
+            return
+        stream, rest, number = self._stream, b"", 0
+        read1: Callable[[int], bytes] = cast("io.BufferedReader", stream.file).read1
+        try:
+            while piece := read1(_GROUP):
+                lines = io.BytesIO(rest + piece).readlines()
+                rest = b"" if lines[-1].endswith(b"\n") else lines.pop()
+                if lines:
+                    self.number = number = number + len(lines)
+                    yield lines
+                if len(rest) > _PIECE:
+                    self.number = number = number + 1
+                    line, rest = self._long_line(rest), b""
+                    yield line if isinstance(line, BadRowError) else [line]
+                if not rest:
+                    self.mark = stream.packed_bytes
+        except Exception as exc:
+            raise self._unreadable(exc) from exc
+        if rest:
+            self.number = number + 1
+            yield [rest]
+
+    def _unreadable(self, error: Exception) -> InputError:
+        """Return what is said of an error of gzip, zlib or zstd; each raises its own."""
+        beyond = f" beyond line {self.number:,}" if self.number else ""
+        return InputError(self._name, f"cannot be read{beyond}: {_why(error, self._limits)}")
 
     @property
     def careful_from(self) -> int:

@@ -42,11 +42,7 @@ def num_bytes(puts: Puts) -> int:
     return sum(map(len, map(itemgetter(1), puts)))
 
 
-SortedTable = tuple[np.ndarray, np.ndarray]
-"""Keys, ascending, and the numbers that go with them."""
-
-
-def sorted_rows(keys: np.ndarray, numbers: np.ndarray) -> list[SortedTable]:
+def _sorted(keys: np.ndarray, numbers: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Sort each row of keys; returns (keys, numbers) a row. Equal keys keep the order of numbers."""
     keys = np.ascontiguousarray(keys)
     if keys.shape[1] < 2:
@@ -71,7 +67,6 @@ class SegmentData:
         words, fingerprints, numbers: sketches that are new: (n, bands), (n,), (n,).
         has_signature, has_fingerprint: which of those are in band tables, in permutation tables (bool).
         permuted: uint64, shape (permutations, number of has_fingerprint set): permuted fingerprints.
-        sorted_ahead: what `sorted_tables` returns but the table of copies, where it was made ahead.
     """
 
     base: int
@@ -86,7 +81,6 @@ class SegmentData:
     has_signature: np.ndarray
     has_fingerprint: np.ndarray
     permuted: np.ndarray
-    sorted_ahead: list[SortedTable] | None = None
 
     def entry(self, segment: int) -> SegmentEntry:
         """Return what the manifest says of it."""
@@ -96,33 +90,28 @@ class SegmentData:
             span=self.span,
             num_keys=len(self.key_hashes),
             num_copies=len(self.leaders),
-            num_signatures=int(self.has_signature.sum()) if self.words.shape[1] else 0,
-            num_fingerprints=int(self.has_fingerprint.sum()) if len(self.permuted) else 0,
+            num_signatures=int(np.count_nonzero(self.has_signature)) if self.words.shape[1] else 0,
+            num_fingerprints=int(np.count_nonzero(self.has_fingerprint)) if len(self.permuted) else 0,
             num_sketches=len(self.numbers),
         )
 
-    def sorted_tables(self) -> list[SortedTable]:
+    def sorted_tables(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return every table's (keys, numbers), in the order of table numbers."""
-        copies = sorted_rows(self.leaders[None], self.copies)
-        if self.sorted_ahead is not None:
-            return self.sorted_ahead[:COPY_TABLE] + copies + self.sorted_ahead[COPY_TABLE:]
-        tables = sorted_rows(self.key_hashes[None], self.key_numbers) + copies
+        tables = _sorted(self.key_hashes[None], self.key_numbers)
+        tables += _sorted(self.leaders[None], self.copies)
         if self.words.shape[1]:
             all_signed = bool(self.has_signature.all())
             words = self.words if all_signed else self.words[self.has_signature]
-            tables += sorted_rows(words.T, self.numbers if all_signed else self.numbers[self.has_signature])
+            tables += _sorted(words.T, self.numbers if all_signed else self.numbers[self.has_signature])
         if len(self.permuted):
-            tables += sorted_rows(self.permuted, self.numbers[self.has_fingerprint])
+            tables += _sorted(self.permuted, self.numbers[self.has_fingerprint])
         return tables
 
 
 def segment_puts(geometry: Geometry, entry: SegmentEntry, data: SegmentData) -> tuple[SegmentEntry, Puts]:
     """Return the entry and the stored form of a segment: one value, or chunks when it is large."""
     writer = SegmentWriter(geometry, entry)
-    puts: Puts = []
-    for keys, numbers in data.sorted_tables():
-        puts += writer.add_entries(keys, numbers)
-        puts += writer.end_table()
+    puts = writer.add_tables(data.sorted_tables())
     puts += writer.add_sketches(data.words, data.fingerprints, data.numbers)
     puts += writer.finish()
     return writer.entry, puts
@@ -180,6 +169,19 @@ class SegmentWriter:
                 puts += self._filter.add(chunk_keys)
             if self._bitmap is not None:
                 _kernel.set_bitmap(chunk_keys, self._bitmap)
+        return puts
+
+    def add_tables(self, tables: list[tuple[np.ndarray, np.ndarray]]) -> Puts:
+        """Take every table, each of them whole."""
+        if self.is_whole:
+            # What the calls below come to, for a single document has as many tables as a million.
+            self._arrays += [array for table in tables for array in table]
+            self._counts += [len(keys) for keys, _ in tables]
+            return []
+        puts: Puts = []
+        for keys, numbers in tables:
+            puts += self.add_entries(keys, numbers)
+            puts += self.end_table()
         return puts
 
     def end_table(self) -> Puts:

@@ -95,7 +95,7 @@ class Sketcher:
     def __init__(self, config: Config | None = None) -> None:
         self.config = config if config is not None else Config()
         self.origin = origin_of(self.config)
-        self._coefficients = row_coefficients(self.config.num_perm, self.config.seed)
+        self._coefficients = row_coefficients(self.config.num_perm, self.config.hash_seed)
         simhash = self.config.simhash
         signature = self.config.shingles
         features = simhash.shingles if simhash else signature
@@ -104,7 +104,7 @@ class Sketcher:
             features,
             self.config.num_perm,
             simhash is not None,
-            self.config.seed,
+            self.config.hash_seed,
             self.config.keep_shingles,
         )
         self._halves: tuple[_Pass, _Pass] | None = None
@@ -226,9 +226,9 @@ class Sketcher:
             return
         weights = None
         if isinstance(document, Mapping):
-            hashes, weights = weighted_hashes(document, config.seed)
+            hashes, weights = weighted_hashes(document, config.hash_seed)
         else:
-            hashes = ready_hashes(shingles_in(document, config.shingles), config.seed)
+            hashes = ready_hashes(shingles_in(document, config.shingles), config.hash_seed)
         _kernel.sketch_hashes(
             self._whole.plan,
             self._coefficients,

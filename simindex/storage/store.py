@@ -574,23 +574,21 @@ class Store:
     def _free_pages_of_last_commits(self) -> None:
         """Let LMDB have the pages that the last commits have freed: it uses them two commits later."""
         for _ in range(2):
-            self._commit(_change_nothing, frees=True)
+            self._commit(change_nothing, frees=True)
 
     @contextlib.contextmanager
-    def room_for_compaction(self, growth: int, copy: int) -> Iterator[None]:
-        """Let the file and a copy of it go beyond `max_bytes` for the block, and use the ballast.
+    def room_for_compaction(self, needed: int) -> Iterator[None]:
+        """Let a new file beside this one go beyond `max_bytes` for the block, and use the ballast.
 
         Args:
-            growth: bytes that will be written beside what the file holds now.
-            copy: bytes of the copy.
+            needed: bytes of the new file.
 
         Raises:
             IndexFullError: no room for that, with `needed_bytes`; nothing was changed.
         """
         require_plain_files(Path(self.path))
         file_bytes = os.stat(self.data).st_size
-        needed = growth + copy
-        require_room(self.path, file_bytes + growth, needed, self._space.available())
+        require_room(self.path, max(file_bytes, needed), needed, self._space.available())
         self._is_compacting = True
         self._space.lift()
         self._space.map_limit = min(max(self._space.limit, file_bytes) + needed, MAX_MAP_BYTES)
@@ -615,7 +613,7 @@ def _begun(env: lmdb.Environment, buffers: bool) -> lmdb.Transaction:
     return cast("lmdb.Transaction", env.begin(buffers=True) if buffers else env.begin(buffers=False))
 
 
-def _change_nothing(txn: WriteTransaction) -> None:
+def change_nothing(txn: WriteTransaction) -> None:
     """A commit all the same, for pages are touched."""
     txn.put("meta", _TURN_KEY, b"")
     txn.delete("meta", _TURN_KEY)

@@ -18,7 +18,7 @@ from simindex.format.bulk import NO_LEADER, decode_records
 from simindex.format.keys import NUMBER_KEY_BYTES, number_of, numbers_of
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest
-from simindex.format.records import decode_flags, decode_group_size
+from simindex.format.records import decode_flags, decode_group_size, decode_record
 from simindex.queries.scheme import Scheme
 from simindex.sketching.sketch import HAS_SIGNATURE, OF_DOCUMENTS, OF_ROWS
 from simindex.storage.tree.walk import Entries, Tree
@@ -69,6 +69,7 @@ class Documents:
         self.parts = [Part() for _ in manifest.segments]
         self.marks: dict[int, int] = {}
         self.groups: dict[int, int] = {}
+        self._hashes: list[np.ndarray] = []
         self._ages: list[tuple[np.ndarray, np.ndarray]] = []
         self.num_documents = self.num_copies = 0
         self.is_whole = self.are_marks_whole = True
@@ -151,6 +152,7 @@ class Documents:
             numbers[records.places].astype(np.int64), records.key_hashes, records.present, records.leaders
         )
         self._ages.append((numbers[records.places].astype(np.int64), records.ages))
+        self._hashes.append(records.key_hashes)
 
     def _take(
         self, numbers: np.ndarray, hashes: np.ndarray, present: np.ndarray, leaders: np.ndarray
@@ -209,6 +211,28 @@ class Documents:
         if len(late):
             message = f"expected every document in a run as old as it is, found {len(late)} that are in none"
             self._found(Problem("age", message, "ages", numbers=(int(late[0]), int(late[-1]) + 1)))
+
+    def check_keys(self, tree: Tree) -> None:
+        """Prove that no two live documents have the same key."""
+        if not self._hashes:
+            return
+        hashes = np.concatenate(self._hashes)
+        numbers = np.concatenate([numbers for numbers, _ in self._ages])
+        order = np.argsort(hashes, kind="stable")
+        is_twin = hashes[order[1:]] == hashes[order[:-1]]
+        twins = np.unique(np.concatenate([order[1:][is_twin], order[:-1][is_twin]]))
+        if not len(twins):
+            return
+        wanted, seen = set(numbers[twins].tolist()), dict[object, int]()
+        for number, value in self._numbered(tree, "record"):
+            if number not in wanted:
+                continue
+            key = decode_record(number, value).key
+            if (type(key), key) in seen:
+                message = f"expected a key once, found document {seen[type(key), key]} with the same"
+                where = {"numbers": (number, number + 1), "documents": (key,)}
+                self._found(Problem("record", message, "documents", **where))  # type: ignore[arg-type]
+            seen[type(key), key] = number
 
     def check_groups(self) -> None:
         """Prove that groups count the live documents that share a sketch."""

@@ -64,7 +64,7 @@ class _Check:
         scheme, manifest = self._header(meta), self._manifest(meta)
         for key in meta.keys() - _META_KEYS:
             self.found(Problem("page", "expected no such value, found one", "meta", first_key=key.hex()))
-        if scheme is None or manifest is None:
+        if scheme is None or manifest is None or not self._has_room(walked, scheme, manifest):
             return
         self.num_segments, self.num_documents = len(manifest.segments), manifest.num_documents
         if self._level == "full":
@@ -97,6 +97,21 @@ class _Check:
         except CorruptIndexError as exc:
             self.found(Problem("manifest", str(exc), "meta", first_key=MANIFEST_KEY.hex()))
         return None
+
+    def _has_room(self, walked: Walked, scheme: Scheme, manifest: Manifest) -> bool:
+        """Prove that the counts fit the pages of the segments, before memory is asked for by them."""
+        if "segments" not in walked.trees:
+            return True  # that is told already
+        record = walked.trees["segments"].record
+        pages = record.leaf_pages + record.branch_pages + record.overflow_pages
+        found = min(pages, walked.file.num_used) * walked.file.page_bytes
+        expected = scheme.tables.stored_bytes(manifest.segments)
+        if expected > found:
+            message = (
+                f"expected segments in the {found} bytes of their pages, found counts for {expected} bytes"
+            )
+            self.found(Problem("manifest", message, "meta", first_key=MANIFEST_KEY.hex()))
+        return expected <= found
 
     def _segments(self, walked: Walked, manifest: Manifest) -> dict[int, dict[bytes, memoryview]]:
         """Return the values of each live segment; what lies under other ids is an unfinished merge's."""
@@ -143,6 +158,7 @@ class _Check:
             documents.is_whole = False
         documents.check_counts()
         if documents.is_whole:
+            documents.check_keys(walked.trees["documents"])
             if all(name in walked.trees and walked.trees[name].is_whole for name in ("removed", "groups")):
                 documents.check_groups()
             if "ages" in walked.trees:

@@ -1,5 +1,6 @@
 """`check`: what it says of sound indexes, and of one wrong thing at a time, rightly sealed or not."""
 
+import gc
 import os
 import random
 import signal
@@ -182,6 +183,10 @@ WRONG: dict[str, tuple[Callable[[Path], object], set[tuple[str, str | None]]]] =
     "a record of another key": (
         lambda p: reseal_record(p, 7, lambda r: ["another", *r[1:]]),
         {("segment", "keys")},
+    ),
+    "a key twice": (
+        lambda p: reseal_record(p, 7, lambda r: [8, *r[1:]]),
+        {("record", "documents"), ("segment", "keys")},
     ),
     "a record without its half": (
         lambda p: reseal_record(p, 20, lambda r: [*r[:3], 2]),
@@ -465,3 +470,77 @@ def test_report_is_what_it_says() -> None:
     )
     assert str(report).splitlines()[-1] == "... and 2 more"
     assert problem.to_dict()["documents"] == ["a", {"bytes": "Yg=="}]
+
+
+# ---- untrusted=True ----
+
+
+def test_untrusted_index_is_a_private_copy_that_goes_with_its_handle(index: Path) -> None:
+    with simindex.open(index, untrusted=True) as stored:
+        copy = Path(stored.path)
+        assert copy != index
+        assert copy.stat().st_mode & 0o777 == 0o700
+        assert len(stored) == 97
+        assert stored[7].metadata == {"n": 7}
+        with pytest.raises(simindex.ReadOnlyError):
+            stored.insert("new", "text")
+        with simindex.open(index) as writer:
+            writer.remove(7)
+        assert 7 in stored
+    assert not copy.exists()
+    stored = simindex.open(index, "r", untrusted=True)
+    copy = Path(stored.path)
+    del stored
+    gc.collect()
+    assert not copy.exists()
+    with pytest.raises(ValueError, match="untrusted: a copy is opened to be read"):
+        simindex.open(index, "x", untrusted=True)
+    with pytest.raises(FileNotFoundError):
+        simindex.open(index / "none", untrusted=True)
+
+
+def test_untrusted_index_with_something_wrong_is_refused_and_leaves_no_copy(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "copies"))
+    (tmp_path / "copies").mkdir()
+    changed(index, "documents", lambda _: None, prefix=number_key(7))
+    with pytest.raises(
+        simindex.CorruptIndexError, match="expected an index that is right in itself"
+    ) as caught:
+        simindex.open(index, untrusted=True)
+    assert caught.value.path == str(index)
+    assert "expected 97 documents" in str(caught.value)
+    assert not list((tmp_path / "copies").iterdir())
+
+
+def test_link_in_the_place_of_the_file_is_refused(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "j").mkdir()
+    (tmp_path / "j" / "data.mdb").symlink_to(index / "data.mdb")
+    with pytest.raises(FormatError, match="a symbolic link"):
+        simindex.open(tmp_path / "j", untrusted=True)
+
+
+CRAFTED: dict[str, Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
+    "keys in another order": lambda keys, numbers: (keys[::-1].copy(), numbers),
+    "numbers outside of the segment": lambda keys, numbers: (keys, numbers + np.uint32(0xFFFFFFF0)),
+    "all keys equal": lambda keys, numbers: (np.full_like(keys, keys[0]), numbers),
+    "a number twice": lambda keys, numbers: (keys, np.full_like(numbers, numbers[0])),
+}
+
+
+@pytest.mark.parametrize("index", ["chunked"], indirect=True)
+@pytest.mark.parametrize("table", [KEY_TABLE, COPY_TABLE, FIRST_BAND, FIRST_BAND + 2])
+@pytest.mark.parametrize("what", CRAFTED)
+def test_table_made_to_do_harm_is_found(index: Path, table: int, what: str) -> None:
+    """With right seals, so that nothing but the check tells them from tables that a writer has made."""
+    values = [(k, v) for name, k, v in stored_values(index) if name == "segments"]
+    key, value = next((k, v) for k, v in values if is_chunk_of(k, table))
+    count = (len(value) - 8) // 12  # one seal
+    keys = np.frombuffer(value[: 8 * count], np.uint64).copy()
+    numbers = np.frombuffer(value[8 * count : 12 * count], np.uint32).copy()
+    store_values(index, [("segments", key, encode_chunk(key, *CRAFTED[what](keys, numbers)))])
+    assert {problem.kind for problem in Here(index)} == {"segment"}
+    if table == KEY_TABLE:
+        with pytest.raises(simindex.CorruptIndexError, match="it was not opened"):
+            simindex.open(index, untrusted=True)

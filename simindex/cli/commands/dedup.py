@@ -19,6 +19,7 @@ from simindex.cli.progress import Tell, Told, job_bar, shows_progress
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.job import Job
 from simindex.corpus.dedup.journal import JobError
+from simindex.corpus.dedup.paragraphs import cut_for
 from simindex.inputs import Fields, Inputs
 from simindex.tuning import DEFAULT_THRESHOLD
 
@@ -29,6 +30,11 @@ class Mode(Enum):
     remove = "remove"
     annotate = "annotate"
     report_only = "report-only"
+
+
+class _Levels(Enum):
+    document = "document"
+    paragraph = "paragraph"
 
 
 def _parse_mode(text: str | Mode) -> Mode:
@@ -80,6 +86,30 @@ _RemovedFile = Annotated[
         help="Write here a JSON line for each row that goes (default: OUTPUT.dedup/removed.jsonl).",
     ),
 ]
+_Level = Annotated[
+    _Levels,
+    options.word_option(
+        _Levels, "What is compared: documents, or paragraphs, of which those go that were seen before."
+    ),
+]
+_SplitAt = Annotated[
+    str,
+    typer.Option(
+        "--split",
+        metavar="line|blank-line",
+        help="With --level paragraph: where one ends; blank-line for texts with lines of one length.",
+    ),
+]
+_MinWords = Annotated[
+    int,
+    typer.Option(
+        metavar="N", parser=options.whole(1), help="With --level paragraph: shorter ones always stay."
+    ),
+]
+_Explain = Annotated[
+    bool,
+    typer.Option("--explain", help="Tell the passages that a row shares with the kept one, too."),
+]
 _Exact = Annotated[bool, typer.Option("--exact", help="Compare all shingles; takes a larger working index.")]
 _WithinDistance = Annotated[
     int | None,
@@ -105,6 +135,7 @@ simindex dedup news.jsonl logs.csv.gz -o clean.jsonl.zst --delimiter ';'
 simindex dedup news.jsonl -o new.jsonl --against news.simindex --into seen.simindex
 simindex dedup src -o duplicates.jsonl --mode report-only --exact
 simindex dedup news.jsonl -o clean.jsonl --by simhash --max-distance 4
+simindex dedup crawl/*.warc.gz -o clean.jsonl.zst --level paragraph --min-words 5
 """
 
 
@@ -118,6 +149,10 @@ def run(
     against: _Against = None,
     into: _Into = None,
     mode: _Mode = Mode.remove,
+    level: _Level = _Levels.document,
+    split: _SplitAt = "line",
+    min_words: _MinWords = 1,
+    explain: _Explain = False,
     removed: _RemovedFile = None,
     exact: _Exact = False,
     force: _Force = False,
@@ -182,6 +217,8 @@ def _job(rows: Inputs, given: dict[str, Any], progress: _Progress, bad_rows: Rep
         given["output"],
         DEFAULT_THRESHOLD if given["threshold"] is None else given["threshold"],
         mode=given["mode"].value,
+        cut=cut_for(given["level"].value, given["split"], given["min_words"]),
+        explain=given["explain"],
         by=None if given["by"] is None else given["by"].value,
         max_distance=given["max_distance"],
         config=_config(given),
@@ -255,14 +292,21 @@ def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:
     rate = state.read / max(state.seconds, 1e-9)
     if as_json:
         counts = {"read": state.read, "kept": state.kept, "removed": state.removed, "bounded": state.bounded}
+        if state.documents:
+            counts |= {"documents": state.documents, "documents_dropped": state.dropped}
         rest = {"bad": num_bad, "was_done": job.was_done, "seconds": state.seconds}
         print_json(counts | rest | {"rows_per_second": rate})
         return
     if job.was_done:
         note(f"simindex: {output}: this job was done before; --force does it once more")
     bounded = f", {figure(state.bounded)} of them compared with a part of what may be like them"
+    noun = "row"
+    if state.documents:
+        noun = "paragraph"
+        dropped = f"of {figure(state.dropped)} nothing is left"
+        note(f"{counted(state.documents, 'document')}, {dropped}; their paragraphs:")
     note(
-        f"{counted(state.read, 'row')} read, {figure(state.kept)} kept{bounded if state.bounded else ''}, "
+        f"{counted(state.read, noun)} read, {figure(state.kept)} kept{bounded if state.bounded else ''}, "
         f"{figure(state.removed)} removed, {counted(num_bad, 'bad row')}; {state.seconds:,.1f} s, "
         f"{figure(rate)} rows/s"
     )
