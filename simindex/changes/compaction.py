@@ -178,7 +178,7 @@ class _Compaction:
         count = 0
         following: bytes | None = first
         while following is not None:
-            with self._session.store.reading() as txn:
+            with self._session.store.reading(buffers=False) as txn:
                 self._require_unchanged(txn.id)
                 following, copied = new.copy(
                     txn, database, following, behind, without, append=database != "segments"

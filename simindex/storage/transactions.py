@@ -18,7 +18,7 @@ from simindex import _kernel
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.storage.environment import Environment
 from simindex.storage.gate import Visitor
-from simindex.storage.pages import LargeValues, map_pages
+from simindex.storage.pages import LargeValues, MappedFile, map_pages
 from simindex.storage.translation import translated
 
 _PART_BYTES, _PART_ENTRIES = 1 << 22, 512
@@ -82,6 +82,11 @@ class ReadTransaction(Visitor):
             places = np.fromiter(map(_kernel.address, keys), dtype=np.uint64)
         return pages.find_all(places, len(first), num_pages) if len(places) == count else None
 
+    def mapped_file(self) -> MappedFile | None:
+        """Return the file behind the map; ``None`` where nothing shows where the map lies."""
+        pages, _ = self._environment.pages_of(self._txn)
+        return self._environment.mapped_file(pages) if pages else None
+
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
         """Yield (key, value) from `first` on, in order of keys."""
         with self._txn.cursor(db=self._environment.databases[database]) as cursor:
@@ -103,6 +108,13 @@ class ReadTransaction(Visitor):
                 if type(part[0][1]) is not bytes:
                     part = [(bytes(key), bytes(value)) for key, value in part]
                 yield cast("list[tuple[bytes, bytes]]", part)
+
+    def some(self, database: str, first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """Return so many (key, value) from `first` on, or all where fewer are left; copies where
+        `Store.reading` was told so, and then in a third of the time."""
+        with self._txn.cursor(db=self._environment.databases[database]) as cursor:
+            found = list(islice(iter(cursor), limit)) if cursor.set_range(first) else []
+            return cast("list[tuple[bytes, bytes]]", found)
 
     def read_ahead(self, database: str, keys: Iterable[bytes]) -> None:
         """Bring the pages of large values into memory and the map in one go each: met one by one they would
@@ -213,7 +225,7 @@ class WriteTransaction:
                 "stored numbers are ahead of the manifest"
             )
 
-    def put_all(self, database: str, items: list[tuple[bytes, memoryview]], *, append: bool) -> None:
+    def put_all(self, database: str, items: list[tuple[bytes, bytes]], *, append: bool) -> None:
         """Store values of ascending keys; `append`: keys that follow every stored key."""
         with self._txn.cursor(db=self._databases[database]) as cursor:
             consumed, added = cursor.putmulti(items, overwrite=not append, append=append)
