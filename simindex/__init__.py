@@ -57,6 +57,7 @@ from simindex.queries.pairs.pair import Pair
 from simindex.queries.pairs.pairs import Pairs
 from simindex.queries.record import Record
 from simindex.queries.stats import Stats
+from simindex.rebuild.merge import merge
 from simindex.rebuild.repair import repair
 from simindex.rebuild.report import RepairReport
 from simindex.sketching.document import Document
@@ -109,6 +110,7 @@ __all__ = [
     "__version__",
     "check",
     "corpus",
+    "merge",
     "open",
     "repair",
     "textbook",
@@ -143,3 +145,4 @@ for _name in __all__:
     if isinstance(_public := globals().get(_name), type):
         _name_the_module(_public)
 check.__module__ = repair.__module__ = open.__module__ = __name__
+merge.__module__ = __name__

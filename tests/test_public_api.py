@@ -51,6 +51,7 @@ def test_public_names_are_these() -> None:
         "__version__",
         "check",
         "corpus",
+        "merge",
         "open",
         "repair",
         "textbook",

@@ -20,14 +20,11 @@ _EQUAL_SKETCHES = 8
 """Stored sketches with an equal first band that are compared for each document."""
 
 
-def fold_copies(
-    numbers: np.ndarray, batch: SketchBatch, view: View, twins: list[tuple[int, int]] | None = None
-) -> tuple[dict[int, int], dict[int, int]]:
+def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
     """Find the documents of a batch whose whole sketch a stored or an earlier one has.
 
     Args:
         numbers: of the documents.
-        twins: what `twins_of` says of the batch, where it is known.
 
     Returns:
         (place in the batch -> number of its leader, leader -> new size of its group).
@@ -54,26 +51,16 @@ def fold_copies(
             dead[leader] = view.sketch_dead(leader)
         if not dead[leader]:
             leaders[place] = leader
-    # Of equal sketches all have been found stored, or none.
-    for place, first in twins_of(batch, scheme) if twins is None else twins:
-        if place not in leaders:
-            leaders[place] = int(numbers[first])
+    if len(places) > 1:
+        new = np.array([place not in leaders for place in places.tolist()], dtype=bool)
+        places = places[new]
+        for place, first in _twins(words[new], fingerprints[new]):
+            leaders[int(places[place])] = int(numbers[places[first]])
     for leader in leaders.values():
         if leader not in groups:
             groups[leader] = view.group_size(leader) or 1
         groups[leader] += 1
     return leaders, groups
-
-
-def twins_of(batch: SketchBatch, scheme: Scheme) -> list[tuple[int, int]]:
-    """Return (place, first place) of the documents of a batch whose whole sketch an earlier one of it has."""
-    if len(batch) < 2:
-        return []
-    places = _foldable(batch, scheme)
-    if len(places) < 2:
-        return []
-    found = _twins(batch.words[places], batch.fingerprints[places])
-    return [(int(places[place]), int(places[first])) for place, first in found]
 
 
 def _foldable(batch: SketchBatch, scheme: Scheme) -> np.ndarray:
@@ -117,6 +104,8 @@ def removal_marks(
 
 def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]:
     """Return (place, earlier place) of rows that equal an earlier one."""
+    if len(words) < 2:
+        return []
     factors = np.arange(3, 2 * words.shape[1] + 3, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         # Mixed before they are added up, or small numbers in different words would often have equal sums.

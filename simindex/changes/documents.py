@@ -1,20 +1,18 @@
 """Documents on their way into a commit: what was handed in, numbered, and the plain lists they become.
 
-Owns `NewDocuments` (checked and sketched, before they have numbers), `Order` (what of a segment follows from
-them alone) and `Documents` (with the numbers that a change gave them). Must not commit or search. Invariant:
-numbers ascend, and what is made of documents is the same with an order made before as without one.
+Owns `NewDocuments` (checked and sketched, before they have numbers) and `Documents` (with the numbers that a
+change gave them). Must not commit or search. Invariant: numbers ascend.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from simindex.changes.copies import twins_of
 from simindex.format.keys import Key
 from simindex.format.records import (
     StoredRecord,
@@ -26,59 +24,22 @@ from simindex.format.records import (
 )
 from simindex.format.seals import unpack
 from simindex.queries.scheme import Scheme
-from simindex.segments.build import Puts, SegmentData, SortedTable, sorted_rows
+from simindex.segments.build import Puts, SegmentData
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
-
-
-class Order(NamedTuple):
-    """What a commit of documents sorts, made before they have numbers, by a thread that does not commit.
-
-    Attributes:
-        keys: the key table.
-        bands, permutations: the other tables, every document in each, whether its sketch belongs there or
-            not; the numbers of all tables are places in the batch.
-        permuted: uint64, shape (permutations, n): what the permutation tables were sorted by.
-        twins: as `twins_of` has them.
-    """
-
-    keys: SortedTable
-    bands: list[SortedTable]
-    permutations: list[SortedTable]
-    permuted: np.ndarray
-    twins: list[tuple[int, int]]
 
 
 @dataclass
 class NewDocuments:
-    """Documents to be inserted: keys, packed metadata and sketches, in order.
-
-    `order` may be made of them ahead; what is taken of them or joined with others has none.
-    """
+    """Documents to be inserted: keys, packed metadata and sketches, in order."""
 
     keys: list[Key]
     encoded_keys: list[bytes]
     key_hashes: np.ndarray
     packed_metadata: list[bytes]
     sketches: SketchBatch
-    order: Order | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
-
-    def ordered(self, scheme: Scheme) -> NewDocuments:
-        """Return them with their order. Any thread may; of few documents it is made as they are stored."""
-        if len(self) < _FEW:
-            return self
-        places = np.arange(len(self), dtype=np.uint32)
-        permuted = scheme.permute(self.sketches.fingerprints)
-        order = Order(
-            sorted_rows(self.key_hashes[None], places)[0],
-            sorted_rows(self.sketches.words.T, places),
-            sorted_rows(permuted, places),
-            permuted,
-            twins_of(self.sketches, scheme),
-        )
-        return replace(self, order=order)
 
     def taken(self, places: Sequence[int]) -> NewDocuments:
         """Return the documents at some places, in that order."""
@@ -125,7 +86,6 @@ class Documents:
         key_hashes: uint64, as the key table is sorted.
         encoded_keys, packed_metadata: as they will be stored.
         sketches: one a document.
-        order: of them, where it was made ahead; then the numbers have no gaps.
     """
 
     numbers: np.ndarray
@@ -133,7 +93,6 @@ class Documents:
     encoded_keys: list[bytes]
     packed_metadata: list[bytes]
     sketches: SketchBatch
-    order: Order | None = None
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -157,12 +116,6 @@ class Documents:
             own[copies] = False
         fingerprints, present = batch.fingerprints[own], batch.present[own]
         has_fingerprint = (present & HAS_FINGERPRINT) > 0
-        if self.order is None:
-            permuted, sorted_ahead = scheme.permute(fingerprints[has_fingerprint]), None
-        else:
-            is_own = np.zeros(len(self), dtype=bool)
-            is_own[own] = True
-            permuted, sorted_ahead = self._in_order(self.order, is_own)
         return SegmentData(
             base=base,
             span=int(relative[-1]) + 1,
@@ -175,8 +128,7 @@ class Documents:
             numbers=relative[own],
             has_signature=(present & HAS_SIGNATURE) > 0,
             has_fingerprint=has_fingerprint,
-            permuted=permuted,
-            sorted_ahead=sorted_ahead,
+            permuted=scheme.permute(fingerprints[has_fingerprint]),
         )
 
     def _one(self, scheme: Scheme, base: int) -> SegmentData:
@@ -196,15 +148,6 @@ class Documents:
             has_fingerprint=_YES if scheme.config.simhash else _NO,
             permuted=scheme.permute(batch.fingerprints if scheme.config.simhash else batch.fingerprints[:0]),
         )
-
-    def _in_order(self, order: Order, is_own: np.ndarray) -> tuple[np.ndarray, list[SortedTable]]:
-        """Return permuted fingerprints and all tables but that of copies, as sorting would: band and
-        permutation tables of the sketches with entries of their own alone."""
-        present = self.sketches.present
-        signed = is_own & ((present & HAS_SIGNATURE) > 0)
-        printed = is_own & ((present & HAS_FINGERPRINT) > 0)
-        permuted = order.permuted if printed.all() else np.ascontiguousarray(order.permuted[:, printed])
-        return permuted, [order.keys, *_only(order.bands, signed), *_only(order.permutations, printed)]
 
     def records(self, leaders: dict[int, int], inserted_at: int) -> Puts:
         """Return the database keys and values of all records."""
@@ -227,17 +170,6 @@ def _fixed(*values: int, dtype: type) -> np.ndarray:
 
 _FIRST, _NO_COPIES, _NO_LEADERS = _fixed(0, dtype=np.uint32), _fixed(dtype=np.uint32), _fixed(dtype=np.uint64)
 _YES, _NO = _fixed(True, dtype=bool), _fixed(False, dtype=bool)
-
-_FEW = 64
-"""Fewer documents are sorted in some microseconds."""
-
-
-def _only(tables: list[SortedTable], wanted: np.ndarray) -> list[SortedTable]:
-    """Return sorted tables with the entries of the wanted places alone."""
-    if wanted.all():
-        return tables
-    picked = [(keys, places, wanted[places]) for keys, places in tables]
-    return [(keys[some], places[some]) for keys, places, some in picked]
 
 
 def _taken(batch: SketchBatch, places: Sequence[int]) -> SketchBatch:

@@ -17,7 +17,6 @@ from simindex.format.keys import encode_keys, key_hashes, plain_keys
 from simindex.format.records import MAX_METADATA_BYTES, NIL, pack_metadata, pack_texts
 from simindex.parallel import in_order, num_workers
 from simindex.parts import Part, bytes_of_item, in_parts
-from simindex.queries.scheme import Scheme
 from simindex.sketching.sketch import HAS_SIGNATURE, Sketch
 from simindex.sketching.sketcher import Sketcher
 
@@ -125,13 +124,12 @@ def prepared_batches(
     batch_size: int,
     workers: int | None,
     compares: int = 0,
-    scheme: Scheme | None = None,
 ) -> Iterator[NewDocuments]:
     """Yield prepared batches in order; with several workers, some batches ahead of the consumer.
 
     A batch has up to `batch_size` items, fewer where these take `PART_BYTES`. At most workers + 5 batches are
     in memory, and at most `AHEAD_BYTES` and two batches, whatever the number and the length of the items.
-    `compares`: see `prepare_documents`. With a `scheme` their tables are sorted, too: `NewDocuments.ordered`.
+    `compares`: see `prepare_documents`.
     """
     threads = num_workers(workers)
     parts = in_parts(items, batch_size, bytes_of_item)
@@ -142,8 +140,7 @@ def prepared_batches(
     del begin  # it would be held to the end
 
     def prepare(part: Part[tuple[Any, ...]]) -> NewDocuments:
-        documents = prepare_documents(part.values, sketcher, compares)
-        return documents if scheme is None else documents.ordered(scheme)
+        return prepare_documents(part.values, sketcher, compares)
 
     if threads == 1 or not is_full:
         yield from map(prepare, parts)

@@ -207,9 +207,7 @@ class Pending:
             kept = [at for at, number in enumerate(numbers.tolist()) if number not in self.dropped]
             if len(kept) < len(new):
                 new, numbers = new.taken(kept), numbers[kept]
-        return Documents(
-            numbers, new.key_hashes, new.encoded_keys, new.packed_metadata, new.sketches, new.order
-        )
+        return Documents(numbers, new.key_hashes, new.encoded_keys, new.packed_metadata, new.sketches)
 
     # ---- what queries see ----
 

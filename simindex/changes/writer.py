@@ -137,8 +137,7 @@ class Writer:
         """
         self._is_unsure = True
         documents = pending.documents()
-        twins = None if documents.order is None else documents.order.twins
-        leaders, groups = fold_copies(documents.numbers, documents.sketches, view, twins)
+        leaders, groups = fold_copies(documents.numbers, documents.sketches, view)
         records = documents.records(leaders, pending.inserted_at)
         flags, lost_copies = removal_marks(pending.removed, groups, view)
         committed, puts = self.manifest, list[tuple[bytes, bytes]]()

@@ -39,6 +39,7 @@ from simindex.cli.commands import (  # noqa: E402
     get,
     insert,
     join,
+    merge,
     pairs,
     query,
     remove,
@@ -76,6 +77,7 @@ for _name, _module in {
     "repair": repair,
     "compact": compact,
     "backup": backup,
+    "merge": merge,
     "curve": curve,
 }.items():
     app.command(_name, cls=getattr(_module, "OwnCommand", Command), epilog=_module.EXAMPLES)(_module.run)

@@ -299,8 +299,7 @@ class Index(Jobs):
         require_int("batch_size", batch_size, 1)
         self._session.writer()
         totals = [0, 0, 0]
-        scheme = self._session.scheme
-        for documents in prepared_batches(rows, self._sketcher, batch_size, workers, scheme=scheme):
+        for documents in prepared_batches(rows, self._sketcher, batch_size, workers):
             for place, count in enumerate(self._insert(documents, on_conflict)):
                 totals[place] += count
             if progress is not None:

@@ -8,6 +8,7 @@ when its first row is asked for: so inputs can be looked over before anything is
 from __future__ import annotations
 
 import errno
+import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -92,7 +93,8 @@ class Inputs:
     """The rows of several inputs, in the order given.
 
     Args:
-        paths: files, folders, or "-" for standard input.
+        paths: files, folders, or "-" for standard input. Where nothing has such a name it may be a pattern
+            of `glob`, "**" included: what it fits is read in the order of its names.
         fields: of the rows of tables and of JSON; default: "id" and "text".
         reading: how files are read; default: as their names say.
         leave_out: a folder to pass over within folders (an index, say).
@@ -126,7 +128,7 @@ class Inputs:
         leave_out: str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self._paths = tuple(paths)
+        self._paths = tuple(file for path in paths for file in _fitting(path))
         self._limits = limits or Limits()
         self._fields = fields or Fields()
         self._reading = reading or Reading()
@@ -181,7 +183,7 @@ class Inputs:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The inputs, as given."""
+        """The inputs, as given; in the place of a pattern what it fits."""
         return self._paths
 
     @property
@@ -248,3 +250,10 @@ class Inputs:
 
 def _read_file(format_: Format, source: Source, fields: Fields) -> Rows:
     return format_.read(source, fields)
+
+
+def _fitting(path: str) -> list[str]:
+    """Return what a pattern fits, by name; a path that is none, or fits nothing, as it is."""
+    if path == "-" or not any(mark in path for mark in "*?[") or os.path.exists(path):
+        return [path]
+    return sorted(glob.glob(path, recursive=True)) or [path]

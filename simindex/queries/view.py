@@ -80,7 +80,11 @@ class View:
         self.pending = pending or _NOTHING_PENDING
         self.directory = snapshot.directory
         if self.pending.segments:
-            self.directory = Directory(scheme.tables, [*snapshot.directory.segments, *self.pending.segments])
+            self.directory = Directory(
+                scheme.tables,
+                [*snapshot.directory.segments, *self.pending.segments],
+                snapshot.directory.mapped,
+            )
 
     def with_pending(self, pending: PendingView) -> View:
         """Return the same snapshot with other documents on top."""

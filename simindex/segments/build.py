@@ -42,11 +42,7 @@ def num_bytes(puts: Puts) -> int:
     return sum(map(len, map(itemgetter(1), puts)))
 
 
-SortedTable = tuple[np.ndarray, np.ndarray]
-"""Keys, ascending, and the numbers that go with them."""
-
-
-def sorted_rows(keys: np.ndarray, numbers: np.ndarray) -> list[SortedTable]:
+def _sorted(keys: np.ndarray, numbers: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Sort each row of keys; returns (keys, numbers) a row. Equal keys keep the order of numbers."""
     keys = np.ascontiguousarray(keys)
     if keys.shape[1] < 2:
@@ -71,7 +67,6 @@ class SegmentData:
         words, fingerprints, numbers: sketches that are new: (n, bands), (n,), (n,).
         has_signature, has_fingerprint: which of those are in band tables, in permutation tables (bool).
         permuted: uint64, shape (permutations, number of has_fingerprint set): permuted fingerprints.
-        sorted_ahead: what `sorted_tables` returns but the table of copies, where it was made ahead.
     """
 
     base: int
@@ -86,7 +81,6 @@ class SegmentData:
     has_signature: np.ndarray
     has_fingerprint: np.ndarray
     permuted: np.ndarray
-    sorted_ahead: list[SortedTable] | None = None
 
     def entry(self, segment: int) -> SegmentEntry:
         """Return what the manifest says of it."""
@@ -101,18 +95,16 @@ class SegmentData:
             num_sketches=len(self.numbers),
         )
 
-    def sorted_tables(self) -> list[SortedTable]:
+    def sorted_tables(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return every table's (keys, numbers), in the order of table numbers."""
-        copies = sorted_rows(self.leaders[None], self.copies)
-        if self.sorted_ahead is not None:
-            return self.sorted_ahead[:COPY_TABLE] + copies + self.sorted_ahead[COPY_TABLE:]
-        tables = sorted_rows(self.key_hashes[None], self.key_numbers) + copies
+        tables = _sorted(self.key_hashes[None], self.key_numbers)
+        tables += _sorted(self.leaders[None], self.copies)
         if self.words.shape[1]:
             all_signed = bool(self.has_signature.all())
             words = self.words if all_signed else self.words[self.has_signature]
-            tables += sorted_rows(words.T, self.numbers if all_signed else self.numbers[self.has_signature])
+            tables += _sorted(words.T, self.numbers if all_signed else self.numbers[self.has_signature])
         if len(self.permuted):
-            tables += sorted_rows(self.permuted, self.numbers[self.has_fingerprint])
+            tables += _sorted(self.permuted, self.numbers[self.has_fingerprint])
         return tables
 
 
@@ -179,7 +171,7 @@ class SegmentWriter:
                 _kernel.set_bitmap(chunk_keys, self._bitmap)
         return puts
 
-    def add_tables(self, tables: list[SortedTable]) -> Puts:
+    def add_tables(self, tables: list[tuple[np.ndarray, np.ndarray]]) -> Puts:
         """Take every table, each of them whole."""
         if self.is_whole:
             # What the calls below come to, for a single document has as many tables as a million.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import struct
 import sys
 from dataclasses import dataclass
@@ -66,6 +67,46 @@ class LargeValues(NamedTuple):
     keys: np.ndarray
     addresses: np.ndarray
     lengths: np.ndarray
+
+
+class MappedFile:
+    """A descriptor of the file behind a map, open for as long as somebody has this object.
+
+    What is read through LMDB's map does not count as used: it is advised as random, and since Linux 6.3 such
+    pages leave the cache in the order in which they came, however often they are read. What is read through a
+    descriptor counts.
+
+    Attributes:
+        place: address and bytes of the map, and the descriptor.
+    """
+
+    __slots__ = ("place",)
+
+    def __init__(self, descriptor: int, base: int, num_bytes: int) -> None:
+        self.place = base, num_bytes, descriptor
+
+    @classmethod
+    def open(cls, path: str, identity: tuple[int, int], base: int, num_bytes: int) -> MappedFile | None:
+        """Open a file; ``None`` where it cannot be, or is another one.
+
+        Args:
+            path: of the file.
+            identity: the (device, inode) that it is to have.
+            base, num_bytes: where it is mapped.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        mapped = cls(descriptor, base, num_bytes)
+        found = os.fstat(descriptor)
+        if (found.st_dev, found.st_ino) != identity:
+            return None
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+        return mapped
+
+    def __del__(self) -> None:
+        os.close(self.place[2])
 
 
 @dataclass(frozen=True)

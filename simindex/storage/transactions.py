@@ -18,7 +18,7 @@ from simindex import _kernel
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.storage.environment import Environment
 from simindex.storage.gate import Visitor
-from simindex.storage.pages import LargeValues, map_pages
+from simindex.storage.pages import LargeValues, MappedFile, map_pages
 from simindex.storage.translation import translated
 
 _PART_BYTES, _PART_ENTRIES = 1 << 22, 512
@@ -81,6 +81,11 @@ class ReadTransaction(Visitor):
             keys = islice(cursor.iternext(keys=True, values=False), count)
             places = np.fromiter(map(_kernel.address, keys), dtype=np.uint64)
         return pages.find_all(places, len(first), num_pages) if len(places) == count else None
+
+    def mapped_file(self) -> MappedFile | None:
+        """Return the file behind the map; ``None`` where nothing shows where the map lies."""
+        pages, _ = self._environment.pages_of(self._txn)
+        return self._environment.mapped_file(pages) if pages else None
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
         """Yield (key, value) from `first` on, in order of keys."""

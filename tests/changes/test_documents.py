@@ -12,7 +12,6 @@ from simindex.changes.pending import Pending
 from simindex.format.keys import encode_key, key_hashes, number_key
 from simindex.format.records import StoredRecord, decode_kept, decode_record
 from simindex.queries.scheme import Scheme
-from simindex.segments.build import segment_puts
 
 CONFIG = Config(num_perm=16)
 SCHEME = Scheme.of(CONFIG, Layout(), 4)
@@ -139,55 +138,6 @@ def test_joined_parts_of_a_change_are_its_documents_without_the_dropped(
         kept for _, _, kept in expected.values()
     ]
     assert documents.sketches.present.tolist() == [3] * len(expected)
-
-
-def segment_values(documents: Documents, leaders: dict[int, int]) -> list[tuple[bytes, bytes]]:
-    data = documents.segment_data(SCHEME, leaders)
-    entry, puts = segment_puts(SCHEME.tables, data.entry(5), data)
-    return [(b"", repr(entry).encode()), *((key, bytes(value)) for key, value in puts)]
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.data())
-def test_an_order_made_ahead_changes_no_byte_of_a_segment(data: st.DataObject) -> None:
-    """Of documents with few different sketches, some of which lack a half, and with copies among them."""
-    count = data.draw(st.integers(64, 90))
-    both = Sketcher(CONFIG).sketch_many([f"text {number}" for number in range(12)])
-    rows, fingerprint = both[0].rows, both[1].fingerprint
-    assert rows is not None
-    assert fingerprint is not None
-    halves = [Sketch.from_rows(rows, config=CONFIG), Sketch.from_fingerprint(fingerprint), ""]
-    contents = [*both, *halves]
-    chosen = data.draw(st.lists(st.sampled_from(range(len(contents))), min_size=count, max_size=count))
-    new = prepare_documents([(place, contents[kind]) for place, kind in enumerate(chosen)], Sketcher(CONFIG))
-    copies = data.draw(st.sets(st.integers(0, count - 1)))
-    leaders = dict.fromkeys(sorted(copies), 7)
-    numbers = np.arange(100, 100 + count, dtype=np.uint64)
-
-    def numbered_now(batch: NewDocuments) -> Documents:
-        pending = Pending(SCHEME, 100, 0)
-        pending.add(batch, list(range(count)))
-        return pending.documents()
-
-    ordered = new.ordered(SCHEME)
-    assert ordered.order is not None
-    documents = numbered_now(ordered)
-    assert documents.order is not None
-    assert documents.numbers.tolist() == numbers.tolist()
-    assert segment_values(documents, leaders) == segment_values(numbered_now(new), leaders)
-    assert sorted(ordered.order.twins) == [
-        (place, chosen.index(kind)) for place, kind in enumerate(chosen)
-        if kind < len(both) and chosen.index(kind) < place
-    ]  # fmt: skip
-
-
-def test_taken_and_joined_documents_have_no_order() -> None:
-    ordered = new_documents(64).ordered(SCHEME)
-    assert ordered.order is not None
-    assert NewDocuments.joined([ordered]).order is not None
-    assert NewDocuments.joined([ordered, ordered]).order is None
-    assert ordered.taken([0, 1]).order is None
-    assert new_documents(63).ordered(SCHEME).order is None
 
 
 @pytest.mark.parametrize("config", [CONFIG, Config(num_perm=16, simhash=None), Config(num_perm=0)])

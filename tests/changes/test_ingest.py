@@ -33,7 +33,7 @@ def test_sketches_are_made_by_several_workers_in_the_order_of_the_items(tmp_path
 
 
 def test_stored_bytes_do_not_depend_on_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches large enough to be sorted ahead, with copies in each and of earlier ones, and merges."""
+    """With copies in each and of earlier ones, and merges."""
     monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_000_000_000)
     items = [(key, f"words of {number % 700}") for number, (key, _) in enumerate(batch("a", size=1_000))]
     stored = []

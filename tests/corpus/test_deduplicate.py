@@ -366,3 +366,14 @@ def test_wrong_argument_is_named(tmp_path: Path, arguments: dict[str, Any], mess
     with pytest.raises(ValueError, match=message):
         deduplicate(tmp_path / "a.jsonl", **({"sink": tmp_path / "out.jsonl"} | arguments))
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_pattern_names_each_file_that_it_fits(tmp_path: Path) -> None:
+    write_lines(tmp_path / "b.jsonl", TEXTS[:20])
+    write_lines(tmp_path / "a.jsonl", TEXTS[:20])
+    gone: list[Removed] = []
+    report = deduplicate(f"{tmp_path}/*.jsonl", tmp_path / "out.csv", on_removed=gone.append)
+    assert report.read == 40
+    assert {each.kept_place.input for each in gone if each.place.input == f"{tmp_path}/b.jsonl"} == {
+        f"{tmp_path}/a.jsonl"
+    }

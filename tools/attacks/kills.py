@@ -32,7 +32,7 @@ _STEPS = 60
 _LONGEST_SECONDS = 0.25
 _KINDS = ("write", "write", "sync", "sync", "rename", "unlink", "truncate", "open", "mkdir")
 _MOST_CALLS = {"write": 700, "sync": 300, "rename": 6, "unlink": 20, "truncate": 150, "open": 60, "mkdir": 6}
-_SECONDS = 60.0
+_SECONDS = 300.0
 
 
 class Kill(NamedTuple):

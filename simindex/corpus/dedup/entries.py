@@ -210,7 +210,8 @@ def entries_of(
     ):
         paths = [os.fspath(path) for path in sources]
         how = fields or Fields(key_from="line", whole_rows=True)
-        return PathEntries(Inputs(paths, how), paths, on_bad_row)
+        inputs = Inputs(paths, how)
+        return PathEntries(inputs, list(inputs.paths), on_bad_row)
     return ItemEntries(sources)
 
 
