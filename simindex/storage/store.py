@@ -365,13 +365,17 @@ class Store:
             if environment.failure and not environment.gate.is_stopped:
                 raise self._lost(environment)  # while everybody was kept out
             try:
+                if (pin := self.pin) is not None:
+                    return pin.txn  # nobody writes into a file that was replaced, and it stays open
                 txn = self._pinned(environment) if self.is_pinned else _begun(environment.env, buffers)
                 is_known = txn.id() == environment.checked_id
                 if is_known and time.monotonic() - environment.looked_at < _LOOK_AGAIN_SECONDS:
                     return txn
                 if not self._moved_away(environment, txn):
                     return txn
-                if not self.is_pinned:
+                if self._pin is not None:
+                    self._pin.drop()
+                else:
                     txn.abort()
                 self._outside(environment, visitor, self._reopen)
             except lmdb.MapResizedError:
@@ -393,6 +397,11 @@ class Store:
             self._pin = Pin(environment)
         assert self._pin.txn is not None
         return self._pin.txn
+
+    @property
+    def pin(self) -> Pin | None:
+        """The snapshot that is kept between calls, if there is one now."""
+        return self._pin if self._pin is not None and self._pin.txn is not None else None
 
     def _outside(self, environment: Environment, visitor: Visitor, action: Callable[[], None]) -> None:
         environment.gate.leave(visitor)
