@@ -33,6 +33,7 @@ from simindex import textbook, tuning
 from simindex.changes.ingest import InsertReport
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
 from simindex.errors import (
+    BackupTargetError,
     ClosedError,
     ConfigMismatchError,
     CorruptIndexError,
@@ -56,15 +57,24 @@ from simindex.queries.pairs.pair import Pair
 from simindex.queries.pairs.pairs import Pairs
 from simindex.queries.record import Record
 from simindex.queries.stats import Stats
+from simindex.rebuild.merge import merge
+from simindex.rebuild.repair import repair
+from simindex.rebuild.report import RepairReport
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
+from simindex.upkeep.backup.report import BackupReport
+from simindex.upkeep.check import check
+from simindex.upkeep.report import CheckReport, Problem
 
 __version__ = _version("simindex")
 
 __all__ = [
     "Answers",
+    "BackupReport",
+    "BackupTargetError",
     "CharShingles",
+    "CheckReport",
     "ClosedError",
     "Cluster",
     "Clusters",
@@ -85,8 +95,10 @@ __all__ = [
     "Matches",
     "Pair",
     "Pairs",
+    "Problem",
     "ReadOnlyError",
     "Record",
+    "RepairReport",
     "SimHashConfig",
     "SimIndexError",
     "Sketch",
@@ -96,8 +108,11 @@ __all__ = [
     "TransactionOpenError",
     "WordShingles",
     "__version__",
+    "check",
     "corpus",
+    "merge",
     "open",
+    "repair",
     "textbook",
     "tuning",
 ]
@@ -129,4 +144,5 @@ def _name_the_module(public: type) -> None:
 for _name in __all__:
     if isinstance(_public := globals().get(_name), type):
         _name_the_module(_public)
-open.__module__ = __name__
+check.__module__ = repair.__module__ = open.__module__ = __name__
+merge.__module__ = __name__

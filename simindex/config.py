@@ -6,9 +6,10 @@ Invariant: two equal configs give equal sketches for equal documents, on every m
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 from simindex.checks import require_int
 from simindex.errors import ConfigMismatchError, FormatError
@@ -126,7 +127,11 @@ class Config:
             about 3 bytes each, 0..1,000,000; 0 keeps none. The similarity of two documents is exact where
             both have fewer shingles than this, so take more than nearly all have (a text has about
             as many as words); elsewhere it is a better estimate, see docs/thresholds.md.
-        seed: 64-bit seed of every hash function.
+        seed: 64-bit seed of every hash function; or "random": one that nobody knows beforehand, drawn when an
+            index is created and stored there (`index.config.seed` is the number), against documents made to
+            collide. At a later opening "random" stands for whatever is stored. Its cost: only sketches of
+            one seed can be compared, so indexes with seeds of their own cannot be joined or merged, nor
+            an index go on with sketches made elsewhere. See docs/limits.md.
 
     Raises:
         ValueError: a value out of range, or both methods switched off.
@@ -144,7 +149,7 @@ class Config:
     num_perm: int = 128
     simhash: SimHashConfig | None = field(default_factory=SimHashConfig)
     keep_shingles: int = 0
-    seed: int = 1
+    seed: int | Literal["random"] = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.shingles, WordShingles | CharShingles):
@@ -153,7 +158,10 @@ class Config:
         if self.simhash is not None and not isinstance(self.simhash, SimHashConfig):
             raise TypeError(f"simhash: expected a SimHashConfig or None, found {self.simhash!r}")
         require_int("keep_shingles", self.keep_shingles, 0, 1_000_000)
-        require_int("seed", self.seed, 0, 2**64 - 1)
+        if self.seed != "random":
+            if isinstance(self.seed, str):
+                raise ValueError(f'seed: expected 0..2**64-1 or "random", found {self.seed!r}')
+            require_int("seed", self.seed, 0, 2**64 - 1)
         if self.num_perm == 0 and self.simhash is None:
             raise ValueError("expected MinHash (num_perm > 0) or SimHash (simhash=...), found both off")
         if self.num_perm == 0 and self.keep_shingles:
@@ -163,6 +171,24 @@ class Config:
     def bands(self) -> int:
         """Number of 64-bit band words of a signature: eight rows each."""
         return self.num_perm // 8
+
+    @property
+    def hash_seed(self) -> int:
+        """The seed as the number that hashes are made with.
+
+        Raises:
+            ValueError: it is still to be drawn.
+        """
+        if isinstance(self.seed, str):
+            raise ValueError(
+                'seed: expected a number, found "random", which is drawn when an index is created; '
+                "take index.config, or a number of your own (secrets.randbits(64))"
+            )
+        return self.seed
+
+    def drawn(self) -> Config:
+        """Return the settings of a new index: a seed of "random" is drawn here."""
+        return replace(self, seed=secrets.randbits(64)) if self.seed == "random" else self
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as values that JSON has, and the version of the hashing contract.
@@ -249,13 +275,20 @@ def config_from_dict(stored: dict[str, Any]) -> Config:
         raise FormatError(f"stored configuration: expected known fields, found {stored!r:.1000}") from exc
 
 
+def differing_fields(one: Config, other: Config) -> dict[str, tuple[object, object]]:
+    """Return each field in which two configurations differ, with both values."""
+    return {
+        item.name: (getattr(one, item.name), getattr(other, item.name))
+        for item in fields(Config)
+        if getattr(one, item.name) != getattr(other, item.name)
+    }
+
+
 def require_equal(stored: Config, wanted: Config) -> None:
     """Raise ConfigMismatchError, naming each differing field with both values, unless equal."""
-    differing = {
-        item.name: (getattr(stored, item.name), getattr(wanted, item.name))
-        for item in fields(Config)
-        if getattr(stored, item.name) != getattr(wanted, item.name)
-    }
+    if wanted.seed == "random":
+        wanted = replace(wanted, seed=stored.seed)
+    differing = differing_fields(stored, wanted)
     if differing:
         parts = [f"{name}: stored {old!r}, asked for {new!r}" for name, (old, new) in differing.items()]
         raise ConfigMismatchError(

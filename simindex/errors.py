@@ -1,6 +1,7 @@
 """Every exception that simindex raises on its own account.
 
     SimIndexError
+    ├── BackupTargetError    (ValueError)    the target of a backup is something else
     ├── KeyExistsError       (KeyError)      the key is in the index already
     ├── ConfigMismatchError  (ValueError)    another configuration than the stored one
     ├── FormatError          (ValueError)    not an index, or one this version cannot read
@@ -36,6 +37,10 @@ class SimIndexError(Exception):
         if self.path is None:
             self.path = path
         return self
+
+
+class BackupTargetError(SimIndexError, ValueError):
+    """The target of a backup holds an index that is no older backup of this one. It was left as it is."""
 
 
 class KeyExistsError(SimIndexError, KeyError):

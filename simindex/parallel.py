@@ -6,6 +6,7 @@ Owns the meaning of `workers`. Must not know what the work is.
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -67,6 +68,55 @@ def in_order(
             yield future.result()
     finally:
         _end(pool)
+
+
+def ahead(values: Iterable[Part], most: int) -> Iterator[Part]:
+    """Yield values that a thread of their own takes from their iterator, at most so many before they are
+    wanted. Where it raises, the values before it are yielded first.
+
+    The thread ends with this iterator; so a value must not be long in coming.
+    """
+    found: deque[Part] = deque()
+    changed = threading.Condition()
+    ends: list[BaseException | None] = []
+    is_wanted = True
+
+    def take() -> None:
+        failure: BaseException | None = None
+        try:
+            for value in values:
+                with changed:
+                    found.append(value)
+                    del value  # it is the consumer's now
+                    changed.notify_all()
+                    changed.wait_for(lambda: len(found) < most or not is_wanted)
+                    if not is_wanted:
+                        break
+        except BaseException as exc:
+            failure = exc
+        with changed:
+            ends.append(failure)
+            changed.notify_all()
+
+    thread = threading.Thread(target=take, name="simindex-ahead")
+    thread.start()
+    try:
+        while True:
+            with changed:
+                changed.wait_for(lambda: found or ends)
+                if not found:
+                    break
+                value = found.popleft()
+                changed.notify_all()
+            yield value
+            del value
+    finally:
+        with changed:
+            is_wanted = False
+            changed.notify_all()
+        thread.join()
+    if ends[0] is not None:
+        raise ends[0]
 
 
 def _end(pool: ThreadPoolExecutor) -> None:

@@ -25,10 +25,10 @@ class Model:
         self.config = config
         self.documents: dict[Key, ModelDocument] = {}
         self.now = 0
-        self._coefficients = textbook.row_coefficients(config.num_perm, config.seed)
+        self._coefficients = textbook.row_coefficients(config.num_perm, config.hash_seed)
 
     def document(self, shingles: Collection[str], metadata: object = None) -> ModelDocument:
-        hashes = [textbook.shingle_hash(s, self.config.seed) for s in shingles]
+        hashes = [textbook.shingle_hash(s, self.config.hash_seed) for s in shingles]
         rows = fingerprint = None
         if hashes and self.config.num_perm:
             rows = textbook.row_values(textbook.minhash_rows(hashes, self._coefficients))

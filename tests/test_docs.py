@@ -160,9 +160,6 @@ def test_readme_states_the_limits_of_the_code() -> None:
     text = text_of(README)
     assert f"{DEFAULT_MAX_CANDIDATES:,}" in text
     assert MAX_KEY_BYTES == 64 * 1024
-    assert "No call for verification or backup yet" in text
-    for call in ("check", "backup"):
-        assert not hasattr(simindex.Index, call), f"the README says that there is no {call}"
     for name in re.findall(r"`(?:simindex\.)?([a-z_]+)=", text):
         parameters = {
             parameter

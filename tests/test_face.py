@@ -43,8 +43,11 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     sketcher = Sketcher(config)
     with simindex.open(tmp_path_factory.mktemp("face") / "index") as index:
         report = index.insert_many([("a", text, {"page": 7})])
+        backup = index.backup(tmp_path_factory.mktemp("backup"))
         found = [
-            report, index["a"], index.stats(), config, config.shingles, config.simhash,
+            report, backup, index.check(), simindex.Problem("page", "what was found"),
+            simindex.RepairReport("news", "saved"),
+            index["a"], index.stats(), config, config.shingles, config.simhash,
             simindex.CharShingles(9), Layout(), sketcher,
             sketcher.sketch(text), sketcher.sketch_many([text, ""]),
             Match("a", 0.5, 3), Matches([Match("a", 0.5, 3)], True, 9),

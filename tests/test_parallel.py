@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from simindex.parallel import in_order, num_workers
+from simindex.parallel import ahead, in_order, num_workers
 
 
 def test_threads_end_before_what_they_work_on_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,3 +96,32 @@ def test_number_of_workers_is_what_is_asked_for_or_the_cores() -> None:
     for wrong, error in ((0, ValueError), (1.5, TypeError), (True, TypeError), ("2", TypeError)):
         with pytest.raises(error, match="workers: expected"):
             num_workers(wrong)
+
+
+def test_values_of_another_thread_come_in_order_and_its_error_behind_them() -> None:
+    def values() -> Iterator[int]:
+        yield from range(100)
+        raise ValueError("the end")
+
+    found: list[int] = []
+    with pytest.raises(ValueError, match="the end"):
+        found += ahead(values(), 3)
+    assert found == list(range(100))
+
+
+def test_thread_ahead_takes_no_more_than_said_and_ends_with_who_takes_its_values() -> None:
+    taken: list[int] = []
+
+    def values() -> Iterator[int]:
+        for number in range(100):
+            taken.append(number)
+            yield number
+
+    following = cast("Generator[int, None, None]", ahead(values(), 2))
+    for number in range(10):
+        assert next(following) == number
+        assert len(taken) <= number + 1 + 2 + 1
+    before = threading.active_count()
+    following.close()
+    assert threading.active_count() == before - 1
+    assert len(taken) <= 13

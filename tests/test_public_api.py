@@ -12,7 +12,10 @@ import simindex
 def test_public_names_are_these() -> None:
     assert simindex.__all__ == [
         "Answers",
+        "BackupReport",
+        "BackupTargetError",
         "CharShingles",
+        "CheckReport",
         "ClosedError",
         "Cluster",
         "Clusters",
@@ -33,8 +36,10 @@ def test_public_names_are_these() -> None:
         "Matches",
         "Pair",
         "Pairs",
+        "Problem",
         "ReadOnlyError",
         "Record",
+        "RepairReport",
         "SimHashConfig",
         "SimIndexError",
         "Sketch",
@@ -44,8 +49,11 @@ def test_public_names_are_these() -> None:
         "TransactionOpenError",
         "WordShingles",
         "__version__",
+        "check",
         "corpus",
+        "merge",
         "open",
+        "repair",
         "textbook",
         "tuning",
     ]

@@ -148,20 +148,6 @@ int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count,
 void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths,
                     const uint8_t *orders, size_t num_tables, size_t num_blocks, uint64_t *permuted);
 
-/* ---- paging.c: reads side by side ---- */
-
-/* Whether the pages of a search are to be asked for ahead; to be called once a search. */
-int reads_ahead(void);
-
-/* Let the next searches read ahead, as when the process begins. */
-void expect_missing_pages(void);
-
-/* Let the system read what is not in memory of some bytes, without waiting for it. */
-void ask_for(const void *address, size_t bytes);
-
-/* The same for what is read from one end to the other, and in large pieces. */
-void stream_ahead(const void *address, size_t bytes);
-
 /* ---- stored tables: how a directory lays them out, and one entry of them ---- */
 
 /* A chunk of a sorted table (keys, numbers), of the sketch column (words, numbers, fingerprints) or of a
@@ -208,6 +194,7 @@ typedef struct {
 typedef struct {
     uint64_t segments;  /* address of segment_row[num_segments] */
     uint64_t num_segments, num_tables, entries_per_chunk, sketches_per_chunk, bands;
+    uint64_t map, map_bytes, file; /* what stored chunks are mapped from: a descriptor; map_bytes 0: none */
 } directory;
 
 static inline const segment_row *segment_at(const directory *dir, uint64_t segment) {
@@ -218,11 +205,43 @@ static inline const table_row *table_at(const directory *dir, uint64_t segment, 
     return (const table_row *)segment_at(dir, segment)->tables + table;
 }
 
+/* ---- paging.c: reads side by side ---- */
+
+/* Whether the pages of a search are to be asked for ahead; to be called once a search. */
+int reads_ahead(void);
+
+/* Whether `reads_ahead` would say so, without counting a search. */
+int pages_missing(void);
+
+/* Let the next searches read ahead, as when the process begins. */
+void expect_missing_pages(void);
+
+/* Let the system read what is not in memory of some bytes, without waiting for it. */
+void ask_for(const void *address, size_t bytes);
+
+/* The same for the pages of many bytes, in order of address; work: as long. */
+void ask_for_each(uint64_t *addresses, uint64_t *work, size_t count);
+
+/* The same for what is read from one end to the other, and in large pieces. */
+void stream_ahead(const void *address, size_t bytes);
+
+/* Let the system know that a page of the map is in use; 0 where it is not in memory. A map that is advised as random
+ * shows no use (Linux 6.3 and later), so that what every search asks would leave the cache as what one has read: a
+ * byte is read through the descriptor. Some touches of many are enough. */
+int mark_used(const directory *dir, const void *address);
+
+/* ---- stored tables: their blocks, and one entry of them ---- */
+
 #define TABLE_BLOCK 128  /* entries a sealed block of a sorted table, words one of a filter or bitmap */
 #define SKETCH_BLOCK 16  /* sketches a sealed block of the sketch column */
 #define MIN_BITMAP_BITS 6  /* a bitmap is at least one word */
 #define LINE_WORDS 8       /* of a filter: one cache line */
 #define FILTER_SLACK 1     /* a filter serves prefixes that are so many bits shorter than its own */
+
+/* The high half of a product: where a key among uniform ones lies. */
+static inline uint64_t high_product(uint64_t a, uint64_t b) {
+    return (uint64_t)((unsigned __int128)a * b >> 64);
+}
 
 static inline const uint8_t *key_address(const directory *dir, const table_row *table, uint64_t entry) {
     const chunk_row *chunk = (const chunk_row *)table->chunks;
@@ -332,6 +351,15 @@ typedef struct {
 
 #define LOOKUP_GROUP 128 /* lookups that are interleaved */
 
+/* Of paging.c: ask for the pages around the places where lookups will begin. */
+void ask_for_places(const directory *dir, const lookup *lookups, size_t count);
+
+/* Ask for the pages of the entries that lookups have found. */
+void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count);
+
+/* Ask for the pages of a sketch. */
+void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row);
+
 /* Six bits of a line of a filter, three in each of two words, which may be one. */
 typedef struct {
     uint64_t masks[2];
@@ -353,10 +381,11 @@ size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, co
 
 /* The same answers for the first `count` queries of many, whose words are keys[q x num_tables + t], a table of a
  * segment at a time, so that what a filter's pages cost to reach is paid once: bit segment x num_tables + t of
- * held[q x held_words ..] is set where a table can hold the prefix. probes, column: room for count. 0, or 1 with
- * *where on damage. */
+ * held[q x held_words ..] is set where a table can hold the prefix. probes, column: room for count. pages: room for
+ * 4 x count, or NULL, where no page is to be asked for ahead. 0, or 1 with *where on damage. */
 int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, size_t count,
-               uint8_t bits, probe *probes, uint64_t *column, uint64_t *held, size_t held_words, damage *where);
+               uint8_t bits, probe *probes, uint64_t *column, uint64_t *pages, uint64_t *held, size_t held_words,
+               damage *where);
 
 /* Fill `lookups` from one query's bits of `plan_batch`; returns how many. */
 size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, uint8_t bits,
@@ -368,15 +397,6 @@ size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, si
 
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
-
-/* Ask for the pages around the places where lookups will begin. */
-void ask_for_places(const directory *dir, const lookup *lookups, size_t count);
-
-/* Ask for the pages of the entries that lookups have found. */
-void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count);
-
-/* Ask for the pages of a sketch. */
-void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row);
 
 /* Set the bits of keys in the bitmap of their leading bits. */
 void set_bitmap(const uint8_t *keys, size_t count, unsigned bitmap_bits, uint8_t *bitmap);

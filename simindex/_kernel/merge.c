@@ -91,28 +91,82 @@ static size_t copy_entries(const directory *dir, const merge_source *source, uin
     return written;
 }
 
+/* Where the step ends in each source if keys are as dense everywhere: a first guess, from which searches gallop.
+ * Pages near it are read next; those of a search that halves what is left would be read far ahead, one by one. */
+static void guess_ends(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity,
+                       uint64_t total, uint64_t *ends) {
+    for (size_t s = 0; s < num_sources; s++) {
+        uint64_t left = table_of(dir, sources + s)->num_entries - sources[s].position;
+        ends[s] = sources[s].position + (uint64_t)((double)left / (double)total * (double)capacity);
+    }
+}
+
 /* How many entries of the sources, from their positions on, have keys below `key` (at most `enough`). */
-static uint64_t count_below(const directory *dir, const merge_source *sources, size_t num_sources, uint64_t key,
-                            uint64_t enough) {
+static uint64_t count_below(const directory *dir, const merge_source *sources, size_t num_sources,
+                            const uint64_t *guesses, uint64_t key, uint64_t enough) {
     uint64_t total = 0;
     for (size_t s = 0; s < num_sources && total <= enough; s++) {
-        const table_row *table = table_at(dir, sources[s].segment, sources[s].table);
+        const table_row *table = table_of(dir, sources + s);
         uint64_t low = sources[s].position, high = table->num_entries;
         if (high - low > enough + 1) high = low + enough + 1;
-        total += gallop(dir, table, key, low, high, low + (high - low) / 2) - sources[s].position;
+        total += gallop(dir, table, key, low, high, guesses[s]) - sources[s].position;
     }
     return total;
 }
 
-/* The largest key with no more than `capacity` source entries below it. */
-static uint64_t find_bound(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity) {
-    uint64_t low = 0, high = UINT64_MAX;
+/* The largest key with no more than `capacity` source entries below it. It lies among the keys at the guesses, or
+ * not far behind them. */
+static uint64_t find_bound(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity,
+                           const uint64_t *guesses) {
+    uint64_t low = UINT64_MAX, behind = 0, high = UINT64_MAX;
+    for (size_t s = 0; s < num_sources; s++) {
+        const table_row *table = table_of(dir, sources + s);
+        if (guesses[s] >= table->num_entries) continue;
+        uint64_t key = table_key(dir, table, guesses[s]);
+        if (key < low) low = key;
+        if (key > behind) behind = key;
+    }
+    if (count_below(dir, sources, num_sources, guesses, low, capacity) > capacity) low = 0;
+    for (uint64_t step = behind > low ? behind - low : 1; low < high; step = step > high / 2 ? high : 2 * step) {
+        uint64_t next = high - low > step ? low + step : high;
+        if (count_below(dir, sources, num_sources, guesses, next, capacity) > capacity) {
+            high = next - 1;
+            break;
+        }
+        low = next;
+    }
     while (low < high) {
         uint64_t middle = low + (high - low) / 2 + 1;
-        if (count_below(dir, sources, num_sources, middle, capacity) <= capacity) low = middle;
+        if (count_below(dir, sources, num_sources, guesses, middle, capacity) <= capacity) low = middle;
         else high = middle - 1;
     }
     return low;
+}
+
+/* Ask for what a source is read of from `first` to behind `last`. */
+static void stream_part(const directory *dir, const table_row *table, uint64_t first, uint64_t last) {
+    if (last > table->num_entries) last = table->num_entries;
+    for (uint64_t entry = first; entry < last;) {
+        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
+        uint64_t at = entry % dir->entries_per_chunk, n = dir->entries_per_chunk - at;
+        if (n > last - entry) n = last - entry;
+        stream_ahead((const uint8_t *)chunk->keys + at * 8, n * 8);
+        stream_ahead((const uint8_t *)chunk->numbers + at * 4, n * 4);
+        entry += n;
+    }
+}
+
+#define STEPS_AHEAD 4 /* of reading: some MiB, so that a disk has always something to do */
+
+/* Ask for what this step reads, by the guesses, and for some steps more, of which the steps before have asked
+ * for all but the last. */
+static void stream_sources(const directory *dir, const merge_source *sources, size_t num_sources,
+                           const uint64_t *guesses) {
+    for (size_t s = 0; s < num_sources; s++) {
+        uint64_t position = sources[s].position, step = guesses[s] - position;
+        uint64_t first = position ? position + STEPS_AHEAD * step : 0;
+        stream_part(dir, table_of(dir, sources + s), first, position + (STEPS_AHEAD + 1) * step);
+    }
 }
 
 /* Where this step ends in each source: all of it where everything fits; else behind the keys below the
@@ -127,11 +181,14 @@ static int find_ends(const directory *dir, const merge_source *sources, size_t n
         ends[s] = table_of(dir, sources + s)->num_entries;
         left += ends[s] - sources[s].position;
     }
+    if (left > capacity) guess_ends(dir, sources, num_sources, capacity, left, ends);
+    stream_sources(dir, sources, num_sources, ends);
     if (left <= capacity) return 1;
-    uint64_t bound = find_bound(dir, sources, num_sources, capacity), room = capacity;
+    uint64_t bound = find_bound(dir, sources, num_sources, capacity, ends), room = capacity;
     for (size_t s = 0; s < num_sources; s++) {
+        const table_row *table = table_of(dir, sources + s);
         uint64_t at = sources[s].position;
-        ends[s] = gallop(dir, table_of(dir, sources + s), bound, at, ends[s], at);
+        ends[s] = gallop(dir, table, bound, at, table->num_entries, ends[s]);
         if (ends[s] - at > room) return 0;
         room -= ends[s] - at;
     }
@@ -142,27 +199,11 @@ static int find_ends(const directory *dir, const merge_source *sources, size_t n
     return !room;
 }
 
-/* Ask for what this step reads of a source, and for as much behind it, which the next step will read. */
-static void stream_source(const directory *dir, const merge_source *source, uint64_t end) {
-    const table_row *table = table_of(dir, source);
-    uint64_t last = end + (end - source->position);
-    if (last > table->num_entries) last = table->num_entries;
-    for (uint64_t entry = source->position; entry < last;) {
-        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
-        uint64_t at = entry % dir->entries_per_chunk, n = dir->entries_per_chunk - at;
-        if (n > last - entry) n = last - entry;
-        stream_ahead((const uint8_t *)chunk->keys + at * 8, n * 8);
-        stream_ahead((const uint8_t *)chunk->numbers + at * 4, n * 4);
-        entry += n;
-    }
-}
-
 /* Verify and copy the entries up to the ends, one run a source that has some, and advance the sources.
  * Returns how many runs, or SIZE_MAX with *where on damage; work->runs says where each begins, and the end. */
 static size_t collect_runs(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
                            const merge_work *work, damage *where) {
     size_t num_runs = 0, total = 0;
-    for (size_t s = 0; s < num_sources; s++) stream_source(dir, sources + s, work->ends[s]);
     for (size_t s = 0; s < num_sources; s++) {
         merge_source *source = sources + s;
         uint64_t end = work->ends[s];

@@ -33,6 +33,8 @@ int reads_ahead(void) {
     return __atomic_load_n(&missing, __ATOMIC_RELAXED);
 }
 
+int pages_missing(void) { return __atomic_load_n(&missing, __ATOMIC_RELAXED); }
+
 static size_t page_size(void) {
     static size_t known;
     size_t size = __atomic_load_n(&known, __ATOMIC_RELAXED);
@@ -48,7 +50,10 @@ static uintptr_t pages_of(const void *address, size_t bytes, size_t *length) {
     return first;
 }
 
-enum { LOOKED_AT = 16 }; /* pages of a piece, at most, that are looked for */
+enum {
+    LOOKED_AT = 64, /* pages of a piece, at most, that are looked for */
+    NEAR = 4        /* pages: what lies so near is read in one piece */
+};
 
 void ask_for(const void *address, size_t bytes) {
     size_t length;
@@ -64,10 +69,85 @@ void ask_for(const void *address, size_t bytes) {
     madvise((void *)first, length, MADV_WILLNEED);
 }
 
+void ask_for_each(uint64_t *addresses, uint64_t *work, size_t count) {
+    uint64_t size = page_size();
+    sort_u64(addresses, work, count);
+    for (size_t i = 0, next; i < count; i = next) {
+        for (next = i + 1; next < count; next++)
+            if (addresses[next] > addresses[next - 1] + NEAR * size ||
+                addresses[next] > addresses[i] + (LOOKED_AT - 2) * size)
+                break;
+        ask_for((const void *)addresses[i], addresses[next - 1] - addresses[i] + 1);
+    }
+}
+
+int mark_used(const directory *dir, const void *address) {
+    uint64_t at = (uint64_t)address - dir->map;
+    unsigned char there;
+    if (at >= dir->map_bytes) return 1;
+    if (!mincore((void *)((uintptr_t)address & ~(page_size() - 1)), 1, &there) && !(there & 1)) return 0;
+    char byte;
+    return pread((int)dir->file, &byte, 1, (off_t)at) >= 0;
+}
+
 void stream_ahead(const void *address, size_t bytes) {
     enum { WORTH_IT = 1 << 15 };
     size_t length;
     if (bytes < WORTH_IT) return;
     uintptr_t first = pages_of(address, bytes, &length);
     madvise((void *)first, length, MADV_WILLNEED);
+}
+
+/* Ask for entries first..last-1 with their seals, chunk by chunk. */
+static void ask_for_entries(const directory *dir, const table_row *table, uint64_t first, uint64_t last) {
+    for (uint64_t entry = first; entry < last;) {
+        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
+        uint64_t at = entry % dir->entries_per_chunk, n = dir->entries_per_chunk - at;
+        if (!chunk->seals) return; /* no stored chunk: it lies in memory */
+        if (n > last - entry) n = last - entry;
+        uint64_t block = at / TABLE_BLOCK, blocks = (at + n - 1) / TABLE_BLOCK - block + 1;
+        ask_for((const uint8_t *)chunk->keys + at * 8, n * 8);
+        ask_for((const uint8_t *)chunk->numbers + at * 4, n * 4);
+        ask_for((const uint8_t *)chunk->seals + block * 8, blocks * 8);
+        entry += n;
+    }
+}
+
+enum {
+    MOST_AROUND = 1024, /* entries on both sides of a first guess */
+    NEXT_TO_IT = 16     /* of them, what a search looks at beside the place */
+};
+
+/* A number of at least twice the deviation of the place of a key among n uniform ones, which is the root of
+ * n p (1 - p), but MOST_AROUND at most. */
+static uint64_t around(uint64_t n, uint64_t place) {
+    double variance = (double)place * (double)(n - place) / (double)n;
+    uint64_t deviations = 1;
+    while (deviations < MOST_AROUND && (double)deviations * (double)deviations < 4 * variance) deviations *= 2;
+    return deviations < MOST_AROUND ? deviations + NEXT_TO_IT : MOST_AROUND;
+}
+
+void ask_for_places(const directory *dir, const lookup *lookups, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const table_row *table = lookups[i].table;
+        uint64_t n = table->num_entries, place = high_product(lookups[i].target, n);
+        uint64_t reach = n ? around(n, place) : 0;
+        ask_for_entries(dir, table, place > reach ? place - reach : 0, n - place > reach ? place + reach : n);
+    }
+}
+
+void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        ask_for_entries(dir, lookups[i].table, lookups[i].first, lookups[i].last);
+}
+
+void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row) {
+    uint64_t at;
+    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
+    if (!chunk->seals) return;
+    uint64_t block = at / SKETCH_BLOCK, first = block * SKETCH_BLOCK;
+    ask_for((const uint8_t *)chunk->keys + first * dir->bands * 8, SKETCH_BLOCK * dir->bands * 8);
+    ask_for((const uint8_t *)chunk->fingerprints + first * 8, SKETCH_BLOCK * 8);
+    ask_for((const uint8_t *)chunk->numbers + first * 4, SKETCH_BLOCK * 4);
+    ask_for((const uint8_t *)chunk->seals + block * 8, 8);
 }

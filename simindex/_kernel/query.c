@@ -145,6 +145,51 @@ static size_t distinct_candidates(uint64_t *candidates, uint64_t *work, size_t c
     return kept;
 }
 
+/* ---- a crowded bucket ---- */
+
+enum { BUCKET_SHARE = 16, LEAST_BUCKET = 1024, TIMES_CHANCE = 8 };
+
+/* Cut a range down to `room` entries around the place of the key, where those lie that share most bits with it. */
+static void narrow_range(const directory *dir, lookup *range, uint64_t key, uint64_t room) {
+    uint64_t low = range->first, high = range->last, first;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (table_key(dir, range->table, middle) < key) low = middle + 1;
+        else high = middle;
+    }
+    first = low - range->first > room / 2 ? low - room / 2 : range->first;
+    if (range->last - first < room) first = range->last - room;
+    range->first = first, range->last = first + room;
+}
+
+/* A bucket: the entries of one table that share the query's prefix. Unlike documents share one by chance; more
+ * than TIMES_CHANCE of that, and than a BUCKET_SHARE of max_candidates, is boilerplate or made on purpose, and
+ * the rest of it is left out: else whoever fills one bucket would slow down each query that meets it. Whether
+ * something was. Keys are read unchecked, for they decide only which of them are compared. */
+static int bound_buckets(const directory *dir, lookup *lookups, size_t count, const uint64_t *words,
+                         const band_search *how, uint64_t max_candidates) {
+    uint64_t held[MAX_NUM_PERM / 8] = {0}, largest = 0, sketches = 0;
+    uint64_t most = max_candidates / BUCKET_SHARE > LEAST_BUCKET ? max_candidates / BUCKET_SHARE : LEAST_BUCKET;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t *here = held + (lookups[i].table_number - how->first_table);
+        *here += lookups[i].last - lookups[i].first;
+        if (*here > largest) largest = *here;
+    }
+    if (largest <= most) return 0;
+    for (size_t i = 0; i < dir->num_segments; i++) sketches += segment_at(dir, i)->num_sketches;
+    uint64_t chance = how->bits < 64 ? sketches >> how->bits : 0;
+    if (chance * TIMES_CHANCE > most) most = chance * TIMES_CHANCE;
+    if (largest <= most) return 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t table = lookups[i].table_number - how->first_table;
+        if (held[table] <= most) continue;
+        uint64_t n = lookups[i].last - lookups[i].first;
+        uint64_t room = (uint64_t)((unsigned __int128)n * most / held[table]);
+        if (room < n) narrow_range(dir, lookups + i, words[table], room);
+    }
+    return 1;
+}
+
 /* ---- comparison ---- */
 
 /* What a query compares with, and what is a match. Without a figure on both sides a match has NO_FIGURE,
@@ -192,15 +237,17 @@ static outcome compare_one(search *s, const wanted *want, uint64_t candidate, pl
 #define FETCH_AHEAD 16
 #define ASK_AHEAD 512 /* sketches whose pages are asked for at once */
 
-/* Ask for the pages of the next candidates' sketches, by the place that a column without gaps gives them. */
+/* Ask for the pages of a sketch, by the place that a column without gaps gives it. */
+static void ask_for_candidate(const directory *dir, uint64_t at, uint32_t number) {
+    const segment_row *segment = segment_at(dir, at);
+    if (number < segment->span && segment->num_sketches)
+        ask_for_sketch(dir, segment, (uint64_t)((unsigned __int128)number * segment->num_sketches / segment->span));
+}
+
 static void ask_for_candidates(const search *s, size_t first, size_t count) {
     if (count > ASK_AHEAD) count = ASK_AHEAD;
-    for (size_t i = first; i < first + count; i++) {
-        const segment_row *segment = segment_at(s->dir, s->candidates[i] >> 32);
-        uint32_t number = (uint32_t)s->candidates[i];
-        if (number < segment->span && segment->num_sketches)
-            ask_for_sketch(s->dir, segment, (uint64_t)((unsigned __int128)number * segment->num_sketches / segment->span));
-    }
+    for (size_t i = first; i < first + count; i++)
+        ask_for_candidate(s->dir, s->candidates[i] >> 32, (uint32_t)s->candidates[i]);
 }
 
 /* Compare every candidate's stored sketch with the query; each is fetched some comparisons ahead. */
@@ -274,24 +321,25 @@ static outcome match_candidates(search *s, const query_batch *queries, const wan
     return end;
 }
 
-/* Compare what the planned lookups of one query find. */
+/* Compare what the lookups of one query have found. */
 static outcome compare_by_bands(search *s, const query_batch *queries, const band_search *how, uint32_t query,
-                                size_t planned) {
+                                lookup *lookups, size_t planned) {
     const uint64_t *words = queries->words + query * s->dir->bands;
     outcome end;
+    int is_crowded = bound_buckets(s->dir, lookups, planned, words, how, queries->max_candidates);
     /* A document is found by several bands: some room beyond the candidates to be compared. */
     uint64_t each, limit = queries->max_candidates * 4 > 4096 ? queries->max_candidates * 4 : 4096;
-    uint64_t total = share_ranges(s->lookups, planned, limit, &each);
+    uint64_t total = share_ranges(lookups, planned, limit, &each);
     if (!total) return SEARCH_DONE;
     if ((end = make_room(s, total < limit ? total : limit))) return end;
-    size_t count = gather_candidates(s->dir, s->lookups, planned, each, s->candidates);
+    size_t count = gather_candidates(s->dir, lookups, planned, each, s->candidates);
     wanted want = {.words = (const uint8_t *)words,
                    .fingerprint = queries->fingerprints[query],
                    .with_distance = queries->present[query] & HAS_FINGERPRINT && how->with_fingerprints,
                    .query = query,
                    .min_agree = how->min_agree,
                    .max_distance = NO_FIGURE};
-    return match_candidates(s, queries, &want, count, total > limit, by_similarity);
+    return match_candidates(s, queries, &want, count, is_crowded || total > limit, by_similarity);
 }
 
 static outcome query_one_by_bands(search *s, const query_batch *queries, const band_search *how, uint32_t query) {
@@ -299,30 +347,71 @@ static outcome query_one_by_bands(search *s, const query_batch *queries, const b
     uint8_t bits[MAX_NUM_PERM / 8];
     memset(bits, how->bits, sizeof bits);
     outcome end = find_prefixes(s, how->first_table, bands, queries->words + query * bands, bits, &planned);
-    return end ? end : compare_by_bands(s, queries, how, query, planned);
+    return end ? end : compare_by_bands(s, queries, how, query, s->lookups, planned);
 }
 
-enum { TOGETHER = 1024, WORTH_A_BATCH = 64 }; /* queries that are planned together, and from how many on */
+/* ---- many queries together ---- */
 
-/* Many queries, planned a table of a segment at a time: what is found is the same. */
+enum {
+    TOGETHER = 1024,    /* queries that are planned together */
+    WORTH_A_BATCH = 64, /* from how many on */
+    WINDOW = 2048,      /* lookups whose pages are asked for together, and those of one query more */
+    FEW = 8             /* entries of a range whose sketches are asked for before the query's turn comes */
+};
+
+/* A part of the planned queries: lookups ends[i - 1] .. ends[i] - 1 are of query first + i. */
+typedef struct {
+    size_t first, count, ends[TOGETHER];
+} window;
+
+/* Ask for the sketches of the first entries of ranges, by the places that columns without gaps give them. */
+static void ask_for_found(const search *s, size_t planned) {
+    for (const lookup *l = s->lookups; l < s->lookups + planned; l++)
+        for (uint64_t entry = l->first; entry < l->last && entry < l->first + FEW; entry++)
+            ask_for_candidate(s->dir, l->segment, table_number(s->dir, l->table, entry));
+}
+
+static outcome query_window(search *s, const query_batch *queries, const band_search *how, const window *part) {
+    size_t planned = part->count ? part->ends[part->count - 1] : 0;
+    outcome end = find_planned(s, planned);
+    if (!end && s->ahead) ask_for_found(s, planned);
+    for (size_t i = 0, from = 0; i < part->count && !end; from = part->ends[i++])
+        if (part->ends[i] > from)
+            end = compare_by_bands(s, queries, how, (uint32_t)(part->first + i), s->lookups + from,
+                                   part->ends[i] - from);
+    return end;
+}
+
+/* Many queries, planned a table of a segment at a time: what is found is the same. Where pages are missing, those
+ * of many queries are asked for before the first is looked at; else each query has a window of its own, whose
+ * entries are still in the processor's cache when they are compared. */
 static outcome query_together(search *s, const query_batch *queries, const band_search *how) {
-    size_t bands = s->dir->bands, held_words = (s->dir->num_segments * bands + 63) / 64;
+    size_t bands = s->dir->bands, of_one = s->dir->num_segments * bands, held_words = (of_one + 63) / 64;
     size_t most = queries->count < TOGETHER ? queries->count : TOGETHER;
     probe *probes = malloc(most * sizeof *probes);
-    uint64_t *column = malloc(most * (held_words + 1) * sizeof *column), *held = column + most;
-    outcome end = probes && column ? SEARCH_DONE : SEARCH_NO_MEMORY;
+    uint64_t *column = malloc(most * (held_words + 5) * sizeof *column), *pages = column + most;
+    uint64_t *held = pages + 4 * most;
+    lookup *larger = realloc(s->lookups, (of_one + WINDOW) * sizeof *larger);
+    if (larger) s->lookups = larger;
+    outcome end = probes && column && larger ? SEARCH_DONE : SEARCH_NO_MEMORY;
     for (size_t first = 0; first < queries->count && !end; first += most) {
         size_t count = queries->count - first < most ? queries->count - first : most;
         const uint64_t *words = queries->words + first * bands;
-        if (plan_batch(s->dir, how->first_table, bands, words, count, how->bits, probes, column, held, held_words,
-                       &s->found->where))
+        s->ahead = reads_ahead();
+        if (plan_batch(s->dir, how->first_table, bands, words, count, how->bits, probes, column,
+                       s->ahead ? pages : NULL, held, held_words, &s->found->where))
             end = SEARCH_DAMAGED;
-        for (size_t q = 0; q < count && !end; q++) {
-            if (!(queries->present[first + q] & HAS_SIGNATURE)) continue;
-            size_t planned = lookups_held(s->dir, how->first_table, bands, words + q * bands, how->bits,
-                                          held + q * held_words, held_words, s->lookups);
-            if (!(end = find_planned(s, planned)))
-                end = compare_by_bands(s, queries, how, (uint32_t)(first + q), planned);
+        window part = {.first = first};
+        for (size_t q = 0, planned = 0; q < count && !end; q++) {
+            const uint64_t *own = held + q * held_words;
+            if (queries->present[first + q] & HAS_SIGNATURE)
+                planned += lookups_held(s->dir, how->first_table, bands, words + q * bands, how->bits, own, held_words,
+                                        s->lookups + planned);
+            part.ends[part.count++] = planned;
+            if (s->ahead && planned < WINDOW && q + 1 < count) continue;
+            end = query_window(s, queries, how, &part);
+            part.first += part.count;
+            part.count = planned = 0;
         }
     }
     free(probes);

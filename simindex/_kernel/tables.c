@@ -58,10 +58,6 @@ int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64
 
 /* ---- prefix search ---- */
 
-static inline uint64_t high_product(uint64_t a, uint64_t b) {
-    return (uint64_t)((unsigned __int128)a * b >> 64);
-}
-
 /* One value of an ascending column: a key of a table, or a number of a sketch column. */
 typedef uint64_t value_reader(const directory *dir, const void *column, uint64_t at);
 
@@ -211,47 +207,6 @@ PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t coun
             return 1;
     }
     return 0;
-}
-
-/* Ask for entries first..last-1 with their seals, chunk by chunk. */
-static void ask_for_entries(const directory *dir, const table_row *table, uint64_t first, uint64_t last) {
-    for (uint64_t entry = first; entry < last;) {
-        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
-        uint64_t at = entry % dir->entries_per_chunk, n = dir->entries_per_chunk - at;
-        if (!chunk->seals) return; /* no stored chunk: it lies in memory */
-        if (n > last - entry) n = last - entry;
-        uint64_t block = at / TABLE_BLOCK, blocks = (at + n - 1) / TABLE_BLOCK - block + 1;
-        ask_for((const uint8_t *)chunk->keys + at * 8, n * 8);
-        ask_for((const uint8_t *)chunk->numbers + at * 4, n * 4);
-        ask_for((const uint8_t *)chunk->seals + block * 8, blocks * 8);
-        entry += n;
-    }
-}
-
-#define AROUND 1024 /* entries on both sides of a first guess, where uniform keys of some ten million have the place */
-
-void ask_for_places(const directory *dir, const lookup *lookups, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const table_row *table = lookups[i].table;
-        uint64_t n = table->num_entries, place = high_product(lookups[i].target, n);
-        ask_for_entries(dir, table, place > AROUND ? place - AROUND : 0, n - place > AROUND ? place + AROUND : n);
-    }
-}
-
-void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        ask_for_entries(dir, lookups[i].table, lookups[i].first, lookups[i].last);
-}
-
-void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row) {
-    uint64_t at;
-    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
-    if (!chunk->seals) return;
-    uint64_t block = at / SKETCH_BLOCK, first = block * SKETCH_BLOCK;
-    ask_for((const uint8_t *)chunk->keys + first * dir->bands * 8, SKETCH_BLOCK * dir->bands * 8);
-    ask_for((const uint8_t *)chunk->fingerprints + first * 8, SKETCH_BLOCK * 8);
-    ask_for((const uint8_t *)chunk->numbers + first * 4, SKETCH_BLOCK * 4);
-    ask_for((const uint8_t *)chunk->seals + block * 8, 8);
 }
 
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where) {
@@ -424,10 +379,33 @@ static void make_probes(const table_row *table, const uint64_t *keys, const uint
     }
 }
 
+enum { MARKED = 4 }; /* of so many lines that are looked at one is marked as used */
+
+static unsigned lines_marked;
+
+/* Where pages are missing: mark some of the filters' lines that lookups will look at, and where one of them is not in
+ * memory ask for all of them. bits NULL: whole keys, all of one table; else a key for each of `count` tables. */
+static void keep_filters(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
+                         const uint8_t *bits) {
+    size_t total = dir->num_segments * count, step = MARKED;
+    size_t from = __atomic_add_fetch(&lines_marked, 1, __ATOMIC_RELAXED) % MARKED;
+    for (size_t i = from; i < total; i += step) {
+        size_t t = i % count;
+        const table_row *table = table_at(dir, i / count, first_table + (bits ? t : 0));
+        if (!table->num_entries || !filter_serves(table, bits ? bits[t] : 64)) continue;
+        uint64_t chunk, line, leading = line_bits(keys[t], table->filter_bits);
+        probe p = {.leading = leading, .hash = mix(leading) >> 32};
+        const uint8_t *words = probed_line(table, &p, &chunk, &line);
+        if (step == 1) ask_for(words, LINE_WORDS * 8);
+        else if (!mark_used(dir, words)) i = (size_t)-1, step = 1;
+    }
+}
+
 size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
                     const uint8_t *bits, probe *probes, lookup *lookups, damage *where) {
     size_t planned = 0;
     unsigned made_for = 0;
+    if (pages_missing()) keep_filters(dir, first_table, count, keys, bits);
     for (uint32_t segment = 0; segment < dir->num_segments && count; segment++) {
         const table_row *tables = table_at(dir, segment, first_table);
         make_probes(tables, keys, bits, count, &made_for, probes);
@@ -447,9 +425,25 @@ size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, co
 
 #define BATCH_AHEAD 16 /* probes that are fetched ahead of the one that is looked at */
 
+/* Ask for the lines of a table's filter that many queries will look at. */
+static void ask_for_lines(const directory *dir, const table_row *table, const uint64_t *keys, size_t num_tables, size_t count, uint8_t bits,
+                          uint64_t *pages) {
+    if (!table->num_entries || !filter_serves(table, bits)) return;
+    for (size_t q = 0; q < count; q++) {
+        uint64_t chunk, line, leading = line_bits(keys[q * num_tables], table->filter_bits);
+        probe p = {.leading = leading, .hash = mix(leading) >> 32};
+        pages[2 * q] = (uint64_t)probed_line(table, &p, &chunk, &line);
+        pages[2 * q + 1] = pages[2 * q] + LINE_WORDS * 8 - 1;
+        if (q % MARKED == 0) mark_used(dir, (const void *)pages[2 * q]);
+    }
+    ask_for_each(pages, pages + 2 * count, 2 * count);
+}
+
 int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, size_t count,
-               uint8_t bits, probe *probes, uint64_t *column, uint64_t *held, size_t held_words, damage *where) {
+               uint8_t bits, probe *probes, uint64_t *column, uint64_t *pages, uint64_t *held, size_t held_words,
+               damage *where) {
     memset(held, 0, count * held_words * sizeof *held);
+    if (pages && dir->num_segments) ask_for_lines(dir, table_at(dir, 0, first_table), keys, num_tables, count, bits, pages);
     for (size_t t = 0; t < num_tables; t++) {
         unsigned made_for = 0;
         for (size_t q = 0; q < count; q++) column[q] = keys[q * num_tables + t];
@@ -457,6 +451,11 @@ int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, co
             uint32_t number = (uint32_t)(first_table + t);
             const table_row *table = table_at(dir, segment, number);
             uint64_t bit = segment * num_tables + t;
+            /* While this table is looked at, the disk reads of the next one. */
+            size_t next = segment + 1 < dir->num_segments ? t : t + 1;
+            if (pages && next < num_tables)
+                ask_for_lines(dir, table_at(dir, next == t ? segment + 1 : 0, first_table + next), keys + next, num_tables,
+                              count, bits, pages);
             if (table->filter && made_for != table->filter_bits && filter_serves(table, bits)) {
                 made_for = table->filter_bits;
                 for (size_t q = 0; q < count; q++) make_probe(probes + q, column[q], bits, made_for);
@@ -493,6 +492,7 @@ size_t plan_equal(const directory *dir, uint64_t table_number, const uint64_t *k
                   lookup *lookups, damage *where) {
     size_t planned = 0;
     unsigned made_for = 0;
+    if (pages_missing()) keep_filters(dir, table_number, count, keys, NULL);
     for (uint32_t segment = 0; segment < dir->num_segments; segment++) {
         const table_row *table = table_at(dir, segment, table_number);
         make_probes(table, keys, NULL, count, &made_for, probes);

@@ -1,6 +1,8 @@
-"""Compaction: one segment in place of many, then a file without free pages.
+"""Compaction: a new file with one segment in place of many, and no free pages.
 
-Owns the loop of small commits, and how much space they need. Must not know how a merge or a copy is made.
+Owns what goes into the new file, and how much space that needs. Must not know how a merge is made or how a
+file is put in another's place. Invariant: the old file is not changed before the new one is whole, and gives
+place only where nobody has changed the index meanwhile.
 """
 
 from __future__ import annotations
@@ -9,55 +11,191 @@ from collections.abc import Callable
 
 from simindex.changes.session import Session
 from simindex.changes.writer import Writer
-from simindex.storage.replacement import replace_by_copy
+from simindex.errors import CorruptIndexError
+from simindex.format.keys import number_key, segment_prefix
+from simindex.format.layout import SegmentEntry
+from simindex.format.manifest import MANIFEST_KEY, encode_manifest
+from simindex.queries.view import View
+from simindex.segments.build import Puts
+from simindex.segments.merge import Merge
+from simindex.segments.merge_policy import runs_to_compact
+from simindex.storage.replacement import NewFile, replace_file
+from simindex.storage.store import MOVED_KEY
 
 _MARGIN_BYTES = 1 << 17
 """For what no estimate sees: meta pages, the pages that a commit touches on its way."""
 
+_STEP_BYTES = 8 << 20
+"""Of merging, in one commit of the new file."""
 
-def compact(session: Session, progress: Callable[[int, int], object] | None) -> None:
+_COPIED_DATABASES = "documents", "groups", "ages"
+
+Progress = Callable[[int, int], object]
+
+
+class _Changed(Exception):  # noqa: N818 # it is no error
+    """The progress function has changed the index: what was built is of an older one."""
+
+
+def compact(session: Session, progress: Progress | None) -> None:
     """Merge everything into one segment and give the space back; see `Index.compact`."""
     with session.alone("compact") as writer:
-        with session.store.room_for_compaction(*_needed_bytes(session)):
-            total = _merge(session, writer, progress)
-            replace_by_copy(session.store)
+        done = 0
+        while True:
+            compaction = _Compaction(session, writer, progress, done)
+            needed = compaction.needed_bytes()
+            with session.store.room_for_compaction(needed):
+                is_placed = replace_file(session.store, needed, compaction.build)
+            done = compaction.done
+            if is_placed:
+                writer.take_over(compaction.manifest)
+                if not compaction.leaves_more:
+                    break
         if progress is not None:
-            progress(total, total)
+            progress(compaction.total, compaction.total)
 
 
-def _merge(session: Session, writer: Writer, progress: Callable[[int, int], object] | None) -> int:
-    """Merge everything into one segment; returns the bytes that were read for it."""
-    total = done = 0
-    while True:
+class _Compaction:
+    """One new file, filled from one state of the index.
+
+    Attributes:
+        manifest: of the new file, as far as it is built.
+        done, total: bytes that were merged, and that will have been at the end.
+    """
+
+    def __init__(self, session: Session, writer: Writer, progress: Progress | None, done: int) -> None:
+        writer.read_again_if_unsure()
+        self._session, self._writer, self._progress = session, writer, progress
+        self._tables = session.scheme.tables
         with session.store.reading() as txn:
             view = session.committed_view(txn)
-            if not writer.is_compacting:
-                more = writer.begin_compaction(view, again=total > 0)
-                if not more:
-                    return total
-                total += more
-            prepared = writer.continue_compaction(view)
-        session.commit(writer, prepared)
-        done = min(total, done + prepared.merged.num_bytes)
-        if progress is not None:
-            progress(done, total)
+            self._begun, self._figures = txn.id, session.store.figures(txn)
+            # Behind every id that may have been given to a merge under way.
+            self._old = view.manifest._replace(next_segment=writer.manifest.next_segment)
+            runs = runs_to_compact(list(view.manifest.segments))
+            self._runs = [(run, self._is_whole(run, view)) for run in runs]
+        self.manifest = self._old
+        self._dropped: set[bytes] = set()
+        """Keys of removal marks whose entries are gone."""
+        self.done = done
+        self.total = done + sum(self._bytes_of(run) for run, is_whole in self._runs if not is_whole)
 
+    @staticmethod
+    def _is_whole(run: list[SegmentEntry], view: View) -> bool:
+        """Whether there is nothing to be merged: one segment, of which nothing is removed."""
+        first, behind = run[0].base, run[-1].base + run[-1].span
+        return len(run) == 1 and not view.removed_between(first, behind)
 
-def _needed_bytes(session: Session) -> tuple[int, int]:
-    """Return the bytes by which the file will grow, and those of its copy, as far as counts tell.
+    def _bytes_of(self, run: list[SegmentEntry]) -> int:
+        return sum(map(self._tables.segment_bytes, run))
 
-    The new segment lies beside the old ones until it is whole, in free pages as far as there are any: half of
-    them are counted, for a chunk needs hundreds in a row. What was removed is left out of it, by the share of
-    documents that are alive.
-    """
-    with session.store.reading() as txn:
-        manifest = session.committed_view(txn).manifest
-        figures = session.store.figures(txn)
-    segments, used = figures["segments"], figures["used_bytes"]
-    entered = sum(entry.num_keys for entry in manifest.segments)
-    if len(manifest.segments) <= 1 and entered == manifest.num_documents:
-        return 0, used + _MARGIN_BYTES
-    counts = map(sum, zip(*(entry[3:8] for entry in manifest.segments), strict=True))
-    merged = session.scheme.tables.paged_bytes(list(counts), manifest.num_documents / max(entered, 1))
-    free = figures["file_bytes"] - used
-    return max(0, merged - free // 2), used - segments + merged + _MARGIN_BYTES
+    @property
+    def leaves_more(self) -> bool:
+        """Whether the new file can be compacted again: what is one segment now was too many at once."""
+        segments = list(self.manifest.segments)
+        return len(runs_to_compact(segments)) < len(segments)
+
+    def needed_bytes(self) -> int:
+        """Return the bytes of the new file, as far as counts tell.
+
+        What was removed is left out, by the share of documents that are alive.
+        """
+        segments, used = self._figures["segments"], self._figures["used_bytes"]
+        if all(is_whole for _, is_whole in self._runs):
+            return used + _MARGIN_BYTES
+        entered = sum(entry.num_keys for entry in self._old.segments)
+        counts = map(sum, zip(*(entry[3:8] for entry in self._old.segments), strict=True))
+        alive = self._old.num_documents / max(entered, 1)
+        return used - segments + self._tables.paged_bytes(list(counts), alive) + _MARGIN_BYTES
+
+    # ---- building ----
+
+    def build(self, new: NewFile) -> bool:
+        """Fill the new file; False where the index was changed meanwhile."""
+        try:
+            segments = [
+                entry for run, is_whole in self._runs for entry in self._build_run(new, run, is_whole)
+            ]
+            self.manifest = self.manifest._replace(segments=tuple(segments))
+            for database in _COPIED_DATABASES:
+                self._copy(new, database)
+            self._copy(new, "removed", without=self._dropped)
+            self._copy(new, "meta", without={MANIFEST_KEY, MOVED_KEY})
+            self._end(new)
+        except _Changed:
+            return False
+        # From here on the writer does not know which file it will find.
+        self._writer.expect_another_file()
+        return True
+
+    def _end(self, new: NewFile) -> None:
+        """Store the manifest, which makes the new file an index."""
+        manifest = encode_manifest(self.manifest)
+        with self._session.store.reading() as txn:
+            self._require_unchanged(txn.id)
+        new.commit(lambda txn: txn.put("meta", MANIFEST_KEY, manifest))
+
+    def _build_run(self, new: NewFile, run: list[SegmentEntry], is_whole: bool) -> list[SegmentEntry]:
+        """Write neighbouring segments as one; returns its entry, or none where nothing is left of it."""
+        if is_whole:
+            self._copy(new, "segments", segment_prefix(run[0].id), segment_prefix(run[0].id + 1))
+            return run
+        merge, before = self._begin(run), self.done
+        while not merge.done:
+            puts = self._step(merge)
+            new.commit(lambda txn, puts=puts: [txn.put("segments", *put) for put in puts])  # type: ignore[misc]
+            self._tell(before + self._bytes_of(run))
+        self.done = before + self._bytes_of(run)
+        return [merge.entry] if merge.entry.num_keys or merge.entry.num_sketches else []
+
+    def _begin(self, run: list[SegmentEntry]) -> Merge:
+        segment = self.manifest.next_segment
+        with self._session.store.reading() as txn:
+            self._require_unchanged(txn.id)
+            view = self._session.committed_view(txn)
+            removed = view.removed_between(run[0].base, run[-1].base + run[-1].span)
+        merge = Merge.start(self._tables, run, segment, removed)
+        self._dropped.update(map(number_key, merge.dead))
+        self.manifest = self.manifest._replace(next_segment=segment + 1)
+        return merge
+
+    def _step(self, merge: Merge) -> Puts:
+        with self._session.store.reading() as txn:
+            self._require_unchanged(txn.id)
+            puts, num_bytes = merge.advance(_STEP_BYTES, self._session.committed_view(txn).segment)
+        self.done += num_bytes
+        return puts
+
+    def _copy(
+        self,
+        new: NewFile,
+        database: str,
+        first: bytes = b"",
+        behind: bytes | None = None,
+        without: set[bytes] | frozenset[bytes] = frozenset(),
+    ) -> None:
+        """Copy a database, or a part of it."""
+        count = 0
+        following: bytes | None = first
+        while following is not None:
+            with self._session.store.reading(buffers=False) as txn:
+                self._require_unchanged(txn.id)
+                following, copied = new.copy(
+                    txn, database, following, behind, without, append=database != "segments"
+                )
+            count += copied
+        if database == "documents" and count != self._old.num_documents:
+            raise CorruptIndexError(
+                f"documents: expected {self._old.num_documents} of them, found {count}; "
+                "restore a backup or rebuild the index"
+            )
+
+    def _require_unchanged(self, transaction: int) -> None:
+        if transaction != self._begun:
+            raise _Changed
+
+    def _tell(self, most: int) -> None:
+        """Call the progress function, between two transactions: it may use the index."""
+        self.done = min(self.done, most)
+        if self._progress is not None:
+            self._progress(self.done, self.total)

@@ -12,6 +12,7 @@ import numpy as np
 
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import REMOVED_DOCUMENT, REMOVED_SKETCH, StoredRecord
+from simindex.queries.scheme import Scheme
 from simindex.queries.view import View
 from simindex.sketching.sketch import SketchBatch
 
@@ -29,12 +30,8 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
         (place in the batch -> number of its leader, leader -> new size of its group).
     """
     scheme = view.scheme
-    is_whole = batch.present == scheme.whole_sketch
-    if scheme.config.simhash:
-        is_whole &= batch.fingerprints != 0
-    places = np.flatnonzero(is_whole)
-    if batch.kept is not None or not len(places):
-        # Equal rows do not mean equal kept shingles: nothing is folded.
+    places = _foldable(batch, scheme)
+    if not len(places):
         return {}, {}
     leaders: dict[int, int] = {}
     groups: dict[int, int] = {}
@@ -64,6 +61,19 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
             groups[leader] = view.group_size(leader) or 1
         groups[leader] += 1
     return leaders, groups
+
+
+def _foldable(batch: SketchBatch, scheme: Scheme) -> np.ndarray:
+    """Return the places of the documents that may be copies: those with a whole sketch."""
+    if batch.kept is not None:
+        return np.empty(0, dtype=np.intp)  # equal rows do not mean equal kept shingles
+    if len(batch) == 1:
+        one = batch.present[0] == scheme.whole_sketch and (not scheme.config.simhash or batch.fingerprints[0])
+        return np.arange(1 if one else 0)
+    is_whole = batch.present == scheme.whole_sketch
+    if scheme.config.simhash:
+        is_whole &= batch.fingerprints != 0
+    return np.flatnonzero(is_whole)
 
 
 def removal_marks(

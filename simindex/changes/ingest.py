@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from simindex.changes.documents import NewDocuments
 from simindex.format.keys import encode_keys, key_hashes, plain_keys
-from simindex.format.records import NIL, pack_metadata
+from simindex.format.records import MAX_METADATA_BYTES, NIL, pack_metadata, pack_texts
 from simindex.parallel import in_order, num_workers
 from simindex.parts import Part, bytes_of_item, in_parts
 from simindex.sketching.sketch import HAS_SIGNATURE, Sketch
@@ -22,7 +22,7 @@ from simindex.sketching.sketcher import Sketcher
 
 DEFAULT_BATCH_SIZE = 4_000
 
-_READY_BATCHES = 4
+READY_BATCHES = 4
 """Sketched batches that may wait beside those in the making. A thread that wants Python's global lock can
 wait 5 ms for it, as long as sketching a batch takes: with none in reserve the writer would wait as well
 (measured on two cores: 1.4 times one core's rate with none, 1.5 to 1.8 times with four)."""
@@ -59,7 +59,7 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares
     encoded = encode_keys(keys)
     metadata = [NIL] * len(items)
     if lengths != {2}:
-        metadata = [_naming(item[0], pack_metadata, item[2]) if len(item) == 3 else NIL for item in items]
+        metadata = _packed(items, lengths)
     try:
         sketches = sketcher.sketch_many(documents)
     except (TypeError, ValueError):
@@ -69,6 +69,15 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares
     if compares and Sketch in set(map(type, documents)):
         _require_half(keys, documents, sketches.present.tolist(), compares)
     return NewDocuments(plain_keys(keys, encoded), encoded, key_hashes(encoded), metadata, sketches)
+
+
+def _packed(items: list[tuple[Any, ...]], lengths: set[int]) -> list[bytes]:
+    """Return the packed metadata of items."""
+    if lengths == {3} and {type(item[2]) for item in items} == {str}:
+        texts = [item[2] for item in items]
+        if max(map(len, texts)) < MAX_METADATA_BYTES // 4:
+            return pack_texts(texts)
+    return [_naming(item[0], pack_metadata, item[2]) if len(item) == 3 else NIL for item in items]
 
 
 def _require_items(items: list[Any]) -> None:
@@ -136,4 +145,4 @@ def prepared_batches(
     if threads == 1 or not is_full:
         yield from map(prepare, parts)
     else:
-        yield from in_order(prepare, parts, threads, _READY_BATCHES, attrgetter("num_bytes"))
+        yield from in_order(prepare, parts, threads, READY_BATCHES, attrgetter("num_bytes"))

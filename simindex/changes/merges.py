@@ -12,17 +12,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from simindex.format.keys import number_key, segment_prefix
-from simindex.format.layout import MAX_SPAN, SegmentEntry
+from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import View
 from simindex.segments.build import Puts
 from simindex.segments.load import Segment
 from simindex.segments.merge import Merge
-from simindex.segments.merge_policy import MAX_SOURCES, is_free, pick_merges
+from simindex.segments.merge_policy import is_free, pick_merges
 from simindex.storage.transactions import WriteTransaction
-
-_COMPACTION_STEP = 8 << 20  # bytes of merging a commit of `compact`
 
 
 @dataclass
@@ -93,7 +91,7 @@ class Merged:
 
 
 class Merges:
-    """The merges under way. What `advance` and `continue_compaction` return counts only once it is stored
+    """The merges under way. What `advance` returns counts only once it is stored
     (`note_stored`); a commit that comes to nothing gives all of them up."""
 
     def __init__(self, scheme: Scheme) -> None:
@@ -182,40 +180,3 @@ class Merges:
         self.under_way.append(merge)
         self._stored.add(merge.entry.id)
         return manifest._replace(next_segment=manifest.next_segment + 1)
-
-    # ---- compaction ----
-
-    def begin_compaction(self, manifest: Manifest, view: View, *, again: bool) -> tuple[Manifest, int]:
-        """Replace the merges under way by one of all segments.
-
-        Args:
-            again: after another one of the same compaction.
-
-        Returns:
-            The manifest with new ids, and the bytes that are to be read: 0 where there is nothing to merge.
-        """
-        manifest = self.give_up(manifest)
-        segments = list(manifest.segments)[:MAX_SOURCES]
-        if not segments:
-            return manifest, 0
-        first, behind = segments[0].base, segments[-1].base + segments[-1].span
-        is_one = len(segments) == 1 and (again or not view.removed_between(first, behind))
-        if is_one or behind - first > MAX_SPAN:
-            return manifest, 0
-        manifest = self._begin(manifest, segments, view)
-        return manifest, self.under_way[0].source_bytes
-
-    def is_compacting(self, manifest: Manifest) -> bool:
-        """Whether the merge of `begin_compaction` is under way."""
-        return len(self.under_way) == 1 and len(self.under_way[0].sources) == len(
-            manifest.segments[:MAX_SOURCES]
-        )
-
-    def continue_compaction(self, manifest: Manifest, view: View) -> Merged:
-        """Do the next part of `begin_compaction`."""
-        merge = self.under_way[0]
-        merged = Merged(manifest, self._dead.copy(), list(self.abandoned))
-        merged.advance(merge, _COMPACTION_STEP, view.segment)
-        if merge.done:
-            self.under_way.clear()
-        return merged

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
@@ -29,6 +30,8 @@ from simindex.queries.view import View
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
 from simindex.storage.translation import closed, read_only
+
+Result = TypeVar("Result")
 
 
 class _Block:
@@ -166,6 +169,28 @@ class Session:
             pending = writer.begin()
             yield writer, pending
             self._commit(writer, pending)
+
+    def change(self, gather: Callable[[Writer, Pending, View], Result]) -> Result:
+        """Gather a change, as a part of the open transaction, or make it durable by itself.
+
+        The same as `changing` for a change that is gathered by one call, in one read transaction where that
+        takes two: a twelfth of the time of a single insert.
+
+        Args:
+            gather: adds to the change; the view is of the committed state.
+        """
+        with self.locked():
+            writer, block = self.writer(), self._open
+            with self.store.reading() as txn:
+                view = self.committed_view(txn)
+                if block is not None:
+                    return gather(writer, block.pending, view)
+                pending = writer.begin()
+                result = gather(writer, pending, view)
+                prepared = writer.prepare(pending, view) if pending.size else None
+            if prepared is not None:
+                self.commit(writer, prepared)
+            return result
 
     @contextmanager
     def transaction(self, max_bytes: int | None) -> Iterator[None]:

@@ -26,6 +26,7 @@ from simindex.segments.build import num_bytes, segment_puts
 from simindex.segments.merge_policy import step_budget
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
+from simindex.storage.transactions import ReadTransaction
 
 
 class Writer:
@@ -47,16 +48,7 @@ class Writer:
         clear_traces(self._store)
         live = {entry.id for entry in self.manifest.segments}
         with self._store.reading() as txn:
-            orphans, first = set(), b""
-            while True:
-                key = next((key for key, _ in txn.items("segments", first)), None)
-                if key is None:
-                    break
-                if key < first:
-                    raise CorruptIndexError("segments: expected ascending keys; restore a backup", key=key)
-                if segment_of(key) not in live:
-                    orphans.add(segment_of(key))
-                first = segment_prefix(segment_of(key) + 1)
+            orphans = stored_segments(txn) - live
         if orphans:
             self._store.commit(
                 lambda txn: [txn.delete_prefix("segments", segment_prefix(o)) for o in sorted(orphans)], True
@@ -189,19 +181,28 @@ class Writer:
 
     # ---- compaction ----
 
-    def begin_compaction(self, view: View, *, again: bool) -> int:
-        """Replace the merges under way by one of all segments; returns the bytes it has to read, 0 where
-        there is nothing to merge; `again`: after another one of the same compaction."""
-        self.read_again_if_unsure()
-        self.manifest, num_bytes = self.merges.begin_compaction(self.manifest, view, again=again)
-        return num_bytes
-
-    @property
-    def is_compacting(self) -> bool:
-        """Whether a merge is under way that `continue_compaction` would go on with."""
-        return not self._is_unsure and self.merges.is_compacting(self.manifest)
-
-    def continue_compaction(self, view: View) -> Prepared:
-        """Return the commit of the next part of `begin_compaction`."""
+    def expect_another_file(self) -> None:
+        """Take note that another file may come into the place of this one; `take_over` says that it did."""
         self._is_unsure = True
-        return Prepared(self.merges.continue_compaction(self.manifest, view))
+
+    def take_over(self, manifest: Manifest) -> None:
+        """Go on with a file of this manifest, which holds no chunks of merges under way."""
+        self.manifest = manifest
+        self.merges = Merges(self._scheme)
+        self.merges.recount_dead(manifest, self._removed_sketches())
+        self._is_unsure = False
+
+
+def stored_segments(txn: ReadTransaction) -> set[int]:
+    """Return the ids that values of segments are stored under, whether the manifest names them or not.
+
+    Raises:
+        CorruptIndexError: the keys do not ascend.
+    """
+    found, first = set[int](), b""
+    while (key := next((key for key, _ in txn.items("segments", first)), None)) is not None:
+        if key < first:
+            raise CorruptIndexError("segments: expected ascending keys; restore a backup", key=key)
+        found.add(segment_of(key))
+        first = segment_prefix(segment_of(key) + 1)
+    return found

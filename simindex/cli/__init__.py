@@ -27,6 +27,8 @@ import typer  # noqa: E402 - behind the check
 
 from simindex.cli.commands import (  # noqa: E402
     Command,
+    backup,
+    check,
     clusters,
     compact,
     curve,
@@ -37,9 +39,11 @@ from simindex.cli.commands import (  # noqa: E402
     get,
     insert,
     join,
+    merge,
     pairs,
     query,
     remove,
+    repair,
     report,
     stats,
 )
@@ -69,7 +73,11 @@ for _name, _module in {
     "export": export,
     "report": report,
     "stats": stats,
+    "check": check,
+    "repair": repair,
     "compact": compact,
+    "backup": backup,
+    "merge": merge,
     "curve": curve,
 }.items():
     app.command(_name, cls=getattr(_module, "OwnCommand", Command), epilog=_module.EXAMPLES)(_module.run)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -17,6 +17,16 @@ from simindex import CharShingles, Config, Index, IndexLockedError, SimHashConfi
 from simindex.cli.failures import CommandError
 from simindex.cli.options import whole
 from simindex.config import Shingles
+
+
+def seed_of(text: str | int) -> int | str:
+    """Return the seed that was written on the command line: an integer, or "random".
+
+    >>> seed_of("7"), seed_of("random")
+    (7, 'random')
+    """
+    return "random" if text == "random" else whole()(text)
+
 
 Words = Annotated[
     int | None, typer.Option(metavar="N", parser=whole(1), help="New index: shingles of N words (default 3).")
@@ -54,7 +64,11 @@ KeepShingles = Annotated[
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(metavar="N", parser=whole(), help="New index: seed of the hash functions (default 1)."),
+    typer.Option(
+        metavar="N|random",
+        parser=seed_of,
+        help="New index: seed of the hash functions (default 1); random: one that nobody knows beforehand.",
+    ),
 ]
 
 
@@ -73,7 +87,7 @@ class CreationOptions:
     num_perm: int | None = None
     max_distance: int | None = None
     keep_shingles: int | None = None
-    seed: int | None = None
+    seed: int | Literal["random"] | None = None
     no_simhash: bool = False
     no_minhash: bool = False
 
@@ -109,7 +123,7 @@ class CreationOptions:
             num_perm=0 if self.no_minhash else _given_or(self.num_perm, base.num_perm),
             simhash=self._simhash(base),
             keep_shingles=0 if self.no_minhash else _given_or(self.keep_shingles, base.keep_shingles),
-            seed=_given_or(self.seed, base.seed),
+            seed=base.seed if self.seed is None else self.seed,
         )
 
     def _normalized(self, shingles: Shingles) -> Shingles:

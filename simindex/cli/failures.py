@@ -45,6 +45,7 @@ _ARGUMENTS = {
     "rows": "--rows",
     "seed": "--seed",
     "size": "--words or --chars",
+    "split": "--split",
     "threshold": "--threshold",
 }
 """Arguments of the library that come from options as they were typed: a wrong one is wrong usage."""

@@ -151,13 +151,14 @@ def parse_size(text: str) -> int:
     return int(match[1]) * unit
 
 
-def _size_option(what: str) -> Any:  # a typer.OptionInfo; its own function says Any, too
-    return typer.Option(metavar="SIZE", parser=parse_size, help=f"{what} (default 256MiB).")
+def _size_option(what: str, default: str = "256MiB") -> Any:  # a typer.OptionInfo; its function says Any, too
+    return typer.Option(metavar="SIZE", parser=parse_size, help=f"{what} (default {default}).")
 
 
 MaxLine = Annotated[int | None, _size_option("Longest line, or row of CSV, to hold in memory")]
 MaxCell = Annotated[int | None, _size_option("Largest cell of CSV or Parquet to hold in memory")]
 MaxDocument = Annotated[int | None, _size_option("Largest text file to hold in memory")]
+MaxPage = Annotated[int | None, _size_option("Largest page of a .warc to hold in memory", "8MiB")]
 MaxWindow = Annotated[int | None, _size_option("Memory that a .zst may ask for; zstd --long=31 takes 2GiB")]
 MaxRatio = Annotated[
     int | None,
@@ -176,7 +177,8 @@ def limits(given: Mapping[str, Any]) -> Limits:
     >>> limits({"max_line": 5, "max_cell": None, "workers": 3}) == Limits(line=5)
     True
     """
-    found = {name: given.get(f"max_{name}") for name in ("line", "cell", "document", "window", "ratio")}
+    names = ("line", "cell", "document", "page", "window", "ratio")
+    found = {name: given.get(f"max_{name}") for name in names}
     return Limits(**{name: value for name, value in found.items() if value is not None})
 
 

@@ -42,6 +42,13 @@ def note(message: str) -> None:
         sys.stderr.flush()
 
 
+def note_json(values: dict[str, Any]) -> None:
+    """Print a JSON line to stderr. A reader who has gone away is no reason to stop."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(json.dumps(values) + "\n")
+        sys.stderr.flush()
+
+
 def shown_key(key: Key) -> str:
     """Return a key as it stands in a table."""
     return printable(key if isinstance(key, str) else str(key))

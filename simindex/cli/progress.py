@@ -11,12 +11,39 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
+
+from simindex.cli.output import note_json
 
 Advance = Callable[[int, int], None]
 """Called with how far the work is: documents done, and how much of the total; or bytes done and in all."""
 
+
+class Told(NamedTuple):
+    """How far a deduplication is.
+
+    Attributes:
+        rows: done, those before an interruption included.
+        rows_now: done in this run.
+        duplicates: among all.
+        read_bytes: of the input, as it lies on disk.
+        written_bytes: of the output.
+    """
+
+    rows: int
+    rows_now: int
+    duplicates: int
+    read_bytes: int
+    written_bytes: int
+
+
+Tell = Callable[[Told], None]
+
+_SECONDS_A_LINE = 1.0
+"""Between two JSON lines."""
+
 _NARROW = 80  # columns below which there is room for a count and the remaining time alone
+_NARROW_FOR_MORE = 100  # the same of a bar that has more to tell
 
 
 def _ignore(_documents: int, _done: int) -> None:
@@ -54,6 +81,63 @@ def work_bar(noun: str, total: int | None, *, prints_results: bool = False) -> I
 
 
 @contextmanager
+def job_bar(total: int | None, waits_for: str | None, *, as_json: bool) -> Iterator[Tell]:
+    """Show how far a deduplication is for the length of the block: a bar, or JSON lines.
+
+    Args:
+        total: bytes of the input; ``None`` when unknown.
+        waits_for: what goes on until it is told something.
+        as_json: write JSON lines to stderr, a second apart at least, whether it is a terminal or not.
+    """
+    if as_json:
+        yield _told_in_json(total)
+        return
+    if not shows_progress():
+        yield lambda _: None
+        return
+    counts = "{task.fields[count]}"
+    bar = _bar(total is not None, counts, "{task.fields[rate]:,.0f}/s", ends="{task.fields[written]}")
+    task = bar.add_task("", total=total, count=waits_for or "0 rows", rate=0.0, written="")
+    began = time.monotonic()
+
+    def tell(told: Told) -> None:
+        count = f"{told.rows:,} rows, {told.duplicates:,} duplicates"
+        written = f"{told.written_bytes / 1e6:,.1f} MB written"
+        rate = told.rows_now / max(time.monotonic() - began, 1e-9)
+        bar.update(task, completed=told.read_bytes, count=count, rate=rate, written=written)
+
+    with bar:
+        yield tell
+
+
+def _told_in_json(total: int | None) -> Tell:
+    began, last = time.monotonic(), 0.0
+
+    def tell(told: Told) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if last and now - last < _SECONDS_A_LINE:
+            return
+        last = now
+        seconds = max(now - began, 1e-9)
+        left = None
+        if total is not None and told.read_bytes:
+            left = round(seconds * max(total - told.read_bytes, 0) / told.read_bytes, 1)
+        rate = round(told.rows_now / seconds, 1)
+        note_json(
+            told._asdict()
+            | {
+                "total_bytes": total,
+                "rows_per_second": rate,
+                "seconds": round(seconds, 1),
+                "seconds_left": left,
+            }
+        )
+
+    return tell
+
+
+@contextmanager
 def bytes_bar() -> Iterator[Advance]:
     """Show a bar of bytes done out of all bytes for the length of the block."""
     if not shows_progress():
@@ -85,7 +169,7 @@ def waiting_bar(what: str) -> Iterator[None]:
         yield
 
 
-def _bar(has_end: bool, count: str, rate: str) -> Any:
+def _bar(has_end: bool, count: str, rate: str, ends: str = "") -> Any:
     """Return a bar: so much done, at that rate, since when, and for how long still."""
     from rich.console import Console
     from rich.progress import (
@@ -98,11 +182,13 @@ def _bar(has_end: bool, count: str, rate: str) -> Any:
     )
 
     console = Console(stderr=True)
+    is_wide = console.width >= (_NARROW_FOR_MORE if ends else _NARROW)
     columns: list[ProgressColumn] = [TextColumn(count)]
-    if console.width >= _NARROW:
+    if is_wide:
         columns += [TextColumn(rate)] if rate else []
-        columns += [BarColumn(None), TextColumn("elapsed"), TimeElapsedColumn()]
+        columns += [BarColumn(None)]
+        columns += [TextColumn(ends)] if ends else [TextColumn("elapsed"), TimeElapsedColumn()]
     if has_end:
-        columns += [TextColumn("remaining" if console.width >= _NARROW else "left"), TimeRemainingColumn()]
+        columns += [TextColumn("remaining" if is_wide else "left"), TimeRemainingColumn()]
     # What goes to stdout are results; rich would send them to the terminal of the bar.
-    return Progress(*columns, console=console, redirect_stdout=False, expand=console.width >= _NARROW)
+    return Progress(*columns, console=console, redirect_stdout=False, expand=is_wide)

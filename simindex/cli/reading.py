@@ -141,6 +141,9 @@ def tell(tally: Tally, encoding: str) -> None:
         passed_over.append(f"{hidden}; --hidden takes {'it' if tally.hidden == 1 else 'them'}")
     if passed_over:
         note(f"simindex: left out of folders: {', '.join(passed_over)}")
+    if tally.records:
+        records = counted(tally.records, "record")
+        note(f"simindex: left out of web archives: {records} without a page of status 2xx and text")
     if tally.mended:
         what = counted(tally.mended, "text file has", "text files have")
         known = "UTF-8" if encoding == "utf-8" else encoding

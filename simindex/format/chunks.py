@@ -7,12 +7,22 @@ seeded with its database and its key; a segment of one value ends in one seal.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from simindex import _kernel
-from simindex.format.layout import ENTRY_BYTES, FINGERPRINT_BYTES, KEY_BYTES, Geometry, SegmentEntry
+from simindex.format.layout import (
+    ENTRY_BYTES,
+    FINGERPRINT_BYTES,
+    KEY_BYTES,
+    NUMBER_BYTES,
+    Column,
+    Geometry,
+    SegmentEntry,
+)
 from simindex.format.rows import CHUNK_ROW
-from simindex.format.seals import SEAL_SEEDS, seal
+from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal
 
 
 def table_key(value: int) -> bytes:
@@ -69,3 +79,58 @@ def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:
     sketches["numbers"] = fingerprints + FINGERPRINT_BYTES * entry.num_sketches
     sketches["count"] = entry.num_sketches
     return rows
+
+
+def seals_of(column: Column, count: int, value: bytes | memoryview) -> bytes:
+    """Return the block seals that a chunk of so many entries ends in; they stand for all of it."""
+    return bytes(value[len(value) - SEAL_BYTES * column.blocks(count) :])
+
+
+def is_sealed_chunk(key: bytes, column: Column, count: int, value: bytes) -> bool:
+    """Whether a chunk has the length of so many entries, and every block of it fits its seal."""
+    if len(value) != column.chunk_bytes(count):
+        return False
+    words, fingerprints, numbers = (width * count for width in column.widths)
+    arrays = memoryview(value)
+    seals = _kernel.seal_blocks(
+        arrays[:words],
+        arrays[words + fingerprints :][:numbers] if numbers else None,
+        arrays[words:][:fingerprints] if fingerprints else None,
+        column.widths[0] // KEY_BYTES,
+        chunk_seed(key),
+    )
+    return seals == seals_of(column, count, value)
+
+
+class SketchChunk(NamedTuple):
+    """A chunk of the sketch column, taken apart.
+
+    Attributes:
+        words, fingerprints, numbers: of each row; the last two are copies.
+        seals: uint64, as they are stored, one a block.
+    """
+
+    words: np.ndarray
+    fingerprints: np.ndarray
+    numbers: np.ndarray
+    seals: np.ndarray
+
+
+def read_sketch_chunk(value: bytes | memoryview, count: int, bands: int) -> SketchChunk:
+    """Take apart a chunk of so many rows, whose length fits; nothing of it is proven."""
+    octets = np.frombuffer(value, dtype=np.uint8)
+    ends = np.cumsum([KEY_BYTES * bands * count, FINGERPRINT_BYTES * count, NUMBER_BYTES * count])
+    words, prints, numbers, seals = np.split(octets, ends)
+    return SketchChunk(
+        words.copy().view(np.uint64).reshape(count, bands),
+        prints.copy().view(np.uint64),
+        numbers.copy().view(np.uint32),
+        seals.copy().view(np.uint64),
+    )
+
+
+def seals_of_sketches(chunk: SketchChunk, seed: int) -> np.ndarray:
+    """Return the block seals that the rows of a chunk of that seed (`chunk_seed`) should have: uint64."""
+    bands = chunk.words.shape[1]
+    found = _kernel.seal_blocks(chunk.words, chunk.numbers, chunk.fingerprints, bands, seed)
+    return np.frombuffer(found, dtype=np.uint64)

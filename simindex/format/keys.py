@@ -81,7 +81,7 @@ def number_key(number: int) -> bytes:
 
 def number_of(key: bytes) -> int:
     """Return the document number of a database key. Raises CorruptIndexError for one that is none."""
-    if len(key) != _NUMBER_KEY_BYTES or key[0] > _TOP_BYTE:
+    if len(key) != NUMBER_KEY_BYTES or key[0] > _TOP_BYTE:
         raise CorruptIndexError(
             f"key {key.hex():.80}: expected a number of 8 bytes below 2^63; "
             "restore a backup or rebuild the index",
@@ -90,7 +90,12 @@ def number_of(key: bytes) -> int:
     return int.from_bytes(key, "big")
 
 
-_NUMBER_KEY_BYTES, _SEGMENT_KEY_BYTES, _TOP_BYTE = 8, 14, 0x7F
+NUMBER_KEY_BYTES, _SEGMENT_KEY_BYTES, _TOP_BYTE = 8, 14, 0x7F
+
+
+def numbers_of(keys: np.ndarray) -> np.ndarray:
+    """Return the numbers that many database keys begin with: uint64, of uint8 of shape (n, 8 or more)."""
+    return np.ascontiguousarray(keys[:, :NUMBER_KEY_BYTES]).view(">u8")[:, 0].astype(np.uint64)
 
 
 def numbered(

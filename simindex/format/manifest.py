@@ -16,10 +16,13 @@ from simindex.errors import CorruptIndexError
 from simindex.format.ages import Run
 from simindex.format.layout import MAX_SPAN, MOST_BITMAP_ENTRIES, SegmentEntry, bitmap_bits, filter_size
 from simindex.format.records import MAX_INSERTED_AT
-from simindex.format.seals import pack, seal, unpack, unseal
+from simindex.format.seals import SEAL_BYTES, pack, seal, unpack, unseal
 from simindex.sketching.sketch import OF_DOCUMENTS, OF_ROWS
 
 MANIFEST_KEY = b"manifest"
+
+BACKUP_KEY = b"backup"
+"""Under which a backup keeps the seal of the manifest that it was made with."""
 
 MAX_NUMBER = 2**63 - 1
 """The largest number of a document, and the largest id of a segment."""
@@ -81,6 +84,20 @@ def decode_manifest(value: bytes | memoryview) -> Manifest:
     elif counters[2] or counters[3]:
         raise _contradiction("no documents without segments", counters)
     return Manifest._make([*counters, tuple(map(SegmentEntry._make, entries))])
+
+
+def encode_backup_mark(stored_manifest: bytes) -> bytes:
+    """Return what a backup says of itself: which manifest it was made with."""
+    return seal("meta", BACKUP_KEY, stored_manifest[-SEAL_BYTES:])
+
+
+def is_backup_of(mark: bytes | memoryview, stored_manifest: bytes) -> bool:
+    """Whether a backup still has the manifest that it was made with.
+
+    Raises:
+        CorruptIndexError: the mark's seal is broken.
+    """
+    return bytes(unseal("meta", BACKUP_KEY, mark, "mark of a backup")) == stored_manifest[-SEAL_BYTES:]
 
 
 def _require_consistent(entries: list[Any], counters: list[int]) -> None:

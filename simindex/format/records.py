@@ -241,6 +241,12 @@ def pack_metadata(metadata: object) -> bytes:
     return packed
 
 
+def pack_texts(texts: list[str]) -> list[bytes]:
+    """Return `pack_metadata` of metadata that are texts, each far below the limit."""
+    packer = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass")
+    return list(map(packer.pack, texts))
+
+
 def _packable(value: Any) -> object:
     """Return what msgpack can hold in the place of a NumPy scalar or of a subclass of datetime.
 

@@ -43,7 +43,7 @@ PAIR_ROW = np.dtype([("a", np.uint32), ("b", np.uint32), ("agree", np.uint16), (
 # Laid out or taken one at a time, where a Struct costs a tenth of an array.
 
 SEGMENT_ROW = struct.Struct("=5Q")
-DIRECTORY = struct.Struct("=6Q")
+DIRECTORY = struct.Struct("=9Q")
 MATCH = struct.Struct("<QIHH")
 """A match: number, query, agreeing rows, distance."""
 
@@ -69,8 +69,9 @@ def directory(
     entries_per_chunk: int,
     sketches_per_chunk: int,
     bands: int,
+    mapped: tuple[int, int, int] = (0, 0, 0),
 ) -> bytes:
-    """Return a DIRECTORY."""
+    """Return a DIRECTORY; `mapped`: address and bytes of the map of a file, and its descriptor."""
     return DIRECTORY.pack(
         segments,
         num_segments,
@@ -78,4 +79,5 @@ def directory(
         entries_per_chunk,
         sketches_per_chunk,
         bands,
+        *mapped,
     )

@@ -67,6 +67,22 @@ def seal(database: str, key: bytes, content: bytes | memoryview) -> bytes:
     return b"".join((content, digest.digest()))
 
 
+def unseal_many(database: str, items: list[tuple[bytes, bytes]], what: str) -> None:
+    """Check many sealed values, of which there are millions, in a third of the time of `unseal` for each.
+
+    Args:
+        items: (key, value) each.
+
+    Raises:
+        CorruptIndexError: as `unseal`, of the first that does not fit.
+    """
+    seed = SEAL_SEEDS[database]
+    digests = [xxhash.xxh3_64_digest(key + value[:-SEAL_BYTES], seed) for key, value in items]
+    if digests != [value[-SEAL_BYTES:] for _, value in items]:
+        for key, value in items:
+            unseal(database, key, value, f"{what} {key.hex():.80}")
+
+
 def unseal(
     database: str, key: bytes, value: bytes | memoryview, what: str, segment: int | None = None
 ) -> memoryview:

@@ -65,6 +65,7 @@ from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
 from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
+from simindex.upkeep.untrusted import proven_copy, require_reading
 
 _T = TypeVar("_T")
 
@@ -106,6 +107,7 @@ class Index(Jobs):
         refresh: Literal["auto", "manual"] = "auto",
         permissions: int | None = None,
         timeout: float | None = 0.0,
+        untrusted: bool = False,
     ) -> None:
         if refresh not in ("auto", "manual"):
             raise ValueError(f'refresh: expected "auto" or "manual", found {refresh!r}')
@@ -116,6 +118,10 @@ class Index(Jobs):
         if layout is not None and not isinstance(layout, Layout):
             raise TypeError(f"layout: expected a Layout or None, found {type(layout).__name__}")
         require_int("max_candidates", max_candidates, 1, 2**24)
+        self._end_of_copy: Callable[[], object] | None = None
+        if untrusted:
+            require_reading(mode)
+            path, mode, self._end_of_copy = proven_copy(self, path)
         pinned = refresh == "manual"
         store = Store(
             path, mode, map_bytes, max_bytes, pinned=pinned, permissions=permissions, timeout=timeout
@@ -149,6 +155,8 @@ class Index(Jobs):
         if self._store.is_abandoned:
             return
         self._session.close()
+        if self._end_of_copy is not None:
+            self._end_of_copy()
 
     def __enter__(self) -> Index:
         self._store.require_open()
@@ -243,8 +251,9 @@ class Index(Jobs):
         self._insert(documents, "replace")
 
     def _insert(self, documents: NewDocuments, on_conflict: Conflict) -> tuple[int, int, int]:
-        with self._session.changing() as (writer, pending), self._store.reading() as txn:
-            return writer.insert(pending, documents, on_conflict, self._session.committed_view(txn))
+        return self._session.change(
+            lambda writer, pending, view: writer.insert(pending, documents, on_conflict, view)
+        )
 
     def insert_many(
         self,
@@ -377,15 +386,17 @@ class Index(Jobs):
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Merge everything into one segment, drop what was removed, and give the space back.
 
-        Each step is a small commit, so it can be interrupted at any time without harm and goes on at the
-        next call. At the end a copy of the data file without free pages takes its place; readers keep
-        their snapshot and change over at their next query. Needs free disk space for the new segment, as
-        far as free pages do not hold it, and for that copy; may exceed `max_bytes` by so much meanwhile.
+        A new data file is made beside the old one, which is only read, and takes its place at the end; so it
+        can be interrupted at any time without harm, and the next call begins anew. Readers keep their
+        snapshot and change over at their next query. Needs free disk space for the new file, and may exceed
+        `max_bytes` by so much meanwhile. Costs one reading and one writing of the index.
 
         Args:
-            progress: called with (bytes done so far, bytes in all) after each step.
+            progress: called with (bytes done so far, bytes in all) after each step. It may change the index;
+                what was done so far is then done again.
 
         Raises:
+            CorruptIndexError: damage was found; the old file stays as it was.
             IndexFullError: not enough space. Where that can be told at the start, nothing was changed, and
                 `needed_bytes` says how much it takes.
         """

@@ -5,6 +5,7 @@ Owns their arguments and what they promise. Must not do the work: it checks and 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from simindex.changes.session import Session
@@ -18,6 +19,10 @@ from simindex.queries.pairs.texts import Texts
 from simindex.queries.search import Method, Questions
 from simindex.storage.store import Store
 from simindex.tuning.curve import DEFAULT_THRESHOLD
+from simindex.upkeep.backup.job import backup
+from simindex.upkeep.backup.report import BackupReport
+from simindex.upkeep.check import Level, check
+from simindex.upkeep.report import CheckReport
 
 
 class Jobs:
@@ -204,3 +209,79 @@ class Jobs:
             require_int("limit", limit, 1)
         with self._store.reading() as txn:
             return cluster_of(self._session.view(txn), key, query, limit)
+
+    def check(
+        self, level: Level = "full", *, progress: Callable[[int, int], object] | None = None
+    ) -> CheckReport:
+        """Tell whether the index is all right: `simindex.check` of its folder.
+
+        It looks at what is committed; what an open transaction has gathered is not part of it. Other handles,
+        this one and its writer among them, may go on meanwhile.
+
+        Args:
+            level: "full" or "quick".
+            progress: called as ``progress(done, total)`` with bytes.
+
+        >>> import simindex, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     index.insert("a", "the quick brown fox jumps over the lazy dog")
+        ...     report = index.check()
+        ...     report.ok, report.problems
+        (True, ())
+        """
+        self._store.require_open()
+        return check(self._store.path, level, progress=progress)
+
+    def backup(
+        self, path: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None
+    ) -> BackupReport:
+        """Copy the newest committed state to a folder, which is an index of its own: to restore, open it.
+
+        Others may read, write and compact meanwhile, in this and in other processes. A new backup appears at
+        the path when all of it is there and durable. A later one to the same path brings it up to date:
+        segments that it has are kept, for they never change, new ones are copied, the small databases
+        (records, removal marks, groups, ages) are compared entry by entry, and one commit makes it the new
+        state. Killed at any time, the path holds nothing, the old backup or the new one.
+
+        What is written was checked against its seals, and read again; of kept segments the seals are
+        compared. `simindex check` proves the rest. A backup has no free pages when it is new; later it has
+        some, as any index, and a new path makes it compact again.
+
+        Segments are copied in steps of 32 MiB, between which nothing of the index is held. For the last part
+        one snapshot is pinned, some seconds a million documents: the space of what is removed meanwhile is
+        not used again until its end (`BackupReport.pinned_seconds`), and a compaction of this process waits.
+
+        Args:
+            path: a folder that does not exist or is empty, or an older backup of this index that nobody has
+                changed. It may be read meanwhile.
+            progress: called as ``progress(done, total)`` with bytes; the total is an estimate.
+
+        Returns:
+            BackupReport.
+
+        Raises:
+            ValueError: the path is inside of the index.
+            FormatError: there is something else at the path.
+            ConfigMismatchError, BackupTargetError: there is an index that is no older backup of this one.
+            IndexLockedError: somebody writes to the backup, or makes one at the same place.
+            IndexFullError: no room; an older backup is as it was.
+            CorruptIndexError: the index is damaged; an older backup is as it was.
+            TransactionOpenError: inside a transaction, whose documents it would not see.
+
+        >>> import simindex, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with simindex.open(folder.name + "/i") as index:
+        ...     index.insert("a", "some text")
+        ...     first = index.backup(folder.name + "/copy")
+        ...     index.insert("b", "some other text")
+        ...     later = index.backup(folder.name + "/copy")
+        >>> first.created, later.created, later.reused_segments
+        (True, False, 1)
+        >>> with simindex.open(folder.name + "/copy", "r") as copy:
+        ...     list(copy)
+        ['a', 'b']
+        >>> folder.cleanup()
+        """
+        self._session.require_committed("backup")
+        require_callable("progress", progress)
+        return backup(self._store, self._session.scheme, path, progress)

@@ -27,6 +27,7 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     refresh: Literal["auto", "manual"] = "auto",
     permissions: int | None = None,
     timeout: float | None = 0.0,
+    untrusted: bool = False,
 ) -> Index:
     """Open an index.
 
@@ -42,15 +43,22 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         layout: how segments are cut and merged, on creation; no result depends on it.
         refresh: "auto": each query sees the newest commit; "manual" (mode "r"): a pinned snapshot until
             `refresh` is called. A pin keeps the space of what is removed meanwhile; it ends by itself
-            when a writer in the same process has to move the map or compacts, or when the process
-            forks: then parent and child take the newest at their next call, each for itself.
+            when a writer in the same process has to move the map, about a second after a writer of any
+            process has compacted, or when the process forks: then parent and child take the newest at
+            their next call, each for itself.
         permissions: of the files of a new index, as 0o600; a folder made for it can also be entered by
             who may read them. ``None``: 0o644 less the umask. Without effect on an index that is there
             already, whose files keep what they have.
         timeout: seconds to wait for a writer that has the index open, where this mode writes, too;
             ``None``: for ever. Ctrl-C ends the wait.
+        untrusted: for an index from somebody else, who may have made it to do harm. Its data file is copied
+            into a folder of the temporary directory that only this user can enter, the copy is checked in
+            full (`simindex.check`: a process of its own, which reads every byte), and then it is opened to be
+            read, with `mode` "r" or "a"; nothing is created or changed. `Index.path` is the copy, which goes
+            with the handle. That the documents are what somebody says they are is not proven.
 
     Raises:
+        CorruptIndexError: `untrusted`, and the check found something.
         FileNotFoundError: mode "r" or "r+", and there is no index.
         FileExistsError: mode "x", and there is something.
         ConfigMismatchError: `config` differs from the stored one.
@@ -70,4 +78,5 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         refresh=refresh,
         permissions=permissions,
         timeout=timeout,
+        untrusted=untrusted,
     )

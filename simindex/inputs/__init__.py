@@ -9,6 +9,7 @@ is mended but bytes of a text file that are not of its encoding (`formats.text`)
 packages that simindex does not require are imported when an input needs them.
 """
 
+from simindex.inputs.columns import Columns
 from simindex.inputs.errors import BadRowError, InputError, MissingPackageError, optional_module
 from simindex.inputs.fingerprints import parse_fingerprint
 from simindex.inputs.formats.text import read_text
@@ -21,6 +22,7 @@ __all__ = [
     "BadRowError",
     "BatchRow",
     "Cells",
+    "Columns",
     "Fields",
     "InputError",
     "Inputs",

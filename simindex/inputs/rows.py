@@ -42,6 +42,10 @@ class RowByContent(Row):
     __slots__ = ()
 
 
+Usual = tuple[list[Any], list[Any]]
+"""Keys and documents of some rows."""
+
+
 KeyFrom = Literal["line", "content"]
 """What a key is made of where a row has none."""
 
@@ -131,6 +135,27 @@ class Fields:
             except (TypeError, ValueError) as exc:
                 return BadRowError(f"{name}:{number}", str(exc))
         return (RowByContent if made else Row)(key, document, metadata)
+
+    def usual(self, name: str, numbers: Sequence[int], rows: list[dict[str, Any]]) -> Usual | None:
+        """Return the keys and documents of rows of which each is as nearly all are; ``None`` where one may
+        not be, and `row` says what it is.
+
+        >>> Fields().usual("a.jsonl", [3, 4], [{"id": 7, "text": "a ship"}, {"id": 8, "text": "left"}])
+        ([7, 8], ['a ship', 'left'])
+        """
+        wants_more = self.metadata or self.metadata_from is not None
+        if wants_more or self.keys_only or self.fingerprint is not None:
+            return None
+        keys: list[Any] = [row.get(self.id) for row in rows]
+        documents = [row.get(self.text) for row in rows]
+        if set(map(type, documents)) != {str}:
+            return None
+        if set(map(type, keys)) == {type(None)} and self.key_from == "line":
+            path = tidy_path(name)
+            return [f"{path}:{number}" for number in numbers], documents
+        if set(map(type, keys)) == {str}:
+            return (keys, documents) if max(map(len, keys)) <= _SHORT_KEY else None
+        return (keys, documents) if all(map(_is_usual_key, keys)) else None
 
     @property
     def document(self) -> str:

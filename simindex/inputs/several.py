@@ -8,21 +8,24 @@ when its first row is asked for: so inputs can be looked over before anything is
 from __future__ import annotations
 
 import errno
+import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from simindex.errors import SimIndexError
 from simindex.inputs import folder
+from simindex.inputs.columns import Columns, gathered
 from simindex.inputs.errors import BadRowError, InputError
-from simindex.inputs.formats import csv, json, jsonl, parquet, text
+from simindex.inputs.formats import csv, json, jsonl, parquet, text, warc
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import Limits, Newest, Source, Tally
 from simindex.inputs.streams import require_unpacker, without_packing
 
 Rows = Iterator[Row | BadRowError]
+T = TypeVar("T")
 
 
 class Format(NamedTuple):
@@ -32,20 +35,23 @@ class Format(NamedTuple):
         read: gives the rows of a source.
         may_be_packed: whether such files may also be compressed, or come from standard input.
         has_delimiter: whether something stands between cells.
+        columns: gives the rows of a source as columns, faster than `read`; ``None``: it is not.
     """
 
     read: Callable[[Source, Fields], Rows]
     may_be_packed: bool = True
     has_delimiter: bool = False
+    columns: Callable[[Source, Fields], Iterator[Columns]] | None = None
 
 
 FORMATS = {
-    "jsonl": Format(jsonl.read),
+    "jsonl": Format(jsonl.read, columns=jsonl.columns),
     "json": Format(json.read),
     "csv": Format(csv.read, has_delimiter=True),
     "tsv": Format(csv.read_tsv, has_delimiter=True),
     "parquet": Format(parquet.read, may_be_packed=False),
     "text": Format(text.read),
+    "warc": Format(warc.read),
 }
 """Name of a format -> how its files are read."""
 
@@ -56,6 +62,8 @@ SUFFIXES = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
+    ".warc": "warc",
+    ".wet": "warc",
 }
 """Suffix -> name of the format; a file without one of them is text."""
 
@@ -85,7 +93,8 @@ class Inputs:
     """The rows of several inputs, in the order given.
 
     Args:
-        paths: files, folders, or "-" for standard input.
+        paths: files, folders, or "-" for standard input. Where nothing has such a name it may be a pattern
+            of `glob`, "**" included: what it fits is read in the order of its names.
         fields: of the rows of tables and of JSON; default: "id" and "text".
         reading: how files are read; default: as their names say.
         leave_out: a folder to pass over within folders (an index, say).
@@ -119,7 +128,7 @@ class Inputs:
         leave_out: str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self._paths = tuple(paths)
+        self._paths = tuple(file for path in paths for file in _fitting(path))
         self._limits = limits or Limits()
         self._fields = fields or Fields()
         self._reading = reading or Reading()
@@ -143,13 +152,20 @@ class Inputs:
         return settings | {"globs": list(self._reading.globs)}
 
     def __iter__(self) -> Rows:
+        return self._each(self._read)
+
+    def columns(self) -> Iterator[Columns]:
+        """Yield the same rows some at a time, all of one input; `newest` has none of them."""
+        return self._each(self._read_columns)
+
+    def _each(self, read: Callable[[Source], Iterator[T]]) -> Iterator[T]:
         self._bytes_done = 0
         self._tally = Tally()
         for place, path in enumerate(self._paths):
             self.place = place
             self._source = source = self._open(path)
             try:
-                yield from self._read(source)
+                yield from read(source)
             except MemoryError as exc:
                 raise InputError(source.name, "cannot be read on: not enough memory") from exc
             self._source = None
@@ -167,7 +183,7 @@ class Inputs:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The inputs, as given."""
+        """The inputs, as given; in the place of a pattern what it fits."""
         return self._paths
 
     @property
@@ -223,6 +239,21 @@ class Inputs:
         require_unpacker(source.path)
         return format_.read(source, self._fields)
 
+    def _read_columns(self, source: Source) -> Iterator[Columns]:
+        format_ = FORMATS[self._format_of(source.path)]
+        if format_.columns is None or (source.path != "-" and not os.path.isfile(source.path)):
+            return gathered(self._read(source), source)
+        if source.path != "-":
+            require_unpacker(source.path)
+        return format_.columns(source, self._fields)
+
 
 def _read_file(format_: Format, source: Source, fields: Fields) -> Rows:
     return format_.read(source, fields)
+
+
+def _fitting(path: str) -> list[str]:
+    """Return what a pattern fits, by name; a path that is none, or fits nothing, as it is."""
+    if path == "-" or not any(mark in path for mark in "*?[") or os.path.exists(path):
+        return [path]
+    return sorted(glob.glob(path, recursive=True)) or [path]

@@ -82,7 +82,7 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
         FormatError: the store holds no index, or one of another format version.
     """
     if store.is_new:
-        created = config or Config()
+        created = (config or Config()).drawn()
         plan = plan_for(created.simhash)
         new = Scheme.of(created, layout or Layout(), len(plan.widths) if plan else 0)
         new = replace(new, identity=secrets.token_bytes(IDENTITY_BYTES))
@@ -93,7 +93,7 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
             raise FormatError(f"{store.path}: an LMDB environment, but not a simindex index")
         header = decode_header(value, store.path)
         store.known_by(CONFIG_KEY, bytes(value))
-    scheme = _scheme_of(header, store.path)
+    scheme = scheme_of_header(header, store.path)
     if config is not None:
         require_equal(scheme.config, config)
     return scheme
@@ -108,9 +108,11 @@ def _possible_blocks(simhash: SimHashConfig | None) -> Collection[int]:
     return range(simhash.max_distance + 1, simhash.max_distance + 7)
 
 
-def _scheme_of(header: Header, where: str) -> Scheme:
+def scheme_of_header(header: Header, where: str) -> Scheme:
     """Return the scheme of a stored header. Raises FormatError when its parts contradict one another."""
     config, blocks = config_from_dict(header.config), header.blocks
+    if isinstance(config.seed, str):
+        raise FormatError(f"{where}: header: expected a number as the seed, found {config.seed!r}")
     if blocks not in _possible_blocks(config.simhash):
         raise FormatError(f"{where}: header: expected blocks that fit {config.simhash}, found {blocks}")
     scheme = Scheme.of(config, header.layout, blocks)

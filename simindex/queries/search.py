@@ -65,13 +65,13 @@ class Found(NamedTuple):
     Attributes:
         batch: the queries.
         matches: records of `MATCH`, best first for each query.
-        truncated: uint8 a query: whether a limit was hit.
+        truncated: a byte a query: whether a limit was hit.
         scanned: uint64 a query: how many entries of permutation tables were looked at, or ``None``.
     """
 
     batch: SketchBatch
     matches: bytes
-    truncated: np.ndarray
+    truncated: bytearray
     scanned: np.ndarray | None = None
 
 
@@ -156,7 +156,7 @@ class FingerprintQuery(NamedTuple):
         """Search the permutation tables. Any thread may."""
         require_alike(view.sources, batch.sources)
         scheme, count = view.scheme, len(batch)
-        truncated, scanned = np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.uint64)
+        truncated, scanned = bytearray(count), np.zeros(count, dtype=np.uint64)
         found = view.directory.run(
             _kernel.query_fingerprints,
             batch.words,
@@ -396,7 +396,7 @@ def _search_bands(
     view: View, batch: SketchBatch, prefix_bits: int, min_agree: int, max_candidates: int
 ) -> Found:
     require_alike(view.sources, batch.sources)
-    truncated = np.zeros(len(batch), dtype=np.uint8)
+    truncated = bytearray(len(batch))
     found = view.directory.run(
         _kernel.query_bands,
         batch.words,
@@ -428,7 +428,9 @@ def _matches(
 ) -> list[Matches]:
     """Turn the kernel's numbers into matches, expanding copies, best first, up to `limit` a query."""
     config = view.scheme.config
-    results = [Matches(truncated=bool(flag)) for flag in found.truncated.tolist()]
+    results = [Matches(truncated=flag != 0) for flag in found.truncated]
+    if not found.matches:
+        return results
     kept = found.batch.kept if exact else None
     estimates = row_estimates(config.num_perm)
     room = EVERY if limit is None else min(limit, EVERY)  # beyond 64 bits the kernel would refuse it

@@ -72,7 +72,7 @@ class SnapshotCache:
                 manifest = decode_manifest(stored)
                 self._require_room(txn, manifest)
             segments = {entry.id: known.get(entry.id) or self.load(txn, entry) for entry in manifest.segments}
-            directory = Directory(self._tables, list(segments.values()))
+            directory = Directory(self._tables, list(segments.values()), txn.mapped_file())
             fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, segments, directory)
         self._last = fresh
         return fresh

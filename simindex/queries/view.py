@@ -80,7 +80,11 @@ class View:
         self.pending = pending or _NOTHING_PENDING
         self.directory = snapshot.directory
         if self.pending.segments:
-            self.directory = Directory(scheme.tables, [*snapshot.directory.segments, *self.pending.segments])
+            self.directory = Directory(
+                scheme.tables,
+                [*snapshot.directory.segments, *self.pending.segments],
+                snapshot.directory.mapped,
+            )
 
     def with_pending(self, pending: PendingView) -> View:
         """Return the same snapshot with other documents on top."""
@@ -115,7 +119,8 @@ class View:
             return found
         value = self._txn.get("documents", number_key(number))
         if value is not None:
-            return self._touched(number, decode_record(number, value))
+            record = decode_record(number, value)
+            return self._touched(number, record) if self.pending.touched else record
         self._require_removed(number)
         return None
 
@@ -246,17 +251,18 @@ class View:
 
     def copies_of(self, leader: int, limit: int = EVERY) -> list[int]:
         """Return the numbers of documents that share a leader's sketch, removed ones included."""
-        found = self.directory.find_keys(COPY_TABLE, table_key(leader), limit)
-        return [number for _, number in found]
+        return self.directory.find_key(COPY_TABLE, table_key(leader), limit)
 
     def documents_with(self, number: int, limit: int) -> list[tuple[int, StoredRecord]]:
         """Return the live documents with the sketch stored under a number: `limit` at most, 1 or more."""
         record = self.record(number)
         documents = [] if record is None else [(number, record)]
+        if not self.has_copies:
+            return documents
         room = limit - len(documents)
         # Removed copies stay in the table until the next merge: look at more than are wanted.
         wanted = room + 16
-        while room and self.has_copies:
+        while room:
             copies = self.copies_of(number, wanted)
             live = [(copy, found) for copy in copies if (found := self.record(copy)) is not None]
             if len(live) >= room or len(copies) < wanted:

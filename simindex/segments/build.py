@@ -90,8 +90,8 @@ class SegmentData:
             span=self.span,
             num_keys=len(self.key_hashes),
             num_copies=len(self.leaders),
-            num_signatures=int(self.has_signature.sum()) if self.words.shape[1] else 0,
-            num_fingerprints=int(self.has_fingerprint.sum()) if len(self.permuted) else 0,
+            num_signatures=int(np.count_nonzero(self.has_signature)) if self.words.shape[1] else 0,
+            num_fingerprints=int(np.count_nonzero(self.has_fingerprint)) if len(self.permuted) else 0,
             num_sketches=len(self.numbers),
         )
 
@@ -111,10 +111,7 @@ class SegmentData:
 def segment_puts(geometry: Geometry, entry: SegmentEntry, data: SegmentData) -> tuple[SegmentEntry, Puts]:
     """Return the entry and the stored form of a segment: one value, or chunks when it is large."""
     writer = SegmentWriter(geometry, entry)
-    puts: Puts = []
-    for keys, numbers in data.sorted_tables():
-        puts += writer.add_entries(keys, numbers)
-        puts += writer.end_table()
+    puts = writer.add_tables(data.sorted_tables())
     puts += writer.add_sketches(data.words, data.fingerprints, data.numbers)
     puts += writer.finish()
     return writer.entry, puts
@@ -133,17 +130,19 @@ class SegmentWriter:
         entry: of the segment; after `finish` with the counts of what was added.
     """
 
-    def __init__(self, geometry: Geometry, expected: SegmentEntry) -> None:
+    def __init__(self, geometry: Geometry, expected: SegmentEntry, *, is_stored: bool = False) -> None:
         """Begin a segment.
 
         Args:
             expected: the most entries that each kind of table can have; filters are sized by it, and
                 whether the segment becomes one value follows from it.
+            is_stored: whether that is the entry of a stored segment, whose form and filters stay, so that
+                the same entries give the same bytes.
         """
         self._geometry = geometry
-        self.is_whole = geometry.fits_one_value(expected)
+        self.is_whole = not expected.chunked if is_stored else geometry.fits_one_value(expected)
         self.entry = expected
-        if not self.is_whole:
+        if not self.is_whole and not is_stored:
             self.entry = expected._replace(chunked=1, filters=geometry.filters_of(expected))
         self._shapes = [] if self.is_whole else geometry.filter_shapes(self.entry)
         self._bitmap_bits = [] if self.is_whole else geometry.bitmap_bits(self.entry)
@@ -170,6 +169,19 @@ class SegmentWriter:
                 puts += self._filter.add(chunk_keys)
             if self._bitmap is not None:
                 _kernel.set_bitmap(chunk_keys, self._bitmap)
+        return puts
+
+    def add_tables(self, tables: list[tuple[np.ndarray, np.ndarray]]) -> Puts:
+        """Take every table, each of them whole."""
+        if self.is_whole:
+            # What the calls below come to, for a single document has as many tables as a million.
+            self._arrays += [array for table in tables for array in table]
+            self._counts += [len(keys) for keys, _ in tables]
+            return []
+        puts: Puts = []
+        for keys, numbers in tables:
+            puts += self.add_entries(keys, numbers)
+            puts += self.end_table()
         return puts
 
     def end_table(self) -> Puts:

@@ -20,6 +20,7 @@ from simindex.format.layout import Geometry
 from simindex.format.rows import MATCH, directory
 from simindex.segments.load import Segment
 from simindex.segments.memory import MemorySegment
+from simindex.storage.pages import MappedFile
 
 Result = TypeVar("Result")
 
@@ -31,8 +32,19 @@ class Directory:
     segments were loaded in, or a later one on an unmoved map, is open.
     """
 
-    def __init__(self, geometry: Geometry, segments: Sequence[Segment | MemorySegment]) -> None:
+    def __init__(
+        self,
+        geometry: Geometry,
+        segments: Sequence[Segment | MemorySegment],
+        mapped: MappedFile | None = None,
+    ) -> None:
+        """Join segments.
+
+        Args:
+            mapped: the file that stored ones are mapped from, for the kernel to say which pages are used.
+        """
         self.geometry = geometry
+        self.mapped = mapped
         self.segments = segments
         self._rows = b"".join([segment.row for segment in segments])
         self.header = directory(
@@ -42,6 +54,7 @@ class Directory:
             entries_per_chunk=geometry.layout.entries_per_chunk,
             sketches_per_chunk=geometry.sketches_per_chunk,
             bands=geometry.bands,
+            mapped=mapped.place if mapped else (0, 0, 0),
         )
 
     def run(self, function: Callable[..., Result], *arguments: object) -> Result:
@@ -73,6 +86,12 @@ class Directory:
         """
         found = self.run(_kernel.find_keys, table, keys, most)
         return ((place, number) for number, place, _, _ in MATCH.iter_unpack(found))
+
+    def find_key(self, table: int, key: bytes, most: int) -> list[int]:
+        """Return the numbers of entries of one key, its little-endian bytes, at most so many."""
+        found = self.run(_kernel.find_keys, table, key, most)
+        # Mostly there are none, and a query asks this for each match.
+        return [number for number, _, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def find_equal(
         self, table: int, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, most: int

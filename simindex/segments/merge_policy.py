@@ -20,10 +20,21 @@ MAX_SOURCES = 4096
 
 _FREE_SHARE = 16
 
+_UNBOUNDED = 1 << 20
+"""Documents that may become one segment however few others there are: half a gigabyte is there twice then."""
+
+_MOST_SHARE = 3
+"""Of all documents, a third at most is merged at once. A merge of everything, which tiers of equal size come
+to again and again, has the whole index in the file twice, and its space stays in the file."""
+
 
 def tier_of(entry: SegmentEntry, factor: int) -> int:
     """Return the tier of a segment: the power of the factor that its size reaches."""
-    return _tier(entry.num_keys if entry.num_keys > entry.num_sketches else entry.num_sketches, factor)
+    return _tier(_size(entry), factor)
+
+
+def _size(entry: SegmentEntry) -> int:
+    return entry.num_keys if entry.num_keys > entry.num_sketches else entry.num_sketches
 
 
 @lru_cache(maxsize=4096)
@@ -40,8 +51,9 @@ def pick_merges(segments: list[SegmentEntry], busy: set[int], factor: int) -> li
 
     A run is due when it has `factor` segments of one tier, with none of a higher tier between them;
     smaller ones that lie between are taken along. Segments in `busy` are being merged already and
-    part the runs.
+    part the runs. Of a run that is too large beside the whole, as many neighbours are due as are not.
     """
+    most = max(_UNBOUNDED, sum(map(_size, segments)) // _MOST_SHARE)
     due: list[list[SegmentEntry]] = []
     taken = set(busy)
     tiers = {entry.id: tier_of(entry, factor) for entry in segments}
@@ -60,10 +72,39 @@ def pick_merges(segments: list[SegmentEntry], busy: set[int], factor: int) -> li
                 continue
             places = [i for i, item in enumerate(run) if tiers[item.id] == tier]
             if len(places) >= factor:
-                due.append(run[places[0] : places[-1] + 1])
-                taken.update(item.id for item in due[-1])
+                part = _within(run[places[0] : places[-1] + 1], most)
+                if len(part) > 1:
+                    due.append(part)
+                    taken.update(item.id for item in part)
             run = []
     return due
+
+
+def _within(run: list[SegmentEntry], most: int) -> list[SegmentEntry]:
+    """Return the most neighbours of a run that have so many documents together, or fewer; the first such."""
+    best = first = total = 0
+    part: list[SegmentEntry] = []
+    for last, entry in enumerate(run):
+        total += _size(entry)
+        while total > most:
+            total -= _size(run[first])
+            first += 1
+        if last + 1 - first > best:
+            best = last + 1 - first
+            part = run[first : last + 1]
+    return part
+
+
+def runs_to_compact(segments: list[SegmentEntry]) -> list[list[SegmentEntry]]:
+    """Return all segments in as few runs of neighbours as can become one each."""
+    runs: list[list[SegmentEntry]] = []
+    for entry in segments:
+        run = runs[-1] if runs else []
+        if run and len(run) < MAX_SOURCES and entry.base + entry.span - run[0].base <= MAX_SPAN:
+            run.append(entry)
+        else:
+            runs.append([entry])
+    return runs
 
 
 def step_budget(factor: int, manifest: Manifest, written_documents: int, written_bytes: int) -> int:

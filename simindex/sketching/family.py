@@ -77,6 +77,6 @@ def origin_of(config: Config) -> bytes:
         stored["shingles"],
         simhash and simhash["shingles"],
         config.num_perm,
-        config.seed,
+        config.hash_seed,
     )
     return xxhash.xxh3_64_digest(repr(parts).encode())

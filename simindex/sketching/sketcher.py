@@ -69,7 +69,7 @@ class _Pass:
         return np.array([*cutting, self.makes_fingerprint, self.seed, self.num_perm], dtype=np.uint64)
 
 
-_ONLY_TEXTS = {str}
+_ONLY_TEXTS, _ONLY_SKETCHES = {str}, {Sketch}
 _NO_COUNTS = np.empty(0, dtype=np.uint32)
 
 
@@ -95,7 +95,7 @@ class Sketcher:
     def __init__(self, config: Config | None = None) -> None:
         self.config = config if config is not None else Config()
         self.origin = origin_of(self.config)
-        self._coefficients = row_coefficients(self.config.num_perm, self.config.seed)
+        self._coefficients = row_coefficients(self.config.num_perm, self.config.hash_seed)
         simhash = self.config.simhash
         signature = self.config.shingles
         features = simhash.shingles if simhash else signature
@@ -104,7 +104,7 @@ class Sketcher:
             features,
             self.config.num_perm,
             simhash is not None,
-            self.config.seed,
+            self.config.hash_seed,
             self.config.keep_shingles,
         )
         self._halves: tuple[_Pass, _Pass] | None = None
@@ -152,11 +152,15 @@ class Sketcher:
         config = self.config
         batch = SketchBatch(len(items), config.num_perm, config.keep_shingles > 0, self.origin)
         kinds = set(map(type, items))
-        if not kinds <= {Sketch}:
+        if not kinds <= _ONLY_SKETCHES:
             batch.sources = OF_DOCUMENTS
         if kinds == _ONLY_TEXTS:
             self._sketch_texts(items, batch)
-        elif kinds == {Sketch} and len(items) > 1 and self._bring_in_all(items, batch):
+        elif kinds == _ONLY_SKETCHES and len(items) == 1:
+            self._bring_in(items[0], batch, 0)
+            if batch.sources & OF_ROWS:
+                batch.origin = None
+        elif kinds == _ONLY_SKETCHES and self._bring_in_all(items, batch):
             return batch
         else:
             texts = [i for i, item in enumerate(items) if isinstance(item, str)]
@@ -222,9 +226,9 @@ class Sketcher:
             return
         weights = None
         if isinstance(document, Mapping):
-            hashes, weights = weighted_hashes(document, config.seed)
+            hashes, weights = weighted_hashes(document, config.hash_seed)
         else:
-            hashes = ready_hashes(shingles_in(document, config.shingles), config.seed)
+            hashes = ready_hashes(shingles_in(document, config.shingles), config.hash_seed)
         _kernel.sketch_hashes(
             self._whole.plan,
             self._coefficients,
@@ -294,11 +298,13 @@ class Sketcher:
             batch.sources |= OF_DOCUMENTS
         elif uses_rows:
             batch.sources |= OF_ROWS
+        present = 0
         if uses_rows and sketch.words is not None:
             batch.words[at] = sketch.words
-            batch.present[at] |= HAS_SIGNATURE
+            present = HAS_SIGNATURE
         if uses_fingerprint and sketch.fingerprint is not None:
             batch.fingerprints[at] = sketch.fingerprint
-            batch.present[at] |= HAS_FINGERPRINT
+            present |= HAS_FINGERPRINT
+        batch.present[at] = present
         if batch.kept is not None:
             batch.kept[at] = sketch.kept

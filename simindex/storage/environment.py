@@ -14,9 +14,9 @@ from typing import cast
 
 import lmdb
 
-from simindex.storage.folder import LMDB_LOCK_FILE, identity_of
+from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE, identity_of
 from simindex.storage.gate import Gate, Visitor
-from simindex.storage.pages import PageMap
+from simindex.storage.pages import MappedFile, PageMap
 
 _generations = itertools.count()
 """Of maps: no two environments of a process have one in common, nor a forked child's and its parent's."""
@@ -64,6 +64,7 @@ class Environment:
         self.is_broken = False
         self.failure = ""
         self._pages: tuple[int, PageMap | None] = -1, None
+        self._mapped: tuple[int, MappedFile | None] = -1, None
 
     @property
     def is_between_files(self) -> bool:
@@ -112,6 +113,15 @@ class Environment:
                 pages = PageMap.around(self.env, value, num_pages) if found else None
             self._pages = self.map_generation, pages
         return pages, num_pages
+
+    def mapped_file(self, pages: PageMap) -> MappedFile | None:
+        """Return the data file as it is mapped there; ``None`` where another one has taken its path."""
+        generation, mapped = self._mapped
+        if generation != self.map_generation:
+            path, num_bytes = os.path.join(self.folder, DATA_FILE), self.env.info()["map_size"]
+            mapped = MappedFile.open(path, self.identity, pages.base, num_bytes)
+            self._mapped = self.map_generation, mapped
+        return mapped
 
     def move_map(self, size: int) -> None:
         """Set the map size (0: what the file says)."""

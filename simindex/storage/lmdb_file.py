@@ -7,8 +7,12 @@ bytes mean.
 from __future__ import annotations
 
 import contextlib
+import errno
+import mmap
+import operator
 import os
 import resource
+import sys
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +22,7 @@ import lmdb.verify
 
 from simindex.errors import CorruptIndexError, FormatError, SimIndexError
 from simindex.storage.folder import (
+    BALLAST_FILE,
     DATA_FILE,
     DEFAULT_PERMISSIONS,
     LMDB_LOCK_FILE,
@@ -34,6 +39,13 @@ DEFAULT_MAP_BYTES = 1 << 36
 
 MIN_MAP_BYTES = 1 << 20
 MAX_MAP_BYTES = 1 << 44
+# Of a meta page: LMDB's mark, and the number of its commit.
+_MAGIC_AT, _COMMITS_AT, _META_END = 16, 144, 152
+_MAGIC = (0xBEEFC0DE).to_bytes(4, sys.byteorder)
+
+_LONGEST_UNFINISHED = 1 << 16
+"""Bytes; twice what the first commit takes."""
+
 ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines cannot read each other's
 
 
@@ -111,6 +123,30 @@ def open_known(
         if before in (None, identity):
             return env, writable, identity
         env.close()
+
+
+def is_unfinished(path: str) -> bool:
+    """Whether the making of a data file was cut off before its first commit was durable.
+
+    LMDB writes its two meta pages at the beginning and syncs them with that commit: a power cut before it may
+    leave any part of them, and what there is of them has seen no commit. An index has had one, and a ballast
+    behind it, and is not as short but for a while.
+    """
+    data = Path(path, DATA_FILE)
+    if Path(path, BALLAST_FILE).exists() or not data.exists() or data.stat().st_size > _LONGEST_UNFINISHED:
+        return False
+    with data.open("rb") as file:
+        pages = [file.read(mmap.PAGESIZE)[:_META_END] for _ in range(2)]
+    are_new = [
+        page[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC and not any(page[_COMMITS_AT:]) for page in pages
+    ]
+    are_missing = [not any(page) for page in pages]
+    return any(are_missing) and all(map(operator.or_, are_new, are_missing)) and any(map(len, pages))
+
+
+def never_completed(path: str) -> FileNotFoundError:
+    """Return the error of an index whose making was cut off, where none may be made."""
+    return FileNotFoundError(errno.ENOENT, "an index that was never completed", path)
 
 
 def _require_whole_file(env: lmdb.Environment, path: str) -> None:

@@ -13,6 +13,8 @@ Source: MDB_page, MDB_node, MDB_meta in mdb.c of LMDB 0.9, whose data format (1)
 from __future__ import annotations
 
 import ctypes
+import mmap
+import os
 import struct
 import sys
 from dataclasses import dataclass
@@ -46,6 +48,13 @@ _NODE_FIELDS = np.dtype([("low", "<u2"), ("high", "<u2"), ("flags", "<u2"), ("ke
 _PAGE_FIELDS = np.dtype([("number", "<u8"), ("padding", "<u2"), ("flags", "<u2"), ("bounds", "<u4")])
 
 
+def _bytes_at(address: int, size: int) -> bytes:
+    try:
+        return ctypes.string_at(address, size)
+    except ctypes.ArgumentError as exc:  # ctypes's word for a number that it had no memory for
+        raise MemoryError(f"no memory to read {size} bytes") from exc
+
+
 class LargeValues(NamedTuple):
     """Neighbouring keys of one length, and where their values lie.
 
@@ -58,6 +67,46 @@ class LargeValues(NamedTuple):
     keys: np.ndarray
     addresses: np.ndarray
     lengths: np.ndarray
+
+
+class MappedFile:
+    """A descriptor of the file behind a map, open for as long as somebody has this object.
+
+    What is read through LMDB's map does not count as used: it is advised as random, and since Linux 6.3 such
+    pages leave the cache in the order in which they came, however often they are read. What is read through a
+    descriptor counts.
+
+    Attributes:
+        place: address and bytes of the map, and the descriptor.
+    """
+
+    __slots__ = ("place",)
+
+    def __init__(self, descriptor: int, base: int, num_bytes: int) -> None:
+        self.place = base, num_bytes, descriptor
+
+    @classmethod
+    def open(cls, path: str, identity: tuple[int, int], base: int, num_bytes: int) -> MappedFile | None:
+        """Open a file; ``None`` where it cannot be, or is another one.
+
+        Args:
+            path: of the file.
+            identity: the (device, inode) that it is to have.
+            base, num_bytes: where it is mapped.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        mapped = cls(descriptor, base, num_bytes)
+        found = os.fstat(descriptor)
+        if (found.st_dev, found.st_ino) != identity:
+            return None
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+        return mapped
+
+    def __del__(self) -> None:
+        os.close(self.place[2])
 
 
 @dataclass(frozen=True)
@@ -88,12 +137,12 @@ class PageMap:
             return None
         page_bytes = env.stat()["psize"]
         page = _kernel.address(value) & -page_bytes
-        number, _, flags, _, _ = _PAGE.unpack(ctypes.string_at(page, _PAGE.size))
+        number, _, flags, _, _ = _PAGE.unpack(_bytes_at(page, _PAGE.size))
         if not flags & _LEAF_PAGE or not 0 < number < num_pages:
             return None
         base = page - number * page_bytes
         # Pages 0 and 1 are the meta pages of every file.
-        meta = _META.unpack(ctypes.string_at(base + _PAGE.size, _META.size))
+        meta = _META.unpack(_bytes_at(base + _PAGE.size, _META.size))
         return cls(base, page_bytes) if meta == (_MAGIC, _DATA_FORMAT) else None
 
     def find(self, key: memoryview, num_pages: int) -> tuple[int, int] | None:
@@ -108,11 +157,11 @@ class PageMap:
         number = (page - self.base) // self.page_bytes
         if not 0 <= number < num_pages:
             return None
-        found, _, flags, _, _ = _PAGE.unpack(ctypes.string_at(page, _PAGE.size))
-        low, high, node_flags, key_length = _NODE.unpack(ctypes.string_at(address - _NODE.size, _NODE.size))
+        found, _, flags, _, _ = _PAGE.unpack(_bytes_at(page, _PAGE.size))
+        low, high, node_flags, key_length = _NODE.unpack(_bytes_at(address - _NODE.size, _NODE.size))
         if found != number or not flags & _LEAF_PAGE or node_flags != _BIG_VALUE or key_length != length:
             return None
-        (first,) = _NUMBER.unpack(ctypes.string_at(address + length, _NUMBER.size))
+        (first,) = _NUMBER.unpack(_bytes_at(address + length, _NUMBER.size))
         value_length = low | high << 16
         last = first + (_PAGE.size + value_length - 1) // self.page_bytes
         if not 0 < first <= last < num_pages:
@@ -153,3 +202,17 @@ class PageMap:
         is_large &= first + (_PAGE.size + lengths - 1) // self.page_bytes < num_pages
         addresses = np.where(is_large, self.base + first * self.page_bytes + _PAGE.size, 0)
         return LargeValues(fields[:, _NODE.size : -_NUMBER.size], addresses.astype(np.uint64), lengths)
+
+
+_MADV_POPULATE_READ, _MADV_WILLNEED = 22, 3
+"""Linux's: read pages and map them (5.14 and later), or read them only."""
+
+
+def map_pages(address: int, length: int) -> None:
+    """Bring the pages of a value into memory and into this process's map; where the system cannot, nothing
+    happens, and they come when they are touched."""
+    first = address & -mmap.PAGESIZE
+    advise = ctypes.CDLL(None).madvise
+    advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    if advise(first, address + length - first, _MADV_POPULATE_READ):
+        advise(first, address + length - first, _MADV_WILLNEED)

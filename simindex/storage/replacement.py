@@ -1,82 +1,201 @@
-"""A copy of the data file without free pages, put in the file's place.
+"""A new data file that is built beside the one in use, and put in its place.
 
-Owns the copy, its way into place and the mark left in the old file. Must not know what the bytes mean.
-Readers keep the old file until their next call, which finds the mark and changes over. A crash before the
-rename leaves the old file as it was, with a mark that counts for nothing as long as the file is in its place,
-and that the next writer takes back.
+Owns the new file, its way into place and the mark left in the old file. Must not know what the bytes mean:
+who calls `replace_file` fills it. Readers keep the old file until their next call, which finds the mark and
+changes over. A crash before the rename leaves the old file as it was, with a mark that counts for nothing as
+long as the file is in its place, and that the next writer takes back.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import mmap
 import os
 import shutil
 import stat
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import lmdb
 
 from simindex.errors import SimIndexError
 from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, sync_folder
-from simindex.storage.lmdb_file import ENGINE
-from simindex.storage.store import MOVED_KEY, Store
+from simindex.storage.lmdb_file import DATABASES, ENGINE, file_lengths
+from simindex.storage.store import MOVED_KEY, Store, change_nothing
+from simindex.storage.transactions import ReadTransaction, WriteTransaction
 from simindex.storage.translation import translated
 
-_COPIED_KEY = b"copied"
+Result = TypeVar("Result")
 
-_COPY_ATTEMPTS = 5
+_COPIED_KEY = b"copied"
 
 # LMDB chooses between a file's two meta pages by the parity of the last transaction's number, which the lock
 # file keeps and the old file's was. Two commits make both valid.
 _BOTH_META_PAGES = (b"1", b"2")
 
+_PART_BYTES = 8 << 20
+"""Of values that are copied in one commit, about."""
 
-def replace_by_copy(store: Store) -> None:
-    """Put a copy without free pages in the data file's place. The lock file stays.
+_PART_VALUES = 2_048
+"""Of them, at most, for some may be much longer than the mean."""
+
+_START_WRITING = 2  # SYNC_FILE_RANGE_WRITE
+
+
+class NewFile:
+    """The file that is being built. Nothing of it is durable before it is whole, and nobody else sees it."""
+
+    def __init__(self, env: lmdb.Environment, data: str) -> None:
+        self._env = env
+        with env.begin(write=True) as txn:
+            self._databases = {name: env.open_db(name.encode(), txn=txn) for name in DATABASES}
+        self._data = data
+        self._start_writing: Any = getattr(ctypes.CDLL(None), "sync_file_range", None)
+
+    def commit(self, change: Callable[[WriteTransaction], Result]) -> Result:
+        """Run `change` in a transaction of the new file; again, after its map has grown.
+
+        Raises:
+            IndexFullError, DiskError: the disk does not take it.
+        """
+        while True:
+            try:
+                with self._env.begin(write=True) as txn:
+                    result = change(WriteTransaction(txn, self._databases))
+                self._write_out()
+                return result
+            except lmdb.MapFullError:
+                self._env.set_mapsize(2 * self._env.info()["map_size"])
+            except lmdb.Error as exc:
+                raise translated(exc, self._data) from exc
+
+    def copy(
+        self,
+        txn: ReadTransaction,
+        database: str,
+        first: bytes = b"",
+        behind: bytes | None = None,
+        without: Container[bytes] = (),
+        *,
+        append: bool = True,
+    ) -> tuple[bytes | None, int]:
+        """Copy a part of a database, in order of keys, in one commit.
+
+        Args:
+            txn: of the old file, of copies and not of views.
+            first: key to begin at.
+            behind: first key that is not to be copied; ``None``: there is none.
+            without: keys that are left out.
+            append: whether the keys follow those that are there, so that pages become full.
+
+        Returns:
+            Where to go on, ``None`` where all is copied; and how many values were copied.
+        """
+        # No loop in Python over each of millions of values: their number goes by the mean length.
+        mean = txn.sizes()[database] // max(txn.count(database), 1)
+        size = min(max(_PART_BYTES // max(mean, 1), 1), _PART_VALUES)
+        items = txn.some(database, first, size)
+        last = bytes(items[-1][0]) + b"\0" if len(items) == size else None
+        if behind is not None and items and items[-1][0] >= behind:
+            items, last = [item for item in items if item[0] < behind], None
+        if without:
+            items = [item for item in items if item[0] not in without]
+        if items:
+            self.commit(lambda new: new.put_all(database, items, append=append))
+        return last, len(items)
+
+    def _write_out(self) -> None:
+        """Let the system begin to write: at the end there would be all of it to wait for, and pages that are
+        not written yet push out others."""
+        if self._start_writing is not None:
+            with open(self._data, "rb") as data:
+                self._start_writing(data.fileno(), ctypes.c_int64(0), ctypes.c_int64(0), _START_WRITING)
+
+    def finish(self) -> int:
+        """Make both meta pages valid and the file as long as its pages; returns the last transaction's
+        number."""
+        for number in _BOTH_META_PAGES:
+            self.commit(lambda txn, number=number: txn.put("meta", _COPIED_KEY, number))  # type: ignore[misc]
+        needed, found = file_lengths(self._env, os.path.dirname(self._data))
+        if found < needed:
+            os.truncate(self._data, needed)
+        return int(self._env.info()["last_txnid"])
+
+
+def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], bool]) -> bool:
+    """Put a new file in the data file's place. The lock file stays.
+
+    Args:
+        expected_bytes: of the new file, about.
+        build: fills the new file; where it returns False, the old file stays.
+
+    Returns:
+        What `build` did.
 
     Raises:
-        IndexFullError: no space for the copy; the index is as it was.
+        IndexFullError: no space for it; the index is as it was.
     """
-    folder, copy = Path(store.path), Path(store.path) / COMPACT_FOLDER
+    folder, new = Path(store.path), Path(store.path) / COMPACT_FOLDER
     try:
-        shutil.rmtree(copy, ignore_errors=True)
-        copy.mkdir(mode=0o700)
-        _copy(store, copy / DATA_FILE)
-        _mark_copied(copy)
-        for number in _BOTH_META_PAGES:
-            store.commit(lambda txn, number=number: txn.put("meta", MOVED_KEY, number), True)  # type: ignore[misc]
-        os.replace(copy / DATA_FILE, folder / DATA_FILE)
-        sync_folder(folder)
+        with _translated(store):
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir(mode=0o700)
+            env = _open(new, expected_bytes)
+        with env:
+            file = NewFile(env, str(new / DATA_FILE))
+            if not build(file):
+                return False
+            with _translated(store):
+                last = file.finish()
+        with _translated(store):
+            _make_durable(store, new / DATA_FILE)
+            _get_ahead_of(store, last)
+            for number in _BOTH_META_PAGES:
+                store.commit(lambda txn, number=number: txn.put("meta", MOVED_KEY, number), True)  # type: ignore[misc]
+            os.replace(new / DATA_FILE, folder / DATA_FILE)
+            sync_folder(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    store.change_over()
+    _map_pages(store)
+    return True
+
+
+@contextlib.contextmanager
+def _translated(store: Store) -> Iterator[None]:
+    try:
+        yield
     except SimIndexError:
         raise  # an IndexFullError is an OSError, too
     except (lmdb.Error, OSError) as exc:
         raise translated(exc, store.path) from exc
-    finally:
-        shutil.rmtree(copy, ignore_errors=True)
-    store.change_over()
-    _map_pages(store)
 
 
-def _copy(store: Store, target: Path) -> None:
-    # LMDB's own `copy` writes past the page cache: the next queries would read from disk.
-    with store.environment().inside() as visit, open(target, "xb", opener=_open_private) as data:
-        for attempt in range(_COPY_ATTEMPTS):
-            try:
-                visit.env.copyfd(data.fileno(), compact=True)
-                break
-            except lmdb.IncompatibleError:
-                # LMDB compares the pages that it has copied with those of its snapshot. Beside processes that
-                # open and fork all the time it was seen to disagree once in some thousand compactions.
-                if attempt == _COPY_ATTEMPTS - 1:
-                    raise
-                data.seek(0)
-                data.truncate()
+def _open(new: Path, expected_bytes: int) -> lmdb.Environment:
+    return lmdb.open(
+        str(new),
+        map_size=expected_bytes + (1 << 24),
+        mode=0o600,
+        max_dbs=len(DATABASES),
+        sync=False,  # once, when it is whole
+        lib_version=ENGINE,
+    )
+
+
+def _make_durable(store: Store, new: Path) -> None:
+    with open(new, "rb+") as data:
         _keep_owner(data.fileno(), os.stat(store.data))
         os.fsync(data.fileno())
 
 
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+def _get_ahead_of(store: Store, number: int) -> None:
+    """Let the old file's transactions have larger numbers than the new file's: those in the lock file, which
+    other processes may have open, go on, and LMDB takes the meta page with the larger one for the newer."""
+    environment = store.environment()
+    while environment.env.info()["last_txnid"] < number:
+        store.commit(change_nothing, True)
 
 
 def _keep_owner(file: int, old: os.stat_result) -> None:
@@ -93,14 +212,6 @@ def _keep_owner(file: int, old: os.stat_result) -> None:
         except PermissionError:
             mode &= ~0o070 | (mode & 0o007) << 3
     os.fchmod(file, mode)
-
-
-def _mark_copied(copy: Path) -> None:
-    map_bytes = (copy / DATA_FILE).stat().st_size + (1 << 24)
-    with lmdb.open(str(copy), max_dbs=1, map_size=map_bytes, lib_version=ENGINE) as env:
-        for number in _BOTH_META_PAGES:
-            with env.begin(write=True) as txn:
-                txn.put(_COPIED_KEY, number, db=env.open_db(b"meta", txn=txn))
 
 
 def _map_pages(store: Store) -> None:

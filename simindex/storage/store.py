@@ -16,7 +16,6 @@ pages of the data file or in what is left of the limit; only a commit that frees
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import threading
 import time
@@ -24,7 +23,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import lmdb
 
@@ -51,7 +50,9 @@ from simindex.storage.lmdb_file import (
     MIN_MAP_BYTES,
     databases_of,
     file_lengths,
+    is_unfinished,
     limit_of,
+    never_completed,
     open_known,
     used_bytes,
 )
@@ -137,6 +138,10 @@ class Store:
                 self._lock = WriterLock(self.path, permissions_of(Path(self.path), permissions), timeout)
                 if self._lock.waited_seconds:
                     require_place(Path(self.path), mode, permissions)  # somebody may have made it meanwhile
+            if is_unfinished(self.path):
+                if mode != "a":
+                    raise never_completed(self.path)
+                os.truncate(self.data, 0)
             self._environment = self._open_environment()
             self._keep_limit()
             self.is_new = not self._open_databases(self._environment, mode)
@@ -202,7 +207,7 @@ class Store:
             with environment.inside() as visit:
                 environment.databases = databases_of(visit.env, self.path)
         if not environment.databases and mode in ("r", "r+"):
-            raise FileNotFoundError(errno.ENOENT, "an index that was never completed", self.path)
+            raise never_completed(self.path)
         return bool(environment.databases)
 
     def _open_again(self) -> Environment:
@@ -332,9 +337,14 @@ class Store:
 
     # ---- reading ----
 
-    def reading(self) -> Reading:
-        """Return a context manager for one call's length, which gives a `ReadTransaction`."""
-        return Reading(self)
+    def reading(self, *, buffers: bool = True) -> Reading:
+        """Return a context manager for one call's length, which gives a `ReadTransaction`.
+
+        Args:
+            buffers: whether values are views of the map; else copies, which cost less where millions of small
+                ones are walked over. A pinned handle gives views.
+        """
+        return Reading(self, buffers)
 
     def refresh(self) -> None:
         """Let go of a pinned snapshot; the next call takes the newest."""
@@ -342,7 +352,9 @@ class Store:
         if self._pin is not None:
             self._pin.drop()
 
-    def begin_read(self, environment: Environment, visitor: Visitor) -> lmdb.Transaction | None:
+    def begin_read(
+        self, environment: Environment, visitor: Visitor, buffers: bool
+    ) -> lmdb.Transaction | None:
         """Return a read transaction of LMDB for a visitor who is inside, who ends it if it is not pinned.
 
         ``None`` where the environment has no file any more; then there will be another environment.
@@ -353,7 +365,7 @@ class Store:
             if environment.failure and not environment.gate.is_stopped:
                 raise self._lost(environment)  # while everybody was kept out
             try:
-                txn = self._pinned(environment) if self.is_pinned else environment.env.begin(buffers=True)
+                txn = self._pinned(environment) if self.is_pinned else _begun(environment.env, buffers)
                 is_known = txn.id() == environment.checked_id
                 if is_known and time.monotonic() - environment.looked_at < _LOOK_AGAIN_SECONDS:
                     return txn
@@ -562,23 +574,21 @@ class Store:
     def _free_pages_of_last_commits(self) -> None:
         """Let LMDB have the pages that the last commits have freed: it uses them two commits later."""
         for _ in range(2):
-            self._commit(_change_nothing, frees=True)
+            self._commit(change_nothing, frees=True)
 
     @contextlib.contextmanager
-    def room_for_compaction(self, growth: int, copy: int) -> Iterator[None]:
-        """Let the file and a copy of it go beyond `max_bytes` for the block, and use the ballast.
+    def room_for_compaction(self, needed: int) -> Iterator[None]:
+        """Let a new file beside this one go beyond `max_bytes` for the block, and use the ballast.
 
         Args:
-            growth: bytes that will be written beside what the file holds now.
-            copy: bytes of the copy.
+            needed: bytes of the new file.
 
         Raises:
             IndexFullError: no room for that, with `needed_bytes`; nothing was changed.
         """
         require_plain_files(Path(self.path))
         file_bytes = os.stat(self.data).st_size
-        needed = growth + copy
-        require_room(self.path, file_bytes + growth, needed, self._space.available())
+        require_room(self.path, max(file_bytes, needed), needed, self._space.available())
         self._is_compacting = True
         self._space.lift()
         self._space.map_limit = min(max(self._space.limit, file_bytes) + needed, MAX_MAP_BYTES)
@@ -598,7 +608,12 @@ class Store:
         return {"file_bytes": os.stat(self.data).st_size, "used_bytes": sum(sizes.values()), **sizes}
 
 
-def _change_nothing(txn: WriteTransaction) -> None:
+def _begun(env: lmdb.Environment, buffers: bool) -> lmdb.Transaction:
+    """A read transaction of views or of copies, which py-lmdb's types tell apart and its users do not."""
+    return cast("lmdb.Transaction", env.begin(buffers=True) if buffers else env.begin(buffers=False))
+
+
+def change_nothing(txn: WriteTransaction) -> None:
     """A commit all the same, for pages are touched."""
     txn.put("meta", _TURN_KEY, b"")
     txn.delete("meta", _TURN_KEY)

@@ -6,7 +6,7 @@ anything: a store does, for it knows what to do when LMDB refuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import TracebackType
 from typing import Protocol, cast
@@ -18,8 +18,11 @@ from simindex import _kernel
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.storage.environment import Environment
 from simindex.storage.gate import Visitor
-from simindex.storage.pages import LargeValues
+from simindex.storage.pages import LargeValues, MappedFile, map_pages
 from simindex.storage.translation import translated
+
+_PART_BYTES, _PART_ENTRIES = 1 << 22, 512
+"""About as many values are copied at a time, by their mean length."""
 
 
 class ReadTransaction(Visitor):
@@ -79,6 +82,11 @@ class ReadTransaction(Visitor):
             places = np.fromiter(map(_kernel.address, keys), dtype=np.uint64)
         return pages.find_all(places, len(first), num_pages) if len(places) == count else None
 
+    def mapped_file(self) -> MappedFile | None:
+        """Return the file behind the map; ``None`` where nothing shows where the map lies."""
+        pages, _ = self._environment.pages_of(self._txn)
+        return self._environment.mapped_file(pages) if pages else None
+
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
         """Yield (key, value) from `first` on, in order of keys."""
         with self._txn.cursor(db=self._environment.databases[database]) as cursor:
@@ -86,6 +94,40 @@ class ReadTransaction(Visitor):
                 return
             for key, value in cursor:
                 yield bytes(key), cast("memoryview", value)
+
+    def parts(self, database: str, first: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yield what `items` does, as copies and some hundred at a time: a third of the time for millions of
+        small values, where `Store.reading` was told so."""
+        entries, num_bytes = self.count(database), self.sizes()[database]
+        size = min(max(_PART_BYTES * entries // max(num_bytes, 1), 1), _PART_ENTRIES)
+        with self._txn.cursor(db=self._environment.databases[database]) as cursor:
+            if not cursor.set_range(first):
+                return
+            items = iter(cursor)
+            while part := list(islice(items, size)):
+                if type(part[0][1]) is not bytes:
+                    part = [(bytes(key), bytes(value)) for key, value in part]
+                yield cast("list[tuple[bytes, bytes]]", part)
+
+    def some(self, database: str, first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """Return so many (key, value) from `first` on, or all where fewer are left; copies where
+        `Store.reading` was told so, and then in a third of the time."""
+        with self._txn.cursor(db=self._environment.databases[database]) as cursor:
+            found = list(islice(iter(cursor), limit)) if cursor.set_range(first) else []
+            return cast("list[tuple[bytes, bytes]]", found)
+
+    def read_ahead(self, database: str, keys: Iterable[bytes]) -> None:
+        """Bring the pages of large values into memory and the map in one go each: met one by one they would
+        cost a fault for every 4 KiB, and a read where the disk has them. For a transaction of views."""
+        find = self.finder(database)
+        for key in keys:
+            place = find(key)
+            if isinstance(place, tuple):
+                map_pages(*place)
+
+    def count(self, database: str) -> int:
+        """Return the number of entries, as LMDB counts them."""
+        return int(self._txn.stat(self._environment.databases[database])["entries"])
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes of the pages of each database."""
@@ -105,17 +147,19 @@ class Handle(Protocol):
     def environment(self) -> Environment:
         """Return the environment. Raises ClosedError."""
 
-    def begin_read(self, environment: Environment, visitor: Visitor) -> lmdb.Transaction | None:
+    def begin_read(
+        self, environment: Environment, visitor: Visitor, buffers: bool
+    ) -> lmdb.Transaction | None:
         """Return a read transaction of LMDB for a visitor who is inside, or ``None``; see `Store`."""
 
 
 class Reading:
     """A read transaction for the length of a ``with`` block. Bind what it gives: see `Visitor`."""
 
-    __slots__ = ("_environment", "_store", "_txn", "_visitor")
+    __slots__ = ("_buffers", "_environment", "_store", "_txn", "_visitor")
 
-    def __init__(self, store: Handle) -> None:
-        self._store = store
+    def __init__(self, store: Handle, buffers: bool) -> None:
+        self._store, self._buffers = store, buffers
         self._visitor: ReadTransaction | None = None
         self._txn: lmdb.Transaction | None = None
 
@@ -127,7 +171,7 @@ class Reading:
                 self._environment = environment = store.environment()
                 self._visitor = visitor = ReadTransaction(environment)
                 environment.gate.enter(visitor)
-                self._txn = txn = store.begin_read(environment, visitor)
+                self._txn = txn = store.begin_read(environment, visitor, self._buffers)
                 if txn is None:
                     environment.gate.leave(visitor)
             visitor.begin(txn)
@@ -179,6 +223,16 @@ class WriteTransaction:
             raise CorruptIndexError(
                 f"{database}: expected to append {len(items)} new keys, appended {added}; "
                 "stored numbers are ahead of the manifest"
+            )
+
+    def put_all(self, database: str, items: list[tuple[bytes, bytes]], *, append: bool) -> None:
+        """Store values of ascending keys; `append`: keys that follow every stored key."""
+        with self._txn.cursor(db=self._databases[database]) as cursor:
+            consumed, added = cursor.putmulti(items, overwrite=not append, append=append)
+        if consumed != len(items) or (append and added != len(items)):
+            raise CorruptIndexError(
+                f"{database}: expected {len(items)} keys in ascending order, found one in another place; "
+                "restore a backup or rebuild the index"
             )
 
     def delete(self, database: str, key: bytes) -> bool:

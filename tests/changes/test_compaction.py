@@ -1,13 +1,18 @@
-"""Compaction: one segment in place of many, by small commits, then a file without free pages."""
+"""Compaction: a new file with one segment in place of many, and without free pages."""
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
-from merging import BATCH, BATCHES, LAYOUT, SMALL, check, insert
+from merging import BATCH, BATCHES, LAYOUT, SMALL, check, document, insert
+from processes import ask, end, start
 
 import simindex
-from simindex import Index, SimIndexError
-from simindex.changes import merges
+from simindex import CorruptIndexError, Index, Layout, SimIndexError
+from simindex.changes import compaction
+from simindex.format.keys import number_key
+from simindex.storage.folder import identity_of
 
 
 @pytest.fixture
@@ -32,7 +37,7 @@ def test_compaction_makes_one_segment_without_the_removed(segmented: Index) -> N
 
 @pytest.mark.parametrize("step", [1, 1 << 23])
 def test_progress_goes_up_to_the_total(segmented: Index, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    monkeypatch.setattr(merges, "_COMPACTION_STEP", step)
+    monkeypatch.setattr(compaction, "_STEP_BYTES", step)
     told: list[tuple[int, int]] = []
     with segmented as index:
         index.compact(lambda done, total: told.append((done, total)))
@@ -75,7 +80,7 @@ def test_compaction_inside_a_transaction_is_refused(segmented: Index) -> None:
 
 
 def test_inserts_between_the_steps_of_a_compaction_stay(segmented: Index) -> None:
-    """A progress function may call the index; the merge under way then begins anew."""
+    """A progress function may call the index; the compaction then begins anew."""
     more = iter(range(BATCHES, BATCHES + 3))
 
     def insert_more(_: int, __: int) -> None:
@@ -88,3 +93,101 @@ def test_inserts_between_the_steps_of_a_compaction_stay(segmented: Index) -> Non
         index.compact()
         check(index, range(BATCHES + 3 - len(list(more))))
         assert index.stats().segments == 1
+
+
+def test_compaction_changes_nothing_of_the_old_file_and_has_one_other_beside_it(
+    segmented: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(segmented.path)
+    found: list[tuple[bool, int, int]] = []
+    before = (path / "data.mdb").read_bytes()
+
+    def look(*_: int) -> None:
+        files = sum(len(files) for _, _, files in os.walk(path / "compact.tmp"))
+        unchanged = (path / "data.mdb").read_bytes() == before
+        found.append((unchanged, files, (path / "compact.tmp" / "data.mdb").stat().st_size))
+
+    monkeypatch.setattr(compaction, "_STEP_BYTES", 1)
+    with segmented as index:
+        index.compact(lambda done, total: look() if done < total else None)
+        assert len(found) > 10
+        assert all(unchanged and files == 2 for unchanged, files, _ in found)  # LMDB's lock file is one
+        assert max(new for _, _, new in found) <= (path / "data.mdb").stat().st_size
+
+
+@pytest.mark.parametrize("at", [1, 3, 20])
+def test_compaction_that_is_killed_leaves_the_old_index(
+    segmented: Index, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    path = segmented.path
+    segmented.close()
+
+    child = os.fork()
+    if not child:
+        left = iter(range(1, at))
+
+        def kill(*_: int) -> None:
+            if not next(left, 0):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        monkeypatch.setattr(compaction, "_STEP_BYTES", 1)
+        with simindex.open(path) as index:
+            index.compact(kill)
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    assert (Path(path) / "compact.tmp").exists()
+    with simindex.open(path) as index:
+        assert not (Path(path) / "compact.tmp").exists()
+        assert index.stats().segments > 1
+        check(index, range(BATCHES))
+        index.compact()
+        check(index, range(BATCHES))
+
+
+def test_commits_after_a_compaction_of_more_commits_than_the_index_had_are_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process keeps LMDB's lock file, and the number of the last transaction in it."""
+    monkeypatch.setattr(compaction, "_STEP_BYTES", 1)
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL, layout=Layout(2, 8, 400)) as index:
+        index.insert_many([(key, document(key)) for key in range(2 * BATCH)], batch_size=2 * BATCH)
+        insert(index, 2)
+        code = (
+            "import sys, simindex\n"
+            "reader = simindex.open(sys.argv[1], 'r')\n"
+            "for line in sys.stdin:\n"
+            "    print(len(reader), flush=True)\n"
+        )
+        reader = start(code, path)
+        assert ask(reader) == str(3 * BATCH)
+        index.compact()
+        insert(index, 3)  # one commit: two would have overwritten both of LMDB's meta pages
+        assert ask(reader) == str(4 * BATCH)
+    end(reader)
+    with simindex.open(path) as index:
+        check(index, range(4))
+
+
+def test_compaction_of_too_many_segments_for_one_merge_takes_rounds(
+    segmented: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simindex.segments.merge_policy.MAX_SOURCES", 2)
+    with segmented as index:
+        insert(index, BATCHES)
+        assert index.stats().segments > 2
+        index.compact()
+        assert index.stats().segments == 1
+        check(index, range(BATCHES + 1))
+
+
+def test_compaction_that_misses_documents_is_damage_and_leaves_the_index_as_it_was(segmented: Index) -> None:
+    with segmented as index:
+        index._store.commit(lambda txn: txn.delete("documents", number_key(3)))
+        identity = identity_of(index._store.data)
+        with pytest.raises(CorruptIndexError, match=rf"expected {BATCH * BATCHES} of them, found"):
+            index.compact()
+        assert identity_of(index._store.data) == identity
+        assert not (Path(index.path) / "compact.tmp").exists()
+        insert(index, BATCHES)
+        assert BATCH * BATCHES in index

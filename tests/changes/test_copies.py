@@ -88,8 +88,12 @@ def test_query_looks_at_no_more_than_max_candidates(tmp_path: Path) -> None:
         assert matches.truncated
         # What all bands found comes before what one did.
         assert (matches[0].key, matches[0].similarity) == (7, 1.0)
-    with simindex.open(tmp_path / "i", "r") as index:
-        assert not index.query(sketches[7], threshold=0.9).truncated
+    # One bucket gives a sixteenth of them.
+    for most, is_truncated in ((65_536, True), (2**19, False)):
+        with simindex.open(tmp_path / "i", "r", max_candidates=most) as index:
+            matches = index.query(sketches[7], threshold=0.9)
+            assert matches.truncated == is_truncated
+            assert [match.key for match in matches] == [7]
 
 
 def test_max_candidates_out_of_range_is_refused(tmp_path: Path) -> None:

@@ -138,3 +138,26 @@ def test_joined_parts_of_a_change_are_its_documents_without_the_dropped(
         kept for _, _, kept in expected.values()
     ]
     assert documents.sketches.present.tolist() == [3] * len(expected)
+
+
+@pytest.mark.parametrize("config", [CONFIG, Config(num_perm=16, simhash=None), Config(num_perm=0)])
+def test_one_document_is_stored_as_the_first_of_several_that_went(config: Config) -> None:
+    """The short way of a single insert, and the way of all others without the other documents."""
+    scheme = Scheme.of(config, Layout(), 4 if config.simhash else 0)
+    new = new_documents(2, config)
+    both = Pending(scheme, 100, 0)
+    both.add(new, [0, 1])
+    alone = Pending(scheme, 100, 0)
+    alone.add(new, [0])
+    one, two = (pending.documents().segment_data(scheme, {}) for pending in (alone, both))
+    assert (one.base, one.span, two.span) == (100, 1, 2)
+    for (keys, numbers), (all_keys, all_numbers) in zip(
+        one.sorted_tables(), two.sorted_tables(), strict=True
+    ):
+        assert keys.tolist() == all_keys[all_numbers == 0].tolist()
+        assert numbers.tolist() == all_numbers[all_numbers == 0].tolist()
+        assert (keys.dtype, numbers.dtype) == (all_keys.dtype, all_numbers.dtype)
+    for name in ("words", "fingerprints", "numbers", "has_signature", "has_fingerprint"):
+        assert getattr(one, name).tolist() == getattr(two, name)[:1].tolist()
+        assert getattr(one, name).dtype == getattr(two, name).dtype
+    assert one.permuted.tolist() == two.permuted[:, :1].tolist()

@@ -3,6 +3,7 @@
 import io
 import itertools
 import math
+import time
 from collections.abc import Generator, Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
@@ -29,6 +30,21 @@ def test_sketches_are_made_by_several_workers_in_the_order_of_the_items(tmp_path
         index.insert_many(iter(items), batch_size=40, workers=3, progress=done.append)
         assert done == [*range(40, 500, 40), 500]
         assert list(index) == [key for key, _ in items]
+
+
+def test_stored_bytes_do_not_depend_on_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With copies in each and of earlier ones, and merges."""
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_000_000_000)
+    items = [(key, f"words of {number % 700}") for number, (key, _) in enumerate(batch("a", size=1_000))]
+    stored = []
+    for workers in (1, 2, 3):
+        with simindex.open(tmp_path / str(workers), "x", SMALL) as index:
+            index.insert_many(items, batch_size=80, workers=workers)
+            with index._store.reading() as txn:
+                databases = txn.sizes().keys() - {"meta"}  # which tells one index from another
+                stored.append({(name, k): bytes(v) for name in databases for k, v in txn.items(name)})
+            assert index.stats().copies == 300
+    assert stored[0] == stored[1] == stored[2]
 
 
 deep: list[Any] = []

@@ -177,17 +177,3 @@ def test_segment_of_which_more_than_half_is_dead_is_rewritten(tmp_path: Path) ->
         assert index.stats().entries["keys"] == 3 * BATCH - 3
         assert not merges._dead
         check(index, range(3), range(3))
-
-
-def test_compaction_is_one_merge_of_all_and_counts_what_it_reads(tmp_path: Path) -> None:
-    with unmerged(tmp_path / "i", 12) as (index, merges), index._store.reading() as txn:
-        view = index._session.committed_view(txn)
-        manifest, num_bytes = merges.begin_compaction(view.manifest, view, again=False)
-        assert merges.is_compacting(manifest)
-        (merge,) = merges.under_way
-        assert [shape.id for shape in merge.sources] == [shape.id for shape in view.manifest.segments]
-        assert num_bytes == merge.source_bytes > 0
-        merged = merges.continue_compaction(manifest, view)
-        assert not merges.is_compacting(merged.manifest)
-        assert [shape.num_keys for shape in merged.manifest.segments] == [12 * BATCH]
-        assert merges.begin_compaction(merged.manifest, view, again=True)[1] == 0

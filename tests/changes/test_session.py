@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from batches import SMALL
@@ -11,6 +12,7 @@ from two_documents import CAR, FOX
 
 import simindex
 from simindex import ClosedError, Index, KeyExistsError, ReadOnlyError, SimIndexError
+from simindex.storage.store import Store
 
 
 def test_threads_of_one_index_wait_for_a_transaction_and_do_not_see_it(tmp_path: Path) -> None:
@@ -161,3 +163,20 @@ def test_writer_of_a_reader_is_refused_and_of_a_closed_handle_too(tmp_path: Path
     reader.close()
     with pytest.raises(ClosedError):
         reader._session.writer()
+
+
+def test_insert_looks_at_the_index_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One read transaction, then the commit: most of a single insert's time is spent around them."""
+    begin, begun = Store.begin_read, list[None]()
+
+    def counted(*arguments: Any) -> Any:
+        begun.append(None)
+        return begin(*arguments)
+
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        monkeypatch.setattr(Store, "begin_read", counted)
+        index.insert("a", "some words")
+        index.replace("a", "other words")
+        index.insert("a", "some words", on_conflict="skip")
+        assert len(begun) == 3
+        assert index["a"].sketch == simindex.Sketcher(SMALL).sketch("other words")

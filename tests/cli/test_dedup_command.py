@@ -1,5 +1,6 @@
 """`simindex dedup`: what is written, what is said, and what becomes of a job that was broken off."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from commandline import Run
 from samples import FOX, SHIP, json_lines
 
 import simindex
-from simindex.corpus.dedup import job
+from simindex.corpus.dedup import job, work
 
 ROWS = [
     {"id": 1, "text": FOX, "more": [1]},
@@ -91,7 +92,7 @@ def test_dedup_against_and_into(run: Run, tmp_path: Path, rows: Path) -> None:  
 def test_dedup_that_a_bad_row_ends_says_how_to_go_on(
     run: Run, tmp_path: Path, rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "FRAME_BYTES", 1)
+    monkeypatch.setattr(work, "FRAME_BYTES", 1)
     whole = rows.read_bytes()
     rows.write_bytes(whole + b'{"id": 5, "text": 5}\n' + whole)
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--batch-size", "2")
@@ -132,3 +133,38 @@ def test_dedup_by_simhash(run: Run, tmp_path: Path, rows: Path) -> None:  # noqa
     for wrong in (["--threshold", "0.9"], ["--exact"], ["--num-perm", "64"], ["--max-distance", "9"]):
         assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--by", "simhash", *wrong).code == 2, wrong
     assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--max-distance", "3").code == 2
+
+
+def test_dedup_reads_web_archives(run: Run, tmp_path: Path) -> None:
+    def page(url: str, text: str) -> bytes:
+        body = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<main><p>{text}</p></main>"
+        head = f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\nContent-Length: {len(body)}"
+        return f"{head}\r\n\r\n{body}\r\n\r\n".encode()
+
+    pages = [page("http://a.b/1", FOX), page("http://a.b/2", SHIP), page("http://a.b/1", FOX.upper())]
+    (tmp_path / "a.warc.gz").write_bytes(gzip.compress(b"".join(pages)))
+    assert run("dedup", "a.warc.gz", "-o", "out.jsonl").code == 0
+    rows = list(map(json.loads, (tmp_path / "out.jsonl").read_bytes().splitlines()))
+    assert [(row["id"], row["text"]) for row in rows] == [("http://a.b/1", FOX), ("http://a.b/2", SHIP)]
+    (told,) = map(json.loads, (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines())
+    assert (told["input"], told["row"], told["duplicate_of"]) == ("a.warc.gz", 3, "http://a.b/1")
+    result = run("insert", "web", "a.warc.gz", "--on-conflict", "skip", "--metadata", "--max-page", "20")
+    assert (result.code, "--max-page" in result.err) == (1, True)
+
+
+def test_dedup_by_paragraphs_tells_documents_too(run: Run, tmp_path: Path) -> None:
+    texts = [f"{FOX}\n{SHIP}", SHIP, f"{FOX}\nnew"]
+    (tmp_path / "a.jsonl").write_bytes(json_lines({"id": n, "text": text} for n, text in enumerate(texts)))
+    result = run("dedup", "a.jsonl", "-o", "out.jsonl", "--level", "paragraph", "--explain")
+    assert result.code == 0, result.err
+    assert result.err.startswith(
+        "3 documents, of 1 nothing is left; their paragraphs:\n5 paragraphs read, 3 kept, 2 removed"
+    )
+    rows = list(map(json.loads, (tmp_path / "out.jsonl").read_bytes().splitlines()))
+    assert [(row["id"], row["text"]) for row in rows] == [(0, texts[0]), (2, "new")]
+    told = (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines()
+    assert [json.loads(line)["explanation"]["share_a"] for line in told] == [1.0, 1.0]
+    page = run("report", "out.jsonl.dedup", "-o", "page.html")
+    assert page.code == 0, page.err
+    for wrong in (["--level", "page"], ["--level", "paragraph", "--split", "x"], ["--min-words", "0"]):
+        assert run("dedup", "a.jsonl", "-o", "x.jsonl", *wrong).code == 2, wrong

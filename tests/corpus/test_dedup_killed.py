@@ -18,7 +18,7 @@ from dedup_rows import texts, write_lines
 
 import simindex
 from simindex.corpus import deduplicate
-from simindex.corpus.dedup import job
+from simindex.corpus.dedup import work
 
 TEXTS = texts(200)
 
@@ -60,8 +60,8 @@ def calls_of(work: Callable[[], object]) -> int:
 
 @pytest.fixture(autouse=True)
 def _small_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "FRAME_BYTES", 4_000)
-    monkeypatch.setattr(job, "_SECONDS_A_MARK", 0.0)
+    monkeypatch.setattr(work, "FRAME_BYTES", 4_000)
+    monkeypatch.setattr(work, "_SECONDS_A_MARK", 0.0)
 
 
 def run(folder: Path, name: str = "out.jsonl.gz", **arguments: Any) -> Any:

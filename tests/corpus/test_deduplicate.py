@@ -12,7 +12,7 @@ from dedup_rows import kept_by_index, lines, texts, write_lines
 
 import simindex
 from simindex.corpus import Removed, deduplicate
-from simindex.corpus.dedup import job
+from simindex.corpus.dedup import work
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.journal import JobError
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Reading
@@ -59,7 +59,7 @@ def test_iterable_to_callable_gives_the_rows_and_says_why_the_others_go() -> Non
 
 
 def test_batches_and_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "FRAME_BYTES", 10_000)
+    monkeypatch.setattr(work, "FRAME_BYTES", 10_000)
     write_lines(tmp_path / "a.jsonl", TEXTS)
     found = set()
     for number, (batch_size, workers) in enumerate([(1, 1), (7, 2), (100, 3), (4_000, None)]):
@@ -73,7 +73,7 @@ def test_batches_and_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.
 def test_output_is_packed_as_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: str
 ) -> None:
-    monkeypatch.setattr(job, "FRAME_BYTES", 10_000)
+    monkeypatch.setattr(work, "FRAME_BYTES", 10_000)
     all_lines = write_lines(tmp_path / "a.jsonl", TEXTS)
     out = tmp_path / f"out.jsonl{packing}"
     report = deduplicate(tmp_path / "a.jsonl", out)
@@ -278,7 +278,7 @@ def test_exact_compares_all_shingles() -> None:
 
 
 def test_bad_row_is_named_and_what_was_done_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "FRAME_BYTES", 10_000)
+    monkeypatch.setattr(work, "FRAME_BYTES", 10_000)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"".join([*lines(TEXTS), b'{"id": 1, "text": 5}\n', *lines(TEXTS[:10])]))
     with pytest.raises(BadRowError, match=r"a\.jsonl:601: text: expected a string"):
@@ -366,3 +366,14 @@ def test_wrong_argument_is_named(tmp_path: Path, arguments: dict[str, Any], mess
     with pytest.raises(ValueError, match=message):
         deduplicate(tmp_path / "a.jsonl", **({"sink": tmp_path / "out.jsonl"} | arguments))
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_pattern_names_each_file_that_it_fits(tmp_path: Path) -> None:
+    write_lines(tmp_path / "b.jsonl", TEXTS[:20])
+    write_lines(tmp_path / "a.jsonl", TEXTS[:20])
+    gone: list[Removed] = []
+    report = deduplicate(f"{tmp_path}/*.jsonl", tmp_path / "out.csv", on_removed=gone.append)
+    assert report.read == 40
+    assert {each.kept_place.input for each in gone if each.place.input == f"{tmp_path}/b.jsonl"} == {
+        f"{tmp_path}/a.jsonl"
+    }

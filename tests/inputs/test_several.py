@@ -253,3 +253,15 @@ def test_input_for_which_there_is_no_memory_is_named(tmp_path: Path, monkeypatch
     monkeypatch.setitem(FORMATS, "jsonl", Format(no_memory))
     with pytest.raises(InputError, match=r"a\.jsonl: cannot be read on: not enough memory"):
         list(inputs)
+
+
+def test_pattern_is_what_it_fits_in_the_order_of_names(tmp_path: Path) -> None:
+    for name in ("b/2.txt", "b/1.txt", "a.txt", "c[1].txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    found = Inputs([f"{tmp_path}/**/*.txt", f"{tmp_path}/c[1].txt"])
+    names = [str(row.document) for row in found if isinstance(row, Row)]
+    assert names == ["a.txt", "b/1.txt", "b/2.txt", "c[1].txt", "c[1].txt"]
+    assert found.paths[0] == f"{tmp_path}/a.txt"
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        Inputs([f"{tmp_path}/*.csv"])

@@ -219,3 +219,17 @@ def test_copy_sketches_takes_no_numbers_without_a_bit() -> None:
     room = np.zeros((9, 2), np.uint64), np.zeros(9, np.uint32), np.zeros(9, np.uint64)
     with pytest.raises(ValueError, match="dead: expected a bit for each of 9 numbers, found 8"):
         _kernel.copy_sketches(directory.header, 0, 0, 0, np.zeros(1, np.uint8), *room)
+
+
+@pytest.mark.parametrize("top", [1, 2**20, 2**64 - 1])
+def test_merge_of_sources_that_differ_in_density_equals_a_sort(top: int) -> None:
+    """Steps end where nobody would guess from the numbers of entries: some sources are crowded at one end."""
+    random = Random(top)
+    widest = [random.randrange(2**64) for _ in range(4000)]
+    low, high = ([edge ^ random.randrange(top) for _ in range(3000)] for edge in (0, 2**64 - 1))
+    runs = [sorted(run) for run in (widest, low, high, widest[:50])]
+    directory, sources = made_up(runs)
+    entries = sorted(
+        (key, base + n) for base, run in zip(directory.bases, runs, strict=True) for n, key in enumerate(run)
+    )
+    assert merged(directory, sources, len(entries), None, [97, 1024]) == entries

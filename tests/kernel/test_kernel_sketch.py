@@ -26,14 +26,14 @@ def textbook_shingles(text: str, shingles: Shingles) -> list[str]:
 def textbook_sketch(text: str, config: Config) -> tuple[list[int] | None, int | None]:
     """(words or None, fingerprint or None), from the definitions alone."""
     words = fingerprint = None
-    signature = [textbook.shingle_hash(s, config.seed) for s in textbook_shingles(text, config.shingles)]
+    signature = [textbook.shingle_hash(s, config.hash_seed) for s in textbook_shingles(text, config.shingles)]
     if config.num_perm and signature:
-        coefficients = textbook.row_coefficients(config.num_perm, config.seed)
+        coefficients = textbook.row_coefficients(config.num_perm, config.hash_seed)
         words = textbook.band_words(textbook.row_values(textbook.minhash_rows(signature, coefficients)))
     if config.simhash:
         features = textbook_shingles(text, config.simhash.shingles)
         if features:
-            fingerprint = textbook.simhash([textbook.shingle_hash(s, config.seed) for s in features])
+            fingerprint = textbook.simhash([textbook.shingle_hash(s, config.hash_seed) for s in features])
     return words, fingerprint
 
 

@@ -172,7 +172,7 @@ LISTED = ["fox", "dog", "fox", "bank", "fox"]
 
 
 def hashes(shingles: Iterable[str]) -> list[int]:
-    return [textbook.shingle_hash(shingle, BOTH.seed) for shingle in shingles]
+    return [textbook.shingle_hash(shingle, BOTH.hash_seed) for shingle in shingles]
 
 
 def test_fingerprint_of_a_text_is_that_of_its_words_by_count(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simindex.format.layout import SegmentEntry
-from simindex.segments.merge_policy import pick_merges, tier_of
+from simindex.format.layout import MAX_SPAN, SegmentEntry
+from simindex.segments.merge_policy import MAX_SOURCES, pick_merges, runs_to_compact, tier_of
 
 
 def entries_of(*sizes: int) -> list[SegmentEntry]:
@@ -34,6 +34,49 @@ def test_pick_merges_takes_smaller_ones_between() -> None:
 def test_pick_merges_leaves_out_busy_and_few() -> None:
     assert pick_merges(entries_of(*[1] * 7), set(), 8) == []
     assert pick_merges(entries_of(*[1] * 12), {5}, 8) == []
+
+
+@pytest.mark.parametrize(
+    ("sizes", "due"),
+    [
+        ([2**17] * 8, [8]),  # a million documents may become one segment
+        ([2**18] * 8, [4]),  # more of them only up to that
+        ([2**21] * 8, [2]),  # or up to a third of all
+        ([2**21, 2**20, 2**20, *[2**19] * 9, 2**21], [7]),
+        ([2**22] * 2, []),
+    ],
+)
+def test_pick_merges_leaves_out_what_would_have_most_of_the_index_in_the_file_twice(
+    sizes: list[int], due: list[int]
+) -> None:
+    runs = pick_merges(entries_of(*sizes), set(), 2 if len(sizes) == 2 else 8)
+    assert [len(run) for run in runs] == due
+
+
+@pytest.mark.parametrize("batch", [40_000, 100_000, 250_000])
+def test_file_stays_within_two_fifths_of_what_is_in_it_and_segments_few(batch: int) -> None:
+    """From two million documents on, where a merge is done at once and its sources go with the next."""
+    stored: list[SegmentEntry] = []
+    total = highest = 0
+    for segment in range(20_000_000 // batch):
+        stored.append(SegmentEntry(segment, total, batch, batch, 0, 0, 0, 0))
+        total += batch
+        while due := pick_merges(stored, set(), 8):
+            size = sum(entry.num_keys for entry in due[0])
+            highest = max(highest, total + size)
+            at = stored.index(due[0][0])
+            stored[at : at + len(due[0])] = [due[0][0]._replace(span=size, num_keys=size)]
+        if total >= 4_000_000:
+            assert highest <= 1.4 * total
+            assert len(stored) <= 30
+
+
+def test_runs_to_compact_are_as_few_as_numbers_and_sources_allow() -> None:
+    assert runs_to_compact([]) == []
+    many = runs_to_compact(entries_of(*[1] * (MAX_SOURCES + 3)))
+    assert [len(run) for run in many] == [MAX_SOURCES, 3]
+    wide = runs_to_compact(entries_of(MAX_SPAN - 1, 1, 1, 7))
+    assert [[entry.id for entry in run] for run in wide] == [[0, 1], [2, 3]]
 
 
 @settings(max_examples=30)

@@ -18,7 +18,7 @@ LISTED = ["fox", "dog", "fox", "bank", "fox"]
 
 
 def hashes(shingles: list[str]) -> list[int]:
-    return [textbook.shingle_hash(shingle, BOTH.seed) for shingle in shingles]
+    return [textbook.shingle_hash(shingle, BOTH.hash_seed) for shingle in shingles]
 
 
 def test_fingerprint_of_a_text_takes_the_shingles_of_its_config() -> None:
@@ -64,7 +64,7 @@ def test_fingerprint_of_weighted_shingles_equals_the_textbook(
     weighted: dict[str, float],
 ) -> None:
     entries = [
-        (textbook.shingle_hash(shingle, BOTH.seed), float(weight))
+        (textbook.shingle_hash(shingle, BOTH.hash_seed), float(weight))
         for shingle, weight in weighted.items()
         if weight > 0
     ]

@@ -1,5 +1,7 @@
 """Places of large values, against what py-lmdb hands out."""
 
+import ctypes
+import gc
 import os
 from itertools import islice
 from pathlib import Path
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 import simindex
 from simindex import Config, CorruptIndexError, Layout, _kernel
 from simindex.storage import pages
-from simindex.storage.pages import LargeValues, PageMap
+from simindex.storage.pages import LargeValues, MappedFile, PageMap
 from simindex.storage.transactions import ReadTransaction
 
 lengths = st.integers(0, 40) | st.integers(1_900, 2_200) | st.integers(4_000, 4_200) | st.integers(0, 70_000)
@@ -107,6 +109,65 @@ def made(path: Path) -> Path:
     return path
 
 
+def calls_of_read() -> int:
+    """How often this process has called `read` and its kin."""
+    return int(Path("/proc/self/io").read_text().split("syscr: ")[1].split()[0])
+
+
+def test_searches_where_pages_are_missing_read_some_lines_of_filters_through_the_file(tmp_path: Path) -> None:
+    """Use that is seen through the map alone would not keep them in the cache."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x", Config(num_perm=16), layout=Layout(2, 512, 4096)) as index:
+        index.insert_many(
+            ((n, [f"{n} {letter}" for letter in "abcde"]) for n in range(6_000)), batch_size=6_000
+        )
+        assert index.query(TEXTS[5], 1.0)
+        last = index._session._snapshots._last
+        assert last is not None
+        assert last.directory.mapped is not None
+        _kernel.expect_missing_pages()
+        before = calls_of_read()
+        per_look = calls_of_read() - before
+        for _ in range(30):  # no more than lie between two looks at the count of page faults
+            index.query(TEXTS[5], 1.0)
+        filters = len(last.segments) * index.config.bands
+        assert calls_of_read() - before - 2 * per_look >= filters
+
+
+def test_descriptor_of_the_mapped_file_is_open_as_long_as_somebody_has_it(tmp_path: Path) -> None:
+    with simindex.open(made(tmp_path / "i"), "a") as index:
+        index.query(TEXTS[5], 0.9)
+        last = index._session._snapshots._last
+        assert last is not None
+        mapped = last.directory.mapped
+        assert mapped is not None
+        base, _, descriptor = mapped.place
+        assert os.pread(descriptor, 4096, 0) == ctypes.string_at(base, 4096)
+        assert os.fstat(descriptor).st_ino == (tmp_path / "i" / "data.mdb").stat().st_ino
+        index.compact()
+        assert [m.key for m in index.query(TEXTS[5], 0.9)] == [5]
+        now = index._session._snapshots._last
+        assert now is not None
+        assert now.directory.mapped is not None
+        assert now.directory.mapped is not mapped
+        assert os.fstat(now.directory.mapped.place[2]).st_ino == (tmp_path / "i" / "data.mdb").stat().st_ino
+        assert os.fstat(descriptor).st_nlink == 0
+        last = mapped = None
+        gc.collect()
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+
+
+def test_file_that_has_taken_the_path_of_the_mapped_one_is_not_opened(tmp_path: Path) -> None:
+    file = tmp_path / "data.mdb"
+    file.write_bytes(b"other")
+    found = file.stat()
+    before = len(os.listdir("/proc/self/fd"))
+    assert MappedFile.open(str(file), (found.st_dev, found.st_ino + 1), 0, 4096) is None
+    assert MappedFile.open(str(tmp_path / "none"), (0, 0), 0, 4096) is None
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 @pytest.mark.parametrize("mode", ["r", "a"])
 @pytest.mark.parametrize("engine", [(0, 8), (0, 10), (1, 0)])
 def test_unknown_engine_takes_the_slow_way_and_the_results_are_right(
@@ -179,3 +240,14 @@ def test_short_file_under_an_unknown_engine_is_refused_and_not_read(
         CorruptIndexError, match="whether the rest is in use cannot be told from the pages of"
     ):
         simindex.open(path, "r")
+
+
+def test_no_memory_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ctypes speaks of a wrong argument when it has no memory for one."""
+
+    def fail(*_: int) -> bytes:
+        raise ctypes.ArgumentError("argument 1: MemoryError: ")
+
+    monkeypatch.setattr(ctypes, "string_at", fail)
+    with pytest.raises(MemoryError, match="no memory to read 8 bytes"):
+        pages._bytes_at(1 << 20, 8)

@@ -5,9 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import lmdb
 import pytest
 from bare_store import bare_store, held, put
 from merging import BATCHES, LAYOUT, SMALL, check, insert
@@ -17,8 +15,20 @@ import simindex
 from simindex import IndexFullError
 from simindex.storage.folder import COMPACT_FOLDER, identity_of
 from simindex.storage.lmdb_file import DATABASES
-from simindex.storage.replacement import clear_traces, replace_by_copy
+from simindex.storage.replacement import NewFile, clear_traces, replace_file
 from simindex.storage.store import Store
+
+
+def replace(store: Store) -> None:
+    """Put a file with the same content in the store's place."""
+
+    def build(new: NewFile) -> bool:
+        for database in DATABASES:
+            with store.reading() as txn:
+                assert new.copy(txn, database)[0] is None
+        return True
+
+    assert replace_file(store, os.stat(store.data).st_size, build)
 
 
 def test_compact_is_followed_by_reading_processes(tmp_path: Path) -> None:
@@ -86,7 +96,7 @@ def test_copy_has_the_same_content_in_fewer_pages_and_is_another_file(tmp_path: 
     store.commit(lambda txn: txn.delete("segments", b"gone"))
     before = {name: held(store, name) for name in DATABASES}
     identity, file_bytes = identity_of(store.data), os.stat(store.data).st_size
-    replace_by_copy(store)
+    replace(store)
     after = {name: held(store, name) for name in DATABASES}
     assert after["meta"].pop(b"copied")  # the copy says that it is one
     assert after == before
@@ -113,7 +123,7 @@ def test_reader_keeps_the_old_file_until_its_next_call(tmp_path: Path) -> None:
     reader = start(code, tmp_path / "i")
     assert ask(reader) == "nothing True"
     for number in range(4):
-        replace_by_copy(store)
+        replace(store)
         put(store, "groups", key=f"value-{number}".encode())
         assert ask(reader) == f"value-{number} True"
     end(reader)
@@ -134,32 +144,3 @@ def test_mark_in_a_file_that_is_in_its_place_counts_for_nothing_and_is_taken_bac
     clear_traces(store)  # without effect
     reader.close()
     store.close()
-
-
-def test_copy_that_lmdb_finds_incomplete_is_made_again(tmp_path: Path) -> None:
-    class Doubting:
-        """LMDB's environment, whose first copy breaks off behind some bytes."""
-
-        def __init__(self, env: lmdb.Environment) -> None:
-            self._env, self.copies = env, 0
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._env, name)
-
-        def copyfd(self, fd: int, *, compact: bool) -> None:
-            self.copies += 1
-            if self.copies == 1:
-                os.write(fd, b"some pages")
-                raise lmdb.IncompatibleError("mdb_env_copyfd3")
-            self._env.copyfd(fd, compact=compact)
-
-    with simindex.open(tmp_path / "i", "x", SMALL) as index:
-        insert(index, 0)
-        insert(index, 1)
-        environment: Any = index._store.environment()
-        doubting = environment.env = Doubting(environment.env)
-        index.compact()
-        assert doubting.copies == 2
-        check(index, [0, 1])
-    with simindex.open(tmp_path / "i", "r") as index:
-        assert len(index) == 10

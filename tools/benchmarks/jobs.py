@@ -25,7 +25,7 @@ import numpy as np
 import peers
 import uniform
 from beyond import beyond
-from deduplication import dedup
+from deduplication import adversarial, against, dedup
 from groups import groups
 
 import simindex
@@ -586,6 +586,8 @@ JOBS = {
         copies,
         crawl,
         dedup,
+        against,
+        adversarial,
         long_documents,
         churn,
         huge,
@@ -597,7 +599,8 @@ JOBS = {
 
 def main() -> None:
     job, options = sys.argv[1], json.loads(sys.argv[2])
-    if job not in ("readers", "workers", "long_documents") and hasattr(os, "sched_setaffinity"):
+    is_wide = job in ("readers", "workers", "long_documents") or options.get("workers", 1) > 1
+    if not is_wide and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     print(json.dumps(JOBS[job](options)))
 

@@ -181,17 +181,26 @@ def main() -> None:
     parser.add_argument("--fingerprints", type=int, default=1_000_000)
     parser.add_argument("--huge", type=int, default=0, help="made-up sketches, for instance 10000000")
     parser.add_argument("--beyond", type=int, default=6_000_000, help="made-up sketches of job beyond")
-    parser.add_argument("--memory", type=int, default=1 << 30, help="bytes of memory that job beyond has")
+    parser.add_argument(
+        "--memory", type=int, default=1 << 30, help="bytes of memory of jobs beyond and bounded"
+    )
     parser.add_argument("--no-compact", action="store_true", help="job beyond ends as inserted")
     parser.add_argument(
         "--numbers", type=int, default=100_000_000, help="of job groups; a fifth as many edges"
+    )
+    parser.add_argument(
+        "--stored", type=int, nargs="+", default=[1_000_000, 10_000_000], help="sizes of job against"
+    )
+    parser.add_argument(
+        "--pages", type=int, default=200_000, help="of job adversarial; a 200th as many books"
     )
     parser.add_argument("--corpus", type=Path, help="a JSONL collection in place of the made-up one")
     parser.add_argument("--peers", nargs="*", help="class names out of peers.py; none: no peers")
     parser.add_argument(
         "--only",
         nargs="*",
-        help="jobs out of sketch build peers simhash extra huge beyond groups; the last two only if named",
+        help="jobs out of sketch build peers simhash extra huge beyond groups dedup bounded against "
+        "adversarial; from beyond on only if named",
     )
     parser.add_argument("--quick", action="store_true", help="10,000 documents")
     arguments = parser.parse_args()
@@ -251,6 +260,23 @@ def main() -> None:
         results["long_documents"] = run("long_documents", base | {"documents": 12_000}, "12,000 of 0.5 MB")
         results["churn"] = run("churn", base | {"documents": count}, f"churn of {count:,}")
         results["readers"] = run("readers", base, "eight readers and a writer")
+    if "dedup" in wanted:
+        for workers in (1, 2):
+            size = {"documents": arguments.documents[-1], "workers": workers}
+            results[f"dedup_{workers}"] = run("dedup", base | size, f"dedup, {workers} workers")
+    if "bounded" in wanted:
+        free = {"documents": arguments.documents[0], "workers": 2, "insert": False}
+        results["dedup_free"] = run("dedup", base | free, f"dedup of {arguments.documents[0]:,}")
+        tight = free | {"documents": arguments.documents[-1], "memory_bytes": arguments.memory}
+        note = f"dedup of {arguments.documents[-1]:,} in {arguments.memory:,} bytes"
+        results["dedup_bounded"] = run("dedup", base | tight, note)
+    if "against" in wanted:
+        count = arguments.documents[0]
+        beside = {"documents": count, "sizes": arguments.stored}
+        results["against"] = run("against", base | beside, f"dedup of {count:,} beside indexes")
+    if "adversarial" in wanted:
+        size = {"pages": arguments.pages, "books": arguments.pages // 200}
+        results["adversarial"] = run("adversarial", base | size, "one page, boilerplate, books")
     if arguments.huge and "huge" in wanted:
         results["huge"] = run(
             "huge", base | {"documents": arguments.huge}, f"{arguments.huge:,} made-up sketches"
@@ -300,6 +326,12 @@ def write(results: dict[str, Any], output: Path) -> None:
         "copies",
         "crawl",
         "dedup",
+        "dedup_1",
+        "dedup_2",
+        "dedup_free",
+        "dedup_bounded",
+        "against",
+        "adversarial",
         "long_documents",
         "churn",
         "readers",

@@ -139,8 +139,12 @@ class Batch:
         is_itself = answers["number"] == answers["query"] + np.uint64(self._first)
         self._answers = answers[~is_itself]
         self._starts = np.searchsorted(self._answers["query"], np.arange(len(self._documents) + 1)).tolist()
+        self._numbers: list[int] = self._answers["number"].tolist()
+        of_one = self._answers.copy()
+        of_one["query"] = 0
+        self._raw = of_one.tobytes()  # each as the answer to a query of its own
         self._scanned = found.scanned
-        self._alone.update(np.flatnonzero(found.truncated).tolist())
+        self._alone.update(place for place, hit in enumerate(found.truncated) if hit)
 
     def _segment_of(self, places: np.ndarray) -> MemorySegment:
         new = self._documents.taken(places.tolist())
@@ -200,17 +204,18 @@ class Batch:
 
     def _matches(self, place: int) -> Matches:
         """Return the matches of a document, out of the answers to all."""
-        answers = self._answers[self._starts[place] : self._starts[place + 1]]
-        if not len(answers):
+        places = range(self._starts[place], self._starts[place + 1])
+        if not places:
             return Matches()
-        places = answers["number"].astype(np.int64) - self._first
-        answers = answers[(places < 0) | self._stored[np.maximum(places, 0)]]
-        answers["query"] = 0
+        first, stored, numbers = self._first, self._stored, self._numbers
+        counted = [at for at in places if numbers[at] < first or stored[numbers[at] - first]]
+        size, raw = MATCHES.itemsize, self._raw
+        answers = b"".join([raw[at * size : at * size + size] for at in counted])
         scanned = None if self._scanned is None else self._scanned[place : place + 1]
         batch = self._documents.sketches
         if isinstance(self._query, BandQuery) and self._query.exact:
             batch = self._documents.taken([place]).sketches  # for the kept shingles of this one
-        found = Found(batch, answers.tobytes(), np.zeros(1, dtype=np.uint8), scanned)
+        found = Found(batch, answers, bytearray(1), scanned)
         own = self._owners.get(self._documents.encoded_keys[place])
         return self._query.matches(self._view_of_all, found, without=own)[0]
 

@@ -15,10 +15,11 @@ from simindex.cli import creation, options, reading
 from simindex.cli.commands.pairs import By
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import Reports, counted, figure, note, print_json
-from simindex.cli.progress import Advance, shows_progress, work_bar
+from simindex.cli.progress import Tell, Told, job_bar, shows_progress
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.job import Job
 from simindex.corpus.dedup.journal import JobError
+from simindex.corpus.dedup.paragraphs import cut_for
 from simindex.inputs import Fields, Inputs
 from simindex.tuning import DEFAULT_THRESHOLD
 
@@ -29,6 +30,11 @@ class Mode(Enum):
     remove = "remove"
     annotate = "annotate"
     report_only = "report-only"
+
+
+class _Levels(Enum):
+    document = "document"
+    paragraph = "paragraph"
 
 
 def _parse_mode(text: str | Mode) -> Mode:
@@ -80,6 +86,30 @@ _RemovedFile = Annotated[
         help="Write here a JSON line for each row that goes (default: OUTPUT.dedup/removed.jsonl).",
     ),
 ]
+_Level = Annotated[
+    _Levels,
+    options.word_option(
+        _Levels, "What is compared: documents, or paragraphs, of which those go that were seen before."
+    ),
+]
+_SplitAt = Annotated[
+    str,
+    typer.Option(
+        "--split",
+        metavar="line|blank-line",
+        help="With --level paragraph: where one ends; blank-line for texts with lines of one length.",
+    ),
+]
+_MinWords = Annotated[
+    int,
+    typer.Option(
+        metavar="N", parser=options.whole(1), help="With --level paragraph: shorter ones always stay."
+    ),
+]
+_Explain = Annotated[
+    bool,
+    typer.Option("--explain", help="Tell the passages that a row shares with the kept one, too."),
+]
 _Exact = Annotated[bool, typer.Option("--exact", help="Compare all shingles; takes a larger working index.")]
 _WithinDistance = Annotated[
     int | None,
@@ -87,6 +117,12 @@ _WithinDistance = Annotated[
         metavar="K",
         parser=options.whole(),
         help="With --by simhash: rows within so many bits, 0 to 8, are like one another (default 3).",
+    ),
+]
+_JsonProgress = Annotated[
+    bool,
+    typer.Option(
+        "--json-progress", help="Tell how far it is in JSON lines on stderr, one a second, in place of a bar."
     ),
 ]
 _Force = Annotated[
@@ -99,6 +135,7 @@ simindex dedup news.jsonl logs.csv.gz -o clean.jsonl.zst --delimiter ';'
 simindex dedup news.jsonl -o new.jsonl --against news.simindex --into seen.simindex
 simindex dedup src -o duplicates.jsonl --mode report-only --exact
 simindex dedup news.jsonl -o clean.jsonl --by simhash --max-distance 4
+simindex dedup crawl/*.warc.gz -o clean.jsonl.zst --level paragraph --min-words 5
 """
 
 
@@ -112,6 +149,10 @@ def run(
     against: _Against = None,
     into: _Into = None,
     mode: _Mode = Mode.remove,
+    level: _Level = _Levels.document,
+    split: _SplitAt = "line",
+    min_words: _MinWords = 1,
+    explain: _Explain = False,
     removed: _RemovedFile = None,
     exact: _Exact = False,
     force: _Force = False,
@@ -126,6 +167,7 @@ def run(
     max_line: options.MaxLine = None,
     max_cell: options.MaxCell = None,
     max_document: options.MaxDocument = None,
+    max_page: options.MaxPage = None,
     max_window: options.MaxWindow = None,
     max_ratio: options.MaxRatio = None,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
@@ -135,6 +177,7 @@ def run(
     normalize: creation.Normalize = None,
     num_perm: creation.NumPerm = None,
     seed: creation.Seed = None,
+    json_progress: _JsonProgress = False,
     as_json: options.JsonSummary = False,
 ) -> None:
     """Write a corpus without its near duplicates.
@@ -157,8 +200,11 @@ def run(
     fields = Fields(id_field, text_field, key_from="line", whole_rows=True)
     rows = Inputs(inputs, fields, reading=reading.how_to_read(given), limits=options.limits(given))
     bad_rows = Reports("bad row")
-    with work_bar("rows", rows.total_bytes() if shows_progress() else None) as advance:
-        job = _job(rows, given, _Progress(rows, advance), bad_rows)
+    total = rows.total_bytes() if json_progress or shows_progress() else None
+    waits_for = None if keep == "first" else "reading, and ordering the rows"
+    progress = _Progress(rows)
+    with job_bar(total, waits_for, as_json=json_progress) as progress.told:
+        job = progress.job = _job(rows, given, progress, bad_rows)
         _run(job, bad_rows)
     reading.tell(rows.tally, encoding)
     _summarise(job, output, bad_rows.count, as_json)
@@ -171,11 +217,13 @@ def _job(rows: Inputs, given: dict[str, Any], progress: _Progress, bad_rows: Rep
         given["output"],
         DEFAULT_THRESHOLD if given["threshold"] is None else given["threshold"],
         mode=given["mode"].value,
+        cut=cut_for(given["level"].value, given["split"], given["min_words"]),
+        explain=given["explain"],
         by=None if given["by"] is None else given["by"].value,
         max_distance=given["max_distance"],
         config=_config(given),
         progress=progress,
-        on_removed=progress.note_removed,
+        on_removed=None,
         on_bad_row=(lambda row: bad_rows.add(f"{row}; skipped")) if given["skip_bad_rows"] else None,
         journal=None,
         **{name: given[name] for name in same},
@@ -183,20 +231,24 @@ def _job(rows: Inputs, given: dict[str, Any], progress: _Progress, bad_rows: Rep
 
 
 class _Progress:
-    """Tells the bar how far the job is, and how many rows went."""
+    """Tells the bar how far the job is.
 
-    def __init__(self, rows: Inputs, advance: Advance) -> None:
-        self.num_removed = 0
+    Attributes:
+        told: the bar.
+        job: that it is about.
+    """
+
+    told: Tell
+    job: Job
+
+    def __init__(self, rows: Inputs) -> None:
         self._rows = rows
-        self._advance = advance
-
-    def note_removed(self, _: object) -> None:
-        """Count one that goes."""
-        self.num_removed += 1
 
     def __call__(self, done: int) -> None:
         """Take note that so many rows are done."""
-        self._advance(done, self._rows.bytes_read)
+        job = self.job
+        now = done - job.done_before
+        self.told(Told(done, now, job.state.removed, self._rows.bytes_read, job.num_bytes))
 
 
 def _config(given: dict[str, Any]) -> Config | None:
@@ -240,14 +292,21 @@ def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:
     rate = state.read / max(state.seconds, 1e-9)
     if as_json:
         counts = {"read": state.read, "kept": state.kept, "removed": state.removed, "bounded": state.bounded}
+        if state.documents:
+            counts |= {"documents": state.documents, "documents_dropped": state.dropped}
         rest = {"bad": num_bad, "was_done": job.was_done, "seconds": state.seconds}
         print_json(counts | rest | {"rows_per_second": rate})
         return
     if job.was_done:
         note(f"simindex: {output}: this job was done before; --force does it once more")
     bounded = f", {figure(state.bounded)} of them compared with a part of what may be like them"
+    noun = "row"
+    if state.documents:
+        noun = "paragraph"
+        dropped = f"of {figure(state.dropped)} nothing is left"
+        note(f"{counted(state.documents, 'document')}, {dropped}; their paragraphs:")
     note(
-        f"{counted(state.read, 'row')} read, {figure(state.kept)} kept{bounded if state.bounded else ''}, "
+        f"{counted(state.read, noun)} read, {figure(state.kept)} kept{bounded if state.bounded else ''}, "
         f"{figure(state.removed)} removed, {counted(num_bad, 'bad row')}; {state.seconds:,.1f} s, "
         f"{figure(rate)} rows/s"
     )

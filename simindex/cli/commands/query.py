@@ -123,6 +123,7 @@ def run(
     max_line: options.MaxLine = None,
     max_cell: options.MaxCell = None,
     max_document: options.MaxDocument = None,
+    max_page: options.MaxPage = None,
     max_window: options.MaxWindow = None,
     max_ratio: options.MaxRatio = None,
     explain: _Explain = None,
@@ -137,15 +138,10 @@ def run(
     """
     given = locals()
     asked = _only_one(given)
-    if int_keys and key is None:
-        raise typer.BadParameter("--int goes with --key")
-    if others and asked not in ("--file", "--input"):
-        raise typer.BadParameter("--others goes with --file or --input; --key always leaves the document out")
+    _require_together(given, asked)
     by_fingerprint = simhash or fingerprint is not None or fingerprint_field is not None
     search = Search(threshold, limit, recall, exact, nearest, by_fingerprint, max_distance)
     how, limits, fields = reading.how_to_read(given), options.limits(given), reading.fields(given)
-    if explain and asked not in ("TEXT", "--file", "--key"):
-        raise typer.BadParameter(f"--explain goes with TEXT, --file or --key, not with {asked}")
     inputs = None if input_ is None else Inputs([input_], fields, reading=how, limits=limits)
     stored_texts = Inputs(explain, fields, reading=how, limits=limits) if explain else None
     with open_for_reading(index, max_candidates) as stored:
@@ -160,6 +156,16 @@ def run(
     _print_one(matches, as_json, explained)
     if not matches:
         note(f"simindex: no match{why_none}")
+
+
+def _require_together(given: Mapping[str, Any], asked: str) -> None:
+    """Refuse options that do not go with what is compared with."""
+    if given["int_keys"] and asked != "--key":
+        raise typer.BadParameter("--int goes with --key")
+    if given["others"] and asked not in ("--file", "--input"):
+        raise typer.BadParameter("--others goes with --file or --input; --key always leaves the document out")
+    if given["explain"] and asked not in ("TEXT", "--file", "--key"):
+        raise typer.BadParameter(f"--explain goes with TEXT, --file or --key, not with {asked}")
 
 
 def _one(stored: Index, search: Search, given: Mapping[str, Any], limits: Limits) -> tuple[Any, Matches]:

@@ -50,6 +50,7 @@ def run(
     max_line: options.MaxLine = None,
     max_cell: options.MaxCell = None,
     max_document: options.MaxDocument = None,
+    max_page: options.MaxPage = None,
     max_window: options.MaxWindow = None,
     max_ratio: options.MaxRatio = None,
     wait: options.Wait = 0.0,

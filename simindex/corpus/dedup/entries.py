@@ -16,12 +16,29 @@ from simindex.checks import require_many
 from simindex.corpus.dedup.results import Place
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key
-from simindex.inputs import BadRowError, Fields, InputError, Inputs, Row
+from simindex.inputs import BadRowError, Columns, Fields, InputError, Inputs, Row
 from simindex.inputs.folder import Selection
 
 
+class Part(NamedTuple):
+    """What an entry is of a row, where rows are cut into paragraphs.
+
+    Attributes:
+        whole: the row.
+        number: of the paragraph, from 1.
+        start, end: where it lies in the text of the row.
+        is_last: whether the row has no other behind it.
+    """
+
+    whole: Entry
+    number: int
+    start: int
+    end: int
+    is_last: bool
+
+
 class Entry(NamedTuple):
-    """A row of the input.
+    """A row of the input, or a paragraph of one.
 
     Attributes:
         number: in the whole input, from 0.
@@ -32,6 +49,7 @@ class Entry(NamedTuple):
         document: what is compared.
         metadata: of an item of an iterable.
         content: as it stands in its input; see `inputs.Newest`.
+        part: of which row it is a paragraph.
     """
 
     number: int
@@ -42,6 +60,7 @@ class Entry(NamedTuple):
     document: Any
     metadata: Any
     content: Any
+    part: Part | None = None
 
 
 class PathEntries:
@@ -73,6 +92,32 @@ class PathEntries:
             yield Entry(number, inputs.place, newest.name, newest.number, *row, newest.content)
             number += 1
 
+    def columns(self) -> Iterator[tuple[int, Columns]]:
+        """Yield the same rows some at a time, each with its place among the sources; bad rows with them."""
+        for some in self._inputs.columns():
+            yield self._inputs.place, some
+
+    @property
+    def text_field(self) -> str:
+        """The field of a row's text."""
+        return str(self._inputs.settings["fields"]["text"])
+
+    @property
+    def takes_bad_rows(self) -> bool:
+        """Whether a row that is none is passed over."""
+        return self._on_bad_row is not None
+
+    def tell(self, bad: Iterable[BadRowError]) -> None:
+        """Hand over rows that are none."""
+        assert self._on_bad_row is not None
+        for row in bad:
+            self._on_bad_row(row)
+
+    @property
+    def are_files(self) -> bool:
+        """Whether all are files, which nobody has to wait for."""
+        return all(map(os.path.isfile, self._paths))
+
     def digest(self) -> dict[str, Any]:
         """Return what tells these rows from others: path, size and time of change of each file, and how the
         files are read."""
@@ -87,7 +132,8 @@ class ItemEntries:
     """
 
     can_resume = False
-    names = ("items",)
+    names: Sequence[str] = ("items",)
+    text_field = "text"
 
     def __init__(self, items: Any) -> None:
         rows = keyed_documents(items, None, None, None)
@@ -164,7 +210,8 @@ def entries_of(
     ):
         paths = [os.fspath(path) for path in sources]
         how = fields or Fields(key_from="line", whole_rows=True)
-        return PathEntries(Inputs(paths, how), paths, on_bad_row)
+        inputs = Inputs(paths, how)
+        return PathEntries(inputs, list(inputs.paths), on_bad_row)
     return ItemEntries(sources)
 
 
@@ -172,20 +219,30 @@ def place_of(label: str, names: Sequence[str]) -> tuple[Key, Place]:
     """Return the key and the place of a kept row, from what the working index holds of it.
 
     >>> place_of("0 7 i12", ["a.jsonl"])
-    (12, Place(input='a.jsonl', row=7))
+    (12, Place(input='a.jsonl', row=7, paragraph=None))
     """
-    at, row, typed = label.split(" ", 2)
+    at, where, typed = label.split(" ", 2)
+    row, _, part = where.partition("#")
     kind, shown = typed[0], typed[1:]
     key: Key = int(shown) if kind == "i" else bytes.fromhex(shown) if kind == "b" else shown
+    if part:
+        name = str(key).rpartition("#")[0] if row == "0" else names[int(at)]
+        return key, Place(name, int(row), int(part))
     return key, Place(names[int(at)] if row != "0" else str(key), int(row))
 
 
 def label_of(entry: Entry) -> str:
     """Return what the working index holds of a row, beside its number: where it was, and its id. A text, for
     that is packed and unpacked the fastest."""
-    key = entry.key
-    kind = "s" if isinstance(key, str) else "b" if isinstance(key, bytes) else "i"
-    return f"{entry.place} {entry.row} {kind}{key.hex() if isinstance(key, bytes) else key}"
+    row: int | str = entry.row if entry.part is None else f"{entry.row}#{entry.part.number}"
+    return labelled(entry.place, row, entry.key)
+
+
+def labelled(place: int, row: int | str, key: Key) -> str:
+    """Return `label_of` of a row of these."""
+    if isinstance(key, str):
+        return f"{place} {row} s{key}"
+    return f"{place} {row} " + (f"b{key.hex()}" if isinstance(key, bytes) else f"i{key}")
 
 
 def _files(path: str) -> Iterator[str]:

@@ -11,28 +11,42 @@ import shutil
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.changes.documents import NewDocuments
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE, READY_BATCHES
 from simindex.checks import require_int
 from simindex.config import Config
-from simindex.corpus.dedup.entries import Entry, Spool, entries_of, label_of, place_of
+from simindex.corpus.dedup.entries import Entry, PathEntries, Spool, entries_of, place_of
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
 from simindex.corpus.dedup.orders import Keep, Ordered, require_order
+from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Rest, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, KeptRow, Place, Removed
-from simindex.corpus.dedup.star import MOST_KEPT, Decided, Star, Verdict, config_for
+from simindex.corpus.dedup.rows import Entered, Rows, rows_of
+from simindex.corpus.dedup.star import MOST_KEPT, Star, Verdict, config_for
 from simindex.corpus.dedup.store import store_kept
-from simindex.corpus.outputs.output import CallOutput, LinesOutput, NoOutput, Output, output_for, temporary
+from simindex.corpus.dedup.work import DecidedRows, Work
+from simindex.corpus.outputs.output import (
+    CallOutput,
+    LinesOutput,
+    NoOutput,
+    Output,
+    output_for,
+    require_texts,
+    temporary,
+)
 from simindex.corpus.outputs.rows import JsonLines, Note, Written, values_of
+from simindex.corpus.text_file import TextFile
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.inputs import BadRowError
-from simindex.optional import optional_module
+from simindex.parallel import ahead, in_order, num_workers
+from simindex.plain import plain
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
     BandQuery,
@@ -43,19 +57,12 @@ from simindex.queries.search import (
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 from simindex.tuning.found import band_plan
 
-_Decided = tuple[list[Entry], Decided]
 Mode = Literal["remove", "annotate", "report-only"]
 Sink = str | os.PathLike[str] | Callable[[Any], object]
 IndexOrPath = Index | str | os.PathLike[str]
 
-FRAME_BYTES = 4 << 20
-"""Bytes of rows and of the report that a frame of both holds: what is done again, at most, after a kill."""
-
-FRAME_ROWS = 65_536
-"""Rows of the input that a frame holds at most."""
-
-_SECONDS_A_MARK = 1.0
-"""Between two times that the journal is written: it waits for the disk."""
+_READ_AHEAD = 3
+"""Batches that are read before they are wanted."""
 
 
 class AnnotatedRow(NamedTuple):
@@ -67,6 +74,17 @@ class AnnotatedRow(NamedTuple):
     duplicate_of: Key | None
     similarity: float | None
     cluster: int | None
+    explanation: dict[str, Any] | None = None
+
+
+class SeenRow(NamedTuple):
+    """A row as a callable sink is given it with mode="annotate" and level="paragraph"."""
+
+    key: Key
+    document: Any
+    metadata: Any
+    seen_share: float
+    seen: list[dict[str, Any]]
 
 
 def deduplicate(
@@ -78,6 +96,10 @@ def deduplicate(
     against: IndexOrPath | None = None,
     into: IndexOrPath | None = None,
     mode: Mode = "remove",
+    level: Level = "document",
+    split: Split = "line",
+    min_words: int = 1,
+    explain: bool = False,
     exact: bool = False,
     by: Method | None = None,
     max_distance: int | None = None,
@@ -126,6 +148,18 @@ def deduplicate(
             No other process may write to it meanwhile.
         mode: "remove"; "annotate": all rows are written, with `duplicate_of`, `similarity` and `cluster` (the
             number of the kept row); or "report-only".
+        level: "paragraph" compares the paragraphs of texts, within and across documents: each is known as
+            ``document#number``, from 1 on. The kept text of a row is written without the paragraphs that were
+            seen before, and a row of which nothing is left is not; a row without any stands as it stood. With
+            "annotate" rows get `seen_share`, the share of their characters that was seen before, and `seen`,
+            a list of {"span", "duplicate_of", "similarity"}. The counts are of paragraphs then, and
+            documents.jsonl in the journal has a line for each document of which something was seen.
+        split: where a paragraph ends: "line", at each line end; or "blank-line", for texts with lines of one
+            length.
+        min_words: paragraphs of fewer words are never seen before, and stay.
+        explain: say in the report, and in annotated rows, which passages a row shares with the kept one
+            (`corpus.explain`, that row being `a`); of the first 1,048,576 characters of both, and not of
+            documents of an index. The texts of kept rows wait in the journal's folder, packed.
         exact: compare all shingles, which takes a larger working index; estimated similarities otherwise.
         by, max_distance: "simhash" compares by fingerprint: rows within `max_distance` bits (default: what
             `config` says, 3 without one), none of which is missed; `threshold` and `exact` are MinHash's.
@@ -166,6 +200,8 @@ def deduplicate(
         against=against,
         into=into,
         mode=mode,
+        cut=cut_for(level, split, min_words),
+        explain=explain,
         exact=exact,
         by=by,
         max_distance=max_distance,
@@ -189,10 +225,12 @@ class Job:
         was_done: whether it had been done before.
         num_bytes: of the output, whole frames.
         can_resume: whether it can be broken off and gone on with.
+        done_before: rows that were done when it was gone on with.
     """
 
     was_done = False
     num_bytes = 0
+    done_before = 0
 
     def __init__(
         self,
@@ -204,6 +242,8 @@ class Job:
         against: IndexOrPath | None,
         into: IndexOrPath | None,
         mode: Mode,
+        cut: Cut | None,
+        explain: bool,
         exact: bool,
         by: Method | None,
         max_distance: int | None,
@@ -220,14 +260,17 @@ class Job:
         require_order(keep)
         _require_word("mode", mode, ("remove", "annotate", "report-only"))
         require_int("batch_size", batch_size, 1)
-        self._entries = entries_of(sources, None, on_bad_row)
+        documents = entries_of(sources, None, on_bad_row)
+        self._entries = documents if cut is None else Paragraphs(documents, cut)
+        self._explain = explain
+        self._texts: TextFile | None = None
         self._others = [] if against is None else [_path_of(against)]
         self._into = into
         into_path = None if into is None else _path_of(into)
         self._query, self._config = _comparison(
             threshold, by, max_distance, exact, config, self._others, into_path
         )
-        self._mode, self._batch_size, self._workers = mode, batch_size, workers
+        self._mode, self._cut, self._batch_size, self._workers = mode, cut, batch_size, workers
         self._progress, self._on_removed, self._force = progress, on_removed, force
         self._path = None if sink is None or callable(sink) else os.fspath(sink)
         self._report_path = None if removed is None else os.fspath(removed)
@@ -236,23 +279,27 @@ class Job:
             sink = None
         self._sink, self._keep, self.state = sink, keep, State()
         self._output = self._output_of_sink()
-        self._job = {
-            "outputs": [_absolute(self._path), _absolute(self._report_path)],
-            "against": [_of_index(path) for path in self._others],
-            "into": None if into is None else os.path.abspath(_path_of(into)),
-            "config": self._config.to_dict(),
-            "threshold": threshold,
-            "max_distance": max_distance,
-            "keep": keep if isinstance(keep, str) else _name_of(keep),
-            "mode": mode,
-            "exact": exact,
-            "by": by,
-        }
+        how = {"threshold": threshold, "max_distance": max_distance, "exact": exact, "by": by}
+        self._job = self._described() | how
         beside = self._path or self._report_path
         self._folder = None if journal is None else os.fspath(journal)
         if journal is None and beside is not None:
             self._folder = folder_beside(beside)
         self.can_resume = self._entries.can_resume and beside is not None
+
+    def _described(self) -> dict[str, Any]:
+        """Return what tells this job from others, beside how rows are compared and what they are."""
+        cut, keep = self._cut, self._keep
+        return {
+            "outputs": [_absolute(self._path), _absolute(self._report_path)],
+            "against": [_of_index(path) for path in self._others],
+            "into": None if self._into is None else os.path.abspath(_path_of(self._into)),
+            "config": self._config.to_dict(),
+            "keep": keep if isinstance(keep, str) else _name_of(keep),
+            "mode": self._mode,
+            "paragraphs": None if cut is None else list(cut),
+            "explain": self._explain,
+        }
 
     # ---- the steps ----
 
@@ -267,6 +314,7 @@ class Job:
         if not resumed:
             self._require_new_outputs()
         self.state = journal.state
+        self.done_before = self.state.read
         if self.state.phase == "done":
             self._require_outputs()
             self.was_done = True
@@ -294,6 +342,11 @@ class Job:
 
     def _run_in(self, folder: str, journal: Journal | None, resumed: bool) -> None:
         output, report = self._output, self._removed_report(journal)
+        rollup = self._rollup(journal)
+        if self._explain:
+            self._texts = TextFile(os.path.join(folder, "texts.sqlite"), self._config)
+        if num_workers(self._workers) > 1 and isinstance(output, LinesOutput):
+            output.pack_in_thread()
         began, before = time.monotonic(), self.state.seconds
         working = os.path.join(folder, "working.simindex")
 
@@ -310,7 +363,11 @@ class Job:
                     star = Star(working, self._config, self._query, others)
                     try:
                         with self._decided(star, folder, resumed) as decided:
-                            _Work(self, output, report, journal).read(decided)
+                            gathering = (
+                                None if self._cut is None else Gathering(self._entries.text_field, rollup)
+                            )
+                            texts = self._texts if self._keep == "first" else None
+                            Work(self, output, report, journal, gathering, texts).read(decided)
                     finally:
                         star.close()
                     enter("storing")
@@ -321,32 +378,59 @@ class Job:
                     enter("publishing")
                 output.publish()
                 report.publish()
+                rollup.publish()
                 enter("done")
                 if journal is not None:
                     journal.drop_work()
             finally:
-                output.close()
-                report.close()
+                for file in (output, report, rollup):
+                    file.close()
+                if self._texts is not None:
+                    self._texts.close()
 
     @contextmanager
-    def _decided(self, star: Star, folder: str, resumed: bool) -> Iterator[Iterator[_Decided]]:
+    def _decided(self, star: Star, folder: str, resumed: bool) -> Iterator[Iterator[DecidedRows]]:
         """Give the rows that are not done yet, with what becomes of them."""
         done = self.state.read
         if self._keep == "first":
             if resumed:
                 star.forget(range(done, sys.maxsize), self.state.kept)
-            yield _as_read(star, islice(self._entries, done, None), self._batch_size, self._workers)
+            yield self._as_read(star, rows_of(self._entries, self._batch_size, done))
             return
         entries: Iterable[Entry] = self._entries
         if not self._entries.can_repeat:
-            entries = Spool(os.path.join(folder, "rows"), entries)
+            path = os.path.join(folder, "rows")
+            if isinstance(self._entries, Paragraphs):
+                self._entries.spool(path)
+            else:
+                entries = Spool(path, entries)
         ordered = Ordered(os.path.join(folder, "order.sqlite"), self._keep, self._config)
         try:
-            ordered.fill(entries, self._batch_size, self._workers)
+            first = entries if self._texts is None else self._texts.passing(entries)
+            ordered.fill(first, self._batch_size, self._workers)
             ordered.decide(star, self._batch_size)
             yield ordered.decided(islice(entries, done, None), self._batch_size)
         finally:
             ordered.close()
+
+    def _as_read(self, star: Star, parts: Iterator[Rows | Entered]) -> Iterator[DecidedRows]:
+        """Yield rows with what becomes of them, decided as they are read."""
+        entries, threads = self._entries, num_workers(self._workers)
+        prepared: Iterator[tuple[Rows | Entered, NewDocuments]]
+        if threads == 1:
+            prepared = map(star.prepared, parts)
+        elif isinstance(entries, PathEntries) and entries.are_files and threads == 2:
+            # One thread for both: of more than two the others would wait for Python's lock.
+            prepared = ahead(map(star.prepared, parts), _READ_AHEAD)
+        else:
+            if isinstance(entries, PathEntries) and entries.are_files:
+                parts = ahead(parts, _READ_AHEAD)
+            prepared = in_order(star.prepared, parts, threads, READY_BATCHES, attrgetter("num_bytes"))
+        for rows, documents in prepared:
+            if rows.bad:
+                assert isinstance(entries, PathEntries)
+                entries.tell(rows.bad)
+            yield rows, star.decide_batch(documents)
 
     @contextmanager
     def _opened_into(self) -> Iterator[Index | None]:
@@ -361,6 +445,8 @@ class Job:
 
     def _output_of_sink(self) -> Output:
         if self._path is not None:
+            if self._cut is not None and self._mode == "remove":
+                require_texts(self._path)
             return output_for(self._path)
         if self._sink is None:
             return NoOutput()
@@ -372,6 +458,11 @@ class Job:
         if path is None and journal is not None:
             path = journal.removed_path
         return NoOutput() if path is None else LinesOutput(path, JsonLines())
+
+    def _rollup(self, journal: Journal | None) -> Output:
+        if journal is None or self._cut is None:
+            return NoOutput()
+        return LinesOutput(journal.documents_path, JsonLines())
 
     def _require_new_outputs(self) -> None:
         for path in (self._path, self._report_path):
@@ -401,20 +492,24 @@ class Job:
         match, other = verdict
         if other is None:
             kept, kept_place = place_of(match.metadata, self._entries.names)
-            cluster = match.key
+            cluster = int(match.key)
         else:
             kept, kept_place, cluster = match.key, Place(other, 0), None
+        part = entry.part
         return Removed(
             entry.key,
-            Place(entry.name, entry.row),
+            Place(entry.name, entry.row, None if part is None else part.number),
             kept,
             kept_place,
             match.similarity,
             match.distance,
             match.exact,
             match.standard_error,
-            cluster if cluster is None else int(cluster),
+            cluster,
             entry.number,
+            None if part is None else (part.start, part.end),
+            None if self._texts is None else self._texts.explain(entry.document, cluster),
+            self._texts is not None,
         )
 
     def note(self, entry: Entry, removed: Removed | None) -> Note | None:
@@ -422,8 +517,24 @@ class Job:
         if self._mode != "annotate":
             return None
         if removed is None:
-            return Note(None, None, entry.number)
-        return Note(removed.duplicate_of, removed.similarity, removed.cluster)
+            note = {"duplicate_of": None, "similarity": None, "cluster": entry.number}
+            return note | ({"explanation": None} if self._explain else {})
+        return {
+            "duplicate_of": removed.duplicate_of,
+            "similarity": removed.similarity,
+            "cluster": removed.cluster,
+        } | removed.explained()
+
+    def note_of_rest(self, rest: Rest) -> Note | None:
+        """Return what is written behind a row whose paragraphs were compared."""
+        if self._mode != "annotate":
+            return None
+        seen = [
+            {"span": each.span, "duplicate_of": plain(each.duplicate_of), "similarity": each.similarity}
+            | each.explained()
+            for each in rest.seen
+        ]
+        return {"seen_share": round(rest.share, 4), "seen": seen}
 
     def tell(self, removed: Removed) -> None:
         """Tell the caller of a row that goes."""
@@ -443,96 +554,6 @@ class Job:
     def _report(self) -> DedupReport:
         state = self.state
         return DedupReport(state.read, state.kept, state.removed, state.bounded, state.seconds)
-
-
-class _Work:
-    """The reading: rows are decided batch by batch, and written frame by frame."""
-
-    def __init__(self, job: Job, output: Output, report: Output, journal: Journal | None) -> None:
-        self._job = job
-        self._output = output
-        self._report = report
-        self._journal = journal
-        self._orjson: Any = optional_module("orjson", "the report of removed rows")
-        self._began = time.monotonic() - job.state.seconds
-        self._marked = time.monotonic()
-        self._row_of_cut = job.state.read
-        self._at_cut: State | None = None
-
-    def read(self, decided: Iterator[_Decided]) -> None:
-        """Do all rows that are not done."""
-        state = self._job.state
-        self._output.begin_at(state.output)
-        self._report.begin_at(state.report)
-        try:
-            for entries, (verdicts, bounded) in decided:
-                for place, (entry, verdict) in enumerate(zip(entries, verdicts, strict=True)):
-                    state.bounded += place in bounded
-                    self._take(entry, verdict)
-                self._job.advance()
-            self._cut()
-        finally:
-            self._mark(ends=True)
-
-    def _take(self, entry: Entry, verdict: Verdict | None) -> None:
-        job, state = self._job, self._job.state
-        state.read += 1
-        if verdict is None:
-            state.kept += 1
-            self._output.write(entry, job.note(entry, None))
-        else:
-            state.removed += 1
-            removed = job.removed(entry, verdict)
-            if isinstance(self._report, LinesOutput):
-                line = self._orjson.dumps(removed.to_dict(), option=self._orjson.OPT_APPEND_NEWLINE)
-                self._report.write_line(line)
-            if job.writes_removed:
-                self._output.write(entry, job.note(entry, removed))
-            job.tell(removed)
-        waiting = self._output.waiting + self._report.waiting
-        if waiting >= FRAME_BYTES or state.read - self._row_of_cut >= FRAME_ROWS:
-            self._cut()
-            if time.monotonic() - self._marked >= _SECONDS_A_MARK:
-                self._mark()
-
-    def _cut(self) -> None:
-        """End a frame, at a place that follows from the rows alone."""
-        self._output.cut()
-        self._report.cut()
-        self._job.num_bytes = self._output.num_bytes
-        self._row_of_cut = self._job.state.read
-        marks = {"output": self._output.mark(), "report": self._report.mark()}
-        self._at_cut = replace(self._job.state, **marks)
-
-    def _mark(self, *, ends: bool = False) -> None:
-        """Let the journal speak of what stands; where the work ends early, as far as the disk lets it."""
-        journal, at_cut = self._journal, self._at_cut
-        if journal is None or at_cut is None:
-            return
-        try:
-            self._output.sync()
-            self._report.sync()
-            journal.state = replace(at_cut, seconds=time.monotonic() - self._began)
-            journal.write()
-        except OSError:
-            if not ends:
-                raise
-        self._marked = time.monotonic()
-
-
-def _as_read(
-    star: Star, entries: Iterable[Entry], batch_size: int, workers: int | None
-) -> Iterator[_Decided]:
-    """Yield rows with what becomes of them, decided as they are read."""
-    ahead: deque[Entry] = deque()
-
-    def items() -> Iterator[tuple[int, Any, Any]]:
-        for entry in entries:
-            ahead.append(entry)
-            yield entry.number, entry.document, label_of(entry)
-
-    for decided in star.decide(items(), batch_size, workers):
-        yield [ahead.popleft() for _ in decided.verdicts], decided
 
 
 def _comparison(
@@ -558,13 +579,15 @@ def _comparison(
     return BandQuery(threshold, None, 1, exact, DEFAULT_MAX_CANDIDATES), config
 
 
-def _row_for_a_call(row: Written, note: Note | None) -> KeptRow | AnnotatedRow:
+def _row_for_a_call(row: Written, note: Note | None) -> KeptRow | AnnotatedRow | SeenRow:
     metadata = row.metadata
     if isinstance(row, Entry) and row.content is not None and not isinstance(row.content, tuple | list):
         metadata = values_of(row)
     if note is None:
         return KeptRow(row.key, row.document, metadata)
-    return AnnotatedRow(row.key, row.document, metadata, *note)
+    if "seen" in note:
+        return SeenRow(row.key, row.document, metadata, **note)
+    return AnnotatedRow(row.key, row.document, metadata, **note)
 
 
 def _require_word(name: str, value: object, words: tuple[str, ...]) -> None:

@@ -33,7 +33,8 @@ class State:
         phase: "reading", "storing" (into an index), "publishing" or "done".
         read, kept, removed, bounded: rows so far, as in `DedupReport`.
         seconds: of work so far.
-        output, report: marks of the two files.
+        documents, dropped: rows that were cut into paragraphs, and those of which nothing is left.
+        output, report, rollup: marks of the files.
     """
 
     phase: str = "reading"
@@ -44,6 +45,9 @@ class State:
     seconds: float = 0.0
     output: Any = None
     report: Any = None
+    documents: int = 0
+    dropped: int = 0
+    rollup: Any = None
 
 
 class Journal:
@@ -63,6 +67,11 @@ class Journal:
     def removed_path(self) -> str:
         """Where the report of removed rows is, unless it is given a place."""
         return os.path.join(self.folder, "removed.jsonl")
+
+    @property
+    def documents_path(self) -> str:
+        """Where the report of documents is, whose paragraphs are compared."""
+        return os.path.join(self.folder, "documents.jsonl")
 
     def begin(self, *, force: bool) -> bool:
         """Take up what is there, or begin anew. Returns whether there was something.
@@ -105,7 +114,7 @@ class Journal:
             path = os.path.join(self.folder, name)
             if os.path.isdir(path):
                 shutil.rmtree(path, ignore_errors=True)
-            elif path not in (self.removed_path, os.path.join(self.folder, _NAME)):
+            elif path not in (self.removed_path, self.documents_path, os.path.join(self.folder, _NAME)):
                 os.remove(path)
 
     def _digest(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from simindex.corpus.explain import Explanation
 from simindex.format.keys import Key
 from simindex.plain import plain
 
@@ -42,10 +43,12 @@ class Place(NamedTuple):
     Attributes:
         input: the path of its file, as given; ``None`` for a document of an index.
         row: its row or line there, from 1; 0 where the whole file is the row. Of an iterable: its number.
+        paragraph: of that row, from 1; ``None`` where rows are compared as a whole.
     """
 
     input: str | None
     row: int
+    paragraph: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,10 @@ class Removed:
         standard_error: of the similarity.
         cluster: the number in the input, from 0, of the kept row; ``None`` for a document of an index.
         number: its own number in the whole input, from 0.
+        span: of a paragraph: where it begins and ends in the text of its document, in code points.
+        explanation: with explain=True the passages that the two share, this one being `a`; ``None`` where the
+            kept one's text is not at hand.
+        explains: whether that was asked for.
     """
 
     key: Key
@@ -75,10 +82,13 @@ class Removed:
     standard_error: float | None
     cluster: int | None
     number: int
+    span: tuple[int, int] | None = None
+    explanation: Explanation | None = None
+    explains: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return it with JSON's types, as a line of the report of removed rows."""
-        return {
+        found = {
             "id": plain(self.key),
             "input": self.place.input,
             "row": self.place.row,
@@ -92,3 +102,14 @@ class Removed:
             "cluster": self.cluster,
             "number": self.number,
         }
+        if self.place.paragraph is not None:
+            found |= {"paragraph": self.place.paragraph, "kept_paragraph": self.kept_place.paragraph}
+        if self.span is not None:
+            found["span"] = list(self.span)
+        return found | self.explained()
+
+    def explained(self) -> dict[str, Any]:
+        """Return the member of a line that explains it; none where that was not asked for."""
+        if not self.explains:
+            return {}
+        return {"explanation": None if self.explanation is None else self.explanation.to_dict()}

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import simindex.index as face
 from simindex.changes.documents import NewDocuments
 from simindex.changes.if_new.many import insert_batch_if_new
-from simindex.changes.ingest import prepared_batches
+from simindex.changes.ingest import prepare_documents, prepared_batches
 from simindex.changes.session import Session
 from simindex.config import Config, SimHashConfig
+from simindex.corpus.dedup.rows import Entered, Rows
 from simindex.queries.matches import Match
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import BandQuery, FingerprintQuery
@@ -122,6 +123,10 @@ class Star:
         for documents in prepared_batches(items, self._sketcher, batch_size, workers, self._query.compares):
             yield self.decide_batch(documents)
 
+    def prepared(self, rows: Rows | Entered) -> tuple[Rows | Entered, NewDocuments]:
+        """Return rows with their sketches; may be called by several threads."""
+        return rows, prepare_documents(rows.items(), self._sketcher, self._query.compares)
+
     def decide_batch(self, documents: NewDocuments) -> Decided:
         """Return what becomes of each row of a batch."""
         verdicts: list[Verdict | None] = [None] * len(documents)
@@ -176,6 +181,11 @@ def config_for(
             with face.open(other, "r", config):
                 pass
         return found
+    if config is not None and config.seed == "random":
+        raise ValueError(
+            'seed: expected a number, for a job that is gone on with needs the same one, found "random"; '
+            "draw one and keep it (secrets.randbits(64)), or give an index that has one (against=, into=)"
+        )
     if config is None:
         config = Config(keep_shingles=MOST_KEPT if exact and by != "simhash" else 0)
         if by == "simhash" and max_distance is not None and max_distance > SimHashConfig().max_distance:

@@ -29,11 +29,15 @@ def store_kept(working: str, into: Index, names: Sequence[str]) -> None:
         for record in kept.values():
             key, place = place_of(record.metadata, names)
             metadata = {"input": place.input, "row": place.row}
+            named = f"{place.input}:{place.row}"
+            if place.paragraph is not None:
+                metadata["paragraph"] = place.paragraph
+                named += f"#{place.paragraph}"
             there = into.get(key)
             if there is not None and there.metadata == metadata:
                 continue
             if there is not None or key in taken or key in before:
-                key = f"{place.input}:{place.row}"
+                key = named
                 if key in into:
                     continue
             taken.add(key)

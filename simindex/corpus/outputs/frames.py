@@ -3,16 +3,24 @@
 Owns compression of outputs and what becomes durable when. A frame is a part of the file that stands by
 itself: plain bytes, a member of .gz, a stream of .xz, a frame of .zst; readers of these formats read them one
 after the other. Invariant: the bytes of a frame follow from its content alone.
+
+A frame may be packed and written by a thread, which takes a quarter of a job's work off the others. Then what
+is known of the file lags behind by some frames, and an error of the disk comes out with a later one.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from simindex.inputs.streams import require_unpacker
+
+UNDER_WAY = 2
+"""Frames that a thread has not written yet."""
 
 
 def packer(name: str) -> Callable[[bytes], bytes]:
@@ -39,41 +47,81 @@ class FramedFile:
     Attributes:
         waiting: bytes that wait for the end of the frame.
         num_bytes: of whole frames that are written.
+        in_thread: whether frames are packed and written by a thread; to be set before the first.
     """
 
     def __init__(self, path: str, name: str) -> None:
         self.path = path
         self.waiting = 0
         self.num_bytes = 0
+        self.in_thread = False
         self._pack = packer(name)
         self._pieces: list[bytes] = []
         self._file: Any = None
+        self._thread: ThreadPoolExecutor | None = None
+        self._under_way: deque[Future[int]] = deque()
+        self._failure: BaseException | None = None
 
-    def add(self, content: bytes) -> None:
+    def add(self, *content: bytes) -> None:
         """Take content for the frame."""
-        self._pieces.append(content)
-        self.waiting += len(content)
+        self._pieces += content
+        self.waiting += sum(map(len, content))
 
     def cut(self) -> None:
-        """End the frame and write it.
+        """End the frame and write it, or have it written.
 
         Raises:
-            OSError: it cannot be written, on a full disk for one; the error names the file.
+            OSError: it cannot be written, on a full disk for one, or one before it; the error names the file.
         """
         if not self._pieces:
             return
-        frame = self._pack(b"".join(self._pieces))
+        content = b"".join(self._pieces)
         self._pieces, self.waiting = [], 0
-        left = memoryview(frame)
-        with naming(self.path):
-            while left:
-                left = left[self._opened().write(left) :]  # a full disk takes a part before it says so
+        if not self.in_thread:
+            self._write(content)
+            return
+        self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="simindex-pack")
+        self._under_way.append(self._thread.submit(self._write, content))
+        if len(self._under_way) > UNDER_WAY:
+            self._under_way.popleft().result()
+
+    def _write(self, content: bytes) -> int:
+        """Write a frame; returns the bytes of all."""
+        if self._failure is not None:
+            raise self._failure  # it would stand in the place of the frame that is missing
+        try:
+            frame = self._pack(content)
+            left = memoryview(frame)
+            with naming(self.path):
+                while left:
+                    left = left[self._opened().write(left) :]  # a full disk takes a part before it says so
+        except BaseException as error:
+            self._failure = error
+            raise
         self.num_bytes += len(frame)
+        return self.num_bytes
+
+    def mark(self) -> Callable[[], int]:
+        """Return what returns the bytes of the frames that are cut by now, once they are written; it raises
+        what kept one of them from it."""
+        if not self._under_way:
+            num_bytes = self.num_bytes
+            return lambda: num_bytes
+        return self._under_way[-1].result
 
     def sync(self) -> None:
-        """Make the frames durable."""
+        """Make the frames that are written durable."""
         with naming(self.path):
             os.fsync(self._opened().fileno())
+
+    def finish(self) -> None:
+        """Wait for the frames.
+
+        Raises:
+            OSError: one of them cannot be written.
+        """
+        while self._under_way:
+            self._under_way.popleft().result()
 
     def begin_at(self, num_bytes: int) -> None:
         """Go on behind so many bytes of whole frames; what is behind them goes.
@@ -90,6 +138,9 @@ class FramedFile:
 
     def close(self) -> None:
         """Close the file; a frame that is not cut is lost."""
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
         if self._file is not None:
             self._file.close()
             self._file = None

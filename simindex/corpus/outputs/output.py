@@ -17,6 +17,9 @@ from simindex.inputs import InputError
 from simindex.inputs.several import SUFFIXES
 from simindex.inputs.streams import without_packing
 
+Mark = Callable[[], Any]
+"""Returns what an output goes on from, as JSON has it."""
+
 
 class Output(Protocol):
     """Where rows go."""
@@ -35,11 +38,14 @@ class Output(Protocol):
     def cut(self) -> None:
         """End the frame."""
 
-    def mark(self) -> Any:
-        """Return what `begin_at` goes on from: what the whole frames are."""
+    def mark(self) -> Mark:
+        """Return what returns what `begin_at` goes on from: what the frames are that are cut by now."""
 
     def sync(self) -> None:
-        """Make the whole frames durable."""
+        """Make the frames durable that are written."""
+
+    def finish(self) -> None:
+        """Wait for all frames, and raise what kept one from being written."""
 
     def begin_at(self, mark: Any) -> None:
         """Go on from a mark; ``None``: from the beginning."""
@@ -68,6 +74,11 @@ class LinesOutput:
         self._file = FramedFile(temporary(path), path)
 
     @property
+    def keeps_lines(self) -> bool:
+        """Whether a row that stood as a line of JSON is written as it stood, without a note."""
+        return isinstance(self._encoder, JsonLines)
+
+    @property
     def waiting(self) -> int:
         """Bytes that wait for the end of their frame."""
         return self._file.waiting
@@ -81,9 +92,9 @@ class LinesOutput:
         """Take a row for the frame."""
         self._file.add(self._encoder.encoded(row, note))
 
-    def write_line(self, line: bytes) -> None:
-        """Take a line that is made already."""
-        self._file.add(line)
+    def write_lines(self, lines: list[bytes]) -> None:
+        """Take lines that are made already."""
+        self._file.add(*lines)
 
     def cut(self) -> None:
         """End the frame."""
@@ -93,9 +104,18 @@ class LinesOutput:
         """Make the whole frames durable."""
         self._file.sync()
 
-    def mark(self) -> Any:
-        """Return what `begin_at` goes on from: what the whole frames are."""
-        return [self._file.num_bytes, self._encoder.state()]
+    def mark(self) -> Mark:
+        """Return what returns what `begin_at` goes on from; it waits for the frames."""
+        num_bytes, state = self._file.mark(), self._encoder.state()
+        return lambda: [num_bytes(), state]
+
+    def pack_in_thread(self) -> None:
+        """Let frames be packed and written by a thread; before the first."""
+        self._file.in_thread = True
+
+    def finish(self) -> None:
+        """Wait for all frames, and raise what kept one from being written."""
+        self._file.finish()
 
     def begin_at(self, mark: Any) -> None:
         """Go on from a mark; ``None``: from the beginning."""
@@ -133,8 +153,12 @@ class CallOutput:
     def cut(self) -> None:
         """There are no frames."""
 
-    def mark(self) -> Any:
+    def mark(self) -> Mark:
         """There is nothing to go on from."""
+        return lambda: None
+
+    def finish(self) -> None:
+        """There are no frames."""
 
     def sync(self) -> None:
         """There is nothing that could be lost."""
@@ -174,6 +198,19 @@ def publish(path: str) -> None:
         with naming(path):
             os.replace(temporary(path), path)
         sync_folder(os.path.dirname(path))
+
+
+def require_texts(path: str) -> None:
+    """Refuse an output that has no place for the texts of rows.
+
+    Raises:
+        InputError: its name says so.
+    """
+    if without_packing(path.lower()).endswith(".txt"):
+        raise InputError(
+            path,
+            "expected an output of .jsonl, .csv, .tsv or .parquet: a list of paths has no place for texts",
+        )
 
 
 def output_for(path: str) -> Output:

@@ -6,13 +6,15 @@ at its end and cannot be gone on with; its parts can.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
 from simindex.corpus.outputs.frames import naming, sync_folder
-from simindex.corpus.outputs.rows import ANNOTATIONS, Note, Written, values_of
+from simindex.corpus.outputs.rows import Note, Written, values_of
 from simindex.inputs import BatchRow, InputError
 from simindex.optional import optional_module
 from simindex.plain import plain
@@ -69,9 +71,13 @@ class ParquetOutput:
         self._unsynced = []
         sync_folder(self._folder)
 
-    def mark(self) -> Any:
-        """Return what `begin_at` goes on from."""
-        return [self._num_parts, self.num_bytes]
+    def mark(self) -> Callable[[], Any]:
+        """Return what returns what `begin_at` goes on from."""
+        found = [self._num_parts, self.num_bytes]
+        return lambda: found
+
+    def finish(self) -> None:
+        """Parts are written when they are cut."""
 
     def begin_at(self, mark: Any) -> None:
         """Go on from a mark; ``None``: from the beginning."""
@@ -132,15 +138,17 @@ class ParquetOutput:
 
     def _annotated(self, table: Any, notes: list[Note]) -> Any:
         arrow = self._arrow
-        of = [None if note.duplicate_of is None else str(plain(note.duplicate_of)) for note in notes]
-        columns = [
-            arrow.array(of, arrow.string()),
-            arrow.array([note.similarity for note in notes], arrow.float64()),
-            arrow.array([note.cluster for note in notes], arrow.int64()),
-        ]
-        for name, column in zip(ANNOTATIONS, columns, strict=True):
-            table = table.append_column(name, column)
+        types = {"similarity": arrow.float64(), "cluster": arrow.int64(), "seen_share": arrow.float64()}
+        for name in notes[0]:
+            values = [note[name] for note in notes]
+            if name not in types:
+                values = [None if value is None else _text(value) for value in values]
+            table = table.append_column(name, arrow.array(values, types.get(name, arrow.string())))
         return table
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(plain(value))
 
 
 def _batch_of(pair: tuple[Written, Note | None]) -> int:

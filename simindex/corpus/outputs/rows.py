@@ -10,16 +10,12 @@ import csv
 import io
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from simindex.format.keys import Key
 from simindex.inputs import BatchRow, Cells, InputError
 from simindex.optional import optional_module
 from simindex.plain import plain
-
-ANNOTATIONS = ("duplicate_of", "similarity", "cluster")
-"""What an annotated row has beside its own: the id of the kept row that it is like and how much, both nothing
-for a kept one, and the number of the kept row, which is its own for a kept one."""
 
 
 class Written(Protocol):
@@ -50,12 +46,35 @@ class Written(Protocol):
         """As it stands in its input; see `inputs.Newest`."""
 
 
-class Note(NamedTuple):
-    """What is written behind a row; see `ANNOTATIONS`."""
+Note = Mapping[str, Any]
+"""What is written behind a row, by name; all rows of an output have the same names, in one order."""
 
-    duplicate_of: Key | None
-    similarity: float | None
-    cluster: int | None
+
+def with_text(content: Any, field: str, text: str) -> Any:
+    """Return a row as it would stand in its input with another text.
+
+    Args:
+        content: as it stands; see `inputs.Newest`.
+        field: of the text.
+    """
+    if isinstance(content, bytes):
+        values = optional_module("orjson", "writing rows").loads(content)
+        return values | {field: text}
+    if isinstance(content, dict):
+        return content | {field: text}
+    if isinstance(content, Cells):
+        cells = [
+            text if name == field else cell for name, cell in zip(content.columns, content.cells, strict=True)
+        ]
+        return content._replace(line=b"", cells=cells)
+    if isinstance(content, BatchRow):
+        one = content.batch.slice(content.at, 1)
+        place = one.schema.get_field_index(field)
+        arrow = optional_module("pyarrow", "writing rows")
+        return BatchRow(
+            one.set_column(place, one.schema.field(place), arrow.array([text], one.schema.types[place])), 0
+        )
+    return content
 
 
 def values_of(row: Written) -> dict[str, Any]:
@@ -96,7 +115,7 @@ class JsonLines:
         line = row.content if isinstance(row.content, bytes) else self._line(values_of(row))
         if note is None:
             return line if line.endswith(b"\n") else line + b"\n"
-        members = self._line(dict(zip(ANNOTATIONS, map(plain, note), strict=True)))
+        members = self._line(dict(note))
         body = line.rstrip()[:-1].rstrip()
         return body + (b"" if body.endswith(b"{") else b",") + members[1:]
 
@@ -138,20 +157,22 @@ class CsvLines:
         head = b""
         if self._columns is None:
             self._columns = columns
-            head = self._line([*columns, *(ANNOTATIONS if note is not None else ())])
+            head = self._line([*columns, *(note or ())])
         elif columns != self._columns:
             raise InputError(
                 f"{row.name}:{row.row}",
                 f"expected the columns of the first row, {self._columns!s:.100}, found {columns!s:.100}; "
                 "an output of .jsonl takes rows of any columns",
             )
-        if isinstance(content, Cells) and content.delimiter == self._delimiter:
+        if isinstance(content, Cells) and content.line and content.delimiter == self._delimiter:
             line = content.line.rstrip(b"\r\n")
             end = content.line[len(line) :] or b"\n"
-            cells = b"" if note is None else self._delimiter.encode() + self._line(list(note)).rstrip()
+            cells = (
+                b"" if note is None else self._delimiter.encode() + self._line(list(note.values())).rstrip()
+            )
             return head + line + cells + end
         values = list(values_of(row).values())
-        return head + self._line(values if note is None else [*values, *note])
+        return head + self._line(values if note is None else [*values, *note.values()])
 
     def _line(self, cells: list[Any]) -> bytes:
         text = io.StringIO()
@@ -180,7 +201,7 @@ class Paths:
         """Return the line of a row: the path of its file; of a row of a table its id."""
         name = row.name if row.row == 0 else str(row.key)
         if note is not None:
-            name = "\t".join([name, *("" if value is None else str(value) for value in note)])
+            name = "\t".join([name, *("" if value is None else str(_cell(value)) for value in note.values())])
         return os.fsencode(name) + b"\n"
 
 

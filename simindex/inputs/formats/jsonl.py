@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from simindex.inputs.columns import Columns, gathered
 from simindex.inputs.errors import BadRowError, optional_module
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import BYTE_ORDER_MARK, Newest, Source
@@ -18,26 +19,61 @@ def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
 def _rows(source: Source, fields: Fields, orjson: Any) -> Iterator[Row | BadRowError]:
     with source.lines() as lines:
         for line in lines:
-            number = lines.number
             if isinstance(line, BadRowError):
                 yield line
                 continue
-            content = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-            if content.isspace() or not content:
+            row = _row(source, fields, orjson, lines.number, line)
+            if row is not None:
+                yield row
+
+
+def _row(source: Source, fields: Fields, orjson: Any, number: int, line: bytes) -> Row | BadRowError | None:
+    """Return the row of a line; ``None`` where it is empty."""
+    content = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+    if content.isspace() or not content:
+        return None
+    try:
+        values = orjson.loads(content)
+    except orjson.JSONDecodeError as exc:
+        return BadRowError(f"{source.name}:{number}", _no_json(source, content, exc))
+    if isinstance(values, dict):
+        source.newest = Newest(source.name, number, content)
+        return fields.row(source.name, number, values)
+    reason = f"expected a JSON object, found {type(values).__name__}"
+    if number == 1 and isinstance(values, list):
+        reason += "; --format json takes an array of objects"
+    return BadRowError(f"{source.name}:{number}", reason)
+
+
+def columns(source: Source, fields: Fields) -> Iterator[Columns]:
+    """Return an iterator of the same rows as columns."""
+    return _columns(source, fields, optional_module("orjson", f"{source.name}: reading .jsonl"))
+
+
+def _columns(source: Source, fields: Fields, orjson: Any) -> Iterator[Columns]:
+    with source.lines() as lines:
+        for some in lines.groups():
+            if isinstance(some, BadRowError):
+                yield Columns([], [], [], [], [], some)
                 continue
-            try:
-                values = orjson.loads(content)
-            except orjson.JSONDecodeError as exc:
-                yield BadRowError(f"{source.name}:{number}", _no_json(source, content, exc))
+            numbers = range(lines.number - len(some) + 1, lines.number + 1)
+            usual = _usual(source, fields, orjson, numbers, some)
+            if usual is not None:
+                yield Columns([source.name] * len(some), list(numbers), *usual, some)
                 continue
-            if isinstance(values, dict):
-                source.newest = Newest(source.name, number, content)
-                yield fields.row(source.name, number, values)
-                continue
-            reason = f"expected a JSON object, found {type(values).__name__}"
-            if number == 1 and isinstance(values, list):
-                reason += "; --format json takes an array of objects"
-            yield BadRowError(f"{source.name}:{number}", reason)
+            rows = (_row(source, fields, orjson, *each) for each in zip(numbers, some, strict=True))
+            yield from gathered((row for row in rows if row is not None), source)
+
+
+def _usual(
+    source: Source, fields: Fields, orjson: Any, numbers: range, lines: list[bytes]
+) -> tuple[list[Any], list[Any]] | None:
+    """Return the keys and documents of lines that are usual ones."""
+    try:
+        values = list(map(orjson.loads, lines))
+    except orjson.JSONDecodeError:
+        return None
+    return fields.usual(source.name, numbers, values) if set(map(type, values)) == {dict} else None
 
 
 def _no_json(source: Source, content: bytes, error: Any) -> str:

@@ -59,7 +59,7 @@ class TextSimilarity:
             document = None
         if document is None:
             raise KeyError(f"texts: expected the document of every key, found none of {key!r}")
-        seed = self._config.seed
+        seed = self._config.hash_seed
         if isinstance(document, str):
             hashes = shingle_hashes(document, self._config.shingles, seed)
         else:

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from stored_values import store_values, stored_values
 
 import simindex
-from simindex import Config, CorruptIndexError, FormatError, Layout, SimHashConfig
+from simindex import Config, ConfigMismatchError, CorruptIndexError, FormatError, Layout, SimHashConfig
 from simindex.format.header import CONFIG_KEY
 from simindex.format.keys import number_key
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import MANIFEST_KEY
 from simindex.format.seals import pack, seal, unpack, unseal
+from simindex.upkeep.proof import run_check
 
 CONFIG = Config(num_perm=16, simhash=SimHashConfig(3, 4), keep_shingles=4)
 
@@ -218,3 +219,31 @@ def test_numbers_ahead_of_the_manifest_are_found_by_iteration(tmp_path: Path) ->
         pytest.raises(CorruptIndexError, match="ahead of the manifest"),
     ):
         list(index)
+
+
+def answers(path: Path) -> list[list[tuple[object, float | None, int | None]]]:
+    with simindex.open(path, "r") as index:
+        found = [*index.query_many(TEXTS, 0.3), *index.query_simhash_many(TEXTS)]
+    return [[(match.key, match.similarity, match.distance) for match in matches] for matches in found]
+
+
+@pytest.mark.parametrize("what", ["manifest", "record"])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(changes())
+def test_what_a_check_lets_pass_answers_as_before(
+    closed_index: Path, what: str, change: Callable[[Any], Any]
+) -> None:
+    """What `untrusted=True` opens: the check runs here, for a process for each example would take minutes."""
+    (database, key), whole, expected = PLACES[what], stored_at(closed_index, what), answers(closed_index)
+    changed = change(fields_of(closed_index, what))
+    store_values(closed_index, [(database, key, seal(database, key, pack(changed)))])
+    problems: list[Any] = []
+    try:
+        run_check(lambda told: problems.extend(told.get("problem", ())), str(closed_index), "full")
+        if not problems:
+            read_everything(closed_index)
+            assert answers(closed_index) == expected
+    except (ConfigMismatchError, FormatError):
+        assert what == "manifest"  # whose sketches may be said to be of rows
+    finally:
+        store_values(closed_index, [(database, key, whole)])

@@ -166,6 +166,36 @@ class IndexMachine(RuleBasedStateMachine):
                 self.model.documents[key] = self.model.document(document)
         self.commit()
 
+    @precondition(lambda self: self.config.num_perm)
+    @rule(
+        items=st.lists(st.tuples(keys, shingles), max_size=10),
+        threshold=thresholds,
+        batch_size=st.integers(1, 12),
+    )
+    def insert_many_if_new(
+        self, items: list[tuple[Key, frozenset[str]]], threshold: float, batch_size: int
+    ) -> None:
+        """What `insert_if_new` one by one would do."""
+        bits, inserted = tuning.compared_bits(threshold, self.config.bands), 0
+        report = self.index.insert_many_if_new(
+            items, threshold, by="minhash", on_conflict="skip", batch_size=batch_size, workers=1
+        )
+        for key, document in items:
+            is_new = not self.model.similar(document, threshold, bits, without=key)
+            if is_new and key not in self.model.documents:
+                self.model.documents[key] = self.model.document(document)
+                inserted += 1
+        assert report == (inserted, 0, len(items) - inserted)
+        self.commit()
+
+    @rule(key=keys)
+    def pop(self, key: Key) -> None:
+        stored = self.model.documents.pop(key, None)
+        record = self.index.pop(key, None)
+        assert (record is None) == (stored is None)
+        assert record is None or stored is None or record.metadata == stored.metadata
+        self.commit()
+
     @precondition(lambda self: self.transaction is None)
     @rule(items=st.lists(st.tuples(keys, shingles), min_size=1, max_size=12), is_durable=st.booleans())
     def break_off(self, items: list[tuple[Key, frozenset[str]]], is_durable: bool) -> None:
@@ -226,6 +256,20 @@ class IndexMachine(RuleBasedStateMachine):
         self.index.compact()
         assert self.index.stats().segments <= 1
 
+    @precondition(lambda self: self.transaction is None)
+    @rule()
+    def back_up(self) -> None:
+        """The first time a new folder, then the same one brought up to date."""
+        self.index.backup(self.folder / "backup")
+        with simindex.open(self.folder / "backup", "r") as copy:
+            assert sorted(map(repr, copy)) == sorted(map(repr, self.model.documents))
+            for key, stored in list(self.model.documents.items())[:5]:
+                assert copy[key].metadata == stored.metadata
+                if stored.rows is not None:
+                    assert [m.key for m in copy.query(stored.shingles, 1.0)] == [
+                        m.key for m in self.index.query(stored.shingles, 1.0)
+                    ]
+
     # ---- ages ----
 
     def nanoseconds(self) -> int:
@@ -275,6 +319,33 @@ class IndexMachine(RuleBasedStateMachine):
             assert not matches.truncated
             limited = handle.query(document, threshold, limit=2)
             assert list(limited) == list(matches)[:2]
+
+    @precondition(lambda self: self.config.num_perm)
+    @rule(documents=st.lists(shingles, max_size=6), threshold=thresholds, workers=st.integers(1, 2))
+    def query_many(self, documents: list[frozenset[str]], threshold: float, workers: int) -> None:
+        for handle in (self.index, self.reader):
+            answers = handle.query_many(documents, threshold, workers=workers)
+            assert list(answers) == [handle.query(document, threshold) for document in documents]
+
+    @precondition(lambda self: self.config.num_perm)
+    @rule(threshold=thresholds)
+    def pairs_and_clusters(self, threshold: float) -> None:
+        """Of the committed documents, against brute force; a cluster is what is linked by pairs."""
+        bits, model = tuning.compared_bits(threshold, self.config.bands), self.seen_by(self.reader)
+        expected = {
+            frozenset((key, other)): similarity
+            for key, stored in model.documents.items()
+            for other, similarity in model.similar(stored.shingles, threshold, bits, without=key).items()
+        }
+        found = list(self.reader.pairs(threshold, copies="all"))
+        assert {frozenset((pair.a, pair.b)): pair.similarity for pair in found} == pytest.approx(expected)
+        assert len(found) == len(expected)
+        linked = {key: {key} for pair in expected for key in pair}
+        for one, other in expected:
+            together = linked[one] | linked[other]
+            linked |= dict.fromkeys(together, together)
+        clusters = {frozenset(cluster) for cluster in self.reader.clusters(threshold)}
+        assert clusters == {frozenset(cluster) for cluster in linked.values()}
 
     @precondition(lambda self: self.config.num_perm)
     @rule(key=keys, threshold=thresholds)
@@ -351,4 +422,4 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 TestIndexMachine = IndexMachine.TestCase
-TestIndexMachine.settings = settings(max_examples=100, stateful_step_count=50)
+TestIndexMachine.settings = settings(max_examples=500, stateful_step_count=50)

@@ -1,0 +1,45 @@
+"""`simindex check`: whether an index is all right.
+
+The work is `simindex.check`, which happens in a process of its own; the exit code says what came of it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from simindex import check
+from simindex.cli import options
+from simindex.cli.output import print_json, print_text, printable
+from simindex.cli.progress import bytes_bar
+
+EXAMPLES = r"""
+simindex check news.simindex
+simindex check news.simindex --quick
+simindex check news.simindex --json
+"""
+
+Quick = Annotated[
+    bool,
+    typer.Option(
+        "--quick", help="Look at pages, counts and lengths only, not at what is in records and tables."
+    ),
+]
+
+
+def run(
+    index: options.IndexFolder,
+    quick: Quick = False,
+    as_json: options.JsonObject = False,
+) -> None:
+    """Tell whether an index is all right."""
+    with bytes_bar() as advance:
+        report = check(index, "quick" if quick else "full", progress=advance)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        for line in str(report).splitlines():
+            print_text(printable(line))
+    if not report.ok:
+        raise typer.Exit(1)

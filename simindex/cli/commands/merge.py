@@ -1,0 +1,45 @@
+"""`simindex merge`: the documents of several indexes in a new one.
+
+The work is `simindex.merge`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+import simindex
+from simindex.cli import options
+from simindex.cli.output import counted, note, print_json
+
+EXAMPLES = r"""
+simindex merge monday.simindex tuesday.simindex week.simindex --on-conflict replace
+"""
+
+_CONFLICTS = "error|skip|replace"
+
+
+def run(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="INDEX... DEST", help="The indexes, and the folder of the new one.")
+    ],
+    on_conflict: Annotated[
+        str, typer.Option(metavar=_CONFLICTS, help="What to do with a key that an earlier index has.")
+    ] = "error",
+    as_json: options.JsonSummary = False,
+) -> None:
+    """Make a new index of several, from their stored sketches; they are only read."""
+    if len(paths) < 2:
+        raise typer.BadParameter("expected one index or more, and the folder of the new one")
+    if on_conflict not in _CONFLICTS.split("|"):
+        raise typer.BadParameter(
+            f"expected {_CONFLICTS}, found {on_conflict!r}", param_hint="'--on-conflict'"
+        )
+    policy: Any = on_conflict
+    report = simindex.merge(paths[:-1], paths[-1], policy)
+    if as_json:
+        print_json(report._asdict())
+    else:
+        merged = counted(report.inserted, "document")
+        note(f"{merged} merged, {report.replaced:,} replaced, {report.skipped:,} skipped")

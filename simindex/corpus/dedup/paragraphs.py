@@ -1,0 +1,185 @@
+"""Documents -> their paragraphs, and what is left of a document without those that were seen before.
+
+Owns where a paragraph begins and ends. Invariant: the paragraphs of a text are the whole text, cut; what is
+left of a document is a part of its text, or the very row where nothing goes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, get_args
+
+from simindex.checks import require_int
+from simindex.corpus.dedup.entries import Entries, Entry, Part, Spool
+from simindex.corpus.dedup.results import Removed
+from simindex.corpus.outputs.output import Output
+from simindex.corpus.outputs.rows import with_text
+from simindex.inputs import BadRowError
+from simindex.plain import plain
+
+Level = Literal["document", "paragraph"]
+Split = Literal["line", "blank-line"]
+
+
+class Cut(NamedTuple):
+    """How texts are cut.
+
+    Attributes:
+        split: where a paragraph ends.
+        min_words: shorter ones are like nothing.
+    """
+
+    split: Split
+    min_words: int
+
+
+def cut_for(level: Level, split: Split, min_words: int) -> Cut | None:
+    """Return how texts are cut; ``None`` where they are compared as a whole.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+    for name, value, words in (("level", level, get_args(Level)), ("split", split, get_args(Split))):
+        if value not in words:
+            raise ValueError(f"{name}: expected one of {', '.join(words)}; found {value!r}")
+    require_int("min_words", min_words, 1)
+    return Cut(split, min_words) if level == "paragraph" else None
+
+
+_ENDS: dict[str, re.Pattern[str]] = {
+    "line": re.compile(r"\n\s*"),
+    "blank-line": re.compile(r"\n[^\S\n]*\n\s*"),
+}
+"""What stands between two paragraphs; what the second is indented by belongs to it."""
+
+
+def spans_of(text: str, split: Split) -> list[tuple[int, int]]:
+    """Return where the paragraphs of a text begin and end; what is between two belongs to the first.
+
+    >>> spans_of("one two\\n\\nthree\\nfour\\n", "line")
+    [(0, 9), (9, 15), (15, 20)]
+    >>> spans_of("one two\\n\\nthree\\nfour\\n", "blank-line")
+    [(0, 9), (9, 20)]
+    """
+    starts = [0]
+    for found in _ENDS[split].finditer(text):
+        start = text.rfind("\n", found.start(), found.end()) + 1
+        if found.end() < len(text) and not text[: found.start()].isspace() and found.start():
+            starts.append(start)
+    return list(zip(starts, [*starts[1:], len(text)], strict=True))
+
+
+class Paragraphs:
+    """The paragraphs of documents as rows, numbered through, each under ``document#number`` from 1 on.
+
+    Args:
+        documents: the rows that they are of.
+        cut: how texts are cut.
+
+    A document without a paragraph is one without words, so that none is lost.
+    """
+
+    def __init__(self, documents: Entries, cut: Cut) -> None:
+        self.names, self.can_resume = documents.names, documents.can_resume
+        self.can_repeat = documents.can_repeat
+        self.text_field = documents.text_field
+        self._documents, self._cut = documents, cut
+        self._spool: Spool | None = None
+
+    def spool(self, path: str) -> None:
+        """Let documents that come but once wait in a file from now on."""
+        self._spool = Spool(path, self._documents)
+
+    def __iter__(self) -> Iterator[Entry]:
+        number, least = 0, self._cut.min_words
+        for whole in self._documents if self._spool is None else self._spool:
+            text = whole.document
+            if not isinstance(text, str):
+                raise BadRowError(
+                    f"{whole.name}:{whole.row}",
+                    f"expected a text to cut into paragraphs, found {type(text).__name__}",
+                )
+            spans = spans_of(text, self._cut.split)
+            for place, (start, end) in enumerate(spans, 1):
+                document = text[start:end].strip()
+                if least > 1 and len(document.split(None, least)) < least:
+                    document = ""
+                part = Part(whole, place, start, end, place == len(spans))
+                key = whole.key + b"#%d" % place if isinstance(whole.key, bytes) else f"{whole.key}#{place}"
+                yield whole._replace(number=number, key=key, document=document, part=part)
+                number += 1
+
+    def digest(self) -> dict[str, Any]:
+        """Return that of the documents."""
+        return self._documents.digest()
+
+
+class Rest(NamedTuple):
+    """What is left of a document.
+
+    Attributes:
+        whole: the document.
+        left: without what was seen before; ``None`` where nothing is left.
+        num_parts: its paragraphs.
+        seen: those of them that were seen before.
+        share: of its characters, white space around paragraphs not counted, that are in these; 0..1.
+    """
+
+    whole: Entry
+    left: Entry | None
+    num_parts: int
+    seen: list[Removed]
+    share: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it with JSON's types, as a line of the report of documents."""
+        whole = self.whole
+        return {
+            "id": plain(whole.key),
+            "input": whole.name,
+            "row": whole.row,
+            "number": whole.number,
+            "paragraphs": self.num_parts,
+            "seen": len(self.seen),
+            "share": round(self.share, 4),
+            "kept": self.left is not None,
+        }
+
+
+class Gathering:
+    """Puts the paragraphs of a document together again.
+
+    Args:
+        text_field: of rows of files.
+        rollup: takes a line for each document of which something was seen before.
+    """
+
+    def __init__(self, text_field: str, rollup: Output) -> None:
+        self.rollup = rollup
+        self._text_field = text_field
+        self._parts: list[tuple[Entry, Removed | None]] = []
+
+    def add(self, entry: Entry, removed: Removed | None) -> Rest | None:
+        """Take a paragraph; returns its document where it was the last one."""
+        assert entry.part is not None
+        self._parts.append((entry, removed))
+        if not entry.part.is_last:
+            return None
+        parts, self._parts = self._parts, []
+        whole, text = entry.part.whole, entry.part.whole.document
+        seen = [removed for _, removed in parts if removed is not None]
+        sizes = [len(text[e.part.start : e.part.end].strip()) for e, _ in parts if e.part is not None]
+        gone = sum(size for size, (_, removed) in zip(sizes, parts, strict=True) if removed is not None)
+        share = gone / sum(sizes) if gone else 0.0
+        return Rest(whole, self._left(whole, parts) if seen else whole, len(parts), seen, share)
+
+    def _left(self, whole: Entry, parts: list[tuple[Entry, Removed | None]]) -> Entry | None:
+        text = whole.document
+        spans = [(e.part.start, e.part.end) for e, removed in parts if removed is None and e.part is not None]
+        left = "".join(text[start:end] for start, end in spans)
+        if not left or left.isspace():
+            return None
+        if parts[-1][1] is not None:
+            left = left.rstrip() + text[len(text.rstrip()) :]
+        return whole._replace(document=left, content=with_text(whole.content, self._text_field, left))

@@ -1,0 +1,133 @@
+"""Some rows of the input at a time, column by column.
+
+Owns how many come together, and which are passed over because they are done. Invariant: they are the rows of
+`Entry` one by one, with the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from sys import getsizeof
+from typing import Any, overload
+
+from simindex.corpus.dedup.entries import Entry, PathEntries, label_of, labelled
+from simindex.inputs import BadRowError, Columns
+from simindex.parts import PART_BYTES, bytes_of, in_parts
+
+
+class Rows(Sequence[Entry]):
+    """Rows of an input, in order.
+
+    Attributes:
+        first: number in the whole input of the first one.
+        places, names, rows, keys, documents, contents: as in `Entry`, of each.
+        num_bytes: what they take in memory, about.
+        bad: what stood between them and is no row.
+    """
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.places: list[int] = []
+        self.names: list[str] = []
+        self.rows: list[int] = []
+        self.keys: list[Any] = []
+        self.documents: list[Any] = []
+        self.contents: list[Any] = []
+        self.num_bytes = 0
+        self.bad: list[BadRowError] = []
+
+    def add(self, place: int, some: Columns, begin: int, end: int) -> None:
+        """Take rows of the input at a place."""
+        documents, contents = some.documents[begin:end], some.contents[begin:end]
+        self.places += [place] * (end - begin)
+        self.names += some.names[begin:end]
+        self.rows += some.numbers[begin:end]
+        self.keys += some.keys[begin:end]
+        self.documents += documents
+        self.contents += contents
+        self.num_bytes += _bytes_of(documents) + _bytes_of([c for c in contents if type(c) is bytes])
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Entry]: ...
+    def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return Entry(
+            self.first + index,
+            self.places[index],
+            self.names[index],
+            self.rows[index],
+            self.keys[index],
+            self.documents[index],
+            None,
+            self.contents[index],
+        )
+
+    def items(self) -> list[tuple[int, Any, str]]:
+        """Return (number, document, what the working index holds of it) of each."""
+        if set(map(type, self.keys)) == {str}:
+            labels = [f"{p} {r} s{k}" for p, r, k in zip(self.places, self.rows, self.keys, strict=True)]
+        else:
+            labels = list(map(labelled, self.places, self.rows, self.keys))
+        numbers = range(self.first, self.first + len(self))
+        return list(zip(numbers, self.documents, labels, strict=True))
+
+
+class Entered(list[Entry]):
+    """Rows that come one by one, as `Rows` is."""
+
+    bad: Sequence[BadRowError] = ()
+    num_bytes = 0
+
+    def items(self) -> list[tuple[int, Any, str]]:
+        """Return (number, document, what the working index holds of it) of each."""
+        return [(entry.number, entry.document, label_of(entry)) for entry in self]
+
+
+def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows | Entered]:
+    """Yield rows some at a time.
+
+    Args:
+        size: how many at most; fewer where they take `PART_BYTES`.
+        skipped: of the first, which are done.
+    """
+    if type(entries) is PathEntries:
+        yield from _by_columns(entries, size, skipped)
+        return
+    for part in in_parts(islice(entries, skipped, None), size, lambda entry: bytes_of(entry.document)):
+        some = Entered(part.values)
+        some.num_bytes = part.num_bytes
+        yield some
+
+
+def _by_columns(entries: PathEntries, size: int, skipped: int) -> Iterator[Rows]:
+    rows, number = Rows(skipped), 0
+    for place, some in entries.columns():
+        begin = min(max(skipped - number, 0), len(some.keys))
+        number += len(some.keys)
+        while begin < len(some.keys):
+            end = min(begin + size - len(rows), len(some.keys))
+            rows.add(place, some, begin, end)
+            begin = end
+            if len(rows) == size or rows.num_bytes >= PART_BYTES:
+                yield rows
+                rows = Rows(rows.first + len(rows))
+        if some.error is not None:
+            if not entries.takes_bad_rows:
+                if rows:
+                    yield rows
+                raise some.error
+            rows.bad.append(some.error)
+    if rows or rows.bad:
+        yield rows
+
+
+def _bytes_of(values: list[Any]) -> int:
+    plain = set(map(type, values)) <= {str, bytes}
+    return sum(map(getsizeof if plain else bytes_of, values))

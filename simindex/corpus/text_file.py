@@ -1,0 +1,72 @@
+"""The texts of rows by their number, in a file, so that two of them can be laid side by side.
+
+Owns what is kept of a text, and for how long: as long as the job works. Invariant: memory does not grow with
+their number; putting one twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from simindex.config import Config
+from simindex.corpus.explain import Explanation, explain
+
+MOST_EXPLAINED = 1 << 20
+"""Characters of a text that are compared, from its beginning: what is shared is held in arrays."""
+
+_AT_ONCE = 1_000
+
+
+class TextFile:
+    """Texts in a file.
+
+    Args:
+        path: of the file; made if it is missing.
+        config: how shingles are cut.
+    """
+
+    def __init__(self, path: str, config: Config) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.execute("create table if not exists texts (number integer primary key, text blob)")
+        self._config = config
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def put(self, items: Iterable[tuple[int, Any]]) -> None:
+        """Keep the texts among the documents of these numbers."""
+        rows = (
+            (number, zlib.compress(document[:MOST_EXPLAINED].encode("utf-8", "surrogatepass"), 1))
+            for number, document in items
+            if isinstance(document, str)
+        )
+        self._db.execute("begin")
+        self._db.executemany("insert or replace into texts values (?, ?)", rows)
+        self._db.execute("commit")
+
+    def passing(self, entries: Iterable[Any]) -> Iterator[Any]:
+        """Yield what has a `number` and a `document` as it comes, and keep the texts of all."""
+        iterator = iter(entries)
+        while part := list(islice(iterator, _AT_ONCE)):
+            self.put((entry.number, entry.document) for entry in part)
+            yield from part
+
+    def explain(self, document: Any, kept: int | None) -> Explanation | None:
+        """Return what a document shares with a kept row; ``None`` where one of them is no text at hand.
+
+        Args:
+            document: that goes.
+            kept: number of the row that stays; ``None`` for a document of an index, which keeps no texts.
+        """
+        if kept is None or not isinstance(document, str):
+            return None
+        found = self._db.execute("select text from texts where number = ?", (kept,)).fetchone()
+        if found is None:
+            return None
+        text = zlib.decompress(found[0]).decode("utf-8", "surrogatepass")
+        return explain(document[:MOST_EXPLAINED], text, self._config)

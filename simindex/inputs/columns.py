@@ -1,0 +1,64 @@
+"""Rows some at a time, column by column: what costs a call a row costs one for many.
+
+Owns how rows are gathered. Invariant: the rows are those that come one by one, in the same order; what is no
+row ends its columns, and comes with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from simindex.inputs.errors import BadRowError
+from simindex.inputs.rows import Row
+from simindex.inputs.source import Source
+from simindex.parts import bytes_of
+
+_ROWS = 256
+_BYTES = 1 << 20
+
+
+class Columns(NamedTuple):
+    """Some rows of an input, in order.
+
+    Attributes:
+        names: of the file of each.
+        numbers: of each in its file; see `Newest`.
+        keys, documents: of each.
+        contents: of each, as it stands in its input; see `Newest`.
+        error: of what stands behind them and is no row.
+    """
+
+    names: list[str]
+    numbers: list[int]
+    keys: list[Any]
+    documents: list[Any]
+    contents: list[Any]
+    error: BadRowError | None = None
+
+
+def gathered(rows: Iterable[Row | BadRowError], source: Source) -> Iterator[Columns]:
+    """Yield the rows of a source as columns."""
+    some, room = _empty(), _BYTES
+    for row in rows:
+        if isinstance(row, BadRowError):
+            yield some._replace(error=row)
+            some, room = _empty(), _BYTES
+            continue
+        newest = source.newest
+        assert newest is not None
+        some.names.append(newest.name)
+        some.numbers.append(newest.number)
+        some.keys.append(row.key)
+        some.documents.append(row.document)
+        some.contents.append(newest.content)
+        room -= bytes_of(row[1])
+        if room <= 0 or len(some.keys) == _ROWS:
+            yield some
+            some, room = _empty(), _BYTES
+    if some.keys:
+        yield some
+
+
+def _empty() -> Columns:
+    return Columns([], [], [], [], [])

@@ -1,0 +1,253 @@
+"""A data file as pages in memory, and its two meta pages.
+
+Owns the map, the size of a page and which meta page counts. Must not follow a tree. Invariant: no offset
+behind the end of the file is read; a file that somebody cuts short while it is mapped kills the process, so
+whoever must not die reads in a child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import lmdb
+import numpy as np
+
+from simindex.errors import CorruptIndexError
+from simindex.storage.folder import DATA_FILE, identity_of
+from simindex.storage.lmdb_file import ENGINE
+from simindex.storage.translation import MAX_READERS
+
+PAGE_HEADER_BYTES = 16
+
+META_PAGES = 2
+"""Pages 0 and 1 of every file."""
+
+NO_PAGE = 2**64 - 1
+"""The root of an empty tree."""
+
+_MAGIC, _DATA_FORMAT = 0xBEEFC0DE, 1
+_META = struct.Struct("<II8xQ")  # magic, data format, (address of the map), size of the map
+_DATABASE = struct.Struct("<IHHQQQQQ")
+_LAST = struct.Struct("<QQ")  # last page, transaction
+_META_BYTES = PAGE_HEADER_BYTES + _META.size + 2 * _DATABASE.size + _LAST.size
+_LEAST_PAGE, _MOST_PAGE = 512, 1 << 15
+_MOST_DEPTH = 32  # CURSOR_STACK of LMDB
+
+
+class DatabaseRecord(NamedTuple):
+    """What LMDB keeps of a tree.
+
+    Attributes:
+        pad: of no meaning but in the record of the free list, where it is the size of a page.
+        flags: 0 in a simindex index but for the free list's integer keys.
+        depth: levels, the leaves among them.
+        branch_pages, leaf_pages, overflow_pages, entries: counts.
+        root: number of its page; `NO_PAGE` where it is empty.
+    """
+
+    pad: int
+    flags: int
+    depth: int
+    branch_pages: int
+    leaf_pages: int
+    overflow_pages: int
+    entries: int
+    root: int
+
+    @classmethod
+    def of(cls, value: bytes) -> DatabaseRecord | None:
+        """Return a record as it is stored; ``None`` for other bytes."""
+        if len(value) != _DATABASE.size:
+            return None
+        found = cls(*_DATABASE.unpack(value))
+        return found if found.depth <= _MOST_DEPTH else None
+
+
+class Meta(NamedTuple):
+    """A meta page.
+
+    Attributes:
+        free, main: the trees of the free list and of the named databases.
+        last_page: number of the last page that was ever used.
+        transaction: number of the commit.
+    """
+
+    free: DatabaseRecord
+    main: DatabaseRecord
+    last_page: int
+    transaction: int
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """The pages of a data file.
+
+    Attributes:
+        octets: uint8: the file.
+        halves: uint16: the same, for LMDB's structs lie at even places.
+        page_bytes: of a page.
+        num_pages: whole pages of the file.
+        meta: the meta page that counts.
+    """
+
+    octets: np.ndarray
+    halves: np.ndarray
+    page_bytes: int
+    num_pages: int
+    meta: Meta
+
+    @property
+    def num_used(self) -> int:
+        """Pages that the state of `meta` knows of, as far as the file holds them."""
+        return min(self.meta.last_page + 1, self.num_pages)
+
+    def value(self, place: int, length: int) -> memoryview:
+        """Return bytes of the file, which are not copied."""
+        return self.octets[place : place + length].data
+
+
+def metas_of(octets: np.ndarray) -> tuple[int, list[Meta | None]]:
+    """Return the size of a page and both meta pages, ``None`` for one that is none."""
+    sizes = [_LEAST_PAGE << shift for shift in range(7) if _LEAST_PAGE << shift <= _MOST_PAGE]
+    first = _meta_at(octets, 0)
+    if first is not None and first.free.pad in sizes:
+        sizes = [first.free.pad]
+    for size in sizes:
+        second = _meta_at(octets, size)
+        if second is not None and second.free.pad == size:
+            return size, [first if first is not None and first.free.pad == size else None, second]
+    if first is not None and len(sizes) == 1:
+        return sizes[0], [first, None]
+    return mmap.PAGESIZE, [None, None]
+
+
+def _meta_at(octets: np.ndarray, place: int) -> Meta | None:
+    content = octets[place : place + _META_BYTES].tobytes()
+    if len(content) < _META_BYTES:
+        return None
+    magic, version, _ = _META.unpack_from(content, PAGE_HEADER_BYTES)
+    if (magic, version) != (_MAGIC, _DATA_FORMAT):
+        return None
+    at = PAGE_HEADER_BYTES + _META.size
+    free = DatabaseRecord.of(content[at : at + _DATABASE.size])
+    main = DatabaseRecord.of(content[at + _DATABASE.size : at + 2 * _DATABASE.size])
+    if free is None or main is None:
+        return None
+    return Meta(free, main, *_LAST.unpack_from(content, at + 2 * _DATABASE.size))
+
+
+def read_pages(path: str, transaction: int | None = None) -> PageFile:
+    """Map the data file of a folder.
+
+    Args:
+        transaction: the commit whose state is wanted; ``None``: the newest.
+
+    Raises:
+        CorruptIndexError: no meta page is left, or none is of that commit.
+    """
+    data = os.path.join(path, DATA_FILE)
+    with open(data, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if not size:
+            raise CorruptIndexError(f"{path}: {DATA_FILE} is empty; restore a backup", path=path)
+        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    octets = np.frombuffer(mapped, dtype=np.uint8)
+    page_bytes, metas = metas_of(octets)
+    known = [meta for meta in metas if meta is not None and transaction in (None, meta.transaction)]
+    if not known:
+        raise CorruptIndexError(
+            f"{path}: expected a meta page of LMDB in {DATA_FILE}, found none"
+            f"{'' if transaction is None else f' of commit {transaction}'}; restore a backup, or repair it",
+            path=path,
+        )
+    meta = max(known, key=lambda meta: meta.transaction)
+    halves = octets[: size & -2].view(np.uint16)
+    return PageFile(octets, halves, page_bytes, size // page_bytes, meta)
+
+
+def bare_pages(path: str) -> PageFile | None:
+    """Map a data file of which no meta page is left: its pages can be looked at, but no tree leads to them.
+
+    ``None`` where there is not even a page.
+    """
+    with open(os.path.join(path, DATA_FILE), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < mmap.PAGESIZE * (META_PAGES + 1):
+            return None
+        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    octets = np.frombuffer(mapped, dtype=np.uint8)
+    page_bytes, _ = metas_of(octets)
+    nothing = DatabaseRecord(page_bytes, 0, 0, 0, 0, 0, 0, NO_PAGE)
+    num_pages = size // page_bytes
+    meta = Meta(nothing, nothing, num_pages - 1, 0)
+    return PageFile(octets, octets[: size & -2].view(np.uint16), page_bytes, num_pages, meta)
+
+
+@contextlib.contextmanager
+def pinned_pages(path: str) -> Iterator[PageFile]:
+    """Map the newest state of a folder, and keep its pages from being used again for the block.
+
+    LMDB looks at meta pages only. Where it cannot have a place in the lock file, as on media that cannot be
+    written to, nothing is pinned; then nobody writes either. In a process that has the index open otherwise
+    it must not be called.
+
+    Raises:
+        CorruptIndexError: there is no meta page of LMDB.
+        FileNotFoundError: there is no file.
+    """
+    env = _environment(path)
+    try:
+        for _ in range(100):
+            if env is None:
+                yield read_pages(path)
+                return
+            with env.begin() as txn:
+                pages = _pages_at(path, txn.id())
+                if pages is not None:
+                    yield pages
+                    return
+            # A commit came between, or a compaction; if it is damage, it stays.
+            env.close()
+            env = _environment(path)
+        raise CorruptIndexError(f"{path}: its meta pages and its lock file contradict each other", path=path)
+    finally:
+        if env is not None:
+            env.close()
+
+
+def _pages_at(path: str, transaction: int) -> PageFile | None:
+    try:
+        return read_pages(path, transaction)
+    except CorruptIndexError:
+        read_pages(path)  # raises where there is no meta page at all
+        return None
+
+
+def _environment(path: str) -> lmdb.Environment | None:
+    """Open LMDB's environment for a pin; ``None`` where it cannot have one."""
+    data = os.path.join(path, DATA_FILE)
+    for _ in range(100):
+        before = identity_of(data)
+        try:
+            env = lmdb.open(
+                path,
+                readonly=True,
+                create=False,
+                map_size=max(os.stat(data).st_size, 1 << 20),
+                max_readers=MAX_READERS,
+                max_spare_txns=0,
+                readahead=False,
+                lib_version=ENGINE,
+            )
+        except lmdb.Error:
+            return None
+        if identity_of(data) == before:
+            return env
+        env.close()
+    return None

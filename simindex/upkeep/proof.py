@@ -1,0 +1,208 @@
+"""The check itself, as it runs in a process of its own: page by page, then what the pages say.
+
+Owns the order of the steps and what "quick" leaves out. Must not be called in a process that has to live: a
+file that is cut short while it is read, or a disk that fails, ends it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+
+from simindex.errors import CorruptIndexError, SimIndexError
+from simindex.format.header import CONFIG_KEY, decode_header
+from simindex.format.keys import segment_of
+from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
+from simindex.queries.scheme import Scheme, scheme_of_header
+from simindex.storage.tree.pagefile import PageFile, pinned_pages
+from simindex.storage.tree.walk import Finding, Tree, Walked, walk_file
+from simindex.upkeep.child import Tell
+from simindex.upkeep.documents import Documents
+from simindex.upkeep.report import MOST_PROBLEMS, Problem
+from simindex.upkeep.segments import SegmentCheck
+from simindex.upkeep.tables import Sum
+
+_PAUSE_SECONDS = 0.1
+_META_KEYS = {CONFIG_KEY, MANIFEST_KEY, BACKUP_KEY, b"moved", b"copied"}
+
+
+class _Check:
+    """What a check has come to so far."""
+
+    def __init__(self, path: str, level: str, tell: Tell) -> None:
+        self._path, self._level, self._tell = path, level, tell
+        self.num_problems = 0
+        self.num_documents = self.num_segments = 0
+        self._done = self._total = 0
+        self._told_at = 0.0
+
+    def found(self, problem: Problem) -> None:
+        """Take note of a problem."""
+        self.num_problems += 1
+        if self.num_problems <= MOST_PROBLEMS:
+            self._tell({"problem": asdict(problem)})
+
+    def advance(self, num_bytes: int) -> None:
+        """Take note of work done; tell of it now and then."""
+        self._done += num_bytes
+        now = time.monotonic()
+        if now - self._told_at > _PAUSE_SECONDS:
+            self._told_at = now
+            self._tell({"progress": [min(self._done, self._total), self._total]})
+
+    def run(self, file: PageFile) -> None:
+        """Check a file."""
+        walked = walk_file(file)
+        for finding in walked.findings:
+            self.found(_problem_of(finding))
+        trees = walked.trees
+        pages = sum(tree.record.leaf_pages + tree.record.branch_pages for tree in trees.values())
+        values = sum(tree.record.overflow_pages for tree in trees.values())
+        self._total = (pages + (values if self._level == "full" else 0)) * file.page_bytes
+        self._done = pages * file.page_bytes
+        meta = self._values_of(walked, "meta")
+        scheme, manifest = self._header(meta), self._manifest(meta)
+        for key in meta.keys() - _META_KEYS:
+            self.found(Problem("page", "expected no such value, found one", "meta", first_key=key.hex()))
+        if scheme is None or manifest is None or not self._has_room(walked, scheme, manifest):
+            return
+        self.num_segments, self.num_documents = len(manifest.segments), manifest.num_documents
+        if self._level == "full":
+            self._full(walked, scheme, manifest)
+        else:
+            self._quick(walked, scheme, manifest)
+        self._done = self._total
+
+    @staticmethod
+    def _values_of(walked: Walked, name: str) -> dict[bytes, memoryview]:
+        tree = walked.trees.get(name)
+        return {} if tree is None else _values(tree)
+
+    def _header(self, meta: dict[bytes, memoryview]) -> Scheme | None:
+        value = meta.get(CONFIG_KEY)
+        try:
+            if value is None:
+                raise CorruptIndexError("expected a header, found none")
+            return scheme_of_header(decode_header(value, self._path), self._path)
+        except SimIndexError as exc:
+            self.found(Problem("header", str(exc), "meta", first_key=CONFIG_KEY.hex()))
+        return None
+
+    def _manifest(self, meta: dict[bytes, memoryview]) -> Manifest | None:
+        value = meta.get(MANIFEST_KEY)
+        try:
+            if value is None:
+                raise CorruptIndexError("expected a manifest, found none")
+            return decode_manifest(value)
+        except CorruptIndexError as exc:
+            self.found(Problem("manifest", str(exc), "meta", first_key=MANIFEST_KEY.hex()))
+        return None
+
+    def _has_room(self, walked: Walked, scheme: Scheme, manifest: Manifest) -> bool:
+        """Prove that the counts fit the pages of the segments, before memory is asked for by them."""
+        if "segments" not in walked.trees:
+            return True  # that is told already
+        record = walked.trees["segments"].record
+        pages = record.leaf_pages + record.branch_pages + record.overflow_pages
+        found = min(pages, walked.file.num_used) * walked.file.page_bytes
+        expected = scheme.tables.stored_bytes(manifest.segments)
+        if expected > found:
+            message = (
+                f"expected segments in the {found} bytes of their pages, found counts for {expected} bytes"
+            )
+            self.found(Problem("manifest", message, "meta", first_key=MANIFEST_KEY.hex()))
+        return expected <= found
+
+    def _segments(self, walked: Walked, manifest: Manifest) -> dict[int, dict[bytes, memoryview]]:
+        """Return the values of each live segment; what lies under other ids is an unfinished merge's."""
+        values: dict[int, dict[bytes, memoryview]] = {entry.id: {} for entry in manifest.segments}
+        for key, value in self._values_of(walked, "segments").items():
+            try:
+                segment = segment_of(key)
+            except CorruptIndexError as exc:
+                self.found(Problem("segment", str(exc), "segments", first_key=key.hex()))
+                continue
+            if segment in values:
+                values[segment][key] = value
+            elif segment >= manifest.next_segment:
+                message = f"expected segments below {manifest.next_segment}, found segment {segment}"
+                self.found(Problem("segment", message, "segments", segment=segment, first_key=key.hex()))
+        return values
+
+    def _documents_of(self, walked: Walked, scheme: Scheme, manifest: Manifest, sums: Sum) -> Documents:
+        documents = Documents(scheme, manifest, sums, self.found)
+        if "removed" in walked.trees:
+            documents.read_marks(walked.trees["removed"])
+        else:
+            documents.are_marks_whole = False
+        if "groups" in walked.trees:
+            documents.read_groups(walked.trees["groups"])
+        return documents
+
+    def _quick(self, walked: Walked, scheme: Scheme, manifest: Manifest) -> None:
+        self._documents_of(walked, scheme, manifest, Sum())
+        tree = walked.trees.get("documents")
+        if tree is not None and tree.is_whole and tree.num_entries != manifest.num_documents:
+            message = f"expected {manifest.num_documents} documents, found {tree.num_entries}"
+            self.found(Problem("count", message, "documents"))
+        values = self._segments(walked, manifest)
+        for entry in manifest.segments:
+            SegmentCheck(scheme, entry, values[entry.id], self.found).check_values()
+
+    def _full(self, walked: Walked, scheme: Scheme, manifest: Manifest) -> None:
+        sums = Sum()
+        documents = self._documents_of(walked, scheme, manifest, sums)
+        if "documents" in walked.trees:
+            documents.read_records(walked.trees["documents"], self.advance)
+        else:
+            documents.is_whole = False
+        documents.check_counts()
+        if documents.is_whole:
+            documents.check_keys(walked.trees["documents"])
+            if all(name in walked.trees and walked.trees[name].is_whole for name in ("removed", "groups")):
+                documents.check_groups()
+            if "ages" in walked.trees:
+                documents.check_ages(walked.trees["ages"])
+        values = self._segments(walked, manifest)
+        for place, entry in enumerate(manifest.segments):
+            check = SegmentCheck(scheme, entry, values[entry.id], self.found)
+            check.check_tables(documents, place, sums, self.advance)
+
+    def result(self) -> dict[str, int]:
+        """Return the figures."""
+        return {
+            "num_problems": self.num_problems,
+            "num_documents": self.num_documents,
+            "num_segments": self.num_segments,
+            "num_bytes": self._done,
+        }
+
+
+def _values(tree: Tree) -> dict[bytes, memoryview]:
+    found: dict[bytes, memoryview] = {}
+    for entries in tree.entries():
+        for key, length, place, size in zip(*entries, strict=True):
+            found[key[: int(length)].tobytes()] = tree.file.value(int(place), int(size))
+    return found
+
+
+def _problem_of(finding: Finding) -> Problem:
+    numbers = None
+    first, behind = finding.first, finding.behind
+    return Problem(
+        "page",
+        finding.message,
+        finding.database or None,
+        finding.page if finding.page >= 0 else None,
+        first_key=first.hex() or None,
+        behind_key=behind.hex() or None,
+        numbers=numbers,
+    )
+
+
+def run_check(tell: Tell, path: str, level: str) -> dict[str, int]:
+    """Check an index; tells of problems and of progress, and returns the figures."""
+    check = _Check(path, level, tell)
+    with pinned_pages(path) as file:
+        check.run(file)
+    return check.result()

@@ -1,0 +1,80 @@
+"""An index from somebody else: a private copy of it, proven in a process of its own before anything is
+opened.
+
+Owns the copy and its end. Must not open it. Invariant: what is handed on lies in a folder that only this user
+can enter, was checked in full after it was copied, and is changed by nobody afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+from simindex.checks import local_path
+from simindex.errors import CorruptIndexError
+from simindex.storage.folder import DATA_FILE, require_place
+from simindex.upkeep.check import check
+
+_SHOWN = 5
+
+
+def require_reading(mode: str) -> None:
+    """Refuse modes that would create an index."""
+    if mode not in ("r", "a"):
+        raise ValueError(f'untrusted: a copy is opened to be read, expected mode "r", found {mode!r}')
+
+
+def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, str, Callable[[], object]]:
+    """Copy the data file of an index into a new folder of the temporary directory, and check the copy in
+    full.
+
+    Args:
+        owner: the folder is removed when it is gone.
+
+    Returns:
+        The folder, the mode to open it with, and what removes it earlier.
+
+    Raises:
+        FileNotFoundError, FormatError: there is no index, or something else.
+        CorruptIndexError: the check found something; the copy is gone.
+    """
+    source = Path(local_path(path))
+    require_place(source, "r")
+    folder = tempfile.mkdtemp(prefix="simindex-untrusted-")
+    end = weakref.finalize(owner, _remove, folder, os.getpid())
+    try:
+        _copy(source / DATA_FILE, Path(folder) / DATA_FILE)
+        report = check(folder)
+        if not report.ok:
+            told = "; ".join(str(problem) for problem in report.problems[:_SHOWN])
+            noun = "problem" if report.num_problems == 1 else "problems"
+            raise CorruptIndexError(
+                f"{source}: expected an index that is right in itself, found {report.num_problems} {noun}: "
+                f"{told}; it was not opened",
+                path=str(source),
+            )
+    except BaseException:
+        end()
+        raise
+    return folder, "r", end
+
+
+def _remove(folder: str, process: int) -> None:
+    """Remove a copy; a forked child leaves its parent's alone."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a plain file, whatever else comes to lie in its place meanwhile."""
+    found = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(found, "rb") as incoming, open(target, "xb") as outgoing:
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            raise CorruptIndexError(f"{source}: expected a plain file, found another thing", path=str(source))
+        os.fchmod(outgoing.fileno(), 0o600)
+        shutil.copyfileobj(incoming, outgoing, 1 << 20)

@@ -1,0 +1,93 @@
+"""`simindex dedup` on a terminal and off it: how far it is, and a real Ctrl-C."""
+
+import json
+import os
+import pty
+import random
+import re
+import sys
+import time
+from pathlib import Path
+
+from commandline import on_terminal, process
+from samples import FOX, SHIP, json_lines
+
+ROWS = [{"id": 1, "text": FOX}, {"id": 2, "text": SHIP}, {"id": 3, "text": FOX}]
+
+
+def test_dedup_shows_rows_duplicates_rate_size_and_time_on_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(json_lines(ROWS))
+    for order in ("first", "newest"):
+        command = ["dedup", "rows.jsonl", "-o", f"{order}.jsonl", "--keep", order]
+        shown = on_terminal(command, tmp_path, "stderr", 120)
+        for part in ("3 rows, 1 duplicates", "/s", "━", "MB written", "remaining", "3 rows read, 2 kept"):
+            assert part in shown
+    for columns in (40, 80):
+        command = ["dedup", "rows.jsonl", "-o", f"{columns}.jsonl"]
+        shown = on_terminal(command, tmp_path, "stderr", columns)
+        assert "3 rows, 1 duplicates" in shown
+        assert "…" not in shown
+
+
+def test_dedup_tells_nothing_or_json_lines_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(json_lines(ROWS))
+    silent = process("dedup", "rows.jsonl", "-o", "a.jsonl", cwd=tmp_path)
+    assert silent.stderr.count(b"\n") == 1
+    told = process("dedup", "rows.jsonl", "-o", "b.jsonl", "--json-progress", "--json", cwd=tmp_path)
+    assert told.returncode == 0
+    assert json.loads(told.stdout)["kept"] == 2
+    (line,) = map(json.loads, told.stderr.splitlines())
+    assert {"rows": 3, "rows_now": 3, "duplicates": 1}.items() <= line.items()
+    assert line["read_bytes"] == line["total_bytes"] == (tmp_path / "rows.jsonl").stat().st_size
+    assert line["seconds_left"] == 0
+    assert line["rows_per_second"] > 0
+
+
+def test_ctrl_c_on_a_terminal_keeps_what_was_done_and_says_how_to_go_on(tmp_path: Path) -> None:
+    some = random.Random(6)
+    words = ["".join(some.choices("abcdefghijklmnop", k=6)) for _ in range(3_000)]
+    texts = [" ".join(some.choices(words, k=20)) for _ in range(15_000)]
+    rows = [{"id": number, "text": texts[number % 15_000]} for number in range(20_000)]
+    (tmp_path / "rows.jsonl").write_bytes(json_lines(rows))
+    command = [sys.executable, "-m", "simindex.cli", "dedup", "rows.jsonl", "-o", "out.jsonl"]
+    code, shown = _interrupted(command, tmp_path)
+    assert code == 130, shown
+    assert "interrupted" in shown
+    assert "the same command goes on there" in shown
+    assert "Traceback" not in shown
+    assert not (tmp_path / "out.jsonl").exists()
+    went_on = process(*command[3:], "--json", cwd=tmp_path)
+    assert went_on.returncode == 0, went_on.stderr
+    assert json.loads(went_on.stdout)["read"] == 20_000
+    assert process("dedup", "rows.jsonl", "-o", "whole.jsonl", cwd=tmp_path).returncode == 0
+    for name in ("{}", "{}.dedup/removed.jsonl"):
+        resumed, whole = (tmp_path / name.format(output) for output in ("out.jsonl", "whole.jsonl"))
+        assert resumed.read_bytes() == whole.read_bytes()
+
+
+def _interrupted(command: list[str], cwd: Path) -> tuple[int, str]:
+    """Run a process on a terminal of its own, type Ctrl-C when the bar speaks of rows."""
+    command = [*command, "--batch-size", "10", "--workers", "1"]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(cwd)
+        os.execv(command[0], command)
+    written, has_typed, last = b"", False, time.monotonic() + 60
+    os.set_blocking(terminal, False)
+    while time.monotonic() < last:
+        try:
+            piece = os.read(terminal, 65_536)
+            written += piece
+            if not piece:
+                break
+        except BlockingIOError:
+            time.sleep(0.01)
+        except OSError:  # how Linux tells that the other side is closed
+            break
+        if not has_typed and re.search(rb"[1-9][0-9,]* rows,", written):
+            os.write(terminal, b"\x03")
+            has_typed = True
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    assert has_typed, written.decode()
+    return os.waitstatus_to_exitcode(status), written.decode()

@@ -1,0 +1,72 @@
+"""Inputs that make others take quadratic time, or chain unlike documents together, in small.
+
+Their time is measured by `tools/bench --only adversarial`; here it is what comes out, and that nothing is
+bounded that need not be.
+"""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import simindex
+from simindex import Config
+from simindex.corpus import deduplicate
+from simindex.corpus.dedup.results import Removed
+
+WORDS = [
+    f"{first}{second}" for first, second in itertools.product("bcdfghklmnprst", ["ala", "eno", "iru", "o"])
+]
+
+Rows = list[tuple[int, str]]
+
+
+def one_page() -> Rows:
+    """The same page again and again."""
+    return list(enumerate(["the very same page of some ten words, whatever its address is"] * 5_000))
+
+
+def boilerplate() -> Rows:
+    """Pages that share three fifths of their words, one after the other, and nothing else."""
+    shared = " ".join(f"menu{number}" for number in range(150))
+    return [(n, f"{shared} " + " ".join(f"w{n * 1_000 + i}" for i in range(100))) for n in range(1_500)]
+
+
+def books() -> Rows:
+    """Unlike books of 500,000 characters out of one small stock of words, some far more frequent."""
+    chance = np.random.default_rng(3)
+    shares = 1 / np.arange(2, len(WORDS) + 2)
+    drawn = chance.choice(WORDS, (8, 120_000), p=shares / shares.sum())
+    return [(n, " ".join(words)) for n, words in enumerate(drawn.tolist())]
+
+
+@pytest.mark.parametrize("exact", [False, True], ids=["by rows", "exact"])
+def test_one_page_many_times_leaves_the_first(exact: bool) -> None:
+    told: list[Removed] = []
+    report = deduplicate(one_page(), None, exact=exact, on_removed=told.append)
+    assert report[:4] == (5_000, 1, 4_999, 0)
+    assert {(removed.cluster, removed.similarity) for removed in told} == {(0, 1.0)}
+
+
+def test_pages_that_share_boilerplate_stay(tmp_path: Path) -> None:
+    """148 of 348 shingles are shared: a similarity of 0.43, and one run of all pages in the tables."""
+    kept: list[object] = []
+    assert deduplicate(boilerplate(), kept.append, 0.8)[:3] == (1_500, 1_500, 0)
+    assert len(kept) == 1_500
+    report = deduplicate(boilerplate(), None, 0.3)
+    assert (report.kept < 20, report.bounded) == (True, 0)  # a few estimates are below
+    with simindex.open(tmp_path / "i", "x", Config(simhash=None)) as index:
+        index.insert_many(boilerplate())
+        assert list(index.pairs(0.8)) == []
+        assert list(index.clusters(0.8)) == []
+
+
+def test_unlike_books_of_the_same_words_give_no_pair(tmp_path: Path) -> None:
+    rows = books()
+    assert min(len(text) for _, text in rows) > 480_000
+    assert deduplicate(rows, None, 0.5)[:4] == (8, 8, 0, 0)
+    with simindex.open(tmp_path / "i", "x", Config(simhash=None)) as index:
+        index.insert_many(rows)
+        assert list(index.pairs(0.5)) == []
+        assert list(index.clusters(0.5)) == []

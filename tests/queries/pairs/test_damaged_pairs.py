@@ -1,0 +1,121 @@
+"""Pairs and clusters of a damaged index: a typed error, or what they are; never other ones or fewer."""
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored_values import flipped, store_values, stored_values
+
+import simindex
+from simindex import Config, CorruptIndexError, FormatError, Index, Layout, SimHashConfig
+from simindex.format.keys import Key
+
+CONFIG = Config(num_perm=32, simhash=SimHashConfig(3, 4), keep_shingles=40)
+
+LAYOUTS = {"whole": Layout(), "chunked": Layout(2, 16, 600)}
+
+Answers = dict[str, Any]
+
+
+def documents() -> dict[Key, str]:
+    """Families of like documents, strangers, and copies."""
+    words = "one two three four five six seven eight nine ten eleven twelve"
+    texts: dict[Key, str] = {
+        f"{family} {n}": " ".join([f"{family}{word}" for word in words.split()] + list("abcdefgh"[:n]))
+        for family in ("x", "y", "z")
+        for n in range(5)
+    }
+    texts |= {n: f"stranger {n} knows word {n * 7} and word {n * 11} of the book {n * 13}" for n in range(20)}
+    return texts | {b"copy": texts["x 3"], b"other copy": texts[5]}
+
+
+def answers(index: Index) -> Answers:
+    """All pairs and clusters, by rows, by kept shingles and by fingerprints."""
+    return {
+        "pairs": list(index.pairs(0.4)),
+        "exact": list(index.pairs(0.4, exact=True)),
+        "copies": list(index.pairs(0.4, copies="all")),
+        "by fingerprint": list(index.pairs(by="simhash")),
+        "components": [list(cluster) for cluster in index.clusters(0.4)],
+        "stars": [list(cluster) for cluster in index.clusters(0.4, linkage="star")],
+        "of one": list(index.cluster_of("x 1", 0.4)),
+    }
+
+
+def outcome(path: Path) -> Answers | Exception:
+    """What the index answers, or the error that it raises."""
+    try:
+        with simindex.open(path, "r") as index:
+            return answers(index)
+    except (CorruptIndexError, FormatError) as error:
+        return error
+
+
+@pytest.fixture(scope="module", params=LAYOUTS)
+def closed_index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of several segments, with copies and removed documents; not to be changed."""
+    path = tmp_path_factory.mktemp("damaged-pairs") / "i"
+    with simindex.open(path, "x", CONFIG, layout=LAYOUTS[request.param], map_bytes=1 << 20) as index:
+        index.insert_many(documents().items(), batch_size=9)
+        index.remove_many(["y 2", 3])
+    with simindex.open(path) as index:  # removes what an unfinished merge has left: nobody would read it
+        assert len(answers(index)["pairs"]) > 20
+        assert len(answers(index)["components"]) >= 3
+    return path
+
+
+def test_damaged_value_is_an_error_or_of_no_consequence(tmp_path: Path, closed_index: Path) -> None:
+    """A flipped bit, a value that is gone, and one that is another's."""
+    clean = outcome(closed_index)
+    assert not isinstance(clean, Exception)
+    chance = random.Random("pairs")
+    values = stored_values(closed_index)
+    detected: dict[str, int] = {}
+    step = len(values) // 60 + 1
+    for at, (name, key, value) in enumerate(values):
+        if name != "meta" and at % step:
+            continue
+        other_name, other_key, other = values[at - 1]
+        changes: list[list[tuple[str, bytes, bytes | None]]] = [
+            [(name, key, flipped(value, chance.randrange(8 * len(value))))],
+            [(name, key, None)],
+        ]
+        if other_name == name and other != value:
+            changes.append([(name, key, other), (name, other_key, value)])
+        for change in changes:
+            copy = shutil.copytree(closed_index, tmp_path / "damaged")
+            store_values(copy, change)
+            found = outcome(copy)
+            shutil.rmtree(copy)
+            if isinstance(found, Exception):
+                detected[name] = detected.get(name, 0) + 1
+            else:
+                assert found == clean, (name, key.hex(), len(change))
+    assert detected["meta"] >= 4
+    assert detected["documents"] > 10
+    assert detected["segments"] > 10
+
+
+def test_what_came_before_the_error_is_right(tmp_path: Path, closed_index: Path) -> None:
+    """A pair that was handed out before the damage was met is one of the index."""
+    with simindex.open(closed_index, "r") as index:
+        clean = set(index.pairs(0.4))
+    chance = random.Random("before")
+    sketches = [found for found in stored_values(closed_index) if found[0] == "segments"]
+    errors = 0
+    for name, key, value in sketches[:: -(-len(sketches) // 30)]:
+        copy = shutil.copytree(closed_index, tmp_path / "damaged")
+        store_values(copy, [(name, key, flipped(value, chance.randrange(8 * len(value))))])
+        found = set()
+        try:
+            with simindex.open(copy, "r") as index:
+                for pair in index.pairs(0.4):
+                    found.add(pair)
+            assert found == clean
+        except CorruptIndexError:
+            errors += 1
+        assert found <= clean
+        shutil.rmtree(copy)
+    assert errors > 0

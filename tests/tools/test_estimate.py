@@ -1,0 +1,52 @@
+"""tools/estimate: what the page on a thousand million documents says, and what an index really takes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import simindex
+from simindex import Config, Layout, Sketch
+
+ROOT = Path(__file__).parents[2]
+
+
+def rows_of(text: str) -> dict[int, list[float]]:
+    """Documents -> figures, of the lines of a table that are all numbers."""
+    rows = {}
+    for line in text.splitlines():
+        cells = [cell.strip().replace(",", "") for cell in line.strip("|").split("|")]
+        if len(cells) == 8 and cells[0].isdigit():
+            rows[int(cells[0])] = list(map(float, cells[1:]))
+    return rows
+
+
+def estimate(*arguments: str) -> dict[int, list[float]]:
+    command = [sys.executable, str(ROOT / "tools" / "estimate"), *arguments]
+    return rows_of(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def test_page_says_what_the_tool_does() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text()
+    told, found = rows_of(page[page.index("## A thousand million documents") :]), estimate()
+    assert told.keys() == found.keys()
+    for documents, figures in found.items():
+        assert told[documents] == pytest.approx(figures, rel=0.05, abs=0.01)
+
+
+def test_estimate_is_what_a_compacted_index_takes(tmp_path: Path) -> None:
+    count = 20_000
+    random = np.random.default_rng(1)
+    words = random.integers(0, 2**64, (count, 16), dtype=np.uint64)
+    with simindex.open(tmp_path / "i", "x", Config(), layout=Layout()) as index:
+        origin = simindex.Sketcher(index.config).sketch("").origin
+        sketches = (Sketch(128, row, n + 1, None, origin) for n, row in enumerate(words))
+        index.insert_many(enumerate(sketches), workers=1)
+        index.compact()
+    found = estimate("--documents", str(count), "--write-rate", "0.001")[count]
+    taken = (tmp_path / "i" / "data.mdb").stat().st_size
+    assert taken == pytest.approx(found[0] * 1e9, rel=0.1)
+    # So slow a disk is what bounds it: one writing of all of it, and merges of five commits of eight.
+    assert found[5] * 3600 * 1000 == pytest.approx(1.8 * taken, rel=0.1)

@@ -1,0 +1,416 @@
+"""A backup is the index at one commit, whatever happened since the one before."""
+
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from backups import TINY, content_of, texts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stored_values import flipped, store_values, stored_values
+
+import simindex
+from simindex import (
+    BackupReport,
+    BackupTargetError,
+    Config,
+    ConfigMismatchError,
+    CorruptIndexError,
+    FormatError,
+    Index,
+    IndexFullError,
+    IndexLockedError,
+    TransactionOpenError,
+)
+from simindex.upkeep.backup import job
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path / "index", tmp_path / "copies" / "backup"
+
+
+def filled(path: Path, count: int = 100) -> Index:
+    index = simindex.open(path, "x", layout=TINY)
+    index.insert_many(texts(0, count), batch_size=30)
+    return index
+
+
+def test_first_backup_holds_what_the_index_holds(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    with filled(path) as index:
+        report = index.backup(target)
+        segments = index.stats().segments
+    assert content_of(target) == content_of(path)
+    assert (report.created, report.documents, report.copied_segments) == (True, 100, segments)
+    assert (report.path, report.reused_segments, report.reused_bytes) == (str(target), 0, 0)
+    assert report.copied_bytes == sum(
+        len(value) for (database, _), value in content_of(path).items() if database != "meta"
+    )
+    assert 0 <= report.pinned_seconds <= report.seconds
+    assert [entry.name for entry in target.parent.iterdir()] == ["backup"]
+
+
+def test_later_backup_copies_what_is_new_and_keeps_the_rest(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    with filled(path, 300) as index:
+        first = index.backup(target)
+        index.insert_many(texts(300, 3))
+        index.remove_many([3, 30, 299])
+        index.touch(5, 6)
+        later = index.backup(target)
+        again = index.backup(target)
+    assert content_of(target) == content_of(path)
+    assert not later.created
+    assert later.reused_segments == first.copied_segments
+    assert later.copied_segments == 1
+    assert 0 < later.copied_bytes < first.copied_bytes / 20
+    assert (again.copied_bytes, again.copied_segments) == (0, 0)
+    assert again.reused_segments == later.reused_segments + 1
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_backup_equals_the_index_after_any_changes(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path, target = (folder := tmp_path_factory.mktemp("any")) / "index", folder / "backup"
+    changes: dict[str, Callable[[Index, int], object]] = {
+        "insert": lambda index, n: index.insert_many(texts(1000 * n, 5 * n)),
+        "copies": lambda index, n: index.insert_many((f"copy {n} {i}", "one text") for i in range(n)),
+        "remove": lambda index, n: index.remove_many(list(index)[:: n + 1]),
+        "replace": lambda index, n: [index.replace(key, "another text") for key in list(index)[:n]],
+        "touch": lambda index, n: index.touch(*list(index)[n::3]),
+        "compact": lambda index, _: index.compact(),
+        "empty": lambda index, _: index.remove_many(list(index)),
+        "backup": lambda index, _: index.backup(target),
+    }
+    steps = st.lists(st.tuples(st.sampled_from(sorted(changes)), st.integers(1, 9)), max_size=8)
+    done = set[tuple[str, int]]()
+    with simindex.open(path, layout=TINY) as index:
+        for name, n in data.draw(steps):
+            if name in ("insert", "copies") and (name, n) in done:
+                continue  # the keys are there
+            done.add((name, n))
+            changes[name](index, n)
+        index.backup(target)
+    assert content_of(target) == content_of(path)
+    with simindex.open(target) as restored:
+        restored.insert("new", "restoring is opening it")
+        assert "new" in restored
+    shutil.rmtree(folder)
+
+
+def test_restored_backup_goes_on_as_an_index_of_its_own(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    with filled(path) as index:
+        index.backup(target)
+    with simindex.open(target, "r+") as restored:
+        assert restored.query(texts(7, 1)[0][1])[0].key == 7
+        restored.insert("new", "written after the restore")
+        report = restored.backup(path.parent / "next")
+    assert report.documents == 101
+    assert content_of(path.parent / "next") == content_of(target)
+    refused(path, target, BackupTargetError, "changed since", target)
+
+
+def test_backup_by_a_reader_beside_a_writer(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    with filled(path) as index, simindex.open(path, "r") as reader:
+        reader.backup(target)
+        index.insert("new", "by the writer")
+        assert reader.backup(target).documents == 101
+    with simindex.open(path, "r", refresh="manual") as pinned, simindex.open(path) as index:
+        assert len(pinned) == 101
+        index.insert("later", "what a pinned reader does not see")
+        assert pinned.backup(path.parent / "pinned").documents == 101
+
+
+def test_readers_of_a_backup_see_the_old_state_or_the_new_one(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    with filled(path) as index:
+        index.backup(target)
+        with simindex.open(target, "r") as reader:
+            assert len(reader) == 100
+            index.insert_many(texts(100, 5))
+            index.backup(target)
+            assert len(reader) == len(list(reader)) == 105
+            assert reader.query(texts(104, 1)[0][1])[0].key == 104
+
+
+def test_backups_while_a_writer_writes_removes_and_compacts(paths: tuple[Path, Path]) -> None:
+    """Each is one commit: those have ten documents each, and take away the ten of three before."""
+    path, target = paths
+    stop = threading.Event()
+
+    def write() -> None:
+        with simindex.open(path, layout=TINY) as index:
+            number = 3
+            while not stop.is_set():
+                with index.transaction():
+                    index.insert_many(texts(10 * number, 10))
+                    index.remove_many(range(10 * (number - 3), 10 * (number - 2)))
+                number += 1
+                if number % 7 == 0:
+                    index.compact()
+
+    with simindex.open(path, "x", layout=TINY) as index:
+        index.insert_many(texts(0, 30))
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        last = -1
+        with simindex.open(path, "r") as index:
+            for number in range(20):
+                where = target if number % 5 else path.parent / f"backup {number}"
+                report = index.backup(where)
+                with simindex.open(where, "r") as copy:
+                    keys = list(copy)
+                    assert len(copy) == report.documents == 30
+                    assert keys == list(range(keys[0], keys[0] + 30))
+                    assert keys[0] % 10 == 0
+                    assert keys[0] >= last
+                    last = keys[0]
+                    assert copy.query(texts(keys[3], 1)[0][1])[0].key == keys[3]
+    finally:
+        stop.set()
+        writer.join(60)
+    assert last > 0
+
+
+def test_index_can_be_compacted_in_the_middle_of_a_backup(
+    paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two steps nothing of the index is held: a compaction here would wait for ever."""
+    monkeypatch.setattr(job, "_STEP_BYTES", 3_000)
+    path, target = paths
+    with filled(path, 300) as index:
+        calls = list[tuple[int, int]]()
+
+        def progress(done: int, total: int) -> None:
+            calls.append((done, total))
+            if len(calls) in (4, 20):
+                index.remove_many(range(len(calls), len(calls) + 3))
+                index.compact()
+
+        report = index.backup(target, progress)
+        assert report.documents == 294
+    assert content_of(target) == content_of(path)
+    assert len(calls) > 20
+    assert all(done <= total for done, total in calls)
+    assert calls[-1][0] == calls[-1][1]
+
+
+# ---- what is refused ----
+
+
+def refused(
+    path: Path, target: Path, error: type[Exception], match: str, before: Path | None = None
+) -> BaseException:
+    """The backup raises, and leaves the target as it was and nothing beside it."""
+    found = content_of(before) if before else None
+    with simindex.open(path, "r") as index, pytest.raises(error, match=match) as caught:
+        index.backup(target)
+    if before:
+        assert content_of(before) == found
+    assert not list(target.parent.glob(".*"))
+    return caught.value
+
+
+def test_another_index_is_no_target(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    filled(path).close()
+    filled(target).close()
+    refused(path, target, BackupTargetError, "expected a backup of .*, found another index", target)
+    other = path.parent / "other"
+    simindex.open(other, config=Config(num_perm=64, seed=2)).close()
+    error = refused(path, other, ConfigMismatchError, "num_perm: 64 there, 128 here; seed: 2 there", other)
+    assert isinstance(error, ConfigMismatchError)
+    assert error.fields == {"num_perm": (64, 128), "seed": (2, 1)}
+
+
+def test_copy_by_other_means_is_no_target(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    filled(path).close()
+    shutil.copytree(path, target)
+    refused(path, target, BackupTargetError, "changed since, or made otherwise", target)
+
+
+def test_newer_backup_is_no_target(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    with filled(path) as index:
+        index.backup(path.parent / "older")
+        index.insert("new", "what the older one has not")
+        index.backup(target)
+    older = path.parent / "older"
+    refused(
+        older, target, BackupTargetError, "found a newer one .documents up to number 101 there, 100", target
+    )
+
+
+def test_backup_of_a_state_that_the_index_never_had_is_no_target(paths: tuple[Path, Path]) -> None:
+    """The index was restored from an older backup, and has gone on otherwise."""
+    path, target = paths
+    with filled(path) as index:
+        index.backup(path.parent / "older")
+        index.insert("lost", "what the restored one has not")
+        index.backup(target)
+    with simindex.open(path.parent / "older") as restored:
+        restored.insert("other", "instead of what was lost")
+        restored.insert("more", "and more")
+    refused(path.parent / "older", target, BackupTargetError, "expected segment .* found another one", target)
+
+
+@pytest.mark.parametrize("name", ["file", "folder"])
+def test_other_things_are_no_target(paths: tuple[Path, Path], name: str) -> None:
+    path, target = paths
+    filled(path).close()
+    target.parent.mkdir()
+    if name == "file":
+        target.write_text("mine")
+    else:
+        target.mkdir()
+        (target / "mine").write_text("mine")
+    refused(path, target, FormatError, "expected a backup, an empty folder or nothing")
+
+
+def test_index_is_no_target_of_itself(paths: tuple[Path, Path]) -> None:
+    path, _ = paths
+    filled(path).close()
+    (path.parent / "link").symlink_to(path)
+    for target in (path, path / "backup", path.parent / "link"):
+        refused(path, target, ValueError, "expected a folder outside of the index", path)
+
+
+def test_empty_folder_and_a_link_to_one_are_targets(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    target.mkdir(parents=True)
+    (path.parent / "link").symlink_to(target)
+    with filled(path) as index:
+        assert index.backup(path.parent / "link").path == str(target)
+    assert content_of(target) == content_of(path)
+
+
+def test_backup_inside_a_transaction_is_refused(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    with filled(path) as index, index.transaction(), pytest.raises(TransactionOpenError, match="backup"):
+        index.backup(target)
+    assert not target.exists()
+
+
+def test_backup_that_somebody_writes_to_is_locked(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    with filled(path) as index:
+        index.backup(target)
+        with simindex.open(target), pytest.raises(IndexLockedError):
+            index.backup(target)
+        assert index.backup(target).documents == 100
+
+
+def test_two_backups_to_one_new_place_do_not_meet(
+    paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "_STEP_BYTES", 3_000)
+    path, target = paths
+    errors = list[BaseException]()
+    with filled(path, 300) as index:
+
+        def progress(*_: int) -> None:
+            if not errors:
+                with pytest.raises(IndexLockedError) as caught:
+                    index.backup(target)
+                errors.append(caught.value)
+
+        index.backup(target, progress)
+    assert len(errors) == 1
+    assert content_of(target) == content_of(path)
+
+
+# ---- damage, space, permissions ----
+
+
+@pytest.mark.parametrize("database", ["segments", "documents", "removed", "groups", "ages", "meta"])
+def test_damaged_value_is_found_and_no_backup_made(paths: tuple[Path, Path], database: str) -> None:
+    """And an older backup stays as it was."""
+    path, target = paths
+    with filled(path) as index:
+        index.backup(target)
+        index.insert_many(texts(100, 40))
+        index.insert_many((f"copy {n}", "the same text") for n in range(3))
+        index.touch(3, 104)
+        index.remove_many([0, 2, 105, "copy 0"])
+    *_, (name, key, value) = [
+        entry for entry in stored_values(path) if entry[0] == database and entry[1] != b"config"
+    ]
+    store_values(path, [(name, key, flipped(value, 13))])
+    before = content_of(target)
+    for where in (target, path.parent / "new"):
+        with pytest.raises(CorruptIndexError), simindex.open(path, "r") as index:
+            index.backup(where)
+        assert not list(where.parent.glob(".*"))
+    assert content_of(target) == before
+    assert not (path.parent / "new").exists()
+
+
+def test_lost_record_is_found(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    filled(path).close()
+    store_values(path, [("documents", bytes(7) + b"\x07", None)])
+    with (
+        simindex.open(path, "r") as index,
+        pytest.raises(CorruptIndexError, match=r"100 documents .* found 99"),
+    ):
+        index.backup(target)
+    assert not target.exists()
+
+
+def test_backup_whose_kept_segment_is_damaged_is_not_built_upon(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    filled(path).close()
+    with simindex.open(path, "r") as index:
+        index.backup(target)
+    name, key, value = next(entry for entry in stored_values(target) if entry[0] == "segments")
+    store_values(target, [(name, key, flipped(value, 8 * len(value) - 5))])
+    refused(path, target, BackupTargetError, "the backup is damaged")
+
+
+def test_full_disk_is_told_before_anything_is_written(
+    paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, target = paths
+    with filled(path) as index:
+        found = os.statvfs(path)
+        scarce = os.statvfs_result((*found[:4], 10, *found[5:]))
+        monkeypatch.setattr(os, "statvfs", lambda _: scarce)
+        with pytest.raises(IndexFullError, match="nothing was changed") as caught:
+            index.backup(target)
+    assert caught.value.needed_bytes is not None
+    assert caught.value.needed_bytes > 10 * found.f_frsize
+    assert not list(target.parent.iterdir())
+
+
+def test_backup_has_the_permissions_of_its_index(paths: tuple[Path, Path]) -> None:
+    path, target = paths
+    with simindex.open(path, permissions=0o640) as index:
+        index.insert("a", "some text")
+        report: BackupReport = index.backup(target)
+    assert report.documents == 1
+    assert (target / "data.mdb").stat().st_mode & 0o777 == 0o640
+    assert target.stat().st_mode & 0o777 == 0o750
+
+
+def test_many_and_large_records_are_copied(paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In several parts and commits."""
+    monkeypatch.setattr(job, "_STEP_BYTES", 20_000)
+    path, target = paths
+    with simindex.open(path, layout=TINY) as index:
+        index.insert_many((n, f"text {n}", "x" * (n * 97 % 5_000)) for n in range(700))
+        index.backup(target)
+        index.remove(350)
+        index.insert_many((n, f"text {n}", "y" * 100) for n in range(700, 1_900))
+        report = index.backup(target)
+    assert report.documents == 1_899
+    assert content_of(target) == content_of(path)

@@ -1,0 +1,73 @@
+"""A backup whose process is killed leaves the old one or the new one, and the next call goes on."""
+
+import os
+from pathlib import Path
+
+import pytest
+from backups import TINY, content_of, texts
+from processes import Tell, everything_from, forked
+
+import simindex
+from simindex.storage.store import Store
+from simindex.upkeep.backup import job, target
+
+
+def backup_killed_at(path: Path, where: Path, call: int, acknowledge: Tell) -> None:
+    """Make a backup in a process that ends at its n-th commit or renaming: before it where n is even."""
+    count = [0]
+
+    def dying(function):  # type: ignore[no-untyped-def]
+        def call_or_die(*arguments, **options):  # type: ignore[no-untyped-def]
+            count[0] += 1
+            if count[0] == call // 2 + 1 and call % 2 == 0:
+                os._exit(9)
+            result = function(*arguments, **options)
+            if count[0] == call // 2 + 1:
+                os._exit(9)
+            return result
+
+        return call_or_die
+
+    Store.commit = dying(Store.commit)  # type: ignore[method-assign]
+    Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
+    target.os.rename = dying(os.rename)  # type: ignore[attr-defined]
+    job._STEP_BYTES = 6_000
+    with simindex.open(path, "r") as index:
+        index.backup(where)
+    acknowledge("done")
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["new", "older"])
+def test_backup_killed_at_any_commit_is_the_old_one_or_the_new_one(tmp_path: Path, is_new: bool) -> None:
+    path, where = tmp_path / "index", tmp_path / "backup"
+    with simindex.open(path, "x", layout=TINY) as index:
+        index.insert_many(texts(0, 60), batch_size=20)
+        if not is_new:
+            index.backup(where)
+        index.insert_many(texts(60, 40))
+        index.remove_many(range(0, 60, 7))
+    old, new = None if is_new else content_of(where), content_of(path)
+    seen = set[str]()
+    for call in range(200):
+        pid, pipe = forked(lambda tell, n=call: backup_killed_at(path, where, n, tell))  # type: ignore[misc]
+        said = everything_from(pipe)
+        os.waitpid(pid, 0)
+        if said:
+            assert said == ["done"]
+            break
+        found = content_of(where) if where.exists() else None
+        assert found in (old, new)
+        seen.add("old" if found == old else "new")
+        if found == new:  # the next one has to begin where this one did
+            with simindex.open(path, "r") as index:
+                index.backup(where)
+            assert content_of(where) == new
+            break
+        if where.exists():
+            with simindex.open(where, "r") as copy:
+                assert len(list(copy)) == len(copy)
+    assert "old" in seen
+    with simindex.open(path, "r") as index:
+        assert index.backup(where).documents == len(index)
+    assert content_of(where) == new
+    assert {entry.name for entry in tmp_path.iterdir()} == {"index", "backup"}

@@ -1,0 +1,546 @@
+"""`check`: what it says of sound indexes, and of one wrong thing at a time, rightly sealed or not."""
+
+import gc
+import os
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lmdb_pages
+import numpy as np
+import pytest
+from stored_values import flipped, store_values, stored_values
+
+import simindex
+from simindex import CheckReport, Config, FormatError, Layout, Problem, SimHashConfig
+from simindex.format.ages import Run, encode_run, run_key
+from simindex.format.chunks import encode_chunk, encode_sketch_chunk, encode_words_chunk
+from simindex.format.keys import number_key, segment_key
+from simindex.format.layout import BITMAPS, COPY_TABLE, FILTERS, KEY_TABLE
+from simindex.format.manifest import MANIFEST_KEY, decode_manifest, encode_manifest
+from simindex.format.records import (
+    encode_flags,
+    encode_group_size,
+    encode_records,
+    encode_rest,
+)
+from simindex.format.seals import pack, seal, unpack, unseal
+from simindex.upkeep import child
+from simindex.upkeep.child import ChildDiedError
+from simindex.upkeep.proof import run_check
+
+CONFIG = Config(num_perm=16, simhash=SimHashConfig(3, 4))
+
+LAYOUTS = {"whole": Layout(4), "chunked": Layout(4, 16, 200)}
+
+FIRST_BAND, SKETCHES = 2, 2 + 2 + 4
+"""Table numbers of CONFIG: key, copy, bands, permutations, sketches."""
+
+
+class Here(list[Problem]):
+    """The problems of a check that runs in this process, where a test can be stepped through."""
+
+    def __init__(self, path: Path, level: str = "full") -> None:
+        super().__init__()
+        self.figures = run_check(self.tell, str(path), level)
+
+    def tell(self, message: Any) -> None:
+        if "problem" in message:
+            self.append(Problem(**message["problem"]))
+
+    def kinds(self) -> set[tuple[str, str | None]]:
+        return {(problem.kind, problem.table or problem.database) for problem in self}
+
+
+def text(number: int) -> str:
+    return f"the text {number} of the word {number * 7} and the word {number * 11} in the collection"
+
+
+@pytest.fixture(params=LAYOUTS)
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A closed index with segments, copies, removed documents and leaders, empty documents, and ages."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x", CONFIG, layout=LAYOUTS[request.param], map_bytes=1 << 20) as stored:
+        stored.insert_many(((n, text(n), {"n": n}) for n in range(90)), batch_size=40)
+        stored.insert_many((f"copy {n}", text(n)) for n in range(12))
+        stored.insert_many([("empty", "..."), (b"bytes", "a text of its own with enough words")])
+        stored.remove_many([0, 1, "copy 1", "copy 2", 3, 50, 60])
+        stored.touch(5, 6, 70)
+    return path
+
+
+def changed(path: Path, database: str, change: Callable[[bytes], bytes | None], prefix: bytes = b"") -> None:
+    """Change the values of a database whose keys begin with a prefix."""
+    found = [(k, v) for name, k, v in stored_values(path) if name == database and k.startswith(prefix)]
+    assert found
+    store_values(path, [(database, key, change(value)) for key, value in found])
+
+
+def test_check_of_a_sound_index_finds_nothing(index: Path) -> None:
+    for level in ("full", "quick"):
+        report = simindex.check(index, level)  # type: ignore[arg-type] # two of the literals
+        assert report.ok, str(report)
+        assert report
+        assert (report.problems, report.num_problems, report.num_documents) == ((), 0, 97)
+        assert report.path == str(index)
+        assert report.num_bytes > 0
+    with simindex.open(index) as stored:
+        assert stored.check().ok
+        stored.compact()
+        assert stored.check().ok
+        assert stored.check(level="quick").ok
+        for key in list(stored):
+            stored.remove(key)
+        assert stored.check().ok
+    assert simindex.check(index).ok
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config(num_perm=0, simhash=SimHashConfig(2)),
+        Config(num_perm=24, simhash=None, keep_shingles=6),
+        Config(num_perm=16, keep_shingles=3),
+    ],
+    ids=["simhash", "kept", "both"],
+)
+def test_check_of_other_settings_finds_nothing(tmp_path: Path, config: Config) -> None:
+    with simindex.open(tmp_path / "i", "x", config, layout=Layout(2, 16, 600)) as stored:
+        assert stored.check().ok
+        stored.insert_many(((n, text(n % 60)) for n in range(80)), batch_size=30)
+        stored.remove_many(range(0, 80, 3))
+        assert not Here(tmp_path / "i")
+
+
+def test_progress_is_told_in_bytes_up_to_all_of_them(index: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with simindex.open(index, "r") as stored:
+        stored.check(progress=lambda done, total: told.append((done, total)))
+    assert told
+    assert all(0 <= done <= total for done, total in told)
+    assert told == sorted(told)
+
+
+def test_arguments_are_checked(tmp_path: Path, index: Path) -> None:
+    with pytest.raises(ValueError, match='level: expected "full" or "quick"'):
+        simindex.check(index, "slow")  # type: ignore[arg-type] # that is the point
+    with pytest.raises(FileNotFoundError):
+        simindex.check(tmp_path / "none")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "data.mdb").write_bytes(b"no index" * 2000)
+    (problem,) = simindex.check(tmp_path / "other").problems
+    assert problem.kind == "file"
+    assert "expected a meta page of LMDB" in problem.message
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(FormatError):
+        simindex.check(tmp_path / "file")
+
+
+def test_check_of_a_live_index_sees_one_state(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", CONFIG, layout=Layout(2, 16, 600)) as stored:
+        for first in range(0, 60, 10):
+            stored.insert_many((n, text(n)) for n in range(first, first + 10))
+            assert stored.check(progress=lambda *_, n=first: stored.replace(n, text(n + 1))).ok
+
+
+# ---- one wrong thing at a time ----
+
+
+def is_chunk_of(key: bytes, table: int) -> bool:
+    return key[8:10] == segment_key(0, table, 0)[8:10]
+
+
+def reseal_record(path: Path, number: int, change: Callable[[list[Any]], list[Any]]) -> None:
+    key = number_key(number)
+
+    def new(value: bytes) -> bytes:
+        return seal("documents", key, pack(change(unpack(unseal("documents", key, value, "")))))
+
+    changed(path, "documents", new, key)
+
+
+def manifest_of(path: Path) -> Any:
+    return decode_manifest(next(v for name, k, v in stored_values(path) if k == MANIFEST_KEY))
+
+
+def store_manifest(path: Path, **fields: Any) -> None:
+    store_values(path, [("meta", MANIFEST_KEY, encode_manifest(manifest_of(path)._replace(**fields)))])
+
+
+OF_A_SEGMENT = {("segment", name) for name in ("keys", "band 1", "permutation 1", "sketches")}
+
+WRONG: dict[str, tuple[Callable[[Path], object], set[tuple[str, str | None]]]] = {
+    "a bit of a record": (
+        lambda p: changed(p, "documents", lambda v: flipped(v, 40), prefix=number_key(7)),
+        {("record", "documents")},
+    ),
+    "a record lost": (
+        lambda p: changed(p, "documents", lambda _: None, prefix=number_key(7)),
+        {("count", "documents"), ("group", "groups"), *OF_A_SEGMENT},
+    ),
+    "a record of another key": (
+        lambda p: reseal_record(p, 7, lambda r: ["another", *r[1:]]),
+        {("segment", "keys")},
+    ),
+    "a key twice": (
+        lambda p: reseal_record(p, 7, lambda r: [8, *r[1:]]),
+        {("record", "documents"), ("segment", "keys")},
+    ),
+    "a record without its half": (
+        lambda p: reseal_record(p, 20, lambda r: [*r[:3], 2]),
+        {("segment", "band 1")},
+    ),
+    "a copy of another leader": (
+        lambda p: reseal_record(p, 94, lambda r: [*r[:4], 9, None]),
+        {("segment", "copies"), ("group", "groups")},
+    ),
+    "a mark lost": (
+        lambda p: changed(p, "removed", lambda _: None, prefix=number_key(50)),
+        OF_A_SEGMENT,
+    ),
+    "a mark of a live document": (
+        lambda p: store_values(p, [("removed", number_key(9), encode_flags(9, 3))]),
+        {("record", "documents"), ("mark", "removed")},
+    ),
+    "a mark with other flags": (
+        lambda p: store_values(p, [("removed", number_key(0), encode_flags(0, 3))]),
+        {("mark", "removed")},
+    ),
+    "a bit of a mark": (
+        lambda p: changed(p, "removed", lambda v: flipped(v, 3), prefix=number_key(50)),
+        {("mark", "removed")},
+    ),
+    "a group too large": (
+        lambda p: store_values(p, [("groups", number_key(4), encode_group_size(4, 3))]),
+        {("group", "groups")},
+    ),
+    "a group lost": (
+        lambda p: changed(p, "groups", lambda _: None, prefix=number_key(0)),
+        {("group", "groups"), ("mark", "removed")},
+    ),
+    "a run lost": (
+        lambda p: (
+            changed(p, "ages", lambda _: None),
+            store_manifest(p, tail_first=manifest_of(p).next_number),
+        ),
+        {("age", "ages")},
+    ),
+    "a run that is too young": (
+        lambda p: store_values(
+            p,
+            [
+                *(("ages", k, None) for name, k, _ in stored_values(p) if name == "ages"),
+                ("ages", run_key(2**52, 0), encode_run(Run(2**52, 0, 104))),
+            ],
+        )
+        or store_manifest(p, tail_first=manifest_of(p).next_number),
+        {("age", "ages")},
+    ),
+    "a manifest with other counts": (
+        lambda p: store_manifest(p, num_documents=96, num_copies=8),
+        {("count", "documents")},
+    ),
+    "a manifest that does not know what signatures are of": (
+        lambda p: store_manifest(p, sources=0),
+        {("manifest", "meta")},
+    ),
+    "a value that belongs to nobody": (
+        lambda p: store_values(p, [("meta", b"other", b"x")]),
+        {("page", "meta")},
+    ),
+    "a record of a number to come": (
+        lambda p: store_values(
+            p,
+            encode_one(10_000),
+        ),
+        {("record", "documents")},
+    ),
+    "a segment to come": (
+        lambda p: store_values(p, [("segments", segment_key(999, 0, 0), b"x")]),
+        {("segment", "segments")},
+    ),
+}  # fmt: skip
+
+
+def encode_one(number: int) -> list[tuple[str, bytes, bytes | None]]:
+    (pair,) = encode_records(np.array([number], np.uint64), [pack("k")], [pack(None)], [encode_rest(1, 0)])
+    return [("documents", *pair)]
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_one_wrong_thing_is_told_as_what_it_is(index: Path, what: str) -> None:
+    break_it, expected = WRONG[what]
+    break_it(index)
+    found = Here(index)
+    assert found
+    assert found.kinds() <= expected, "\n".join(map(str, found))
+    assert ("process", None) not in found.kinds()
+
+
+def test_problem_names_where_it_is_and_whom_it_concerns(index: Path) -> None:
+    changed(index, "documents", lambda v: flipped(v, 40), prefix=number_key(7))
+    report = simindex.check(index)
+    assert not report.ok
+    assert not report
+    (problem,) = [problem for problem in report.problems if problem.kind == "record"]
+    assert problem.numbers == (7, 8)
+    assert "record, database documents: document 7: expected a value that fits its seal" in str(report)
+    assert report.to_dict()["problems"][0]["numbers"] == [7, 8]
+    assert report.to_dict()["ok"] is False
+
+
+CHUNKS = {
+    "key": KEY_TABLE, "copy": COPY_TABLE, "band": FIRST_BAND, "permutation": FIRST_BAND + 2,
+    "sketch": SKETCHES, "filter": FILTERS + FIRST_BAND, "bitmap": BITMAPS + FIRST_BAND,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("index", ["chunked"], indirect=True)
+@pytest.mark.parametrize("kind", CHUNKS)
+def test_damaged_block_is_told_with_segment_table_chunk_and_block(index: Path, kind: str) -> None:
+    values = [(k, v) for name, k, v in stored_values(index) if name == "segments"]
+    key, value = next((k, v) for k, v in values if is_chunk_of(k, CHUNKS[kind]))
+    store_values(index, [("segments", key, flipped(value, 5))])
+    problems = [problem for problem in Here(index) if problem.kind == "segment"]
+    assert problems
+    assert {problem.segment for problem in problems} == {int.from_bytes(key[:8], "big")}
+    names = {"key": "keys", "copy": "copies", "band": "band 1", "permutation": "permutation 1",
+             "sketch": "sketches", "filter": "filter of band 1", "bitmap": "bitmap of band 1"}  # fmt: skip
+    assert {problem.table for problem in problems} == {names[kind]}
+    assert {problem.chunk for problem in problems} == {0}
+
+
+@pytest.mark.parametrize("index", ["chunked"], indirect=True)
+@pytest.mark.parametrize("level", ["full", "quick"])
+@pytest.mark.parametrize("kind", CHUNKS)
+def test_missing_chunk_is_told_by_both_levels(index: Path, kind: str, level: str) -> None:
+    keys = [k for name, k, _ in stored_values(index) if name == "segments"]
+    key = next(k for k in keys if is_chunk_of(k, CHUNKS[kind]))
+    store_values(index, [("segments", key, None)])
+    told = [problem for problem in Here(index, level) if "found nothing" in problem.message]
+    assert [problem.first_key for problem in told] == [key.hex()]
+
+
+@pytest.mark.parametrize("index", ["chunked"], indirect=True)
+def test_tables_rightly_sealed_but_of_other_content_are_told(index: Path) -> None:
+    """Whoever makes right seals does not make tables agree with sketches, records and filters."""
+    values = {k: v for name, k, v in stored_values(index) if name == "segments"}
+    segment = manifest_of(index).segments[0].id
+    for table, name in ((KEY_TABLE, "keys"), (FIRST_BAND + 1, "band 2"), (FIRST_BAND + 2, "permutation 1")):
+        key = segment_key(segment, table, 0)
+        value = values[key]
+        keys, numbers = np.frombuffer(value[:128], np.uint64).copy(), np.frombuffer(value[128:192], np.uint32)
+        keys[3] = keys[2]
+        store_values(index, [("segments", key, encode_chunk(key, keys, numbers.copy()))])
+        found = [problem for problem in Here(index) if problem.kind == "segment"]
+        assert any("found others" in problem.message and problem.table == name for problem in found)
+        store_values(index, [("segments", key, value)])
+    key = segment_key(segment, FILTERS + KEY_TABLE, 0)
+    empty = np.zeros((len(values[key]) - 8) // 8, np.uint64)
+    store_values(index, [("segments", key, encode_words_chunk(key, empty))])
+    assert {problem.table for problem in Here(index)} == {"filter of keys"}
+    store_values(index, [("segments", key, values[key])])
+    key = segment_key(segment, SKETCHES, 0)
+    rows = (len(values[key]) - 8) // 28  # one seal; 28 bytes a row
+    words = np.frombuffer(values[key][: 16 * rows], np.uint64).reshape(rows, 2).copy()
+    prints = np.frombuffer(values[key][16 * rows : 24 * rows], np.uint64).copy()
+    numbers = np.frombuffer(values[key][24 * rows : 28 * rows], np.uint32).copy()
+    words[1, 0] ^= 1
+    prints[2] ^= 1
+    store_values(index, [("segments", key, encode_sketch_chunk(key, words, prints, numbers))])
+    assert {problem.table for problem in Here(index)} >= {"band 1", "permutation 1"}
+
+
+# ---- pages ----
+
+
+def test_every_page_may_be_zeroed_or_swapped_and_the_caller_lives(index: Path) -> None:
+    data = (index / "data.mdb").read_bytes()
+    rng = random.Random(5)
+    pages = len(data) // lmdb_pages.PAGE
+    for page in rng.sample(range(pages), 12):
+        damaged = bytearray(data)
+        if rng.random() < 0.5:
+            damaged[page * lmdb_pages.PAGE : (page + 1) * lmdb_pages.PAGE] = bytes(lmdb_pages.PAGE)
+        else:
+            lmdb_pages.swap(damaged, page, rng.randrange(pages))
+        (index / "data.mdb").write_bytes(damaged)
+        try:
+            found = Here(index)
+        except simindex.SimIndexError:
+            continue
+        assert isinstance(found, list)
+
+
+@pytest.mark.parametrize("name", ["meta", "documents", "segments", "removed", "groups", "ages"])
+@pytest.mark.parametrize("level", ["full", "quick"])
+def test_zeroed_leaf_of_any_database_is_told(index: Path, name: str, level: str) -> None:
+    data = bytearray((index / "data.mdb").read_bytes())
+    leaf = lmdb_pages.leaves(bytes(data), name)[0]
+    data[leaf * lmdb_pages.PAGE : (leaf + 1) * lmdb_pages.PAGE] = bytes(lmdb_pages.PAGE)
+    (index / "data.mdb").write_bytes(data)
+    told = [problem for problem in Here(index, level) if problem.page == leaf]
+    assert [(problem.kind, problem.database) for problem in told] == [("page", name)]
+
+
+def test_file_cut_short_is_told_at_every_length(index: Path) -> None:
+    whole = (index / "data.mdb").read_bytes()
+    for pages in range(3, len(whole) // lmdb_pages.PAGE, 7):
+        os.truncate(index / "data.mdb", pages * lmdb_pages.PAGE)
+        for level in ("full", "quick"):
+            report = Here(index, level)
+            assert any("cut short" in problem.message for problem in report)
+    (index / "data.mdb").write_bytes(whole[:5000])
+    assert simindex.check(index).problems[0].kind in ("file", "page")
+
+
+def test_leaked_and_doubly_used_pages_are_told(index: Path, tmp_path: Path) -> None:
+    sound = lmdb_pages.compacted(index, tmp_path / "copy")
+    data = (sound / "data.mdb").read_bytes()
+    assert not [problem for problem in Here(sound) if "meta page" not in problem.message]
+    longer = bytearray(data + bytes(lmdb_pages.PAGE))
+    for meta in (0, 1):
+        at = meta * lmdb_pages.PAGE + 16 + 24 + 96
+        last = int.from_bytes(longer[at : at + 8], "little")
+        longer[at : at + 8] = (last + 1).to_bytes(8, "little")
+    (sound / "data.mdb").write_bytes(longer)
+    assert any("neither used nor free" in problem.message for problem in Here(sound))
+
+
+# ---- the process ----
+
+
+def die(_tell: object) -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def leave(_tell: object) -> None:
+    os._exit(7)
+
+
+def complain(_tell: object, name: str) -> None:
+    raise getattr(simindex, name)("no") if hasattr(simindex, name) else LookupError("no")
+
+
+def test_death_of_the_process_is_an_error_of_its_own() -> None:
+    with pytest.raises(ChildDiedError, match="ended by SIGSEGV") as caught:
+        child.run(die)
+    assert caught.value.signal == signal.SIGSEGV
+    with pytest.raises(ChildDiedError, match="ended with code 7"):
+        child.run(leave)
+
+
+def test_errors_of_the_process_are_raised_as_what_they_are() -> None:
+    for name in ("FormatError", "CorruptIndexError", "SimIndexError"):
+        with pytest.raises(getattr(simindex, name), match="no"):
+            child.run(complain, name)
+
+
+def test_death_of_the_process_is_a_problem_of_the_report(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simindex.upkeep.check.run_check", die_of_check)
+    report = simindex.check(index)
+    assert [problem.kind for problem in report.problems] == ["process"]
+    assert "SIGSEGV" in str(report)
+
+
+def die_of_check(tell: object, _path: str, _level: str) -> None:
+    die(tell)
+
+
+def test_report_is_what_it_says() -> None:
+    problem = Problem(
+        "segment",
+        "expected a, found b",
+        "segments",
+        segment=3,
+        table="band 1",
+        chunk=2,
+        block=0,
+        numbers=(4, 6),
+        documents=("a", b"b"),
+    )
+    report = CheckReport("news", "full", (problem,), 3)
+    assert str(problem) == (
+        "segment, database segments, segment 3, table band 1, chunk 2, block 0: expected a, found b; "
+        "documents 4 to 5 by number; of keys 'a', b'b'"
+    )
+    assert str(report).splitlines()[-1] == "... and 2 more"
+    assert problem.to_dict()["documents"] == ["a", {"bytes": "Yg=="}]
+
+
+# ---- untrusted=True ----
+
+
+def test_untrusted_index_is_a_private_copy_that_goes_with_its_handle(index: Path) -> None:
+    with simindex.open(index, untrusted=True) as stored:
+        copy = Path(stored.path)
+        assert copy != index
+        assert copy.stat().st_mode & 0o777 == 0o700
+        assert len(stored) == 97
+        assert stored[7].metadata == {"n": 7}
+        with pytest.raises(simindex.ReadOnlyError):
+            stored.insert("new", "text")
+        with simindex.open(index) as writer:
+            writer.remove(7)
+        assert 7 in stored
+    assert not copy.exists()
+    stored = simindex.open(index, "r", untrusted=True)
+    copy = Path(stored.path)
+    del stored
+    gc.collect()
+    assert not copy.exists()
+    with pytest.raises(ValueError, match="untrusted: a copy is opened to be read"):
+        simindex.open(index, "x", untrusted=True)
+    with pytest.raises(FileNotFoundError):
+        simindex.open(index / "none", untrusted=True)
+
+
+def test_untrusted_index_with_something_wrong_is_refused_and_leaves_no_copy(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "copies"))
+    (tmp_path / "copies").mkdir()
+    changed(index, "documents", lambda _: None, prefix=number_key(7))
+    with pytest.raises(
+        simindex.CorruptIndexError, match="expected an index that is right in itself"
+    ) as caught:
+        simindex.open(index, untrusted=True)
+    assert caught.value.path == str(index)
+    assert "expected 97 documents" in str(caught.value)
+    assert not list((tmp_path / "copies").iterdir())
+
+
+def test_link_in_the_place_of_the_file_is_refused(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "j").mkdir()
+    (tmp_path / "j" / "data.mdb").symlink_to(index / "data.mdb")
+    with pytest.raises(FormatError, match="a symbolic link"):
+        simindex.open(tmp_path / "j", untrusted=True)
+
+
+CRAFTED: dict[str, Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
+    "keys in another order": lambda keys, numbers: (keys[::-1].copy(), numbers),
+    "numbers outside of the segment": lambda keys, numbers: (keys, numbers + np.uint32(0xFFFFFFF0)),
+    "all keys equal": lambda keys, numbers: (np.full_like(keys, keys[0]), numbers),
+    "a number twice": lambda keys, numbers: (keys, np.full_like(numbers, numbers[0])),
+}
+
+
+@pytest.mark.parametrize("index", ["chunked"], indirect=True)
+@pytest.mark.parametrize("table", [KEY_TABLE, COPY_TABLE, FIRST_BAND, FIRST_BAND + 2])
+@pytest.mark.parametrize("what", CRAFTED)
+def test_table_made_to_do_harm_is_found(index: Path, table: int, what: str) -> None:
+    """With right seals, so that nothing but the check tells them from tables that a writer has made."""
+    values = [(k, v) for name, k, v in stored_values(index) if name == "segments"]
+    key, value = next((k, v) for k, v in values if is_chunk_of(k, table))
+    count = (len(value) - 8) // 12  # one seal
+    keys = np.frombuffer(value[: 8 * count], np.uint64).copy()
+    numbers = np.frombuffer(value[8 * count : 12 * count], np.uint32).copy()
+    store_values(index, [("segments", key, encode_chunk(key, *CRAFTED[what](keys, numbers)))])
+    assert {problem.kind for problem in Here(index)} == {"segment"}
+    if table == KEY_TABLE:
+        with pytest.raises(simindex.CorruptIndexError, match="it was not opened"):
+            simindex.open(index, untrusted=True)
