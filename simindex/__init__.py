@@ -58,6 +58,8 @@ from simindex.queries.pairs.pairs import Pairs
 from simindex.queries.record import Record
 from simindex.queries.stats import Stats
 from simindex.rebuild.merge import merge
+from simindex.rebuild.repair import repair
+from simindex.rebuild.report import RepairReport
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
@@ -96,6 +98,7 @@ __all__ = [
     "Problem",
     "ReadOnlyError",
     "Record",
+    "RepairReport",
     "SimHashConfig",
     "SimIndexError",
     "Sketch",
@@ -109,6 +112,7 @@ __all__ = [
     "corpus",
     "merge",
     "open",
+    "repair",
     "textbook",
     "tuning",
 ]
@@ -140,5 +144,5 @@ def _name_the_module(public: type) -> None:
 for _name in __all__:
     if isinstance(_public := globals().get(_name), type):
         _name_the_module(_public)
-check.__module__ = open.__module__ = __name__
+check.__module__ = repair.__module__ = open.__module__ = __name__
 merge.__module__ = __name__

@@ -46,6 +46,7 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         backup = index.backup(tmp_path_factory.mktemp("backup"))
         found = [
             report, backup, index.check(), simindex.Problem("page", "what was found"),
+            simindex.RepairReport("news", "saved"),
             index["a"], index.stats(), config, config.shingles, config.simhash,
             simindex.CharShingles(9), Layout(), sketcher,
             sketcher.sketch(text), sketcher.sketch_many([text, ""]),

@@ -39,6 +39,7 @@ def test_public_names_are_these() -> None:
         "Problem",
         "ReadOnlyError",
         "Record",
+        "RepairReport",
         "SimHashConfig",
         "SimIndexError",
         "Sketch",
@@ -52,6 +53,7 @@ def test_public_names_are_these() -> None:
         "corpus",
         "merge",
         "open",
+        "repair",
         "textbook",
         "tuning",
     ]

@@ -43,6 +43,7 @@ from simindex.cli.commands import (  # noqa: E402
     pairs,
     query,
     remove,
+    repair,
     report,
     stats,
 )
@@ -73,6 +74,7 @@ for _name, _module in {
     "report": report,
     "stats": stats,
     "check": check,
+    "repair": repair,
     "compact": compact,
     "backup": backup,
     "merge": merge,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped] # it carries no type information
@@ -54,12 +55,15 @@ def decode_records(numbers: np.ndarray, values: list[bytes], keep_shingles: int)
         keep_shingles: how many hashes a record may have.
     """
     fields = _all_fields(numbers, values)
+    plain = _plain_records(fields, values) if fields else None
+    if plain is not None:
+        return plain
     errors: list[tuple[int, CorruptIndexError]] = []
     records: list[StoredRecord] = []
     places: list[int] = []
     for place, value in enumerate(values):
         try:
-            record = StoredRecord(*fields[place]) if fields else decode_record(int(numbers[place]), value)
+            record = decode_record(int(numbers[place]), value)
             if record.kept is not None:
                 _require_kept(int(numbers[place]), record.kept, keep_shingles)
         except CorruptIndexError as exc:
@@ -82,6 +86,23 @@ def decode_records(numbers: np.ndarray, values: list[bytes], keep_shingles: int)
         np.array([record.present for record in records], dtype=np.uint8),
         np.array(leaders, dtype=np.int64),
         errors,
+    )
+
+
+def _plain_records(fields: list[list[Any]], values: list[bytes]) -> Records | None:
+    """Return records whose fields are plain, column by column; ``None`` where a key has another form."""
+    keys, _, times, present = zip(*fields, strict=True)
+    encoded = encode_keys(list(keys))
+    if not all(map(bytes.startswith, values, encoded, repeat(1))):  # a search compares the bytes of the key
+        return None
+    return Records(
+        np.arange(len(values)),
+        list(keys),
+        key_hashes(encoded),
+        np.array(times, dtype=np.int64),
+        np.array(present, dtype=np.uint8),
+        np.full(len(values), NO_LEADER, dtype=np.int64),
+        [],
     )
 
 

@@ -7,6 +7,8 @@ seeded with its database and its key; a segment of one value ends in one seal.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from simindex import _kernel
@@ -14,6 +16,7 @@ from simindex.format.layout import (
     ENTRY_BYTES,
     FINGERPRINT_BYTES,
     KEY_BYTES,
+    NUMBER_BYTES,
     Column,
     Geometry,
     SegmentEntry,
@@ -97,3 +100,37 @@ def is_sealed_chunk(key: bytes, column: Column, count: int, value: bytes) -> boo
         chunk_seed(key),
     )
     return seals == seals_of(column, count, value)
+
+
+class SketchChunk(NamedTuple):
+    """A chunk of the sketch column, taken apart.
+
+    Attributes:
+        words, fingerprints, numbers: of each row; the last two are copies.
+        seals: uint64, as they are stored, one a block.
+    """
+
+    words: np.ndarray
+    fingerprints: np.ndarray
+    numbers: np.ndarray
+    seals: np.ndarray
+
+
+def read_sketch_chunk(value: bytes | memoryview, count: int, bands: int) -> SketchChunk:
+    """Take apart a chunk of so many rows, whose length fits; nothing of it is proven."""
+    octets = np.frombuffer(value, dtype=np.uint8)
+    ends = np.cumsum([KEY_BYTES * bands * count, FINGERPRINT_BYTES * count, NUMBER_BYTES * count])
+    words, prints, numbers, seals = np.split(octets, ends)
+    return SketchChunk(
+        words.copy().view(np.uint64).reshape(count, bands),
+        prints.copy().view(np.uint64),
+        numbers.copy().view(np.uint32),
+        seals.copy().view(np.uint64),
+    )
+
+
+def seals_of_sketches(chunk: SketchChunk, seed: int) -> np.ndarray:
+    """Return the block seals that the rows of a chunk of that seed (`chunk_seed`) should have: uint64."""
+    bands = chunk.words.shape[1]
+    found = _kernel.seal_blocks(chunk.words, chunk.numbers, chunk.fingerprints, bands, seed)
+    return np.frombuffer(found, dtype=np.uint64)

@@ -1,4 +1,6 @@
 """Rebuild: indexes made of what other indexes store, without the documents.
 
-Must not change an index that it reads.
+Repair, in the order of imports: `report` (what it says), `salvage` (values out of damaged pages), `sketches`
+(the sketches of a segment, healed from its tables), `build` (the new index), `repair` (its steps, and its
+caller's side). Must not change an index that it reads.
 """

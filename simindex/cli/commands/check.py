@@ -33,7 +33,7 @@ def run(
     quick: Quick = False,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Tell whether an index is all right; exit with 1 where it is not."""
+    """Tell whether an index is all right."""
     with bytes_bar() as advance:
         report = check(index, "quick" if quick else "full", progress=advance)
     if as_json:

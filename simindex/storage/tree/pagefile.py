@@ -171,6 +171,24 @@ def read_pages(path: str, transaction: int | None = None) -> PageFile:
     return PageFile(octets, halves, page_bytes, size // page_bytes, meta)
 
 
+def bare_pages(path: str) -> PageFile | None:
+    """Map a data file of which no meta page is left: its pages can be looked at, but no tree leads to them.
+
+    ``None`` where there is not even a page.
+    """
+    with open(os.path.join(path, DATA_FILE), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < mmap.PAGESIZE * (META_PAGES + 1):
+            return None
+        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    octets = np.frombuffer(mapped, dtype=np.uint8)
+    page_bytes, _ = metas_of(octets)
+    nothing = DatabaseRecord(page_bytes, 0, 0, 0, 0, 0, 0, NO_PAGE)
+    num_pages = size // page_bytes
+    meta = Meta(nothing, nothing, num_pages - 1, 0)
+    return PageFile(octets, octets[: size & -2].view(np.uint16), page_bytes, num_pages, meta)
+
+
 @contextlib.contextmanager
 def pinned_pages(path: str) -> Iterator[PageFile]:
     """Map the newest state of a folder, and keep its pages from being used again for the block.

@@ -211,8 +211,7 @@ def walk_tree(file: PageFile, name: str, record: DatabaseRecord, usage: Usage) -
     for _ in range(record.depth - 1):
         level = _next_level(tree, level, usage)
         branches += level.num_parents
-    tree.leaves = _sound_leaves(tree, level, usage)
-    big_pages = _take_values(tree, usage)
+    tree.leaves, big_pages = _sound_leaves(tree, level, usage)
     found = branches, len(tree.leaves), big_pages, tree.num_entries
     expected = record.branch_pages, record.leaf_pages, record.overflow_pages, record.entries
     if found != expected and not tree.findings:
@@ -272,8 +271,9 @@ def _next_level(tree: Tree, level: _Level, usage: Usage) -> _Level:
     return below.of(is_between)._replace(num_parents=below.num_parents)
 
 
-def _sound_leaves(tree: Tree, level: _Level, usage: Usage) -> np.ndarray:
-    level = _taken(tree, level, usage)
+def _sound_leaves(tree: Tree, level: _Level, usage: Usage) -> tuple[np.ndarray, int]:
+    """Return the sound leaves, and how many pages their large values take."""
+    level, total = _taken(tree, level, usage), 0
     kept: list[np.ndarray] = []
     for at in range(0, len(level.pages), _LEAVES_AT_ONCE):
         part = level.of(np.arange(at, min(at + _LEAVES_AT_ONCE, len(level.pages))))
@@ -286,28 +286,28 @@ def _sound_leaves(tree: Tree, level: _Level, usage: Usage) -> np.ndarray:
         )
         is_moved = np.bincount(nodes.page, is_out, len(part.pages)) > 0
         _told(tree, part, is_moved, "expected keys between those of the pages above, found others")
-        kept.append(part.pages[is_sound & ~is_moved])
-    return np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
+        is_kept = is_sound & ~is_moved
+        kept.append(part.pages[is_kept])
+        nodes = nodes.of(is_kept[nodes.page])
+        total += _take_values(tree, nodes._replace(page=part.pages[nodes.page]), usage)
+    return np.concatenate(kept) if kept else np.empty(0, dtype=np.int64), total
 
 
-def _take_values(tree: Tree, usage: Usage) -> int:
+def _take_values(tree: Tree, nodes: Nodes, usage: Usage) -> int:
     """Take the pages of large values, and count entries; returns how many pages they are."""
-    total = 0
     expected_flags = SUB_TREE if tree.name == MAIN else 0
-    for nodes in tree.nodes():
-        tree.num_entries += len(nodes.page)
-        is_big = nodes.flags == BIG_VALUE
-        firsts, counts, is_sound = _runs_of(tree.file, nodes.of(is_big))
-        usage.take_runs(firsts[is_sound], counts[is_sound])
-        total += int(counts[is_sound].sum())
-        is_wrong = (nodes.flags != expected_flags) & ~is_big
-        is_wrong[np.flatnonzero(is_big)[~is_sound]] = True
-        keys = nodes.keys.octets()
-        for at in np.flatnonzero(is_wrong).tolist():
-            key = keys[at, : int(nodes.key_bytes[at])].tobytes()
-            message = "expected a value on sound pages of its own, found damage"
-            tree.findings.append(Finding(message, tree.name, int(nodes.page[at]), key, key + b"\0"))
-    return total
+    tree.num_entries += len(nodes.page)
+    is_big = nodes.flags == BIG_VALUE
+    firsts, counts, is_sound = _runs_of(tree.file, nodes.of(is_big))
+    usage.take_runs(firsts[is_sound], counts[is_sound])
+    is_wrong = (nodes.flags != expected_flags) & ~is_big
+    is_wrong[np.flatnonzero(is_big)[~is_sound]] = True
+    wrong = nodes.of(is_wrong)
+    for page, key, length in zip(wrong.page.tolist(), wrong.keys.octets(), wrong.key_bytes, strict=True):
+        first = key[: int(length)].tobytes()
+        message = "expected a value on sound pages of its own, found damage"
+        tree.findings.append(Finding(message, tree.name, page, first, first + b"\0"))
+    return int(counts[is_sound].sum())
 
 
 def _records_of(main: Tree) -> Iterator[tuple[str, DatabaseRecord]]:

@@ -1,0 +1,266 @@
+"""`repair`: a new index of all that is left of a damaged one.
+
+Owns the call, and the steps in the process that reads: records by number, segment by segment their sketches,
+and what of both is missing. Must not write to the damaged index. The process may die of a failing disk; the
+caller gets an error then, and no half index.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simindex.checks import local_path, require_callable
+from simindex.errors import CorruptIndexError
+from simindex.format.bulk import decode_records
+from simindex.format.keys import NUMBER_KEY_BYTES, Key, numbers_of
+from simindex.format.manifest import Manifest
+from simindex.format.records import StoredRecord, decode_record
+from simindex.queries.scheme import Scheme, scheme_of_header
+from simindex.rebuild.build import BATCH, Builder, Saved, building
+from simindex.rebuild.report import RepairReport
+from simindex.rebuild.salvage import Salvage
+from simindex.rebuild.sketches import SegmentRemains
+from simindex.storage.folder import require_place, sync_folder
+from simindex.storage.tree.pagefile import bare_pages, pinned_pages
+from simindex.storage.tree.walk import Entries
+from simindex.upkeep.child import Tell, run
+
+_MOST_NAMED = 1_000
+
+
+def repair(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> RepairReport:
+    """Save what is left of a damaged index in a new one, and say what is lost.
+
+    A process of its own reads every record and sketch whose seal fits: through LMDB's trees as far as they
+    lead, and page by page where they do not, for every value is bound to its key by its seal. The new index
+    has the settings, documents, metadata and times of the old one; its tables are made anew. A document whose
+    sketch is lost is stored all the same, but is similar to nothing until it is inserted again. The damaged
+    index is not changed. It costs what inserting ready sketches costs, and the memory of the largest
+    segment's sketches.
+
+    Args:
+        source: folder of the damaged index.
+        destination: folder of the new one: missing, or empty.
+        progress: called as ``progress(done, total)`` with documents.
+
+    Raises:
+        FileNotFoundError: there is no index.
+        FileExistsError: there is something at the destination.
+        CorruptIndexError: no header or no manifest is left in any page, or the process that reads died.
+
+    >>> import simindex, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with simindex.open(folder + "/i") as index:
+    ...         index.insert("a", "the quick brown fox jumps over the lazy dog")
+    ...     simindex.repair(folder + "/i", folder + "/saved").is_whole
+    True
+    """
+    require_callable("progress", progress)
+    damaged, target = Path(local_path(source)), Path(local_path(destination))
+    require_place(damaged, "r")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise FileExistsError(f"{target}: expected nothing or an empty folder, found something")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        told = None if progress is None else _teller(progress)
+        made = str(folder / "index")
+        fields = run(run_repair, str(damaged), made, told=told)
+        if target.exists():
+            target.rmdir()
+        os.rename(made, target)
+        sync_folder(target.parent)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    fields["lost"] = tuple((first, behind) for first, behind in fields["lost"])
+    fields["without_sketch"] = tuple(fields["without_sketch"])
+    fields["notes"] = tuple(fields["notes"])
+    return RepairReport(str(damaged), str(target), **fields)
+
+
+def _teller(progress: Callable[[int, int], object]) -> Callable[[Any], None]:
+    def told(figures: Any) -> None:
+        progress(*figures)
+
+    return told
+
+
+def run_repair(tell: Tell, source: str, destination: str) -> dict[str, Any]:
+    """Repair an index in this process; see `repair`. Returns the fields of the report."""
+    try:
+        with pinned_pages(source) as file:
+            return _Repair(Salvage(file), source, tell).run(destination)
+    except CorruptIndexError as exc:
+        bare = bare_pages(source)
+        if bare is None or "meta page of LMDB" not in str(exc):
+            raise
+        return _Repair(Salvage(bare), source, tell).run(destination)
+
+
+class _Repair:
+    """One repair under way."""
+
+    def __init__(self, salvage: Salvage, source: str, tell: Tell) -> None:
+        self._salvage, self._tell = salvage, tell
+        self._scheme: Scheme = scheme_of_header(salvage.header(source), source)
+        self._manifest: Manifest = salvage.manifest(source)
+        self._values = salvage.segment_values()
+        self._leaders: dict[int, tuple[np.ndarray, int]] = {}
+        self._wanted_leaders: set[int] = set()
+        self._documents = self._sketches = self._by_tables = 0
+        self._without: list[Key] = []
+        self._num_without = 0
+        self._lost: list[tuple[int, int]] = []
+
+    def run(self, destination: str) -> dict[str, Any]:
+        """Make the new index."""
+        scheme, manifest = self._scheme, self._manifest
+        remains = [SegmentRemains(scheme, entry, self._values) for entry in manifest.segments]
+        self._find_lost_chunks(remains)
+        numbers, places, lengths = self._records(remains)
+        with building(destination, scheme, manifest.sources) as builder:
+            for entry, part in zip(manifest.segments, remains, strict=True):
+                first, behind = np.searchsorted(numbers, [entry.base, entry.base + entry.span])
+                self._save(builder, part, *(c[first:behind] for c in (numbers, places, lengths)))
+        expected = manifest.num_documents
+        return {
+            "documents": self._documents,
+            "sketches": self._sketches,
+            "sketches_by_tables": self._by_tables,
+            "without_sketch": self._without[:_MOST_NAMED],
+            "num_without_sketch": self._num_without,
+            "expected_documents": expected,
+            "lost": self._lost[:_MOST_NAMED],
+            "num_lost": max(0, expected - self._documents),
+            "notes": self._salvage.notes,
+        }
+
+    def _find_lost_chunks(self, remains: list[SegmentRemains]) -> None:
+        """Find chunks of sketches whose leaf is gone, among the pages of large values that nobody tells
+        of."""
+        missing = [(part, key, count) for part in remains for key, count in part.missing()]
+        if not missing:
+            return
+        for pages in self._salvage.large_orphans():
+            for at, (part, key, count) in enumerate(missing):
+                if part.is_chunk(key, count, pages):
+                    part.adopt(key, count, pages)
+                    del missing[at]
+                    break
+
+    # ---- records ----
+
+    def _records(self, remains: list[SegmentRemains]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return numbers, ascending, and the places and lengths of the records that are left."""
+        found = [self._sound(entries) for entries in self._salvage.reached("documents")]
+        orphans = [self._sound(entries) for entries in self._salvage.by_number()]
+        if not self._salvage.are_orphans_current:
+            orphans = [self._evident(entries, hashes, remains) for entries, hashes in orphans]
+        both = [entries for entries, _ in (*found, *orphans)]
+        found_numbers = [numbers_of(e.keys).astype(np.int64) for e in both]
+        numbers = np.concatenate(found_numbers or [np.empty(0, np.int64)])
+        places = np.concatenate([e.places for e in both] or [np.empty(0, np.int64)])
+        lengths = np.concatenate([e.lengths for e in both] or [np.empty(0, np.int64)])
+        kept, first = np.unique(numbers, return_index=True)  # of one number, that which the tree reaches
+        return kept, places[first], lengths[first]
+
+    def _sound(self, entries: Entries) -> tuple[Entries, np.ndarray]:
+        """Return the entries that are records, and the hashes of their keys."""
+        is_number = (entries.key_bytes == NUMBER_KEY_BYTES) & (entries.keys[:, 0] < 128)
+        entries = Entries(*(column[is_number] for column in entries))
+        numbers, file = numbers_of(entries.keys), self._salvage.file
+        sizes = zip(entries.places.tolist(), entries.lengths.tolist(), strict=True)
+        values = [bytes(file.value(place, size)) for place, size in sizes]
+        records = decode_records(numbers, values, self._scheme.config.keep_shingles)
+        self._wanted_leaders.update(records.leaders[records.leaders >= 0].tolist())
+        return Entries(*(column[records.places] for column in entries)), records.key_hashes
+
+    def _evident(
+        self, entries: Entries, hashes: np.ndarray, remains: list[SegmentRemains]
+    ) -> tuple[Entries, np.ndarray]:
+        """Return the entries whose documents the key tables name, for an older state may have had others."""
+        removed = {int(n) for e in self._salvage.reached("removed") for n in numbers_of(e.keys)}
+        known: dict[int, int] = {}
+        for part in remains:
+            known.update(zip(part.key_numbers.tolist(), part.key_hashes.tolist(), strict=True))
+        numbers = numbers_of(entries.keys).tolist()
+        kept = [
+            known.get(number) == key_hash and number not in removed
+            for number, key_hash in zip(numbers, hashes.tolist(), strict=True)
+        ]
+        is_kept = np.array(kept, dtype=bool)
+        return Entries(*(column[is_kept] for column in entries)), hashes[is_kept]
+
+    # ---- one segment ----
+
+    def _save(
+        self,
+        builder: Builder,
+        part: SegmentRemains,
+        numbers: np.ndarray,
+        places: np.ndarray,
+        lengths: np.ndarray,
+    ) -> None:
+        """Store what is left of a segment's documents."""
+        sketches: dict[int, tuple[np.ndarray, int, bool]] = {}
+        for rows in part.rows():
+            columns = rows.numbers.tolist(), rows.words, rows.fingerprints.tolist(), rows.by_tables.tolist()
+            for number, words, fingerprint, by_tables in zip(*columns, strict=True):
+                sketches[number] = words, fingerprint, by_tables
+                if number in self._wanted_leaders:
+                    self._leaders[number] = words, fingerprint
+        file = self._salvage.file
+        for first in range(0, len(numbers), BATCH):
+            batch: list[Saved] = []
+            one = slice(first, first + BATCH)
+            for number, place, size in zip(numbers[one].tolist(), places[one], lengths[one], strict=True):
+                record = decode_record(number, bytes(file.value(int(place), int(size))))
+                batch.append(self._saved(number, record, sketches))
+            builder.add(batch)
+            self._documents += len(batch)
+            self._tell([self._documents, max(self._manifest.num_documents, self._documents)])
+        self._note_lost(part, numbers)
+
+    def _saved(
+        self, number: int, record: StoredRecord, sketches: dict[int, tuple[np.ndarray, int, bool]]
+    ) -> Saved:
+        if not record.present:
+            self._sketches += 1
+            return Saved(record, None, 0)
+        if record.leader is not None:
+            leader = self._leaders.get(record.leader)
+            found = None if leader is None else (*leader, False)
+        else:
+            found = sketches.get(number)
+        if found is None:
+            self._num_without += 1
+            if len(self._without) < _MOST_NAMED:
+                self._without.append(record.key)
+            return Saved(record, None, 0)
+        self._sketches += 1
+        self._by_tables += found[2]
+        return Saved(record, found[0], found[1])
+
+    def _note_lost(self, part: SegmentRemains, numbers: np.ndarray) -> None:
+        """Take note of numbers in the key table that have neither a record nor a mark."""
+        removed = {int(n) for e in self._salvage.reached("removed") for n in numbers_of(e.keys)}
+        lost = np.setdiff1d(part.key_numbers, numbers).tolist()
+        for number in lost:
+            if number in removed:
+                continue
+            if self._lost and self._lost[-1][1] == number:
+                self._lost[-1] = self._lost[-1][0], number + 1
+            else:
+                self._lost.append((number, number + 1))

@@ -1,0 +1,204 @@
+"""`repair`: everything that is left comes back, nothing else, and the report says what does not."""
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import lmdb_pages
+import numpy as np
+import pytest
+from commandline import process
+from lmdb_pages import PAGE
+from stored_values import flipped, store_values, stored_values
+
+import simindex
+from simindex import Config, CorruptIndexError, Layout, Record, RepairReport, SimHashConfig
+from simindex.format.keys import number_key
+from simindex.rebuild.repair import run_repair
+
+CONFIG = Config(num_perm=16, simhash=SimHashConfig(3, 4))
+
+LAYOUTS = {"whole": Layout(4), "chunked": Layout(4, 16, 600)}
+
+
+def text(number: int) -> str:
+    return f"the text {number} of the word {number * 7} and the word {number * 11} in the collection"
+
+
+@pytest.fixture(params=LAYOUTS)
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / "i"
+    with simindex.open(path, "x", CONFIG, layout=LAYOUTS[request.param], map_bytes=1 << 20) as stored:
+        stored.insert_many(((n, text(n), {"n": n}) for n in range(90)), batch_size=40)
+        stored.insert_many((f"copy {n}", text(n)) for n in range(12))
+        stored.insert_many([("empty", "..."), (b"bytes", "a text of its own with enough words")])
+        stored.remove_many([0, 1, "copy 1", "copy 2", 3, 50, 60])
+        stored.touch(5, 6, 70)
+    return path
+
+
+def content(path: Path) -> dict[Any, Record]:
+    with simindex.open(path, "r") as stored:
+        return dict(stored.items())
+
+
+def repaired(path: Path) -> RepairReport:
+    """Repair in this process, into a folder beside; the folder is an index that a check finds nothing in."""
+    target = path.parent / "saved"
+    shutil.rmtree(target, ignore_errors=True)
+    fields = run_repair(lambda _: None, str(path), str(target))
+    report = simindex.check(target)
+    assert report.ok, str(report)
+    return RepairReport(str(path), str(target), **fields)
+
+
+def same(one: Record, other: Record) -> bool:
+    """Whether two records are equal in all that was stored of them."""
+    return (one.key, one.metadata, one.inserted_at, one.seen_at) == (
+        other.key,
+        other.metadata,
+        other.inserted_at,
+        other.seen_at,
+    )
+
+
+def test_repair_of_a_sound_index_gives_all_of_it(index: Path, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    report = simindex.repair(index, tmp_path / "new", progress=lambda *done: told.append(done))
+    assert report.is_whole, str(report)
+    assert (report.documents, report.sketches, report.lost, report.notes) == (97, 97, (), ())
+    assert told[-1][0] == 97
+    assert content(tmp_path / "new") == content(index)
+    assert list(content(tmp_path / "new")) == list(content(index))
+    assert simindex.check(tmp_path / "new").ok
+    with pytest.raises(FileExistsError):
+        simindex.repair(index, tmp_path / "new")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["i", "new"]
+
+
+def test_repair_keeps_kept_shingles_and_rows_of_others(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", Config(num_perm=16, keep_shingles=5)) as stored:
+        stored.insert_many((n, text(n)) for n in range(20))
+    assert repaired(tmp_path / "i").is_whole
+    assert content(tmp_path / "saved") == content(tmp_path / "i")
+    shutil.rmtree(tmp_path / "i")
+    with simindex.open(tmp_path / "i", "x", Config(num_perm=16)) as stored:
+        stored.insert_many((n, simindex.Sketch.from_rows(range(n, n + 16))) for n in range(20))
+    assert repaired(tmp_path / "i").is_whole
+    with simindex.open(tmp_path / "saved", "r") as stored:
+        assert stored.query(simindex.Sketch.from_rows(range(3, 19)))[0].key == 3
+
+
+def test_damaged_record_and_lost_sketch_are_told(index: Path) -> None:
+    values = stored_values(index)
+    record = next(v for name, k, v in values if (name, k) == ("documents", number_key(20)))
+    store_values(index, [("documents", number_key(20), flipped(record, 33))])
+    report = repaired(index)
+    assert (report.documents, report.num_lost, report.lost) == (96, 1, [(20, 21)])
+    assert not report.is_whole
+    assert 20 not in content(index.parent / "saved")
+
+
+@pytest.mark.parametrize("index", ["chunked"], indirect=True)
+def test_lost_block_of_sketches_is_told_by_keys(index: Path) -> None:
+    key, value = next(
+        (k, v) for name, k, v in stored_values(index) if name == "segments" and k[8:10] == b"\0\x08"
+    )
+    before = content(index)
+    store_values(index, [("segments", key, flipped(flipped(value, 5), 70))])
+    report = repaired(index)
+    assert 0 < report.num_without_sketch <= 16 + 8  # a block, and copies of its documents
+    after = content(index.parent / "saved")
+    assert after.keys() == before.keys()
+    for lost in report.without_sketch:
+        assert after[lost].sketch.words is None
+        assert same(after[lost], before[lost])
+    for found in after.keys() - set(report.without_sketch):
+        assert after[found] == before[found]
+
+
+@pytest.mark.parametrize("name", ["meta", "documents", "segments", "removed", "groups", "ages"])
+def test_lost_tree_page_costs_no_more_than_what_lies_on_it(index: Path, name: str) -> None:
+    before, data = content(index), bytearray((index / "data.mdb").read_bytes())
+    root = lmdb_pages.root(bytes(data), name)
+    on_it = {key for key, _, _ in lmdb_pages.nodes(lmdb_pages.page(data, root))}
+    is_leaf = root in lmdb_pages.leaves(bytes(data), name)
+    data[root * PAGE : (root + 1) * PAGE] = bytes(PAGE)
+    (index / "data.mdb").write_bytes(data)
+    try:
+        report = repaired(index)
+    except CorruptIndexError:
+        assert name == "meta"  # the only copy of header and manifest lay there
+        return
+    after = content(index.parent / "saved")
+    for key, record in after.items():
+        if name != "meta":  # an earlier manifest may know documents that were removed later
+            assert same(record, before[key])
+    if name in ("removed", "groups", "ages") or not is_leaf:
+        assert report.documents == 97
+    elif name == "documents":
+        assert report.documents >= 97 - len(on_it)
+
+
+def test_both_meta_pages_may_be_lost(index: Path) -> None:
+    before, data = content(index), bytearray((index / "data.mdb").read_bytes())
+    data[: 2 * PAGE] = bytes(2 * PAGE)
+    (index / "data.mdb").write_bytes(data)
+    report = repaired(index)
+    after = content(index.parent / "saved")
+    assert report.documents > 0
+    for key in after.keys() & before.keys():
+        assert after[key].metadata == before[key].metadata
+
+
+def test_nothing_left_is_an_error_and_leaves_nothing(index: Path, tmp_path: Path) -> None:
+    size = (index / "data.mdb").stat().st_size
+    (index / "data.mdb").write_bytes(bytes(size))
+    with pytest.raises(CorruptIndexError, match="no"):
+        simindex.repair(index, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["i"]
+    with pytest.raises(FileNotFoundError):
+        simindex.repair(tmp_path / "none", tmp_path / "new")
+
+
+def test_five_percent_of_the_pages_lost_leave_nine_documents_in_ten(tmp_path: Path) -> None:
+    """At least 90 % of records and 85 % of sketches. Nine seeds gave 92.2 to 98.1 % (mean 95.5) and 85.0 to
+    94.6 % (mean 90.0); the seed is fixed."""
+    rng = np.random.default_rng(3)
+    config = Config(num_perm=128)
+    rows = rng.integers(0, 256, (8_000, 128))
+    with simindex.open(tmp_path / "i", "x", config) as stored:
+        sketches = (simindex.Sketch.from_rows(row.tolist(), int(n) + 1) for n, row in enumerate(rows))
+        stored.insert_many((f"key {n}", sketch, {"n": n}) for n, sketch in enumerate(sketches))
+        stored.compact()
+    before = content(tmp_path / "i")
+    data = bytearray((tmp_path / "i" / "data.mdb").read_bytes())
+    pages = len(data) // PAGE
+    for page in random.Random(3).sample(range(pages), pages // 20):
+        data[page * PAGE : (page + 1) * PAGE] = rng.bytes(PAGE)
+    (tmp_path / "i" / "data.mdb").write_bytes(data)
+    assert not simindex.check(tmp_path / "i").ok
+    report = simindex.repair(tmp_path / "i", tmp_path / "saved")
+    after = content(tmp_path / "saved")
+    assert all(same(record, before[key]) for key, record in after.items())
+    right = [key for key, record in after.items() if record.sketch == before[key].sketch]
+    assert len(after) == report.documents
+    assert len(right) == report.sketches  # every sketch that is said to be saved is right
+    assert len(after) >= 0.90 * len(before)
+    assert len(right) >= 0.85 * len(before)
+    assert report.num_lost == len(before) - len(after)
+
+
+def test_repair_command_says_what_was_lost(index: Path, tmp_path: Path) -> None:
+    done = process("repair", index, tmp_path / "new", "--json", text=True)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["is_whole"] is True
+    record = next(v for name, k, v in stored_values(index) if (name, k) == ("documents", number_key(20)))
+    store_values(index, [("documents", number_key(20), flipped(record, 33))])
+    done = process("repair", index, tmp_path / "newer", text=True)
+    assert done.returncode == 1
+    assert "96 of 97 documents saved" in done.stdout
+    assert "1 documents lost; by number: 20 to 20" in done.stdout
