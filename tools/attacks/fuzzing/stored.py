@@ -118,12 +118,11 @@ def _forms(stored: dict[str, Any]) -> list[bytes]:
 
 
 def _meta_seeds() -> list[bytes]:
-    segment = [1, 0, 12, 12, 1, 11, 9, 0, b""]
-    kinds = [[name, at, 1, [8, 0, 4], 512] for at, name in enumerate(("keys", "copies", "bands"))]
+    segment = [1, 0, 12, 12, 1, 11, 11, 9, 0, b""]
+    kinds = [[name, at, 1, [8, 0, 4], 512] for at, name in enumerate(("key", "copy", "band"))]
     config = Config(num_perm=16).to_dict()
     header = ["simindex", 2, [], [8, 65_536, 1 << 20], 512, kinds, config, bytes(16)]
     return [
-        b"\1" + pack([20, 3, 12, 1, 1, 12, 7, 1, [segment]]),
         b"\1" + pack([20, 3, 12, 1, 12, 7, 1, [segment]]),
         b"\1" + pack([0, 0, 0, 0, 0, 0, 0, []]),
         b"\0" + pack(header),
