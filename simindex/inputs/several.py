@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from simindex.errors import SimIndexError
-from simindex.inputs import folder
+from simindex.inputs import folder, remote
 from simindex.inputs.columns import Columns, gathered
 from simindex.inputs.errors import BadRowError, InputError
 from simindex.inputs.formats import csv, json, jsonl, parquet, text, warc
@@ -94,7 +94,8 @@ class Inputs:
 
     Args:
         paths: files, folders, or "-" for standard input. Where nothing has such a name it may be a pattern
-            of `glob`, "**" included: what it fits is read in the order of its names.
+            of `glob`, "**" included: what it fits is read in the order of its names. A URL is a remote file,
+            or a pattern of such, that `fsspec` opens.
         fields: of the rows of tables and of JSON; default: "id" and "text".
         reading: how files are read; default: as their names say.
         leave_out: a folder to pass over within folders (an index, say).
@@ -217,7 +218,7 @@ class Inputs:
             return self._reading.format
         if path == "-":
             return "jsonl"
-        name = path.lower()
+        name = remote.name_of(path).lower()
         if os.path.isdir(path):
             return "text"
         if os.path.splitext(name)[1] in SUFFIXES:
@@ -234,14 +235,16 @@ class Inputs:
             return format_.read(source, self._fields)
         if os.path.isdir(source.path):
             return folder.read(source, self._selection, partial(_read_file, format_, fields=self._fields))
-        if not os.path.exists(source.path):
+        if remote.is_remote(source.path):
+            remote.info(source.path)  # refuses what is missing, and a folder
+        elif not os.path.exists(source.path):
             raise FileNotFoundError(errno.ENOENT, "no such file or folder", source.path)
         require_unpacker(source.path)
         return format_.read(source, self._fields)
 
     def _read_columns(self, source: Source) -> Iterator[Columns]:
         format_ = FORMATS[self._format_of(source.path)]
-        if format_.columns is None or (source.path != "-" and not os.path.isfile(source.path)):
+        if format_.columns is None or not (source.path == "-" or _is_file(source.path)):
             return gathered(self._read(source), source)
         if source.path != "-":
             require_unpacker(source.path)
@@ -252,8 +255,14 @@ def _read_file(format_: Format, source: Source, fields: Fields) -> Rows:
     return format_.read(source, fields)
 
 
+def _is_file(path: str) -> bool:
+    return remote.is_remote(path) or os.path.isfile(path)
+
+
 def _fitting(path: str) -> list[str]:
     """Return what a pattern fits, by name; a path that is none, or fits nothing, as it is."""
+    if remote.is_remote(path):
+        return remote.fitting(path)
     if path == "-" or not any(mark in path for mark in "*?[") or os.path.exists(path):
         return [path]
     return sorted(glob.glob(path, recursive=True)) or [path]

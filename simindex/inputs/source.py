@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from simindex.checks import require_int
+from simindex.inputs import remote
 from simindex.inputs.errors import BadRowError, InputError, NoTextError, reason_of
 from simindex.inputs.rows import tidy_path
 from simindex.inputs.streams import MAX_READ_AHEAD, Stream, is_utf8
@@ -171,6 +172,8 @@ class Source:
     @property
     def key(self) -> str:
         """What its document is called, where it is one: its path as it was given, "." and "//" left out."""
+        if remote.is_remote(self.path):
+            return self.path
         return "stdin" if self.path == "-" else tidy_path(self.path)
 
     @property
@@ -186,6 +189,8 @@ class Source:
         """Return the bytes of the file, or ``None`` if nobody knows them, as with a pipe."""
         if self.path == "-":
             return None
+        if remote.is_remote(self.path):
+            return remote.num_bytes(self.path)
         status = os.stat(self.path)
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 

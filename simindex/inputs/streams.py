@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
+from simindex.inputs import remote
 from simindex.inputs.errors import optional_module
 
 PACKINGS = (".gz", ".xz", ".zst")
@@ -57,7 +58,7 @@ def standard_input() -> BinaryIO:
 
 
 def _packing(path: str) -> str:
-    return next((suffix for suffix in PACKINGS if path.lower().endswith(suffix)), "")
+    return next((suffix for suffix in PACKINGS if remote.name_of(path).lower().endswith(suffix)), "")
 
 
 class _Counted:
@@ -204,7 +205,10 @@ class Stream:
 
     def _opened(self, path: str, max_window: int) -> BinaryIO:
         unpacker = require_unpacker(path)
-        self._raw = open(path, "rb", buffering=_READ_BYTES)  # noqa: SIM115 - closed by close()
+        if remote.is_remote(path):
+            self._raw = remote.opened(path)
+        else:
+            self._raw = open(path, "rb", buffering=_READ_BYTES)  # noqa: SIM115 - closed by close()
         self._has_position = self._raw.seekable()
         self._counted = _Counted(self._raw)
         self.is_packed = unpacker is not None

@@ -27,6 +27,10 @@ _MOST_SHARE = 3
 """Of all documents, a third at most is merged at once. A merge of everything, which tiers of equal size come
 to again and again, has the whole index in the file twice, and its space stays in the file."""
 
+_SPARE_TIERS = 0.5
+"""A large merge takes the whole budget of each commit until it is done. With more to spare it is done sooner,
+and the commits of that time are slower; with less, more of them have segments that wait for it."""
+
 
 def tier_of(entry: SegmentEntry, factor: int) -> int:
     """Return the tier of a segment: the power of the factor that its size reaches."""
@@ -111,9 +115,9 @@ def step_budget(factor: int, manifest: Manifest, written_documents: int, written
     """Return how many bytes of merging a commit is to do: in proportion to what it wrote.
 
     Every byte is rewritten once a tier, so a commit's share is the number of tiers that stand between
-    its own size and the whole; two more let a backlog shrink.
+    its own size and the whole; `_SPARE_TIERS` more let a backlog shrink.
     """
-    tiers = math.log(max(manifest.num_documents / max(written_documents, 1), 1), factor) + 2
+    tiers = math.log(max(manifest.num_documents / max(written_documents, 1), 1), factor) + _SPARE_TIERS
     backlog = len(manifest.segments) / (factor * (tiers + 1))
     return int(written_bytes * tiers * max(1.0, backlog))
 

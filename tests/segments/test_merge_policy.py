@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simindex.format.layout import MAX_SPAN, SegmentEntry
-from simindex.segments.merge_policy import MAX_SOURCES, pick_merges, runs_to_compact, tier_of
+from simindex.format.manifest import Manifest
+from simindex.segments.merge_policy import MAX_SOURCES, pick_merges, runs_to_compact, step_budget, tier_of
 
 
 def entries_of(*sizes: int) -> list[SegmentEntry]:
@@ -69,6 +70,33 @@ def test_file_stays_within_two_fifths_of_what_is_in_it_and_segments_few(batch: i
         if total >= 4_000_000:
             assert highest <= 1.4 * total
             assert len(stored) <= 30
+
+
+def test_merging_is_spread_over_commits_and_done_before_segments_pile_up() -> None:
+    """Two million documents in commits of 10,000, a byte a document, so that a budget counts documents."""
+    batch, stored = 10_000, list[SegmentEntry]()
+    under_way: list[tuple[list[SegmentEntry], int]] = []
+    most_merged = most_segments = 0
+    for total in range(0, 2_000_000, batch):
+        due = pick_merges(stored, {entry.id for run, _ in under_way for entry in run}, 8)
+        under_way += [(run, sum(entry.num_keys for entry in run)) for run in due]
+        stored.append(SegmentEntry(total, total, batch, batch, 0, 0, 0, 0))
+        manifest = Manifest(num_documents=total + batch, segments=tuple(stored))
+        budget = left = step_budget(8, manifest, batch, batch)
+        under_way.sort(key=lambda merge: sum(entry.num_keys for entry in merge[0]))
+        while under_way and left:
+            run, rest = under_way.pop(0)
+            done = min(rest, left)
+            left -= done
+            if rest > done:
+                under_way.insert(0, (run, rest - done))
+                continue
+            at, size = stored.index(run[0]), sum(entry.num_keys for entry in run)
+            stored[at : at + len(run)] = [run[0]._replace(span=size, num_keys=size)]
+        most_merged = max(most_merged, budget - left)
+        most_segments = max(most_segments, len(stored))
+    assert most_merged <= 3.2 * batch
+    assert most_segments <= 24
 
 
 def test_runs_to_compact_are_as_few_as_numbers_and_sources_allow() -> None:

@@ -184,6 +184,7 @@ def main() -> None:
     parser.add_argument(
         "--memory", type=int, default=1 << 30, help="bytes of memory of jobs beyond and bounded"
     )
+    parser.add_argument("--no-compact", action="store_true", help="job beyond ends as inserted")
     parser.add_argument(
         "--numbers", type=int, default=100_000_000, help="of job groups; a fifth as many edges"
     )
@@ -281,7 +282,11 @@ def main() -> None:
             "huge", base | {"documents": arguments.huge}, f"{arguments.huge:,} made-up sketches"
         )
     if "beyond" in wanted:
-        size = {"documents": arguments.beyond, "memory_bytes": arguments.memory}
+        size = {
+            "documents": arguments.beyond,
+            "memory_bytes": arguments.memory,
+            "compact": not arguments.no_compact,
+        }
         results["beyond"] = run("beyond", base | size, f"{arguments.beyond:,} in {arguments.memory:,} bytes")
     if "groups" in wanted:
         for linkage in ("components", "star"):

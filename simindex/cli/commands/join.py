@@ -102,8 +102,8 @@ def _side(side: str, given: dict[str, Any]) -> str | Inputs:
     """Return an index's path, or what reads an input."""
     if is_index(side):
         return side
-    if side != "-" and not os.path.exists(side):
-        raise CommandError(f"{side}: no index, file or folder there")
-    return Inputs(
-        [side], reading.fields(given), reading=reading.how_to_read(given), limits=options.limits(given)
-    )
+    how, limits = reading.how_to_read(given), options.limits(given)
+    try:
+        return Inputs([side], reading.fields(given), reading=how, limits=limits)
+    except FileNotFoundError as exc:
+        raise CommandError(f"{side}: no index, file or folder there") from exc

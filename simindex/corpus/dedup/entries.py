@@ -16,7 +16,7 @@ from simindex.checks import require_many
 from simindex.corpus.dedup.results import Place
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key
-from simindex.inputs import BadRowError, Columns, Fields, InputError, Inputs, Row
+from simindex.inputs import BadRowError, Columns, Fields, InputError, Inputs, Row, remote
 from simindex.inputs.folder import Selection
 
 
@@ -116,7 +116,7 @@ class PathEntries:
     @property
     def are_files(self) -> bool:
         """Whether all are files, which nobody has to wait for."""
-        return all(map(os.path.isfile, self._paths))
+        return all(remote.is_remote(path) or os.path.isfile(path) for path in self._paths)
 
     def digest(self) -> dict[str, Any]:
         """Return what tells these rows from others: path, size and time of change of each file, and how the
@@ -256,6 +256,8 @@ def _files(path: str) -> Iterator[str]:
 
 
 def _of_file(path: str) -> list[Any]:
+    if remote.is_remote(path):
+        return remote.version(path)
     found = os.stat(path)
     return [os.path.abspath(path), found.st_size, found.st_mtime_ns]
 

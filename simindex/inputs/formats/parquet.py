@@ -6,10 +6,11 @@ Cells over the limit are found while they are pyarrow's, before there are Python
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
+from simindex.inputs import remote
 from simindex.inputs.errors import BadRowError, InputError, optional_module, reason_of
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import BatchRow, Newest, Source
@@ -29,11 +30,15 @@ def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
 def _rows(source: Source, fields: Fields, parquet: Any) -> Iterator[Row | BadRowError]:
     number = 0
     try:
-        with parquet.ParquetFile(source.path, buffer_size=_BUFFER_BYTES) as file:
+        with ExitStack() as opened:
+            given: Any = source.path
+            if remote.is_remote(given):
+                given = opened.enter_context(remote.opened_to_seek(given))
+            file = opened.enter_context(parquet.ParquetFile(given, buffer_size=_BUFFER_BYTES))
             names = file.schema_arrow.names
             fields.require_column(source.name, names)
             wanted = [name for name in names if name in (fields.id, fields.document, fields.metadata_from)]
-            num_bytes, num_rows = os.stat(source.path).st_size, file.metadata.num_rows
+            num_bytes, num_rows = source.total_bytes() or 0, file.metadata.num_rows
             source.follow(lambda: num_bytes * number // max(num_rows, 1))
             columns = None if fields.metadata or fields.whole_rows else wanted
             selects = fields.whole_rows and not fields.metadata

@@ -1,0 +1,27 @@
+"""Commands that read files of other machines."""
+
+import json
+
+import pytest
+from commandline import Run
+from remote_files import in_memory
+from samples import ROWS, json_lines
+
+
+def test_insert_query_and_join_take_urls(run: Run) -> None:
+    with in_memory(a__jsonl=json_lines(ROWS), b__jsonl=json_lines(ROWS[:1])) as url:
+        assert run("insert", "ix", f"{url}/a*.jsonl").code == 0
+        asked = run("query", "ix", "--input", f"{url}/b.jsonl", "--json")
+        assert asked.code == 0
+        assert f'"{ROWS[0]["id"]}"' in asked.out
+        joined = run("join", "ix", f"{url}/b.jsonl", "--json")
+        assert joined.code == 0
+        assert ROWS[0]["id"] in {json.loads(line)["a"] for line in joined.out.splitlines()}
+
+
+@pytest.mark.parametrize("command", [["insert", "ix"], ["dedup", "-o", "out.jsonl"], ["join", "memory://b"]])
+def test_a_missing_url_is_told(run: Run, command: list[str]) -> None:
+    ran = run(*command, "memory://crawl/none.jsonl")
+    assert ran.code == 1
+    assert "none.jsonl" in ran.err or "memory://b: no index, file or folder there" in ran.err
+    assert ran.err.count("\n") == 1
