@@ -104,8 +104,7 @@ class Builder:
                 sketches.fingerprints[at] = saved.fingerprint
             if sketches.kept is not None and saved.record.kept is not None:
                 sketches.kept[at] = decode_kept(saved.record.kept)
-        if (sketches.present & HAS_SIGNATURE).any():
-            sketches.sources = self._sources
+        sketches.sources = self._sources
         return sketches
 
 

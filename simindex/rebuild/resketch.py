@@ -17,7 +17,7 @@ from simindex.errors import ConfigMismatchError
 from simindex.rebuild.build import Saved
 from simindex.rebuild.place import making, place_of
 from simindex.rebuild.source import opened
-from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, OF_DOCUMENTS, OF_ROWS
 
 
 def resketch(
@@ -73,7 +73,7 @@ def resketch(
     with opened(source) as read:
         config = _config_of(read.config, num_perm, simhash)
         folder = place_of(destination, [read.path])
-        sources = read.manifest.sources if config.num_perm else 0
+        sources = read.manifest.sources & (OF_DOCUMENTS | OF_ROWS if config.num_perm else OF_DOCUMENTS)
         with making(folder, "resketch", config, read.layout, sources) as builder:
             for batch in read.batches():
                 builder.add([_resketched(saved, config) for saved in batch])
