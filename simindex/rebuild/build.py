@@ -95,10 +95,10 @@ class Builder:
         sketches = SketchBatch(len(batch), config.num_perm, config.keep_shingles > 0, origin)
         for at, saved in enumerate(batch):
             present = saved.record.present
-            if saved.words is None and present:
+            if present and saved.words is None:
                 continue
             sketches.present[at] = present
-            if present & HAS_SIGNATURE:
+            if present & HAS_SIGNATURE and saved.words is not None:
                 sketches.words[at] = saved.words
             if present & HAS_FINGERPRINT:
                 sketches.fingerprints[at] = saved.fingerprint
