@@ -230,6 +230,9 @@ void stream_ahead(const void *address, size_t bytes);
  * byte is read through the descriptor. Some touches of many are enough. */
 int mark_used(const directory *dir, const void *address);
 
+/* The same for one in `step` of ascending addresses, a page once. */
+void mark_each(const directory *dir, const uint64_t *addresses, size_t count, size_t step);
+
 /* ---- stored tables: their blocks, and one entry of them ---- */
 
 #define TABLE_BLOCK 128  /* entries a sealed block of a sorted table, words one of a filter or bitmap */

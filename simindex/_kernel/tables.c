@@ -434,9 +434,9 @@ static void ask_for_lines(const directory *dir, const table_row *table, const ui
         probe p = {.leading = leading, .hash = mix(leading) >> 32};
         pages[2 * q] = (uint64_t)probed_line(table, &p, &chunk, &line);
         pages[2 * q + 1] = pages[2 * q] + LINE_WORDS * 8 - 1;
-        if (q % MARKED == 0) mark_used(dir, (const void *)pages[2 * q]);
     }
     ask_for_each(pages, pages + 2 * count, 2 * count);
+    mark_each(dir, pages, 2 * count, 2 * MARKED);
 }
 
 int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, size_t count,

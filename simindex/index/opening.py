@@ -42,10 +42,11 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
             16 MiB but at most a quarter, is kept for removals.
         layout: how segments are cut and merged, on creation; no result depends on it.
         refresh: "auto": each query sees the newest commit; "manual" (mode "r"): a pinned snapshot until
-            `refresh` is called. A pin keeps the space of what is removed meanwhile; it ends by itself
-            when a writer in the same process has to move the map, about a second after a writer of any
-            process has compacted, or when the process forks: then parent and child take the newest at
-            their next call, each for itself.
+            `refresh` is called. A pin keeps the space of what is removed meanwhile, and of the whole old
+            file after a compaction of another process. It ends by itself when another handle of the
+            same process compacts, has to move the map or sees that the index was compacted, or when the
+            process forks: then parent and child take the newest at their next call, each for itself.
+            An iteration that meets its end raises `SimIndexError` and mixes nothing.
         permissions: of the files of a new index, as 0o600; a folder made for it can also be entered by
             who may read them. ``None``: 0o644 less the umask. Without effect on an index that is there
             already, whose files keep what they have.

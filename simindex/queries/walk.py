@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from simindex.errors import CorruptIndexError
+from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.records import StoredRecord
 from simindex.queries.view import View
 
@@ -23,6 +23,21 @@ class Walk:
         self._seen: tuple[int, int, int] | None = None
         self._pending: Mapping[bytes, int] | None = None
         self._is_same = True
+        self._snapshot: object = None
+
+    def require_snapshot(self, snapshot: object) -> None:
+        """Take note of the pinned snapshot that the next part is taken from.
+
+        Raises:
+            SimIndexError: the parts before were taken from another one.
+        """
+        if self._snapshot is not None and snapshot is not self._snapshot:
+            raise SimIndexError(
+                "iteration: expected the pinned snapshot that it began in, found a newer one; it ended by "
+                "refresh(), by a fork, or because another handle of this process has moved the map or "
+                "changed over to a compacted file; begin again"
+            )
+        self._snapshot = snapshot
 
     def part(self, view: View, limit: int) -> list[tuple[int, StoredRecord]]:
         """Return up to `limit` live documents behind those of the parts before; none at the end.

@@ -23,8 +23,8 @@ import lmdb
 from simindex.errors import SimIndexError
 from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, sync_folder
 from simindex.storage.lmdb_file import DATABASES, ENGINE, file_lengths
-from simindex.storage.store import MOVED_KEY, Store, change_nothing
-from simindex.storage.transactions import ReadTransaction, WriteTransaction
+from simindex.storage.store import MOVED_KEY, Store
+from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
 from simindex.storage.translation import translated
 
 Result = TypeVar("Result")

@@ -23,7 +23,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import lmdb
 
@@ -57,16 +57,13 @@ from simindex.storage.lmdb_file import (
     used_bytes,
 )
 from simindex.storage.registry import registry
-from simindex.storage.transactions import Reading, ReadTransaction, WriteTransaction
+from simindex.storage.transactions import Reading, ReadTransaction, WriteTransaction, begun, change_nothing
 from simindex.storage.translation import closed, read_only, translated
 
 Result = TypeVar("Result")
 
 MOVED_KEY = b"moved"
 """Left in a file (database "meta") just before another one takes its place; see `replacement`."""
-
-_TURN_KEY = b"turn"
-"""Never stored: put and deleted in one commit."""
 
 _READER_CHECK_SECONDS = 60.0
 
@@ -365,13 +362,17 @@ class Store:
             if environment.failure and not environment.gate.is_stopped:
                 raise self._lost(environment)  # while everybody was kept out
             try:
-                txn = self._pinned(environment) if self.is_pinned else _begun(environment.env, buffers)
+                if (pin := self.pin) is not None:
+                    return pin.txn  # nobody writes into a file that was replaced, and it stays open
+                txn = self._pinned(environment) if self.is_pinned else begun(environment.env, buffers)
                 is_known = txn.id() == environment.checked_id
                 if is_known and time.monotonic() - environment.looked_at < _LOOK_AGAIN_SECONDS:
                     return txn
                 if not self._moved_away(environment, txn):
                     return txn
-                if not self.is_pinned:
+                if self._pin is not None:
+                    self._pin.drop()
+                else:
                     txn.abort()
                 self._outside(environment, visitor, self._reopen)
             except lmdb.MapResizedError:
@@ -393,6 +394,11 @@ class Store:
             self._pin = Pin(environment)
         assert self._pin.txn is not None
         return self._pin.txn
+
+    @property
+    def pin(self) -> Pin | None:
+        """The snapshot that is kept between calls, if there is one now."""
+        return self._pin if self._pin is not None and self._pin.txn is not None else None
 
     def _outside(self, environment: Environment, visitor: Visitor, action: Callable[[], None]) -> None:
         environment.gate.leave(visitor)
@@ -606,14 +612,3 @@ class Store:
         """Return sizes in bytes: of the file, of the pages in use and of each database."""
         sizes = txn.sizes()
         return {"file_bytes": os.stat(self.data).st_size, "used_bytes": sum(sizes.values()), **sizes}
-
-
-def _begun(env: lmdb.Environment, buffers: bool) -> lmdb.Transaction:
-    """A read transaction of views or of copies, which py-lmdb's types tell apart and its users do not."""
-    return cast("lmdb.Transaction", env.begin(buffers=True) if buffers else env.begin(buffers=False))
-
-
-def change_nothing(txn: WriteTransaction) -> None:
-    """A commit all the same, for pages are touched."""
-    txn.put("meta", _TURN_KEY, b"")
-    txn.delete("meta", _TURN_KEY)

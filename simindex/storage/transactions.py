@@ -248,3 +248,18 @@ class WriteTransaction:
                 found = cursor.delete()
                 removed += 1
         return removed
+
+
+def begun(env: lmdb.Environment, buffers: bool) -> lmdb.Transaction:
+    """A read transaction of views or of copies, which py-lmdb's types tell apart and its users do not."""
+    return cast("lmdb.Transaction", env.begin(buffers=True) if buffers else env.begin(buffers=False))
+
+
+_TURN_KEY = b"turn"
+"""Never stored: put and deleted in one commit."""
+
+
+def change_nothing(txn: WriteTransaction) -> None:
+    """A commit all the same, for pages are touched."""
+    txn.put("meta", _TURN_KEY, b"")
+    txn.delete("meta", _TURN_KEY)

@@ -45,6 +45,13 @@ def desk(tmp_path: Path) -> Path:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text(FOX)
     (tmp_path / "logs.csv.gz").write_bytes(gzip.compress(f"id;text\n;{FOX}\n".encode()))
+    (tmp_path / "crawl").mkdir()
+    page = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n{SHIP}"
+    head = f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.b/\r\nContent-Length: {len(page)}"
+    (tmp_path / "crawl" / "a.warc.gz").write_bytes(gzip.compress(f"{head}\r\n\r\n{page}\r\n\r\n".encode()))
+    for name, text in (("monday", FOX), ("tuesday", SHIP)):
+        with simindex.open(tmp_path / f"{name}.simindex") as index:
+            index.insert(name, text)
     with simindex.open(tmp_path / "news.simindex") as index:
         index.insert_many([("a", FOX, {"page": 7}), ("fox too", ROWS[1]["text"]), (7, SHIP)])
     with simindex.open(tmp_path / "archive.simindex") as index:
@@ -119,7 +126,7 @@ def test_package_runs_as_a_module(tmp_path: Path) -> None:
         ),
         (
             ["insert", "new", "rows.jsonl", "--format", "xml"],
-            "'--format': expected one of jsonl, json, csv, tsv, parquet, text; found 'xml'",
+            "'--format': expected one of jsonl, json, csv, tsv, parquet, text, warc; found 'xml'",
         ),
         (["insert", "new", "rows.jsonl", "--words", "99999"], "'--words or --chars': expected "),
         (

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import fsspec
 import pytest
 from dedup_rows import lines, texts, write_lines
 from remote_files import in_memory, served
 
 from simindex.corpus import deduplicate, join
 from simindex.corpus.dedup.journal import JobError
+from simindex.corpus.outputs import upload
+from simindex.inputs import InputError
 
 TEXTS = texts(300)
 
@@ -43,3 +46,54 @@ def test_join_takes_a_remote_side(tmp_path: Path) -> None:
         found = list(join(f"{url}/a.jsonl", tmp_path / "a.jsonl", 0.9))
     assert found == list(join(tmp_path / "a.jsonl", tmp_path / "a.jsonl", 0.9))
     assert len(found) >= len(TEXTS)
+
+
+@pytest.mark.parametrize("name", ["out.jsonl.zst", "out.parquet"])
+def test_a_remote_output_has_the_bytes_of_a_local_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "a.jsonl", TEXTS)
+    deduplicate("a.jsonl", f"local-{name}", removed="gone.jsonl")
+    with in_memory() as url:
+        again = [deduplicate("a.jsonl", f"{url}/far/{name}", removed=f"{url}/gone.jsonl") for _ in range(2)]
+        assert again[0] == again[1]
+        assert fsspec.filesystem("memory").find("/crawl") == [f"/crawl/far/{name}", "/crawl/gone.jsonl"]
+        for mine, theirs in ((f"local-{name}", f"{url}/far/{name}"), ("gone.jsonl", f"{url}/gone.jsonl")):
+            with fsspec.open(theirs) as file:
+                assert file.read() == (tmp_path / mine).read_bytes()
+        assert [path.name for path in (tmp_path / f"{name}.dedup").iterdir()] == ["journal.json"]
+        (tmp_path / f"{name}.dedup" / "journal.json").unlink()
+        with pytest.raises(JobError, match=rf"memory://crawl/far/{name}: expected no such file yet"):
+            deduplicate("a.jsonl", f"{url}/far/{name}")
+        deduplicate(((n, text) for n, text in enumerate(TEXTS)), f"{url}/far/{name}", force=True)
+
+
+def test_an_upload_that_breaks_off_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "a.jsonl", TEXTS)
+    deduplicate("a.jsonl", "local.jsonl")
+    system = fsspec.filesystem("memory")
+    with in_memory() as url:
+        with monkeypatch.context() as broken:
+            broken.setattr(type(system), "mv", _breaks)
+            with pytest.raises(
+                InputError, match=r"memory://crawl/out\.jsonl: cannot be reached: the line is dead"
+            ):
+                deduplicate("a.jsonl", f"{url}/out.jsonl")
+        assert not upload.exists(f"{url}/out.jsonl")
+        deduplicate("a.jsonl", f"{url}/out.jsonl")
+        assert system.cat("/crawl/out.jsonl") == (tmp_path / "local.jsonl").read_bytes()
+        assert system.find("/crawl") == ["/crawl/out.jsonl"]
+
+
+def _breaks(*_: object, **__: object) -> None:
+    raise RuntimeError("the line is dead")
+
+
+def test_an_output_on_a_web_server_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "a.jsonl", TEXTS)
+    with pytest.raises(InputError, match=r"https://host/out\.jsonl: expected an output on this machine"):
+        deduplicate("a.jsonl", "https://host/out.jsonl")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]

@@ -134,6 +134,24 @@ def test_searches_where_pages_are_missing_read_some_lines_of_filters_through_the
         assert calls_of_read() - before - 2 * per_look >= filters
 
 
+def test_many_queries_together_read_a_page_of_a_filter_once(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", Config(num_perm=16), layout=Layout(2, 512, 4096)) as index:
+        index.insert_many(
+            ((n, [f"{n} {letter}" for letter in "abcde"]) for n in range(6_000)), batch_size=6_000
+        )
+        queries = [[f"other {n} {letter}" for letter in "abcde"] for n in range(1_000)]
+        index.query_many(queries[:1], 1.0, workers=1)
+        last = index._session._snapshots._last
+        assert last is not None
+        filters = len(last.segments) * index.config.bands
+        _kernel.expect_missing_pages()
+        before = calls_of_read()
+        index.query_many(queries, 1.0, workers=1)
+        reads = calls_of_read() - before
+        # Filters of 6,000 keys have a few pages each; a read for each fourth query made it 250 a filter.
+        assert filters <= reads < 40 * filters, (filters, reads)
+
+
 def test_descriptor_of_the_mapped_file_is_open_as_long_as_somebody_has_it(tmp_path: Path) -> None:
     with simindex.open(made(tmp_path / "i"), "a") as index:
         index.query(TEXTS[5], 0.9)

@@ -16,7 +16,7 @@ from simindex.cli.output import counted, note, print_json
 from simindex.cli.progress import bytes_bar
 
 EXAMPLES = r"""
-simindex backup news.simindex /backups/news.simindex
+simindex backup news.simindex backup.simindex
 """
 
 
@@ -31,7 +31,7 @@ def run(
     ],
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Copy an index to a folder, while others read and write it; restoring is opening the copy."""
+    """Copy an index to a folder, while others read and write it."""
     with open_for_reading(index) as stored, bytes_bar() as advance:
         report = stored.backup(destination, advance)
     if as_json:

@@ -135,7 +135,7 @@ simindex dedup news.jsonl logs.csv.gz -o clean.jsonl.zst --delimiter ';'
 simindex dedup news.jsonl -o new.jsonl --against news.simindex --into seen.simindex
 simindex dedup src -o duplicates.jsonl --mode report-only --exact
 simindex dedup news.jsonl -o clean.jsonl --by simhash --max-distance 4
-simindex dedup crawl/*.warc.gz -o clean.jsonl.zst --level paragraph --min-words 5
+simindex dedup crawl/*.warc.gz -o pages.jsonl.zst --level paragraph --min-words 5
 """
 
 

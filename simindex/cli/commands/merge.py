@@ -29,7 +29,7 @@ def run(
     ] = "error",
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Make a new index of several, from their stored sketches; they are only read."""
+    """Make a new index of several, from their stored sketches."""
     if len(paths) < 2:
         raise typer.BadParameter("expected one index or more, and the folder of the new one")
     if on_conflict not in _CONFLICTS.split("|"):

@@ -41,6 +41,7 @@ from simindex.corpus.outputs.output import (
     temporary,
 )
 from simindex.corpus.outputs.rows import JsonLines, Note, Written, values_of
+from simindex.corpus.outputs.upload import absolute, exists, spool, upload
 from simindex.corpus.text_file import TextFile
 from simindex.format.keys import Key
 from simindex.index import Index
@@ -278,20 +279,20 @@ class Job:
             self._report_path, self._path = self._path or self._report_path, None
             sink = None
         self._sink, self._keep, self.state = sink, keep, State()
-        self._output = self._output_of_sink()
         how = {"threshold": threshold, "max_distance": max_distance, "exact": exact, "by": by}
         self._job = self._described() | how
         beside = self._path or self._report_path
         self._folder = None if journal is None else os.fspath(journal)
         if journal is None and beside is not None:
             self._folder = folder_beside(beside)
+        self._output = self._output_of_sink(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
 
     def _described(self) -> dict[str, Any]:
         """Return what tells this job from others, beside how rows are compared and what they are."""
         cut, keep = self._cut, self._keep
         return {
-            "outputs": [_absolute(self._path), _absolute(self._report_path)],
+            "outputs": [absolute(self._path), absolute(self._report_path)],
             "against": [_of_index(path) for path in self._others],
             "into": None if self._into is None else os.path.abspath(_path_of(self._into)),
             "config": self._config.to_dict(),
@@ -327,8 +328,10 @@ class Job:
         self._require_new_outputs()
         beside = self._path or self._report_path
         folder = tempfile.mkdtemp(
-            prefix="simindex-dedup-", dir=None if beside is None else os.path.dirname(beside) or "."
+            prefix="simindex-dedup-",
+            dir=None if beside is None else os.path.dirname(folder_beside(beside)) or ".",
         )
+        self._output = self._output_of_sink(folder)
         try:
             self._run_in(folder, None, False)
         except BaseException:
@@ -341,7 +344,7 @@ class Job:
         return self._report()
 
     def _run_in(self, folder: str, journal: Journal | None, resumed: bool) -> None:
-        output, report = self._output, self._removed_report(journal)
+        output, report = self._output, self._removed_report(journal, folder)
         rollup = self._rollup(journal)
         if self._explain:
             self._texts = TextFile(os.path.join(folder, "texts.sqlite"), self._config)
@@ -379,6 +382,8 @@ class Job:
                 output.publish()
                 report.publish()
                 rollup.publish()
+                upload(self._path, folder, "output")
+                upload(self._report_path, folder, "removed")
                 enter("done")
                 if journal is not None:
                     journal.drop_work()
@@ -443,18 +448,18 @@ class Job:
 
     # ---- outputs ----
 
-    def _output_of_sink(self) -> Output:
+    def _output_of_sink(self, folder: str) -> Output:
         if self._path is not None:
             if self._cut is not None and self._mode == "remove":
                 require_texts(self._path)
-            return output_for(self._path)
+            return output_for(spool(self._path, folder, "output"))
         if self._sink is None:
             return NoOutput()
         assert callable(self._sink)
         return CallOutput(self._sink, _row_for_a_call)
 
-    def _removed_report(self, journal: Journal | None) -> Output:
-        path = self._report_path
+    def _removed_report(self, journal: Journal | None, folder: str) -> Output:
+        path = None if self._report_path is None else spool(self._report_path, folder, "removed")
         if path is None and journal is not None:
             path = journal.removed_path
         return NoOutput() if path is None else LinesOutput(path, JsonLines())
@@ -466,14 +471,14 @@ class Job:
 
     def _require_new_outputs(self) -> None:
         for path in (self._path, self._report_path):
-            if path is not None and os.path.exists(path) and not self._force:
+            if path is not None and exists(path) and not self._force:
                 raise JobError(
                     f"{path}: expected no such file yet, found one; --force (force=True) replaces it"
                 )
 
     def _require_outputs(self) -> None:
         for path in (self._path, self._report_path):
-            if path is not None and not os.path.exists(path):
+            if path is not None and not exists(path):
                 raise JobError(
                     f"{path}: expected the output of a job that is done, found no file; "
                     "--force (force=True) does it once more"
@@ -601,10 +606,6 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 def _path_of(index: IndexOrPath) -> str:
     return index.path if isinstance(index, Index) else os.fspath(index)
-
-
-def _absolute(path: str | None) -> str | None:
-    return None if path is None else os.path.abspath(path)
 
 
 def _of_index(path: str) -> list[Any]:

@@ -16,6 +16,7 @@ import xxhash
 
 from simindex.corpus.outputs.frames import naming, sync_folder
 from simindex.errors import SimIndexError
+from simindex.inputs.remote import is_remote
 
 _FORMAT = 1
 _NAME = "journal.json"
@@ -160,5 +161,10 @@ def _short(value: Any) -> str:
 
 
 def folder_beside(output: str) -> str:
-    """Return where the journal of an output is."""
-    return output.rstrip("/") + ".dedup"
+    """Return where the journal of an output is: beside it, or in the working folder where it is remote.
+
+    >>> folder_beside("out/a.jsonl"), folder_beside("s3://crawl/a.jsonl")
+    ('out/a.jsonl.dedup', 'a.jsonl.dedup')
+    """
+    path = output.rstrip("/")
+    return (os.path.basename(path) if is_remote(path) else path) + ".dedup"

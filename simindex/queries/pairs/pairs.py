@@ -202,8 +202,8 @@ class Pairs(Iterator[Pair]):
             if txn.id != self.snapshot:
                 raise SimIndexError(
                     f"{self._store.path}: pairs: expected the snapshot of commit {self.snapshot}, found that "
-                    f"of {txn.id}: a pinned snapshot ends when somebody compacts the index, when a writer of "
-                    "the same process has to move the map, or when the process forks; begin again"
+                    f"of {txn.id}: a pinned snapshot ends when another handle of the same process compacts "
+                    "or has to move the map, or when the process forks; begin again"
                 )
             return look(View(txn, self._snapshots.current(txn), self._scheme))
 

@@ -1,0 +1,81 @@
+"""Outputs on other machines: written whole on this one, then uploaded, and then under their name.
+
+Owns where an output waits for that, and how it is uploaded. Invariant: nobody sees a part of an output under
+its name: object stores show an object when it is whole, elsewhere it is uploaded beside its name and moved.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from contextlib import suppress
+
+from simindex.inputs import InputError, remote
+
+_SHOW_WHOLE_OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
+
+
+def spool(path: str, folder: str, role: str) -> str:
+    """Return where an output is written: at its path, or in the job's folder where that is remote.
+
+    Args:
+        path: of the output.
+        folder: of the job.
+        role: of the output, so that two of one name differ.
+
+    Raises:
+        InputError: nothing can be written to such a path.
+        MissingPackageError: fsspec, or its package for such paths, is not installed.
+    """
+    if not remote.is_remote(path):
+        return path
+    if path.lower().startswith(("http://", "https://")) or "::" in path:
+        raise InputError(
+            path,
+            "expected an output on this machine, or a URL that takes files, like s3:// and gs://; "
+            "write it here, and upload it when it is done",
+        )
+    remote.place_of(path, "writing")
+    return os.path.join(folder, f"{role}-{posixpath.basename(path)}")
+
+
+def exists(path: str) -> bool:
+    """Return whether there is an output, here or there."""
+    return remote.exists(path) if remote.is_remote(path) else os.path.exists(path)
+
+
+def absolute(path: str | None) -> str | None:
+    """Return the path of an output from anywhere; ``None`` of none."""
+    return path if path is None or remote.is_remote(path) else os.path.abspath(path)
+
+
+def upload(path: str | None, folder: str, role: str) -> None:
+    """Upload an output that is complete, unless it was before; what is there is replaced.
+
+    Args:
+        path, folder, role: as `spool` took them; a path that is not remote, or ``None``: nothing is done.
+            What is in the job's folder is removed when all of it is there.
+    """
+    if path is None or not remote.is_remote(path):
+        return
+    spooled = spool(path, folder, role)
+    if not os.path.exists(spooled):
+        return
+    system, inner = remote.place_of(path, "writing")
+    size = os.path.getsize(spooled)
+    with remote.naming(path):
+        if path.partition("://")[0].lower() in _SHOW_WHOLE_OBJECTS:
+            system.put_file(spooled, inner)
+        else:
+            folder, name = posixpath.split(inner)
+            partial = posixpath.join(folder, f".{name}.partial")
+            system.makedirs(folder, exist_ok=True)
+            system.put_file(spooled, partial)
+            with suppress(FileNotFoundError):
+                system.rm_file(inner)
+            system.mv(partial, inner)
+        system.invalidate_cache()
+        found = system.info(inner)["size"]
+    if found != size:
+        raise InputError(path, f"expected {size:,} bytes there after the upload, found {found:,}")
+    os.remove(spooled)

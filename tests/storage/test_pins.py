@@ -1,0 +1,103 @@
+"""A pinned snapshot outlives compactions of other processes, and no walk mixes two."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import simindex
+from simindex import Config, SimIndexError
+
+CONFIG = Config(num_perm=32)
+COUNT = 2_500
+"""More than one part of a walk."""
+
+
+def made(path: Path) -> None:
+    with simindex.open(path, "x", CONFIG) as index:
+        index.insert_many(((n, [f"{n} {letter}" for letter in "abc"]) for n in range(COUNT)), workers=1)
+
+
+def change(path: Path) -> None:
+    """Remove what was there and compact, twice, and go on writing into the new file."""
+    with simindex.open(path, "r+") as index:
+        for start in (0, COUNT // 2):
+            index.remove_many(range(start, start + COUNT // 2))
+            index.insert_many(((f"new {start} {n}", [f"{start} {n}"]) for n in range(50)), workers=1)
+            index.compact()
+        index.insert_many(((f"last {n}", [f"last {n}"]) for n in range(500)), workers=1)
+
+
+@pytest.fixture
+def always_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for a changed file at every call, instead of every second."""
+    monkeypatch.setattr("simindex.storage.store._LOOK_AGAIN_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("always_looking")
+def test_pin_outlives_compactions_of_another_process(tmp_path: Path) -> None:
+    made(tmp_path / "i")
+    ready, go = os.pipe()
+    told, done = os.pipe()
+
+    def wait_and_change() -> None:
+        os.read(ready, 1)
+        change(tmp_path / "i")
+        os.write(done, b".")
+
+    child = os.fork()  # before the pin, which a fork ends
+    if not child:
+        wait_and_change()
+        os._exit(0)
+    with simindex.open(tmp_path / "i", "r", refresh="manual") as pinned:
+        walk = iter(pinned)
+        start = [next(walk) for _ in range(10)]
+        os.write(go, b".")
+        os.read(told, 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert start + list(walk) == list(range(COUNT)) == list(pinned)
+        assert len(pinned) == COUNT
+        assert [match.key for match in pinned.query(["7 a", "7 b", "7 c"])] == [7]
+        pinned.refresh()
+        assert len(pinned) == 600 == len(set(pinned))
+        assert pinned.query(["7 a", "7 b", "7 c"]) == []
+    for end in (ready, go, told, done):
+        os.close(end)
+
+
+def test_walk_raises_when_its_pin_ends(tmp_path: Path) -> None:
+    made(tmp_path / "i")
+    with (
+        simindex.open(tmp_path / "i", "r+") as index,
+        simindex.open(tmp_path / "i", "r", refresh="manual") as pinned,
+    ):
+        walk = iter(pinned)
+        assert next(walk) == 0
+        index.remove_many(range(1_000, COUNT))
+        index._store.environment().move_map(1 << 30)
+        with pytest.raises(SimIndexError, match="begin again"):
+            list(walk)
+        assert list(pinned) == list(range(1_000))
+
+
+def test_walk_raises_when_a_compaction_of_its_own_process_ends_its_pin(tmp_path: Path) -> None:
+    made(tmp_path / "i")
+    with simindex.open(tmp_path / "i", "r", refresh="manual") as pinned:
+        walk = iter(pinned)
+        assert next(walk) == 0
+        with simindex.open(tmp_path / "i", "r+") as index:
+            index.remove_many(range(100))
+            index.compact()
+        with pytest.raises(SimIndexError, match="begin again"):
+            list(walk)
+        assert len(pinned) == COUNT - 100
+
+
+def test_walk_raises_when_its_handle_is_refreshed(tmp_path: Path) -> None:
+    made(tmp_path / "i")
+    with simindex.open(tmp_path / "i", "r", refresh="manual") as pinned:
+        walk = iter(pinned.items())
+        next(walk)
+        pinned.refresh()
+        with pytest.raises(SimIndexError, match="begin again"):
+            list(walk)
