@@ -60,6 +60,7 @@ from simindex.queries.stats import Stats
 from simindex.rebuild.merge import merge
 from simindex.rebuild.repair import repair
 from simindex.rebuild.report import RepairReport
+from simindex.rebuild.resketch import resketch
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
@@ -113,6 +114,7 @@ __all__ = [
     "merge",
     "open",
     "repair",
+    "resketch",
     "textbook",
     "tuning",
 ]
@@ -145,4 +147,4 @@ for _name in __all__:
     if isinstance(_public := globals().get(_name), type):
         _name_the_module(_public)
 check.__module__ = repair.__module__ = open.__module__ = __name__
-merge.__module__ = __name__
+merge.__module__ = resketch.__module__ = __name__

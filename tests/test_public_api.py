@@ -54,6 +54,7 @@ def test_public_names_are_these() -> None:
         "merge",
         "open",
         "repair",
+        "resketch",
         "textbook",
         "tuning",
     ]

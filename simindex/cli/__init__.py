@@ -45,6 +45,7 @@ from simindex.cli.commands import (  # noqa: E402
     remove,
     repair,
     report,
+    resketch,
     stats,
 )
 from simindex.cli.commands import list as list_  # noqa: E402
@@ -78,6 +79,7 @@ for _name, _module in {
     "compact": compact,
     "backup": backup,
     "merge": merge,
+    "resketch": resketch,
     "curve": curve,
 }.items():
     app.command(_name, cls=getattr(_module, "OwnCommand", Command), epilog=_module.EXAMPLES)(_module.run)

@@ -66,8 +66,9 @@ def place_of(path: str, purpose: str = "reading") -> Place:
         InputError: nobody knows such paths.
     """
     core = optional_module("fsspec.core", f"{path}: {purpose} a remote path", package="'simindex[remote]'")
+    options = _options(path)
     try:
-        return Place(*core.url_to_fs(path))
+        return Place(*core.url_to_fs(path, **options))
     except ImportError as exc:
         raise MissingPackageError(
             f"{path}: {purpose} a remote path needs a package ({reason_of(exc)}); "
@@ -76,6 +77,14 @@ def place_of(path: str, purpose: str = "reading") -> Place:
         ) from exc
     except Exception as exc:
         raise InputError(path, f"expected a path that fsspec can open: {reason_of(exc)}") from exc
+
+
+def _options(path: str) -> dict[str, Any]:
+    """Return what fsspec is told of a web address: aiohttp would end each download after five minutes."""
+    if not _is_web(path) or "::" in path:
+        return {}
+    web = optional_module("aiohttp", f"{path}: a web address", package="'simindex[remote]'")
+    return {"client_kwargs": {"timeout": web.ClientTimeout(total=None, sock_connect=60, sock_read=300)}}
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """A new index from saved records and sketches, with the times and the order that the documents had.
 
-Owns the batches in which it is written. Must not read the damaged one. Invariant: all tables are made anew,
-by the writer that makes those of every index.
+Owns how a batch is written. Must not read what they come from. Invariant: all tables are made anew, by the
+writer that makes those of every index.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import numpy as np
 
 from simindex.changes.documents import NewDocuments
 from simindex.changes.session import Session
+from simindex.config import Config
 from simindex.format.keys import encode_keys, key_hashes, number_of
+from simindex.format.layout import Layout
 from simindex.format.records import (
     StoredRecord,
     decode_kept,
@@ -53,10 +55,18 @@ class Builder:
     def __init__(self, session: Session, scheme: Scheme, sources: int) -> None:
         self._session, self._scheme, self._sources = session, scheme, sources
 
-    def add(self, batch: list[Saved]) -> None:
-        """Store documents in one commit; of a key that is stored already the new one stays."""
+    def add(self, batch: list[Saved], on_conflict: str = "replace") -> tuple[int, int, int]:
+        """Store documents in one commit; returns (inserted, replaced, skipped).
+
+        Args:
+            batch: with keys that differ, unless `on_conflict` is "replace".
+            on_conflict: what to do with a key that is stored already, as for an insert.
+
+        Raises:
+            KeyExistsError: a key is stored already and `on_conflict` is "error"; nothing was added.
+        """
         if not batch:
-            return
+            return 0, 0, 0
         records = [saved.record for saved in batch]
         keys = [record.key for record in records]
         encoded = encode_keys(keys)
@@ -68,12 +78,15 @@ class Builder:
             pending.inserted_at = min(record.age_from for record in records)
             with store.reading() as txn:
                 view = self._session.committed_view(txn)
-                writer.insert(pending, documents, "replace", view)
+                counts = writer.insert(pending, documents, on_conflict, view)
+            if not pending.size:
+                return counts
             with store.reading() as txn:
                 prepared = writer.prepare(pending, self._session.committed_view(txn))
             by_key = dict(zip(encoded, records, strict=True))
             timed = replace(prepared, records=_with_times(prepared.records, by_key))
             self._session.commit(writer, timed)
+        return counts
 
     def _sketches(self, batch: list[Saved]) -> SketchBatch:
         config = self._scheme.config
@@ -81,18 +94,17 @@ class Builder:
         origin = self._scheme.origin if self._sources != _OF_ROWS or not config.num_perm else None
         sketches = SketchBatch(len(batch), config.num_perm, config.keep_shingles > 0, origin)
         for at, saved in enumerate(batch):
-            if saved.words is None:
-                continue
             present = saved.record.present
+            if present and saved.words is None:
+                continue
             sketches.present[at] = present
-            if present & HAS_SIGNATURE:
+            if present & HAS_SIGNATURE and saved.words is not None:
                 sketches.words[at] = saved.words
             if present & HAS_FINGERPRINT:
                 sketches.fingerprints[at] = saved.fingerprint
             if sketches.kept is not None and saved.record.kept is not None:
                 sketches.kept[at] = decode_kept(saved.record.kept)
-        if (sketches.present & HAS_SIGNATURE).any():
-            sketches.sources = self._sources
+        sketches.sources = self._sources
         return sketches
 
 
@@ -117,15 +129,16 @@ def _with_times(puts: Puts, by_key: dict[bytes, StoredRecord]) -> Puts:
 
 
 @contextmanager
-def building(path: str, scheme: Scheme, sources: int) -> Iterator[Builder]:
-    """Make a new index with the settings of a scheme, for a ``with`` block.
+def building(path: str, config: Config, layout: Layout, sources: int) -> Iterator[Builder]:
+    """Make a new index for a ``with`` block.
 
     Args:
+        config: with its seed drawn.
         sources: what its sketches are of, as in the manifest.
     """
     store = Store(path, "x")
     try:
-        new = scheme_of(store, scheme.config, scheme.tables.layout)
+        new = scheme_of(store, config, layout)
         session = Session(store, new)
         yield Builder(session, new, sources)
     finally:

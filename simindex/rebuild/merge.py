@@ -1,24 +1,23 @@
 """Merging indexes: the documents of several into a new one, from their stored sketches.
 
-Owns which indexes fit together, and the way of the new one into its place. Must not sketch. Invariant: the
-sources are only read, each by one snapshot, and the destination is there when all of it is there.
+Owns which indexes fit together. Must not sketch. Invariant: the sources are only read, each by one snapshot,
+and the destination is there when all of it is there.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 from simindex.changes.ingest import InsertReport
-from simindex.checks import local_path, require_callable
+from simindex.checks import require_callable
 from simindex.config import differing_fields
-from simindex.errors import ConfigMismatchError, FormatError
-from simindex.index.index import Conflict, Index
-from simindex.storage.folder import sync_folder
+from simindex.errors import ConfigMismatchError
+from simindex.index.index import Conflict
+from simindex.rebuild.place import making, place_of
+from simindex.rebuild.source import Source, opened
+from simindex.sketching.sketch import require_alike
 
 Paths = Iterable[str | os.PathLike[str]]
 
@@ -32,12 +31,16 @@ def merge(
 ) -> InsertReport:
     """Make a new index of the documents of several, from their stored sketches; these are only read.
 
-    Keys, metadata, sketches and kept shingles go over, in the order of the sources and, in each, of
-    insertion. `Record.inserted_at` and `seen_at` become the time of the merge. It costs what `insert_many`
-    of ready sketches costs; the destination is durable and in its place when the call returns.
+    Keys, metadata, times (`Record.inserted_at`, `seen_at`), sketches and kept shingles go over, in the order
+    of the sources and, in each, of insertion; so `expire` goes by the ages that documents had. It costs what
+    `insert_many` of ready sketches costs. Each source is read by one snapshot, which is pinned meanwhile: the
+    space of what is removed from it is not used again until the end. The destination is made in a folder
+    beside it, with a lock, and is durable and in its place when the call returns. Killed at any time, nothing
+    is at the destination, or all; the next call removes what was left beside it.
 
     Args:
-        sources: the folders of the indexes, of one configuration and seed.
+        sources: the folders of the indexes, of one configuration and seed. The new one is laid out as the
+            first.
         destination: a folder that does not exist or is empty.
         on_conflict: what to do with a key that an earlier source has: "error", "skip" (the earlier document
             stays) or "replace" (the later one does).
@@ -50,8 +53,10 @@ def merge(
         ConfigMismatchError: two sources of different settings or seeds, or one of texts and one of rows that
             others made.
         FormatError: there is something at the destination.
+        IndexLockedError: somebody else merges to the same destination.
         KeyExistsError: a key is in two sources (`on_conflict` "error"); no destination was made.
-        ValueError: no sources.
+        SimIndexError: a source was compacted and changed meanwhile, so that its snapshot has ended.
+        ValueError: no sources, another `on_conflict`, or a destination inside of a source.
 
     >>> import simindex, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -65,32 +70,29 @@ def merge(
     require_callable("progress", progress)
     if isinstance(sources, str | bytes | os.PathLike):
         raise TypeError(f"sources: expected several folders, found one, {sources!r}")
-    folder = Path(os.path.realpath(local_path(destination)))
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FormatError(
-            f"{folder}: expected an empty folder or nothing, found other files; choose another path"
-        )
-    with ExitStack() as opened:
-        indexes = [opened.enter_context(Index(source, "r", refresh="manual")) for source in sources]
-        if not indexes:
+    if on_conflict not in ("error", "skip", "replace"):
+        raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
+    counts = [0, 0, 0]
+    with ExitStack() as stack:
+        read = [stack.enter_context(opened(source)) for source in sources]
+        if not read:
             raise ValueError("sources: expected one index or more, found none")
-        _require_alike(indexes)
-        making = folder.with_name(f".{folder.name}.merge")
-        shutil.rmtree(making, ignore_errors=True)
-        try:
-            with Index(making, "x", indexes[0].config) as made:
-                report = made.insert_many(_documents(indexes), on_conflict=on_conflict, progress=progress)
-            os.rename(making, folder)
-            sync_folder(folder.parent)
-        except BaseException:
-            shutil.rmtree(making, ignore_errors=True)
-            raise
-    return report
+        held = _require_alike(read)
+        folder = place_of(destination, [source.path for source in read])
+        builder = stack.enter_context(making(folder, "merge", read[0].config, read[0].layout, held))
+        for source in read:
+            for batch in source.batches():
+                for at, count in enumerate(builder.add(batch, on_conflict)):
+                    counts[at] += count
+                if progress is not None:
+                    progress(sum(counts))
+    return InsertReport(*counts)
 
 
-def _require_alike(indexes: list[Index]) -> None:
-    first = indexes[0]
-    for other in indexes[1:]:
+def _require_alike(sources: list[Source]) -> int:
+    """Return what the sketches of all are of, as in a manifest."""
+    first, held = sources[0], 0
+    for other in sources:
         differing = differing_fields(first.config, other.config)
         if differing:
             named = "; ".join(f"{name}: {one!r} and {two!r}" for name, (one, two) in differing.items())
@@ -99,9 +101,6 @@ def _require_alike(indexes: list[Index]) -> None:
                 "sketches of other settings or seeds cannot be compared",
                 differing,
             )
-
-
-def _documents(indexes: list[Index]) -> Iterator[tuple[Any, Any, Any]]:
-    for index in indexes:
-        for record in index.values():
-            yield record.key, record.sketch, record.metadata
+        require_alike(held, other.manifest.sources)
+        held |= other.manifest.sources
+    return held

@@ -130,7 +130,7 @@ class _Repair:
         remains = [SegmentRemains(scheme, entry, self._values) for entry in manifest.segments]
         self._find_lost_chunks(remains)
         numbers, places, lengths = self._records(remains)
-        with building(destination, scheme, manifest.sources) as builder:
+        with building(destination, scheme.config, scheme.tables.layout, manifest.sources) as builder:
             for entry, part in zip(manifest.segments, remains, strict=True):
                 first, behind = np.searchsorted(numbers, [entry.base, entry.base + entry.span])
                 self._save(builder, part, *(c[first:behind] for c in (numbers, places, lengths)))

@@ -36,6 +36,11 @@ def test_files_of_a_web_server_have_the_rows_of_local_ones(tmp_path: Path) -> No
         assert inputs.bytes_read == inputs.total_bytes() == (tmp_path / "b.jsonl.gz").stat().st_size
 
 
+def test_a_download_may_take_longer_than_five_minutes() -> None:
+    asked = remote.place_of("https://host/a.jsonl.zst").system.client_kwargs["timeout"]
+    assert (asked.total, asked.sock_connect, asked.sock_read) == (None, 60, 300)
+
+
 def test_a_pattern_takes_remote_files_by_name_and_parquet_is_sought_in() -> None:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"id": list(range(2_000)), "text": [text for _, text in TEXTS]}), sink)

@@ -8,7 +8,7 @@ from backups import TINY, content_of, texts
 from commandline import process
 
 import simindex
-from simindex import Config, ConfigMismatchError, FormatError, KeyExistsError, Sketch
+from simindex import Config, ConfigMismatchError, FormatError, KeyExistsError, SimIndexError, Sketch
 
 KEPT = Config(num_perm=64, keep_shingles=20, seed=3)
 
@@ -42,8 +42,9 @@ def test_merged_index_has_the_documents_of_all(
         assert set(both) == set(a) | set(b)
         for key in both:
             source = (b if key in b and (kept or key not in a) else a)[key]
-            assert (both[key].sketch, both[key].metadata) == (source.sketch, source.metadata)
+            assert both[key] == source  # its times as well
         assert both.query(texts(65, 1)[0][1] + " 1", exact=True)[0].key == 65
+    assert simindex.check(tmp_path / "both").ok
     assert [content_of(part) for part in parts] == before
     assert {entry.name for entry in tmp_path.iterdir()} == {"a", "b", "both"}
 
@@ -52,6 +53,42 @@ def test_key_in_two_sources_is_an_error_and_makes_nothing(tmp_path: Path, parts:
     with pytest.raises(KeyExistsError, match="30"):
         simindex.merge(parts, tmp_path / "both")
     assert {entry.name for entry in tmp_path.iterdir()} == {"a", "b"}
+
+
+def test_merged_documents_expire_as_they_would_have(tmp_path: Path, parts: list[Path]) -> None:
+    with simindex.open(parts[0]) as index:
+        index.touch(5, 6)
+    simindex.merge(parts, tmp_path / "both", "skip")
+    with simindex.open(tmp_path / "both") as both:
+        times = {key: record.seen_at for key, record in both.items()}
+        assert len(set(times.values())) == 3
+        for limit in sorted(set(times.values())):
+            both.expire(limit)
+            assert set(both) == {key for key, time in times.items() if time >= limit}
+        assert set(both) == {5, 6}
+
+
+def test_source_that_changes_meanwhile_is_one_state_or_an_error(
+    tmp_path: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simindex.rebuild.source.BATCH", 8)
+    monkeypatch.setattr("simindex.rebuild.source._PART", 8)
+
+    def change(_: int) -> None:
+        with simindex.open(parts[0]) as index:
+            index.insert(f"new {len(index)}", "a text that came meanwhile")
+
+    assert simindex.merge(parts[:1], tmp_path / "one", progress=change).inserted == 39
+    monkeypatch.setattr("simindex.storage.store._LOOK_AGAIN_SECONDS", 0)
+
+    def compact(_: int) -> None:
+        with simindex.open(parts[0]) as index:
+            index.insert(f"newer {len(index)}", "a text that came meanwhile")
+            index.compact()
+
+    with pytest.raises(SimIndexError, match="found a later one"):
+        simindex.merge(parts[:1], tmp_path / "two", progress=compact)
+    assert {entry.name for entry in tmp_path.iterdir()} == {"a", "b", "one"}
 
 
 def test_indexes_of_other_settings_are_refused_by_name(tmp_path: Path, parts: list[Path]) -> None:

@@ -1,0 +1,117 @@
+"""A merge or a resketching whose process is killed leaves nothing at its destination, or all of it."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from backups import TINY, texts
+from processes import Tell, everything_from, forked
+
+import simindex
+from simindex import Config, IndexLockedError
+from simindex.rebuild import build, place, source
+from simindex.storage.folder import WriterLock
+from simindex.storage.store import Store
+
+Work = Callable[[Path, Path], object]
+
+WORKS: dict[str, Work] = {
+    "merge": lambda root, target: simindex.merge([root / "a", root / "b"], target),
+    "resketch": lambda root, target: simindex.resketch(root / "a", target, num_perm=8),
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for at, name in enumerate("ab"):
+        with simindex.open(tmp_path / name, "x", Config(num_perm=16), layout=TINY) as index:
+            index.insert_many(texts(100 * at, 40))
+    return tmp_path
+
+
+def killed_at(call: int, work: Work, root: Path, target: Path, acknowledge: Tell) -> None:
+    """Do the work in a process that ends at its n-th commit, renaming or sync of a folder: before it where n
+    is even."""
+    count = [0]
+
+    def dying(function):  # type: ignore[no-untyped-def]
+        def call_or_die(*arguments, **options):  # type: ignore[no-untyped-def]
+            count[0] += 1
+            is_last = count[0] == call // 2 + 1
+            if is_last and call % 2 == 0:
+                os._exit(9)
+            result = function(*arguments, **options)
+            if is_last:
+                os._exit(9)
+            return result
+
+        return call_or_die
+
+    Store.commit = dying(Store.commit)  # type: ignore[method-assign]
+    Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
+    place.os.rename = dying(os.rename)  # type: ignore[attr-defined]
+    place.sync_folder = dying(place.sync_folder)  # type: ignore[attr-defined]
+    source.BATCH = build.BATCH = source._PART = 10  # type: ignore[attr-defined]
+    work(root, target)
+    acknowledge("done")
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_work_that_is_killed_anywhere_leaves_nothing_or_all(root: Path, name: str) -> None:
+    work, target = WORKS[name], root / "new"
+    work(root, root / "whole")
+    with simindex.open(root / "whole", "r") as index:
+        whole = dict(index.items())
+    places = {entry.name for entry in root.iterdir()}
+    seen = list[str]()
+    for call in range(200):
+        pid, pipe = forked(lambda tell, n=call: killed_at(n, work, root, target, tell))  # type: ignore[misc]
+        said = everything_from(pipe)
+        os.waitpid(pid, 0)
+        left = {entry.name for entry in root.iterdir()} - places
+        if not target.exists():
+            assert left <= {f".new.{name}"}
+            seen.append("nothing")
+            continue
+        assert left == {"new"}
+        with simindex.open(target, "r") as index:
+            assert dict(index.items()) == whole
+        assert simindex.check(target).ok
+        if said:
+            assert said == ["done"]
+            break
+        seen.append("all")
+        for entry in target.iterdir():
+            entry.unlink()
+        target.rmdir()
+    assert seen.count("all") == 3  # behind the renaming, and around the sync of the folder above
+    assert seen.count("nothing") > 2 * (4 if name == "resketch" else 8)
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_same_place_is_one_work_at_a_time(root: Path, name: str) -> None:
+    begun = root / f".new.{name}"
+    begun.mkdir()
+    lock = WriterLock(str(begun))
+    (begun / "data.mdb").write_bytes(b"of somebody else")
+    with pytest.raises(IndexLockedError):
+        WORKS[name](root, root / "new")
+    assert (begun / "data.mdb").read_bytes() == b"of somebody else"
+    lock.release()
+    WORKS[name](root, root / "new")
+    assert {entry.name for entry in root.iterdir()} == {"a", "b", "new"}
+
+
+def test_second_work_is_refused_while_the_first_goes_on(root: Path) -> None:
+    refused = list[str]()
+
+    def second(_: object) -> None:
+        with pytest.raises(IndexLockedError) as caught:
+            simindex.merge([root / "b"], root / "new")
+        refused.append(str(caught.value))
+
+    simindex.merge([root / "a"], root / "new", progress=second)
+    assert len(refused) == 1
+    with simindex.open(root / "new", "r") as new:
+        assert len(new) == 40
