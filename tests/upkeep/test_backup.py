@@ -57,6 +57,7 @@ def test_first_backup_holds_what_the_index_holds(paths: tuple[Path, Path]) -> No
 def test_later_backup_copies_what_is_new_and_keeps_the_rest(paths: tuple[Path, Path]) -> None:
     path, target = paths
     with filled(path, 300) as index:
+        index.compact()  # or the next commit might end a merge of what the first backup has
         first = index.backup(target)
         index.insert_many(texts(300, 3))
         index.remove_many([3, 30, 299])
