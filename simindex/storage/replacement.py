@@ -144,7 +144,8 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
             new.mkdir(mode=0o700)
             env = _open(new, expected_bytes)
         with env:
-            file = NewFile(env, str(new / DATA_FILE))
+            with _translated(store):
+                file = NewFile(env, str(new / DATA_FILE))
             if not build(file):
                 return False
             with _translated(store):
