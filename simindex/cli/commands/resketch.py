@@ -43,7 +43,10 @@ def run(
     no_simhash: Annotated[bool, typer.Option("--no-simhash", help="Without SimHash.")] = False,
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Make an index of other settings from the sketches of one, which is only read."""
+    """Make an index of other settings from the sketches of one.
+
+    That one is only read.
+    """
     if no_simhash and (max_distance is not None or blocks is not None):
         raise typer.BadParameter("--no-simhash excludes --max-distance and --blocks")
     with open_for_reading(index) as stored:
