@@ -49,7 +49,7 @@ def _peers(results: dict[str, Any]) -> Figure:
     ours = next((b for b in results["builds"] if b["documents"] == count), results["builds"][0])
     same = [peer for peer in results["peers"] if peer["documents"] == count]
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(10, 0.6 + 0.36 * (len(same) + 2)), width_ratios=(1, 1)
+        1, 2, figsize=(11, 0.6 + 0.36 * (len(same) + 2)), width_ratios=(1, 1)
     )
     durable = "simindex (durable)"
     building: list[Bar] = [(durable, ours["documents_a_second"])]
@@ -60,7 +60,7 @@ def _peers(results: dict[str, Any]) -> Figure:
         building.append((peer["name"], peer["documents_a_second"]))
         asking.append((peer["name"], peer["median_us"]))
     _bars(left, building, f"Text to index, {count:,} documents: documents a second")
-    _points(right, asking, "One query from text: microseconds, median")
+    _points(right, asking, "One query from text, us, median")
     figure.tight_layout()
     return figure
 

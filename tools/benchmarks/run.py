@@ -308,6 +308,7 @@ def write(results: dict[str, Any], output: Path) -> None:
             f"`sketch_many` from text: {own['documents_a_second']:,.0f} documents/s, median of five runs "
             f"({own['slowest']:,.0f} to {own['fastest']:,.0f}).\n"
         )
+    results["builds"].sort(key=lambda build: build["documents"])
     without = results.get("without_simhash")
     builds = results["builds"] + ([without | {"bare": True}] if without else [])
     if builds or results["peers"]:
