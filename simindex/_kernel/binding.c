@@ -73,6 +73,7 @@ static PyMethodDef methods[] = {
     FAST(weighted_simhash), FAST(agreement), FAST(permute), FAST(smallest_hashes), FAST(pack_kept),
     OF_ONE(unpack_kept), FAST(num_common),
     FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(read_sketch),
+    FAST(read_sketches),
     FAST(expect_missing_pages), FAST(find_pairs), FAST(find_copies),
     OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_blocks), FAST(set_bitmap),
     FAST(add_to_filter), FAST(merge), FAST(copy_sketches),
