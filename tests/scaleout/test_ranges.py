@@ -179,7 +179,8 @@ def test_runs_are_whole_or_long(prefixes: list[int], size: int, max_run: int) ->
     keys = np.sort(np.array(prefixes, dtype=np.uint64)) << np.uint64(56)
     numbers = np.arange(len(keys), dtype=np.uint32)
     pieces = ((keys[f : f + size], numbers[f : f + size]) for f in range(0, len(keys), size))
-    of_blocks, of_longs = [], {}
+    of_blocks: list[int] = []
+    of_longs: dict[int, list[int]] = {}
     for part in runs_of(pieces, 8, max_run):
         if isinstance(part, Block):
             of_blocks += part.numbers.tolist()
