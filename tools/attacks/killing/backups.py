@@ -19,7 +19,7 @@ from attacks import script
 from attacks.killing import lives
 from attacks.killing.process import LIFE, Kill, Tell, judged, killed
 from attacks.script import State, Step
-from simindex import Layout
+from simindex import Index, Layout
 from simindex.upkeep.backup import job
 
 _LONGEST_SECONDS = 0.4
@@ -67,7 +67,7 @@ def _work(path: Path, copy: Path, layout: Layout, steps: Iterator[Step], tell: T
         load.join()
 
 
-def _take(index: script.Index, steps: Iterator[Step], tell: Tell) -> None:
+def _take(index: Index, steps: Iterator[Step], tell: Tell) -> None:
     try:
         lives.take(index, steps, tell)
     except Exception as error:

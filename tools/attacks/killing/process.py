@@ -15,6 +15,7 @@ import select
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from attacks import faults
@@ -84,7 +85,7 @@ def killed(work: Callable[[Tell], object], name: str, longest_seconds: float) ->
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        _be_child(work, writing, lambda: kind and faults.arm(action, number, kinds=faults.KINDS[kind]))
+        _be_child(work, writing, partial(_arm, kind, action, number))
     os.close(writing)
     told, end = b"", time.monotonic() + (_SECONDS if kind else chance.uniform(0, longest_seconds))
     while (left := end - time.monotonic()) > 0 and select.select([reading], [], [], left)[0]:
@@ -105,6 +106,11 @@ def killed(work: Callable[[Tell], object], name: str, longest_seconds: float) ->
     if kind is not None:
         where = f"{kind} {number}, {['before', 'middle', 'after'][action - 3]}"
     return Death(words, where)
+
+
+def _arm(kind: str | None, action: int, number: int) -> None:
+    if kind is not None:
+        faults.arm(action, number, kinds=faults.KINDS[kind])
 
 
 def _be_parent_of_orphans() -> None:
