@@ -1,6 +1,9 @@
 """Opening a data file, and telling whether all of it is there."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from batches import SMALL, TINY_LAYOUT, Held, after_one_more, assert_holds, batc
 
 import simindex
 from simindex import CorruptIndexError, FormatError, SimIndexError
+from simindex.storage import lmdb_file
 from simindex.storage.lmdb_file import DATABASES, databases_of, file_lengths, open_lmdb
 from simindex.storage.store import Store
 
@@ -109,6 +113,55 @@ def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(
         (copy / "data.mdb").write_bytes((copy / "data.mdb").read_bytes()[: needed // 2])
         with pytest.raises(CorruptIndexError, match="cut short"):
             simindex.open(copy)
+
+
+def test_file_that_is_replaced_by_a_shorter_one_while_it_is_opened_is_not_called_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LMDB has the old file and its page count, and at the path lies what another process has compacted."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL) as index:
+        index.insert_many((number, f"{number} is a number of its own") for number in range(2_000))
+        index.remove_many(range(1_900))
+    long = (path / "data.mdb").stat().st_size
+    compact = "import simindex, sys\nwith simindex.open(sys.argv[1], 'r+') as index: index.compact()"
+    really_open, opened = lmdb.open, []
+
+    def late(*arguments: Any, **options: Any) -> lmdb.Environment:
+        env = really_open(*arguments, **options)
+        opened.append(env.info()["last_pgno"])
+        if len(opened) == 1:
+            subprocess.run([sys.executable, "-c", compact, str(path)], check=True, timeout=60)
+        return env
+
+    monkeypatch.setattr(lmdb, "open", late)
+    with simindex.open(path, "r") as reader:
+        assert len(reader) == 100
+        assert [match.key for match in reader.query("1950 is a number of its own", 0.9)] == [1950]
+    assert (path / "data.mdb").stat().st_size < long
+    assert opened[1] < opened[0]
+
+
+def test_file_that_is_replaced_while_it_is_walked_is_opened_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that ends before its free last pages is walked through, by its path; what lies there by then is
+    another file."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL) as index:
+        index.insert_many((number, f"{number} is a number of its own") for number in range(500))
+    short = shutil.copytree(path, tmp_path / "short")
+    os.truncate(short / "data.mdb", 3 * 4096)
+    verify = lmdb_file.lmdb.verify.verify
+
+    def late(place: str) -> list[str]:
+        problems = verify(place)
+        os.rename(path / "data.mdb", short / "data.mdb")
+        return list(problems)
+
+    monkeypatch.setattr(lmdb_file.lmdb.verify, "verify", late)
+    with simindex.open(short, "r") as reader:
+        assert len(reader) == 500
 
 
 @pytest.mark.parametrize(
