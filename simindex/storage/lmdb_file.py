@@ -284,9 +284,7 @@ def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
         with env.begin() as txn:
             if not txn.stat()["entries"]:
                 return {}
-        # Each in a transaction of py-lmdb's own: a handle opened in a read transaction is void once
-        # that has ended.
-        databases = {name: env.open_db(name.encode(), create=False) for name in DATABASES}
+        databases = _opened(env)
         with env.begin() as txn:
             for name, database in databases.items():
                 if any(cast("Any", database).flags(txn).values()):
@@ -296,6 +294,19 @@ def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
     except lmdb.Error as exc:
         raise translated(exc, path) from exc
     return databases
+
+
+def _opened(env: lmdb.Environment) -> dict[str, lmdb._Database]:
+    """Open the databases in a write transaction that writes nothing.
+
+    A handle opened in a read transaction is void once that has ended. One that py-lmdb opens in a transaction
+    of its own waits for the writer with the GIL held: this process would stand still for as long as another
+    one commits, and for ever where a thread of its own is the one that has the lock and wants the GIL.
+    """
+    if env.flags()["readonly"]:  # then it waits for nobody
+        return {name: env.open_db(name.encode(), create=False) for name in DATABASES}
+    with env.begin(write=True) as txn:
+        return {name: env.open_db(name.encode(), txn=txn, create=False) for name in DATABASES}
 
 
 def used_bytes(env: lmdb.Environment, txn: lmdb.Transaction, databases: dict[str, lmdb._Database]) -> int:

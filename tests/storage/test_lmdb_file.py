@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import lmdb
 import pytest
 from bare_store import bare_store, put
 from batches import SMALL, TINY_LAYOUT, Held, after_one_more, assert_holds, batch, removed_by
+from processes import end, pipes_of, start
 
 import simindex
 from simindex import CorruptIndexError, FormatError, SimIndexError
@@ -259,6 +262,40 @@ def test_open_lmdb_maps_all_of_a_file_that_is_larger_than_asked_for(tmp_path: Pa
     needed, found = file_lengths(env, store.path)
     assert 3 << 20 < needed <= found == (tmp_path / "i" / "data.mdb").stat().st_size
     env.close()
+
+
+def test_opening_beside_a_commit_of_another_process_lets_the_other_threads_run(tmp_path: Path) -> None:
+    """Who waits for the writer must not hold the GIL: here the commit ends when another thread says so."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL) as index:
+        index.insert("a", ["a"])
+    commits = start(
+        "import lmdb, select, sys\n"
+        "with lmdb.open(sys.argv[1], max_dbs=8, lib_version=0) as env, env.begin(write=True):\n"
+        "    print('begun', flush=True)\n"
+        "    told = select.select([sys.stdin], [], [], 10)[0]\n"
+        "    print('told' if told else 'never told', flush=True)\n",
+        path,
+    )
+    asks, answers = pipes_of(commits)
+    assert answers.readline() == "begun\n"
+    found: list[int] = []
+
+    def look() -> None:
+        with simindex.open(path, "r") as reader:
+            found.append(len(reader))
+
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)  # for them to come to wait; it fails less often otherwise, and never wrongly
+    asks.write("go on\n")
+    asks.flush()
+    for thread in threads:
+        thread.join()
+    assert answers.readline() == "told\n"
+    end(commits)
+    assert found == [1, 1]
 
 
 def test_databases_of_an_empty_environment_are_none(tmp_path: Path) -> None:
