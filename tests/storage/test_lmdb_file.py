@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
+import lmdb.verify
 import pytest
 from bare_store import bare_store, put
 from batches import SMALL, TINY_LAYOUT, Held, after_one_more, assert_holds, batch, removed_by
@@ -17,7 +18,6 @@ from processes import end, pipes_of, start
 
 import simindex
 from simindex import CorruptIndexError, FormatError, SimIndexError
-from simindex.storage import lmdb_file
 from simindex.storage.lmdb_file import DATABASES, databases_of, file_lengths, open_lmdb
 from simindex.storage.store import Store
 
@@ -155,14 +155,14 @@ def test_file_that_is_replaced_while_it_is_walked_is_opened_anew(
         index.insert_many((number, f"{number} is a number of its own") for number in range(500))
     short = shutil.copytree(path, tmp_path / "short")
     os.truncate(short / "data.mdb", 3 * 4096)
-    verify = lmdb_file.lmdb.verify.verify
+    verify = lmdb.verify.verify
 
     def late(place: str) -> list[str]:
         problems = verify(place)
         os.rename(path / "data.mdb", short / "data.mdb")
         return list(problems)
 
-    monkeypatch.setattr(lmdb_file.lmdb.verify, "verify", late)
+    monkeypatch.setattr(lmdb.verify, "verify", late)
     with simindex.open(short, "r") as reader:
         assert len(reader) == 500
 
