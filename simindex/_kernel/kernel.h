@@ -9,7 +9,7 @@
  *   sketch.c   its plain-Python twins in textbook.py; xxh64 with the xxhash package
  *   kept.c     its plain-Python twins, in textbook.py and in the test
  *   sort.c     NumPy's stable sort
- *   tables.c   plain Python over all entries
+ *   tables.c   plain Python over all entries; so is filters.c, in the same test
  *   merge.c    a sort of the live entries
  *   query.c    a comparison with every stored sketch
  *   pairs.c    a comparison of all with all
@@ -288,7 +288,7 @@ static inline uint64_t sketch_fingerprint(const directory *dir, const segment_ro
     return load64((const uint8_t *)chunk->fingerprints + at * 8);
 }
 
-/* ---- tables.c: seals, prefix search, filters, comparison ---- */
+/* ---- tables.c and filters.c: seals, prefix search, filters, comparison ---- */
 
 /* Where a seal failed, or entries are in no order. table == num_tables: the sketch column; above it: the filter
  * of table - num_tables - 1, or, from 2 x num_tables + 1 on, the bitmap of table - 2 x num_tables - 1.
