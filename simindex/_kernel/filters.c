@@ -111,7 +111,7 @@ static inline const uint8_t *probed_line(const table_row *table, const probe *p,
 
 /* What denies a prefix nobody looks at again, so such a block has to be verified: 0, or -1 with *where. */
 static __attribute__((noinline)) int verify_denial(const chunk_row *row, uint64_t block, damage place, damage *where) {
-    if (!check_block(row, block, 1, 0)) return 0;
+    if (!check_block(row, block)) return 0;
     *where = place;
     where->block = block;
     return -1;
@@ -126,7 +126,7 @@ static inline int may_hold(const directory *dir, uint32_t segment, uint32_t tabl
         const uint8_t *words = probed_line(table, p, &chunk, &line);
         for (unsigned i = 0; i < p->num_patterns; i++)
             if (line_has(words, p->patterns + i)) return 1;
-        uint64_t block = line * LINE_WORDS / TABLE_BLOCK;
+        uint64_t block = line * LINE_WORDS / WORDS_BLOCK;
         if (table->filter_checked &&
             __atomic_load_n((const uint8_t *)table->filter_checked + block, __ATOMIC_RELAXED))
             return 0;
@@ -138,7 +138,7 @@ static inline int may_hold(const directory *dir, uint32_t segment, uint32_t tabl
     uint64_t place = key >> (64 - table->bitmap_bits) >> shorter << shorter;
     unsigned bits = (1u << (1u << shorter)) - 1;
     if (((const uint8_t *)table->bitmap_words)[place >> 3] >> (place & 7) & bits) return 1;
-    uint64_t block = place / (64 * TABLE_BLOCK);
+    uint64_t block = place / (64 * WORDS_BLOCK);
     if (!table->bitmap_checked ||
         __atomic_load_n((const uint8_t *)table->bitmap_checked + block, __ATOMIC_RELAXED))
         return 0;

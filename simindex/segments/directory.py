@@ -51,8 +51,10 @@ class Directory:
             segments=_kernel.address(self._rows) if segments else 0,
             num_segments=len(segments),
             num_tables=geometry.count,
-            entries_per_chunk=geometry.layout.entries_per_chunk,
+            entries_per_chunk=geometry.entries_per_chunk,
             sketches_per_chunk=geometry.sketches_per_chunk,
+            sketches_per_block=geometry.sketches_per_block,
+            fences_per_chunk=geometry.fences_per_chunk,
             bands=geometry.bands,
             mapped=mapped.place if mapped else (0, 0, 0),
         )

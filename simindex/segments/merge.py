@@ -121,7 +121,7 @@ class Merge:
         writer = SegmentWriter(self.geometry, self.entry)
         for table, count in enumerate(self.geometry.entry_counts(self.entry)):
             # One value is held until all of it is there: its arrays have room for everything.
-            capacity = count if writer.is_whole else min(count, self.geometry.layout.entries_per_chunk)
+            capacity = count if writer.is_whole else min(count, self.geometry.entries_per_chunk)
             for keys, numbers in self._merge_table(table, count, capacity):
                 yield writer.add_entries(keys, numbers)
             yield writer.end_table()

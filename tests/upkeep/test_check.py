@@ -14,11 +14,16 @@ import pytest
 from stored_values import flipped, store_values, stored_values
 
 import simindex
-from simindex import CheckReport, Config, FormatError, Layout, Problem, SimHashConfig
+from simindex import CheckReport, Config, FormatError, Layout, Problem, SimHashConfig, _kernel
 from simindex.format.ages import Run, encode_run, run_key
-from simindex.format.chunks import encode_chunk, encode_sketch_chunk, encode_words_chunk
+from simindex.format.chunks import (
+    encode_chunk,
+    encode_sketch_chunk,
+    encode_words_chunk,
+    read_sketch_chunk,
+)
 from simindex.format.keys import number_key, segment_key
-from simindex.format.layout import BITMAPS, COPY_TABLE, FILTERS, KEY_TABLE
+from simindex.format.layout import BITMAPS, COPY_TABLE, FILTERS, KEY_TABLE, Geometry
 from simindex.format.manifest import MANIFEST_KEY, decode_manifest, encode_manifest
 from simindex.format.records import (
     encode_flags,
@@ -331,7 +336,8 @@ def test_tables_rightly_sealed_but_of_other_content_are_told(index: Path) -> Non
     for table, name in ((KEY_TABLE, "keys"), (FIRST_BAND + 1, "band 2"), (FIRST_BAND + 2, "permutation 1")):
         key = segment_key(segment, table, 0)
         value = values[key]
-        keys, numbers = np.frombuffer(value[:128], np.uint64).copy(), np.frombuffer(value[128:192], np.uint32)
+        keys = np.frombuffer(value, np.uint64, 16).copy()
+        numbers = np.frombuffer(value, np.uint32, 16, 8 * _kernel.TABLE_BLOCK)
         keys[3] = keys[2]
         store_values(index, [("segments", key, encode_chunk(key, keys, numbers.copy()))])
         found = [problem for problem in Here(index) if problem.kind == "segment"]
@@ -343,10 +349,8 @@ def test_tables_rightly_sealed_but_of_other_content_are_told(index: Path) -> Non
     assert {problem.table for problem in Here(index)} == {"filter of keys"}
     store_values(index, [("segments", key, values[key])])
     key = segment_key(segment, SKETCHES, 0)
-    rows = (len(values[key]) - 8) // 28  # one seal; 28 bytes a row
-    words = np.frombuffer(values[key][: 16 * rows], np.uint64).reshape(rows, 2).copy()
-    prints = np.frombuffer(values[key][16 * rows : 24 * rows], np.uint64).copy()
-    numbers = np.frombuffer(values[key][24 * rows : 28 * rows], np.uint32).copy()
+    rows = Geometry(2, 0, LAYOUTS["chunked"]).sketches_per_chunk
+    words, prints, numbers, _ = read_sketch_chunk(values[key], rows, 2)
     words[1, 0] ^= 1
     prints[2] ^= 1
     store_values(index, [("segments", key, encode_sketch_chunk(key, words, prints, numbers))])
