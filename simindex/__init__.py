@@ -4,9 +4,9 @@
 sketches without an index; `simindex.tuning` has the formulas, `simindex.textbook` the definitions.
 
 Promised, and changed only as the changelog says: the names in `simindex.__all__`, and the public ones of
-`simindex.tuning`, `simindex.textbook` and `simindex.corpus`, which is loaded when it is first asked for;
-`simindex.scaleout` is to join them. Every other module is internal, whatever its name: import from it, and
-any release may break you.
+`simindex.tuning`, `simindex.textbook`, `simindex.corpus` and `simindex.scaleout`; the last two are loaded
+when they are first asked for. Every other module is internal, whatever its name: import from it, and any
+release may break you.
 
 Owns the public names. Must not compute anything. Invariant: a public class, and what its methods say of
 themselves, names `simindex` as its module, never the place that happens to hold it, so that a pickle
@@ -115,15 +115,17 @@ __all__ = [
     "open",
     "repair",
     "resketch",
+    "scaleout",
     "textbook",
     "tuning",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """Load `simindex.corpus` when it is first asked for: it reads files, and an index does not."""
-    if name == "corpus":
-        return _importlib.import_module("simindex.corpus")
+    """Load `simindex.corpus` and `simindex.scaleout` when they are first asked for: they read files and ask
+    other machines, and an index does not."""
+    if name in ("corpus", "scaleout"):
+        return _importlib.import_module(f"simindex.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -55,6 +55,7 @@ def test_public_names_are_these() -> None:
         "open",
         "repair",
         "resketch",
+        "scaleout",
         "textbook",
         "tuning",
     ]

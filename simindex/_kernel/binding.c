@@ -73,7 +73,8 @@ static PyMethodDef methods[] = {
     FAST(weighted_simhash), FAST(agreement), FAST(permute), FAST(smallest_hashes), FAST(pack_kept),
     OF_ONE(unpack_kept), FAST(num_common),
     FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(read_sketch),
-    FAST(expect_missing_pages), FAST(find_pairs), FAST(find_copies),
+    FAST(expect_missing_pages), FAST(missing_pages), FAST(stream_ahead), OF_ONE(ask_for_pages), FAST(let_go),
+    FAST(find_pairs), FAST(find_copies),
     OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_words), FAST(fill_pages),
     FAST(page_seals), FAST(set_bitmap),
     FAST(add_to_filter), FAST(merge), FAST(copy_sketches),
@@ -102,7 +103,9 @@ static int execute(PyObject *module) {
         PyModule_AddIntConstant(module, "LINE_WORDS", LINE_WORDS) < 0 ||
         PyModule_AddIntConstant(module, "FILTER_SLACK", FILTER_SLACK) < 0 ||
         PyModule_AddIntConstant(module, "KEPT_BITS", KEPT_BITS) < 0 ||
-        PyModule_AddIntConstant(module, "REPRESENTATIVES", REPRESENTATIVES) < 0)
+        PyModule_AddIntConstant(module, "REPRESENTATIVES", REPRESENTATIVES) < 0 ||
+        PyModule_AddIntConstant(module, "CUT_CANDIDATES", CUT_CANDIDATES) < 0 ||
+        PyModule_AddIntConstant(module, "CUT_BUCKET", CUT_BUCKET) < 0)
         return -1;
     return 0;
 }

@@ -178,6 +178,9 @@ class Writer:
         self.manifest = prepared.manifest
         self.merges.note_stored(prepared.merged)
         self._is_unsure = False
+        if prepared.merged.passing:
+            with self._store.reading() as txn:
+                txn.let_go("segments", prepared.merged.passing)
 
     # ---- compaction ----
 

@@ -1,0 +1,265 @@
+"""The catalog: which partitions there are, where they lie, and with which configuration.
+
+Owns the small sealed file that is the only truth about an index over many machines: actors are made from it,
+whatever Ray has forgotten. Must not start anything. Invariant: a catalog is replaced whole, only by one of
+the next version, and one that was changed by hand is refused.
+
+The file is JSON that people can read. Its seal is the XXH3-128 of the canonical JSON (sorted names, no
+blanks, ASCII) of everything else in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from simindex.checks import local_path
+from simindex.config import Config
+from simindex.errors import CorruptIndexError, FormatError
+from simindex.scaleout.errors import CatalogChangedError
+
+FORMAT = 1
+"""Of the catalog; not that of the partitions, which say their own."""
+
+MOST_PARTITIONS = 65_536
+
+
+@dataclass(frozen=True)
+class Backup:
+    """The last backup of a partition.
+
+    Attributes:
+        uri: where it lies.
+        time: when it was made, ISO 8601 in UTC.
+        documents: that it holds.
+    """
+
+    uri: str
+    time: str
+    documents: int
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition: an ordinary index.
+
+    Attributes:
+        place: the resource of Ray that pins it to the machine with its folder.
+        path: the folder, on that machine's own disk.
+        documents: how many it held when that was last written down.
+        backup: the last one, or ``None``.
+    """
+
+    place: str
+    path: str
+    documents: int = 0
+    backup: Backup | None = None
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """What the file holds. A value: `changed` makes the next version.
+
+    Attributes:
+        config: of every partition.
+        partitions: by their number.
+        id: 16 hexadecimal digits that name this index among others, for good.
+        version: one more at each replacement.
+    """
+
+    config: Config
+    partitions: tuple[Partition, ...]
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    version: int = 1
+
+    def __post_init__(self) -> None:
+        self.config.hash_seed  # noqa: B018 - a seed that is still to be drawn is refused
+        if not 1 <= len(self.partitions) <= MOST_PARTITIONS:
+            raise ValueError(
+                f"partitions: expected 1..{MOST_PARTITIONS} of them, found {len(self.partitions)}"
+            )
+
+    @property
+    def digest(self) -> str:
+        """The digest of the configuration: XXH3-128 of its canonical JSON, hexadecimal."""
+        return _digest(self.config.to_dict())
+
+    @property
+    def places(self) -> dict[str, tuple[int, ...]]:
+        """Place -> numbers of its partitions, in the order of their first ones."""
+        found: dict[str, list[int]] = {}
+        for number, partition in enumerate(self.partitions):
+            found.setdefault(partition.place, []).append(number)
+        return {place: tuple(numbers) for place, numbers in found.items()}
+
+    def changed(self, partitions: Iterable[Partition]) -> Catalog:
+        """Return the next version, with other places, counts or backups of the same number of partitions."""
+        taken = tuple(partitions)
+        if len(taken) != len(self.partitions):
+            raise ValueError(
+                f"expected {len(self.partitions)} partitions, which is fixed, found {len(taken)}"
+            )
+        return replace(self, partitions=taken, version=self.version + 1)
+
+    def to_json(self) -> str:
+        """Return the text of the file.
+
+        >>> catalog = Catalog(Config(), (Partition("node:10.0.0.1", "/data/0000"),))
+        >>> Catalog.from_json(catalog.to_json()) == catalog
+        True
+        """
+        content: dict[str, Any] = {
+            "simindex_catalog": FORMAT,
+            "id": self.id,
+            "version": self.version,
+            "config": self.config.to_dict(),
+            "config_digest": self.digest,
+            "partitions": [_partition_to_dict(partition) for partition in self.partitions],
+        }
+        return json.dumps(content | {"seal": _digest(content)}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes, uri: str = "catalog") -> Catalog:
+        """Return the catalog of a text.
+
+        Args:
+            uri: where it comes from, for messages.
+
+        Raises:
+            FormatError: no catalog, or one of a newer format.
+            CorruptIndexError: it does not fit its seal, or contradicts itself.
+        """
+        try:
+            content = json.loads(text)
+        except ValueError as exc:
+            raise FormatError(f"{uri}: expected the catalog of a scaled index, found no JSON") from exc
+        if not isinstance(content, dict) or "simindex_catalog" not in content:
+            raise FormatError(f"{uri}: expected the catalog of a scaled index, found other JSON")
+        if content["simindex_catalog"] != FORMAT:
+            raise FormatError(
+                f"{uri}: expected a catalog of format {FORMAT}, found {content['simindex_catalog']!r:.80}; "
+                "open it with the simindex version that wrote it"
+            )
+        seal = content.pop("seal", None)
+        if seal != _digest(content):
+            raise CorruptIndexError(
+                f"{uri}: expected a catalog that fits its seal, found one that was changed; restore it, or "
+                "write it anew from the folders of the partitions",
+                path=uri,
+            )
+        try:
+            partitions = tuple(_partition_from_dict(partition) for partition in content["partitions"])
+            catalog = cls(Config.from_dict(content["config"]), partitions, content["id"], content["version"])
+        except (KeyError, TypeError, ValueError) as exc:
+            if isinstance(exc, FormatError):
+                raise
+            raise CorruptIndexError(f"{uri}: expected a whole catalog, found {exc!r}", path=uri) from exc
+        if catalog.digest != content.get("config_digest"):
+            raise CorruptIndexError(
+                f"{uri}: expected the digest {catalog.digest} of its configuration, found "
+                f"{content.get('config_digest')!r:.80}",
+                path=uri,
+            )
+        return catalog
+
+    # ---- where it lies ----
+
+    @classmethod
+    def load(cls, uri: str | os.PathLike[str]) -> Catalog:
+        """Return the catalog that lies at a uri. Raises FileNotFoundError, and what `from_json` raises."""
+        path = Path(local_path(uri))
+        try:
+            text = path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError) as exc:
+            raise FileNotFoundError(
+                f"{path}: expected the catalog of a scaled index, found none; scaleout.create makes one"
+            ) from exc
+        except IsADirectoryError as exc:
+            raise FormatError(f"{path}: expected the catalog of a scaled index, found a folder") from exc
+        return cls.from_json(text, str(path))
+
+    def replace(self, uri: str | os.PathLike[str], old: Catalog | None) -> Catalog:
+        """Put this catalog in the place of another one, whole, and return it.
+
+        Args:
+            old: what has to lie there; ``None``: nothing may.
+
+        Raises:
+            CatalogChangedError: something else lies there.
+            FileExistsError: something does, and `old` is ``None``.
+        """
+        path = Path(local_path(uri))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(path):
+            if old is None and path.exists():
+                raise FileExistsError(
+                    f"{path}: expected nothing there, found a catalog; scaleout.open opens it"
+                )
+            if old is not None:
+                found = type(self).load(path)
+                if (found.id, found.version) != (old.id, old.version):
+                    raise CatalogChangedError(
+                        f"{path}: expected version {old.version} of the catalog {old.id}, found version "
+                        f"{found.version} of {found.id}; somebody replaced it. Load it and begin again"
+                    )
+            beside = path.with_name(f"{path.name}.new")
+            with beside.open("w", encoding="ascii") as file:
+                file.write(self.to_json())
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+            _sync_folder(path.parent)
+        return self
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other programs of this machine, and of a file system with locks, from replacing the same file."""
+    import fcntl
+
+    with path.with_name(f"{path.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return xxhash.xxh3_128_hexdigest(canonical.encode("ascii"))
+
+
+def _partition_to_dict(partition: Partition) -> dict[str, Any]:
+    backup = partition.backup
+    return {
+        "place": partition.place,
+        "path": partition.path,
+        "documents": partition.documents,
+        "backup": None
+        if backup is None
+        else {"uri": backup.uri, "time": backup.time, "documents": backup.documents},
+    }
+
+
+def _partition_from_dict(stored: Mapping[str, Any]) -> Partition:
+    backup = stored["backup"]
+    return Partition(
+        str(stored["place"]),
+        str(stored["path"]),
+        int(stored["documents"]),
+        None if backup is None else Backup(backup["uri"], backup["time"], backup["documents"]),
+    )

@@ -1,0 +1,66 @@
+"""Hosts as actors of Ray: one a place, named, pinned to the machine that has the files.
+
+Owns the options that an actor is made with, and how Ray is started where none runs. Must not know what is
+asked of a host. A place is the name of a resource of Ray: ``node:10.0.0.1``, which every node has, or one of
+``ray start --resources='{"simindex:a": 1}'``. The actor asks for a thousandth of it, so that Ray itself
+starts it again when a node with that resource is there, whatever its id (Ray, fault tolerance of actors and
+nodes, docs.ray.io). Nothing is kept in Ray that the catalog does not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from simindex.optional import optional_module
+from simindex.scaleout.hosts.host import Host
+
+NAMESPACE = "simindex"
+
+HERE = "node:__internal_head__"
+"""The resource of the head node: the place of an index on one machine."""
+
+_SHARE = 0.001
+_GROUPS = {"changes": 1, "asks": 4, "jobs": 1}
+"""Threads of an actor. Changes come one after the other, as their driver sent them; a compaction or a check
+keeps neither them nor queries waiting."""
+
+
+def ray_module() -> Any:
+    """Return Ray. Raises MissingPackageError where it is not installed."""
+    return optional_module("ray", "simindex.scaleout", "simindex[scaleout]")
+
+
+def start(address: str | None, options: Mapping[str, Any] | None) -> bool:
+    """Connect to Ray, or start it on this machine where there is none; returns whether this did it.
+
+    Args:
+        address: as `ray.init` takes it; ``None``: that of ``RAY_ADDRESS``, or of a cluster of this machine,
+            or a new one.
+        options: further arguments of `ray.init`.
+    """
+    ray = ray_module()
+    if ray.is_initialized():
+        return False
+    quiet = {"namespace": NAMESPACE, "log_to_driver": False, "include_dashboard": False, "logging_level": 40}
+    ray.init(address=address, **(quiet | dict(options or {})))
+    return True
+
+
+def host_of(catalog: str, place: str) -> Any:
+    """Return the handle of a place's actor, which is made where Ray has none of its name."""
+    actor = ray_module().remote(num_cpus=0, concurrency_groups=_GROUPS)(Host)
+    return actor.options(
+        name=name_of(catalog, place),
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        resources={place: _SHARE},
+        max_restarts=-1,
+        max_task_retries=-1,
+    ).remote()
+
+
+def name_of(catalog: str, place: str) -> str:
+    """Return the name of a place's actor in the namespace of simindex."""
+    return f"{catalog}/{place}"

@@ -1,0 +1,96 @@
+"""Making and opening an index over many machines: the functions that a program begins with.
+
+Owns their arguments. Must not know how calls are carried.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from simindex.checks import local_path, require_int
+from simindex.config import Config, require_equal
+from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Partition
+from simindex.scaleout.hosts.actors import HERE, start
+from simindex.scaleout.index import ScaledIndex
+
+DEFAULT_PARTITIONS = 8
+
+
+def create(
+    uri: str | os.PathLike[str],
+    config: Config | None = None,
+    *,
+    partitions: int = DEFAULT_PARTITIONS,
+    places: Mapping[str, str] | None = None,
+    address: str | None = None,
+    ray: Mapping[str, Any] | None = None,
+) -> ScaledIndex:
+    """Make an index over many machines: a catalog, and its partitions, empty.
+
+    Args:
+        uri: of the catalog, a file that is made.
+        config: as of `simindex.open`; ``None``: the defaults.
+        partitions: how many there are for good. A query asks every one of them, so as few as there will ever
+            be machines, some for each: 8 a machine grow to eight times as many machines.
+        places: resource of Ray -> folder on the disk of the machine with that resource; the partitions are
+            dealt out in turn. ``None``: all on the head node, in a folder beside the catalog.
+        address, ray: of Ray; see `open`.
+
+    Raises:
+        FileExistsError: there is a catalog already.
+    """
+    require_int("partitions", partitions, 1, MOST_PARTITIONS)
+    folders = {HERE: f"{Path(local_path(uri)).absolute()}.partitions"} if places is None else dict(places)
+    if not folders:
+        raise ValueError("places: expected one place or more, found none")
+    names = list(folders)
+    dealt = [names[number % len(names)] for number in range(partitions)]
+    catalog = Catalog(
+        (config or Config()).drawn(),
+        tuple(
+            Partition(place, os.path.join(folders[place], f"{number:05}.simindex"))
+            for number, place in enumerate(dealt)
+        ),
+    )
+    started = start(address, ray)
+    index = ScaledIndex(uri, catalog, started)
+    try:
+        index.make_partitions()
+        catalog.replace(uri, None)
+    except BaseException:
+        index.close()
+        raise
+    return index
+
+
+def open(  # noqa: A001 - the name is the public one, as in simindex
+    uri: str | os.PathLike[str],
+    config: Config | None = None,
+    *,
+    address: str | None = None,
+    ray: Mapping[str, Any] | None = None,
+) -> ScaledIndex:
+    """Open the index of a catalog.
+
+    Args:
+        uri: of the catalog.
+        config: ``None``: what is stored; another one is refused.
+        address: of the Ray cluster, as `ray.init` takes it; ``None``: that of ``RAY_ADDRESS``, or of a
+            cluster that runs on this machine, or a new one of this machine alone. Ray that runs already in
+            this process is used as it is.
+        ray: further arguments of `ray.init`.
+
+    Raises:
+        FileNotFoundError: there is no catalog.
+        FormatError: it is something else, or of a newer format.
+        CorruptIndexError: it was changed by hand.
+        ConfigMismatchError: `config` differs from the stored one.
+        MissingPackageError: Ray is not installed.
+    """
+    catalog = Catalog.load(uri)
+    if config is not None:
+        require_equal(catalog.config, config)
+    return ScaledIndex(uri, catalog, start(address, ray))

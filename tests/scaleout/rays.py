@@ -1,0 +1,37 @@
+"""Ray, for tests: of one node, with little memory, in a folder with a short name; and its end."""
+
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+
+OPTIONS: dict[str, Any] = {
+    "address": "local",
+    "num_cpus": 2,
+    "object_store_memory": 80 << 20,  # the least that Ray takes
+    "include_dashboard": False,
+    "log_to_driver": False,
+    "logging_level": 40,
+    "namespace": "simindex",
+}
+
+
+@contextmanager
+def one_node() -> Iterator[None]:
+    """Ray on this machine, which ends whatever happens."""
+    os.environ["RAY_AUTH_MODE"] = "disabled"
+    # Names of sockets are 107 bytes at most, and the folders of tests are longer than that alone.
+    folder = tempfile.mkdtemp(prefix="r", dir="/tmp")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.init(**OPTIONS, _temp_dir=folder)
+            yield
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)

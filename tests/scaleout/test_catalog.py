@@ -1,0 +1,91 @@
+"""The catalog: what its file says, and what is refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simindex import Config, ConfigMismatchError, CorruptIndexError, FormatError, SimHashConfig, scaleout
+from simindex.scaleout.catalog import Backup, Catalog, Partition
+
+CONFIG = Config(num_perm=64, seed=7)
+CATALOG = Catalog(
+    CONFIG,
+    (
+        Partition("node:10.0.0.1", "/data/00000.simindex", 5, Backup("s3://b/0", "2026-01-01T00:00:00Z", 5)),
+        Partition("node:10.0.0.2", "/data/00001.simindex"),
+        Partition("node:10.0.0.1", "/data/00002.simindex"),
+    ),
+)
+
+
+def test_catalog_comes_out_of_its_file_as_it_went_in(tmp_path: Path) -> None:
+    uri = tmp_path / "new" / "news.catalog"
+    CATALOG.replace(uri, None)
+    assert Catalog.load(uri) == CATALOG
+    assert CATALOG.places == {"node:10.0.0.1": (0, 2), "node:10.0.0.2": (1,)}
+    assert sorted(path.name for path in uri.parent.iterdir()) == ["news.catalog", "news.catalog.lock"]
+
+
+def test_catalog_is_replaced_by_the_next_version_only(tmp_path: Path) -> None:
+    uri = tmp_path / "c"
+    CATALOG.replace(uri, None)
+    with pytest.raises(FileExistsError, match=r"scaleout\.open opens it"):
+        CATALOG.replace(uri, None)
+    moved = CATALOG.changed(replace(partition, place="node:10.0.0.3") for partition in CATALOG.partitions)
+    assert (moved.version, moved.id) == (2, CATALOG.id)
+    moved.replace(uri, CATALOG)
+    with pytest.raises(scaleout.CatalogChangedError, match=r"expected version 1 .* found version 2"):
+        moved.replace(uri, CATALOG)
+    assert Catalog.load(uri) == moved
+    with pytest.raises(ValueError, match="expected 3 partitions, which is fixed, found 2"):
+        CATALOG.changed(CATALOG.partitions[:2])
+
+
+@pytest.mark.parametrize("old", ['"documents": 5', '"version": 1', '"num_perm": 64', "00001.simindex"])
+def test_catalog_that_was_changed_by_hand_is_refused(tmp_path: Path, old: str) -> None:
+    uri = tmp_path / "c"
+    CATALOG.replace(uri, None)
+    text = uri.read_text()
+    assert old in text
+    uri.write_text(text.replace(old, old.replace("1", "2").replace("4", "5").replace(" 5", " 6")))
+    with pytest.raises(CorruptIndexError, match="that fits its seal") as caught:
+        scaleout.open(uri)
+    assert caught.value.path == str(uri)
+
+
+def test_what_is_no_catalog_is_refused(tmp_path: Path) -> None:
+    for text, found in (("no json", "no JSON"), ("[]", "other JSON"), ('{"a": 1}', "other JSON")):
+        (tmp_path / "c").write_text(text)
+        with pytest.raises(FormatError, match=found):
+            scaleout.open(tmp_path / "c")
+    with pytest.raises(FormatError, match="found a folder"):
+        scaleout.open(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"scaleout\.create makes one"):
+        scaleout.open(tmp_path / "none")
+
+
+def test_catalog_of_a_newer_format_is_refused(tmp_path: Path) -> None:
+    content = json.loads(CATALOG.to_json()) | {"simindex_catalog": 2}
+    (tmp_path / "c").write_text(json.dumps(content))
+    with pytest.raises(
+        FormatError, match="expected a catalog of format 1, found 2; open it with the simindex"
+    ):
+        scaleout.open(tmp_path / "c")
+
+
+def test_another_configuration_is_refused(tmp_path: Path) -> None:
+    CATALOG.replace(tmp_path / "c", None)
+    with pytest.raises(ConfigMismatchError, match="num_perm: stored 64, asked for 128") as caught:
+        scaleout.open(tmp_path / "c", Config(seed=7))
+    assert caught.value.fields == {"num_perm": (64, 128)}
+
+
+def test_digest_follows_the_configuration() -> None:
+    other = Catalog(replace(CONFIG, simhash=SimHashConfig(2)), CATALOG.partitions)
+    assert other.digest != CATALOG.digest == Catalog(CONFIG, CATALOG.partitions[:1]).digest
+    with pytest.raises(ValueError, match='found "random", which is drawn'):
+        Catalog(Config(seed="random"), CATALOG.partitions)
+    with pytest.raises(ValueError, match=r"partitions: expected 1\.\.65536"):
+        Catalog(CONFIG, ())
