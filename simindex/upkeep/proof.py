@@ -10,6 +10,7 @@ import time
 from dataclasses import asdict
 
 from simindex.errors import CorruptIndexError, SimIndexError
+from simindex.format.done import DONE_KEYS, NOTES, decode_done
 from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.keys import segment_of
 from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
@@ -62,7 +63,8 @@ class _Check:
         self._done = pages * file.page_bytes
         meta = self._values_of(walked, "meta")
         scheme, manifest = self._header(meta), self._manifest(meta)
-        for key in meta.keys() - _META_KEYS:
+        self._notes(meta)
+        for key in meta.keys() - _META_KEYS - DONE_KEYS:
             self.found(Problem("page", "expected no such value, found one", "meta", first_key=key.hex()))
         if scheme is None or manifest is None or not self._has_room(walked, scheme, manifest):
             return
@@ -97,6 +99,18 @@ class _Check:
         except CorruptIndexError as exc:
             self.found(Problem("manifest", str(exc), "meta", first_key=MANIFEST_KEY.hex()))
         return None
+
+    def _notes(self, meta: dict[bytes, memoryview]) -> None:
+        """Prove that notes of calls fit their seals, and have turns side by side."""
+        turns = []
+        for key in sorted(meta.keys() & DONE_KEYS):
+            try:
+                turns.append(decode_done(key, meta[key]).turn)
+            except CorruptIndexError as exc:
+                self.found(Problem("call", str(exc), "meta", first_key=key.hex()))
+        if turns and max(turns) - min(turns) >= NOTES:
+            message = f"expected notes of calls of {NOTES} turns, found turns {min(turns)} to {max(turns)}"
+            self.found(Problem("call", message, "meta"))
 
     def _has_room(self, walked: Walked, scheme: Scheme, manifest: Manifest) -> bool:
         """Prove that the counts fit the pages of the segments, before memory is asked for by them."""

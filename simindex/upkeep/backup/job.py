@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 
 from simindex.errors import BackupTargetError, CorruptIndexError, IndexFullError
+from simindex.format.done import DONE_KEYS
 from simindex.format.header import CONFIG_KEY
 from simindex.format.keys import segment_prefix
 from simindex.format.layout import SegmentEntry
@@ -247,8 +248,12 @@ class _Copying:
                 for name in _SMALL:
                     self._append(txn, name, differences.pop(name).tail)
 
+            notes = [(key, value) for key in sorted(DONE_KEYS) if (value := txn.get("meta", key)) is not None]
+
             def change(writing: WriteTransaction) -> int:
                 written = 0
+                for key, value in notes:
+                    writing.put("meta", key, bytes(value))
                 for segment in gone:
                     writing.delete_prefix("segments", segment_prefix(segment))
                 for name, found in differences.items():
