@@ -69,7 +69,13 @@ FUNCTION(query_fingerprints);
 FUNCTION(find_keys);
 FUNCTION(find_equal);
 FUNCTION(read_sketch);
+
+/* bind_paging.c */
 FUNCTION(expect_missing_pages);
+FUNCTION(missing_pages);
+FUNCTION(stream_ahead);
+FUNCTION_OF_ONE(ask_for_pages);
+FUNCTION(let_go);
 
 /* bind_pairs.c */
 FUNCTION(find_pairs);

@@ -144,11 +144,3 @@ FUNCTION(read_sketch) {
     release(&held);
     return result;
 }
-
-/* (): let the next searches ask for pages ahead, as when the process begins. */
-FUNCTION(expect_missing_pages) {
-    (void)args;
-    if (need(nargs, 0, "expect_missing_pages") < 0) return NULL;
-    expect_missing_pages();
-    return Py_NewRef(Py_None);
-}

@@ -222,8 +222,19 @@ void ask_for(const void *address, size_t bytes);
 /* The same for the pages of many bytes, in order of address; work: as long. */
 void ask_for_each(uint64_t *addresses, uint64_t *work, size_t count);
 
-/* The same for what is read from one end to the other, and in large pieces. */
+/* What is read from one end to the other, in large pieces: how many of its pages are not in memory, ... */
+size_t missing_pages(const void *address, size_t bytes);
+
+/* ... let the system read them, without waiting for it, ... */
 void stream_ahead(const void *address, size_t bytes);
+
+typedef struct {
+    uint64_t map, map_bytes, file; /* where a file is mapped, and a descriptor of it */
+} mapped_file;
+
+/* ... and let the whole pages among these bytes leave the memory: they will not be read again soon. Returns 0, and
+ * does nothing, where they do not all lie in the map. */
+int let_go(const mapped_file *file, const void *address, size_t bytes);
 
 /* Let the system know that a page of the map is in use; 0 where it is not in memory. A map that is advised as random
  * shows no use (Linux 6.3 and later), so that what every search asks would leave the cache as what one has read: a

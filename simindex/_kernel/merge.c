@@ -143,32 +143,6 @@ static uint64_t find_bound(const directory *dir, const merge_source *sources, si
     return low;
 }
 
-/* Ask for what a source is read of from `first` to behind `last`. */
-static void stream_part(const directory *dir, const table_row *table, uint64_t first, uint64_t last) {
-    if (last > table->num_entries) last = table->num_entries;
-    for (uint64_t entry = first; entry < last;) {
-        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
-        uint64_t at = entry % dir->entries_per_chunk, n = dir->entries_per_chunk - at;
-        if (n > last - entry) n = last - entry;
-        stream_ahead((const uint8_t *)chunk->keys + at * 8, n * 8);
-        stream_ahead((const uint8_t *)chunk->numbers + at * 4, n * 4);
-        entry += n;
-    }
-}
-
-#define STEPS_AHEAD 4 /* of reading: some MiB, so that a disk has always something to do */
-
-/* Ask for what this step reads, by the guesses, and for some steps more, of which the steps before have asked
- * for all but the last. */
-static void stream_sources(const directory *dir, const merge_source *sources, size_t num_sources,
-                           const uint64_t *guesses) {
-    for (size_t s = 0; s < num_sources; s++) {
-        uint64_t position = sources[s].position, step = guesses[s] - position;
-        uint64_t first = position ? position + STEPS_AHEAD * step : 0;
-        stream_part(dir, table_of(dir, sources + s), first, position + (STEPS_AHEAD + 1) * step);
-    }
-}
-
 /* Where this step ends in each source: all of it where everything fits; else behind the keys below the
  * bound and, as far as there is room, behind the keys that equal it, in the order of their numbers.
  *
@@ -181,9 +155,8 @@ static int find_ends(const directory *dir, const merge_source *sources, size_t n
         ends[s] = table_of(dir, sources + s)->num_entries;
         left += ends[s] - sources[s].position;
     }
-    if (left > capacity) guess_ends(dir, sources, num_sources, capacity, left, ends);
-    stream_sources(dir, sources, num_sources, ends);
     if (left <= capacity) return 1;
+    guess_ends(dir, sources, num_sources, capacity, left, ends);
     uint64_t bound = find_bound(dir, sources, num_sources, capacity, ends), room = capacity;
     for (size_t s = 0; s < num_sources; s++) {
         const table_row *table = table_of(dir, sources + s);
@@ -266,12 +239,7 @@ size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position,
                      uint64_t *fingerprints, damage *where) {
     const segment_row *from = segment_at(dir, segment);
     size_t written = 0;
-    uint64_t row = *position, total = from->num_sketches, at;
-    if (row < total) {
-        /* This chunk whole, which is as much as a call takes. */
-        const chunk_row *chunk = sketch_chunk(dir, from, row, &at);
-        stream_ahead((const uint8_t *)chunk->keys + at * dir->bands * 8, (chunk->count - at) * dir->bands * 8);
-    }
+    uint64_t row = *position, total = from->num_sketches;
     for (; row < total && written < capacity; row++) {
         if (check_sketch(dir, segment, row, where)) return SIZE_MAX;
         uint32_t relative = sketch_number(dir, from, row), number = relative + (uint32_t)offset;

@@ -4,8 +4,9 @@
  * add up. Where they are all there, asking would cost more than it spares. So the kernel remembers one thing for
  * the whole process, which no result depends on: whether pages were missing lately. It begins with yes.
  */
-#define _GNU_SOURCE /* madvise, mincore and preadv2, which C11 alone does not declare */
+#define _GNU_SOURCE /* madvise, mincore, posix_fadvise and preadv2, which C11 alone does not declare */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
@@ -106,12 +107,42 @@ void mark_each(const directory *dir, const uint64_t *addresses, size_t count, si
     }
 }
 
+enum {
+    AT_ONCE = 1 << 20, /* bytes that the system is asked for in one call: it may cut longer ones short */
+    COUNTED = 1 << 10  /* pages that are looked at in one call */
+};
+
+size_t missing_pages(const void *address, size_t bytes) {
+    unsigned char there[COUNTED];
+    size_t length, missing = 0;
+    uintptr_t at = pages_of(address, bytes, &length), end = at + length;
+    while (at < end) {
+        size_t part = end - at < COUNTED * page_size() ? end - at : COUNTED * page_size();
+        if (mincore((void *)at, part, there)) return 0; /* no map: it lies in memory */
+        for (size_t i = 0; i < part / page_size(); i++) missing += !(there[i] & 1);
+        at += part;
+    }
+    return missing;
+}
+
 void stream_ahead(const void *address, size_t bytes) {
-    enum { WORTH_IT = 1 << 15 };
     size_t length;
-    if (bytes < WORTH_IT) return;
-    uintptr_t first = pages_of(address, bytes, &length);
-    madvise((void *)first, length, MADV_WILLNEED);
+    uintptr_t at = pages_of(address, bytes, &length), end = at + length;
+    for (; at < end; at += AT_ONCE) madvise((void *)at, end - at < AT_ONCE ? end - at : AT_ONCE, MADV_WILLNEED);
+}
+
+int let_go(const mapped_file *file, const void *address, size_t bytes) {
+    uintptr_t size = page_size(), first = ((uintptr_t)address + size - 1) & ~(size - 1);
+    uintptr_t end = ((uintptr_t)address + bytes) & ~(size - 1);
+    if ((uintptr_t)address < file->map || (uintptr_t)address - file->map > file->map_bytes ||
+        bytes > file->map_bytes - ((uintptr_t)address - file->map))
+        return 0; /* a copy in memory, whose pages would be lost */
+    if (first >= end) return 1;
+    if (madvise((void *)first, end - first, MADV_DONTNEED)) return 0;
+#ifdef POSIX_FADV_DONTNEED
+    posix_fadvise((int)file->file, (off_t)(first - file->map), (off_t)(end - first), POSIX_FADV_DONTNEED);
+#endif
+    return 1;
 }
 
 /* Ask for entries first..last-1 with their seals, chunk by chunk. */

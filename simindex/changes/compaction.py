@@ -162,7 +162,8 @@ class _Compaction:
     def _step(self, merge: Merge) -> Puts:
         with self._session.store.reading() as txn:
             self._require_unchanged(txn.id)
-            puts, num_bytes = merge.advance(_STEP_BYTES, self._session.committed_view(txn).segment)
+            view = self._session.committed_view(txn)
+            puts, num_bytes = merge.advance(_STEP_BYTES, view.segment, view.directory.mapped)
         self.done += num_bytes
         return puts
 

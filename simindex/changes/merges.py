@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from simindex.format.keys import number_key, segment_prefix
-from simindex.format.layout import SegmentEntry
+from simindex.format.keys import number_key, segment_prefix, table_of
+from simindex.format.layout import FILTERS, SegmentEntry
 from simindex.format.manifest import Manifest
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import View
 from simindex.segments.build import Puts
-from simindex.segments.load import Segment
 from simindex.segments.merge import Merge
 from simindex.segments.merge_policy import is_free, pick_merges
 from simindex.storage.transactions import WriteTransaction
@@ -34,6 +33,7 @@ class Merged:
         puts: values to store.
         unmarked: numbers whose removal marks are to be dropped: no entry of theirs is left.
         num_bytes: of the values.
+        passing: keys of values that need not stay in memory: they were made of what was not there.
     """
 
     manifest: Manifest
@@ -42,11 +42,14 @@ class Merged:
     puts: Puts = field(default_factory=list)
     unmarked: list[int] = field(default_factory=list)
     num_bytes: int = 0
+    passing: list[bytes] = field(default_factory=list)
 
-    def advance(self, merge: Merge, budget: int, load: Callable[[SegmentEntry], Segment]) -> int:
+    def advance(self, merge: Merge, budget: int, view: View) -> int:
         """Take steps of a merge; returns the bytes of their values."""
-        puts, num_bytes = merge.advance(budget, load)
+        puts, num_bytes = merge.advance(budget, view.segment, view.directory.mapped)
         self.puts += puts
+        if merge.passes:
+            self.passing += [key for key, _ in puts if table_of(key) < FILTERS]
         self.num_bytes += num_bytes
         if merge.done:
             self._put_in_place(merge)
@@ -146,7 +149,7 @@ class Merges:
             merge = min(self.under_way, key=lambda merge: merge.source_bytes, default=None)
             if merge is None or (left <= 0 and not is_free(merge.source_bytes, self._tables.layout)):
                 break
-            left -= merged.advance(merge, max(left, 1), view.segment)
+            left -= merged.advance(merge, max(left, 1), view)
             if merge.done:
                 self.under_way.remove(merge)
         self._debt = max(0, -left)

@@ -183,6 +183,9 @@ class Writer:
         self.merges.note_stored(prepared.merged)
         self.done.stored(prepared.done)
         self._is_unsure = False
+        if prepared.merged.passing:
+            with self._store.reading() as txn:
+                txn.let_go("segments", prepared.merged.passing)
 
     # ---- compaction ----
 

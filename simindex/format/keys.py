@@ -132,6 +132,11 @@ def segment_key(segment: int, table: int, chunk: int) -> bytes:
     return segment_prefix(segment) + table.to_bytes(2, "big") + chunk.to_bytes(4, "big")
 
 
+def table_of(key: bytes) -> int:
+    """Return the table number of a chunk's database key."""
+    return int.from_bytes(key[8:10], "big")
+
+
 def segment_keys(segment: int, tables: np.ndarray, chunks: np.ndarray) -> np.ndarray:
     """Return the database keys of many chunks: uint8, shape (n, 14).
 

@@ -96,12 +96,26 @@ def _places(rows: np.ndarray, at: int, field: str) -> np.ndarray:
     return np.arange(at + offset, at + offset + rows.nbytes, rows.itemsize) // 8
 
 
+class Places(NamedTuple):
+    """Where the chunks of a segment lie.
+
+    Attributes:
+        firsts: int64: where the chunks of each column begin, tables before the sketch column, and the end.
+        addresses, sizes: uint64 and int64, one a chunk.
+    """
+
+    firsts: np.ndarray
+    addresses: np.ndarray
+    sizes: np.ndarray
+
+
 class Segment:
     """A live segment: the addresses of its chunks, and what keeps them valid.
 
     Attributes:
         entry: what the manifest says of it.
         row: the kernel's segment_row.
+        places: of its chunks; ``None`` of one that is one value.
     """
 
     def __init__(
@@ -121,6 +135,7 @@ class Segment:
             CorruptIndexError: a value is missing, has another length, fails its seal, or is in no order.
         """
         self.entry = entry
+        self.places: Places | None = None
         self._held: list[object] = []
         if entry.chunked:
             table_rows, sketch_rows = self._load_chunks(geometry, get, scan)
@@ -173,6 +188,7 @@ class Segment:
         checked = np.zeros(layout.num_blocks, dtype=np.uint8)
         keys = segment_keys(self.entry.id, layout.tables, layout.numbers)
         bases = self._bases(keys, layout.sizes, get, scan)
+        self.places = Places(layout.firsts, bases, layout.sizes)
         seeds = list(map(chunk_seed, map(bytes, keys)))
         chunks, firsts = layout.rows(bases, seeds, _kernel.address(checked)), layout.firsts
         places = _kernel.address(chunks) + CHUNK_ROW.itemsize * firsts

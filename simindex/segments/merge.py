@@ -19,6 +19,8 @@ from simindex.format.rows import MERGE_SOURCE
 from simindex.segments.build import Puts, SegmentWriter, num_bytes
 from simindex.segments.directory import Directory
 from simindex.segments.load import Segment
+from simindex.segments.streams import SourceStreams
+from simindex.storage.pages import MappedFile
 
 
 @dataclass(eq=False)
@@ -43,11 +45,18 @@ class Merge:
     _steps: Iterator[Puts] | None = field(default=None, repr=False)
     _directory: Directory = field(init=False, repr=False)
     source_bytes: int = field(init=False)
+    _streams: SourceStreams = field(init=False, repr=False)
     _offsets: list[int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.source_bytes = self.geometry.segment_bytes(self.entry)
+        self._streams = SourceStreams(self.geometry.count + 1)
         self._offsets = [source.base - self.entry.base for source in self.sources]
+
+    @property
+    def passes(self) -> bool:
+        """Whether its sources are mostly not in memory, and what it writes need not stay there."""
+        return self._streams.passes
 
     @classmethod
     def start(
@@ -81,16 +90,21 @@ class Merge:
         dead = [number for number, flags in removed.items() if flags == 3]
         return cls(geometry, sources, entry, marks[0], marks[1], dead)
 
-    def advance(self, budget: int, load: Callable[[SegmentEntry], Segment]) -> tuple[Puts, int]:
+    def advance(
+        self, budget: int, load: Callable[[SegmentEntry], Segment], file: MappedFile | None = None
+    ) -> tuple[Puts, int]:
         """Do up to about `budget` bytes of work, at least one step.
 
         Args:
             load: returns a live segment whose addresses are valid during this call.
+            file: that the segments are mapped from; without it what was read stays in memory.
 
         Returns:
             Values to store, and how many bytes they have.
         """
-        self._directory = Directory(self.geometry, [load(entry) for entry in self.sources])
+        segments = [load(entry) for entry in self.sources]
+        self._directory = Directory(self.geometry, segments)
+        self._streams.follow(segments, file)
         if self._steps is None:
             self._steps = filter(None, self._run())
         puts: Puts = []
@@ -99,6 +113,7 @@ class Merge:
             step = next(self._steps, None)
             if step is None:
                 self.done = True
+                self._streams.finish()
                 break
             puts += step
             spent += num_bytes(step)
@@ -136,12 +151,14 @@ class Merge:
     def _merge_table(self, table: int, count: int, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (keys, numbers) of a merged table of `count` source entries, `capacity` at a time; the
         arrays are written anew for the next ones."""
-        sources = self._table_sources(table)
+        sources, per_chunk = self._table_sources(table), self.geometry.layout.entries_per_chunk
         keys, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
         filled, left = 0, count
         while left:
             # The kernel takes as many source entries as there is room for, and leaves out the dead.
             taken = min(left, capacity - filled)
+            for source, position in enumerate(sources["position"].tolist()):
+                self._streams.reach(source, table, position // per_chunk)
             filled += self._directory.run(
                 _kernel.merge, sources, self._dead(table), keys[filled:], numbers[filled:]
             )
@@ -160,6 +177,8 @@ class Merge:
         for source, entry in enumerate(self.sources):
             position = 0
             while position < entry.num_sketches:
+                chunk = position // self.geometry.sketches_per_chunk
+                self._streams.reach(source, self.geometry.count, chunk)
                 position, copied = self._directory.run(
                     _kernel.copy_sketches,
                     source,

@@ -125,6 +125,14 @@ class ReadTransaction(Visitor):
             if isinstance(place, tuple):
                 map_pages(*place)
 
+    def let_go(self, database: str, keys: Iterable[bytes]) -> None:
+        """Let the pages of large values leave the memory: they were written, and will not be read soon."""
+        find, mapped = self.finder(database), self.mapped_file()
+        for key in keys if mapped else ():
+            place = find(key)
+            if mapped and isinstance(place, tuple):
+                mapped.let_go(*place)
+
     def count(self, database: str) -> int:
         """Return the number of entries, as LMDB counts them."""
         return int(self._txn.stat(self._environment.databases[database])["entries"])

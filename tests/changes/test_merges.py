@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from merging import BATCH, LAYOUT, SMALL, check, insert, keys_of
@@ -12,12 +14,15 @@ from merging import BATCH, LAYOUT, SMALL, check, insert, keys_of
 import simindex
 from simindex import Index, IndexFullError, Layout
 from simindex.changes.merges import Merged, Merges
-from simindex.format.layout import Geometry, SegmentEntry
+from simindex.format.keys import table_of
+from simindex.format.layout import FILTERS, KEY_TABLE, Geometry, SegmentEntry
 from simindex.format.manifest import Manifest
 from simindex.format.records import REMOVED_DOCUMENT, REMOVED_SKETCH
 from simindex.queries.scheme import Scheme
+from simindex.queries.view import View
 from simindex.segments.merge import Merge
 from simindex.storage.store import Store
+from simindex.storage.transactions import ReadTransaction
 
 
 def test_dead_documents_are_counted_by_commits_that_succeed(
@@ -84,7 +89,8 @@ def test_done_merge_takes_the_place_of_its_sources(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Merge, "advance", lambda *_: ([(b"key", b"value")], 5))
     merge.done = True
     merged = Merged(manifest, Counter({1: 2, 2: 2, 3: 1}), [])
-    assert merged.advance(merge, 1, lambda _: pytest.fail("nothing is loaded here")) == 5
+    view = cast("View", SimpleNamespace(segment=None, directory=SimpleNamespace(mapped=None)))
+    assert merged.advance(merge, 1, view) == 5
     assert [shape.id for shape in merged.manifest.segments] == [0, 9, 3]
     assert merged.gone == [1, 2]
     assert merged.unmarked == [11, 16]
@@ -178,3 +184,26 @@ def test_segment_of_which_more_than_half_is_dead_is_rewritten(tmp_path: Path) ->
         assert index.stats().entries["keys"] == 3 * BATCH - 3
         assert not merges._dead
         check(index, range(3), range(3))
+
+
+def test_what_a_merge_writes_leaves_the_memory_where_its_sources_were_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables and sketches only: filters are what every query reads."""
+    tables: set[int] = set()
+
+    def let_go(txn: ReadTransaction, database: str, keys: list[bytes]) -> None:
+        tables.update(map(table_of, keys))
+        assert all(txn.get(database, key) is not None for key in keys), "it is stored by then"
+
+    monkeypatch.setattr(ReadTransaction, "let_go", let_go)
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
+        for batch in range(4):
+            insert(index, batch)
+        assert not tables
+        monkeypatch.setattr(Merge, "passes", True)
+        for batch in range(4, 14):
+            insert(index, batch)
+        check(index, range(14))
+        assert tables >= {KEY_TABLE, index._session.scheme.tables.count}
+        assert max(tables) < FILTERS
