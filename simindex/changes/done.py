@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simindex.format.done import DONE_KEYS, NOTES, Done, decode_done, encode_done
+from simindex.format.meta.done import DONE_KEYS, NOTES, Done, decode_done, encode_done
 from simindex.storage.store import Store
 
 

@@ -10,10 +10,10 @@ import time
 from dataclasses import asdict
 
 from simindex.errors import CorruptIndexError, SimIndexError
-from simindex.format.done import DONE_KEYS, NOTES, decode_done
 from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.keys import segment_of
 from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
+from simindex.format.meta.done import DONE_KEYS, NOTES, decode_done
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.tree.pagefile import PageFile, pinned_pages
 from simindex.storage.tree.walk import Finding, Tree, Walked, walk_file

@@ -11,8 +11,8 @@ import simindex
 from simindex import Config, CorruptIndexError, KeyExistsError, TransactionOpenError
 from simindex.changes.documents import NewDocuments
 from simindex.changes.ingest import prepare_documents
-from simindex.format.done import NOTES, Done, encode_done
 from simindex.format.keys import encode_key
+from simindex.format.meta.done import NOTES, Done, encode_done
 from simindex.scaleout.hosts.partition import Partition
 
 CONFIG = Config(num_perm=16)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 
 from simindex.errors import BackupTargetError, CorruptIndexError, IndexFullError
-from simindex.format.done import DONE_KEYS
 from simindex.format.header import CONFIG_KEY
 from simindex.format.keys import segment_prefix
 from simindex.format.layout import SegmentEntry
@@ -24,6 +23,7 @@ from simindex.format.manifest import (
     decode_manifest,
     encode_backup_mark,
 )
+from simindex.format.meta.done import DONE_KEYS
 from simindex.format.seals import unseal, unseal_many
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import stored_manifest
