@@ -103,6 +103,8 @@ class Session:
         with store.reading() as txn:
             manifest = self._snapshots.current(txn).manifest
         self._writer = Writer(store, scheme, manifest) if store.writable else None
+        self.watch: Callable[[Pending, Prepared], object] | None = None
+        """Told of each change behind its commit, before anybody else may change the index."""
 
     # ---- what a thread sees ----
 
@@ -189,7 +191,7 @@ class Session:
                 result = gather(writer, pending, view)
                 prepared = writer.prepare(pending, view) if pending.size else None
             if prepared is not None:
-                self.commit(writer, prepared)
+                self._commit_prepared(writer, pending, prepared)
             return result
 
     def once(self, call: bytes, gather: Callable[[Writer, Pending, View, Any], Result]) -> Result:
@@ -262,7 +264,12 @@ class Session:
     def _prepare_and_commit(self, writer: Writer, pending: Pending, *, merging: bool) -> None:
         with self.store.reading() as txn:
             prepared = writer.prepare(pending, self.committed_view(txn), merging=merging)
+        self._commit_prepared(writer, pending, prepared)
+
+    def _commit_prepared(self, writer: Writer, pending: Pending, prepared: Prepared) -> None:
         self.commit(writer, prepared)
+        if self.watch is not None:
+            self.watch(pending, prepared)
 
     def commit(self, writer: Writer, prepared: Prepared) -> None:
         """Make a prepared change durable."""

@@ -41,8 +41,10 @@ class Salvage:
             for finding in self.walked.findings
         )
         usage = self.walked.usage
-        self._orphans = usage.lost() if is_free_known else usage.unused()
-        self._free = np.setdiff1d(usage.unused(), self._orphans)
+        orphans = usage.lost() if is_free_known else usage.unused()
+        free = np.setdiff1d(usage.unused(), orphans)
+        # Pages that the file does not have yet have no number there.
+        self._orphans, self._free = (pages[pages < file.num_used] for pages in (orphans, free))
         self.are_orphans_current = is_free_known
         """Whether pages that nobody reaches are surely of the newest state."""
 

@@ -3,10 +3,12 @@
 `create` makes a catalog and its partitions, `open` gives the index of a catalog. Each partition is an
 ordinary index in a folder of one machine. Ray carries the calls, restarts what died and says which machine
 is where; it is imported when a call needs it (``pip install simindex[scaleout]``). Importing `simindex` does
-not load
-this room: the first use of `simindex.scaleout` does.
+not load this room: the first use of `simindex.scaleout` does.
+
+`backup_index` and `restore_index` keep one index in a store, without Ray.
 """
 
+from simindex.scaleout.backups import RestoreReport, StoreBackupReport, backup_index, restore_index
 from simindex.scaleout.errors import (
     CatalogChangedError,
     PartitionError,
@@ -16,14 +18,22 @@ from simindex.scaleout.errors import (
 )
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.opening import create, open  # noqa: A004 - the public name
+from simindex.scaleout.stores import MissingObjectError, StoreError, UnprovenStoreError
 
 __all__ = [
     "CatalogChangedError",
+    "MissingObjectError",
     "PartitionError",
     "PlaceMissingError",
+    "RestoreReport",
     "ScaleOutError",
     "ScaledIndex",
+    "StoreBackupReport",
+    "StoreError",
+    "UnprovenStoreError",
     "UnsupportedError",
+    "backup_index",
     "create",
     "open",
+    "restore_index",
 ]

@@ -98,7 +98,6 @@ def open_lmdb(
             for file in missing:
                 with contextlib.suppress(FileNotFoundError, PermissionError):  # not made, or by somebody else
                     file.chmod(permissions)
-        _require_whole_file(env, path)
         env.reader_check()
     except BaseException:
         env.close()
@@ -109,20 +108,68 @@ def open_lmdb(
 def open_known(
     path: str, map_bytes: int, create: bool, permissions: int | None = None
 ) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
-    """Return what `open_lmdb` does, and the (device, inode) of the file, for a compaction may replace it
-    meanwhile."""
+    """Return what `open_lmdb` does, and the (device, inode) of the file, of which all is there.
+
+    A compaction may replace the file at any moment, so LMDB may have opened another one than a look at the
+    path sees. The file that lies there before is kept open: it cannot come back, nor another one get its
+    inode, so LMDB has the file that is seen before and after. Another one is opened anew, for nothing can be
+    said of it.
+
+    Raises:
+        CorruptIndexError: the file was cut short.
+    """
     data = os.path.join(path, DATA_FILE)
     while True:
-        before = identity_of(data) if os.path.exists(data) else None
-        env, writable = open_lmdb(path, map_bytes, create, permissions)
+        with Kept(data) as kept:
+            env, writable = open_lmdb(path, map_bytes, create, permissions)
+            try:
+                if kept.file is None:  # LMDB has just made it
+                    return env, writable, identity_of(data)
+                if kept.is_in_place() and _is_whole(env, path, kept):
+                    return env, writable, kept.identity()
+            except BaseException:
+                env.close()  # a traceback may keep it, and a process may open it once only
+                raise
+            env.close()
+
+
+class Kept:
+    """The file at a path, kept open for a ``with`` block so that it can be told from every later one.
+
+    Attributes:
+        file: its descriptor; ``None`` where there is none, or it may not be read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.file: int | None = None
+
+    def __enter__(self) -> Kept:
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            self.file = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.file is not None:
+            os.close(self.file)
+
+    def is_in_place(self) -> bool:
+        """Whether it is still what lies at the path."""
         try:
-            identity = identity_of(data)
-        except BaseException:
-            env.close()  # a traceback may keep it, and a process may open it once only
-            raise
-        if before in (None, identity):
-            return env, writable, identity
-        env.close()
+            return identity_of(self._path) == self.identity()
+        except FileNotFoundError:
+            return False
+
+    def identity(self) -> tuple[int, int]:
+        """Return its (device, inode)."""
+        assert self.file is not None
+        kept = os.fstat(self.file)
+        return kept.st_dev, kept.st_ino
+
+    def length(self) -> int:
+        """Return its bytes now."""
+        assert self.file is not None
+        return os.fstat(self.file).st_size
 
 
 def is_unfinished(path: str) -> bool:
@@ -149,34 +196,48 @@ def never_completed(path: str) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, "an index that was never completed", path)
 
 
-def _require_whole_file(env: lmdb.Environment, path: str) -> None:
+def _is_whole(env: lmdb.Environment, path: str, kept: Kept) -> bool:
     """Refuse a file that was cut short: reading behind its end would kill the process.
 
     A file may end before its last page where that page is free, taken and given back in one commit.
     The writer then lengthens it, but may not have come to it yet, or may have been killed before: so
     the file is looked at again, and at last walked through (read, not mapped) for pages in use.
+
+    Args:
+        kept: the file that LMDB has.
+
+    Returns:
+        False: another file has taken its place meanwhile, so nothing is said of it.
+
+    Raises:
+        CorruptIndexError: values lie behind its end.
     """
     for _ in range(10):
-        needed, found = file_lengths(env, path)
+        needed, found = _pages_bytes(env), kept.length()
         if found >= needed or not found:
-            return
+            return True
         time.sleep(0.005)
-    try:
-        problems = lmdb.verify.verify(path)  # type: ignore[no-untyped-call]  # it has no annotations
-    except lmdb.verify.VerifyError as exc:
-        problems = [str(exc)]
+    # Pages of a state that somebody reads are not used again, so a writer cannot change them under the walk.
+    with env.begin() as _txn:
+        try:
+            problems = lmdb.verify.verify(path)  # type: ignore[no-untyped-call]  # it has no annotations
+        except lmdb.verify.VerifyError as exc:
+            problems = [str(exc)]
     if not problems:
         in_use = _bytes_in_use(env)
         if in_use is None:
             version = ".".join(map(str, env.lib_version()))
             problems = [f"whether the rest is in use cannot be told from the pages of LMDB {version}"]
-        elif in_use > found:
+        elif in_use > (found := kept.length()):
             problems, needed = [f"values lie behind its end, up to {in_use} bytes"], in_use
+    if not kept.is_in_place():
+        return False
     if problems:
         raise CorruptIndexError(
             f"{path}: expected a data file of {needed} bytes, found {found} ({problems[0]}); "
             "it was cut short, restore a backup"
         )
+    return True
 
 
 def _bytes_in_use(env: lmdb.Environment) -> int | None:
@@ -204,9 +265,13 @@ def _bytes_in_use(env: lmdb.Environment) -> int | None:
 
 
 def file_lengths(env: lmdb.Environment, path: str) -> tuple[int, int]:
-    """Return the bytes of all pages that the file should hold, and its length."""
-    pages = env.info()["last_pgno"] + 1
-    return pages * env.stat()["psize"], os.stat(os.path.join(path, DATA_FILE)).st_size
+    """Return the bytes of all pages that the file should hold, and its length. For who alone replaces it: the
+    writer."""
+    return _pages_bytes(env), os.stat(os.path.join(path, DATA_FILE)).st_size
+
+
+def _pages_bytes(env: lmdb.Environment) -> int:
+    return int((env.info()["last_pgno"] + 1) * env.stat()["psize"])
 
 
 def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
@@ -219,9 +284,7 @@ def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
         with env.begin() as txn:
             if not txn.stat()["entries"]:
                 return {}
-        # Each in a transaction of py-lmdb's own: a handle opened in a read transaction is void once
-        # that has ended.
-        databases = {name: env.open_db(name.encode(), create=False) for name in DATABASES}
+        databases = _opened(env)
         with env.begin() as txn:
             for name, database in databases.items():
                 if any(cast("Any", database).flags(txn).values()):
@@ -231,6 +294,19 @@ def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
     except lmdb.Error as exc:
         raise translated(exc, path) from exc
     return databases
+
+
+def _opened(env: lmdb.Environment) -> dict[str, lmdb._Database]:
+    """Open the databases in a write transaction that writes nothing.
+
+    A handle opened in a read transaction is void once that has ended. One that py-lmdb opens in a transaction
+    of its own waits for the writer with the GIL held: this process would stand still for as long as another
+    one commits, and for ever where a thread of its own is the one that has the lock and wants the GIL.
+    """
+    if env.flags()["readonly"]:  # then it waits for nobody
+        return {name: env.open_db(name.encode(), create=False) for name in DATABASES}
+    with env.begin(write=True) as txn:
+        return {name: env.open_db(name.encode(), txn=txn, create=False) for name in DATABASES}
 
 
 def used_bytes(env: lmdb.Environment, txn: lmdb.Transaction, databases: dict[str, lmdb._Database]) -> int:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import lmdb
 
 from simindex.errors import SimIndexError
-from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, sync_folder
+from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, DEFAULT_PERMISSIONS, sync_folder
 from simindex.storage.lmdb_file import DATABASES, ENGINE, file_lengths
 from simindex.storage.store import MOVED_KEY, Store
 from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
@@ -165,20 +165,45 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
 
 
 @contextlib.contextmanager
-def _translated(store: Store) -> Iterator[None]:
+def new_file(folder: Path, expected_bytes: int) -> Iterator[NewFile]:
+    """Build the data file of an index that is to be, for a ``with`` block; it is durable at its end.
+
+    Args:
+        folder: without a data file, and of the caller alone.
+        expected_bytes: of the file, about.
+
+    Raises:
+        IndexFullError, DiskError: the disk does not take it.
+    """
+    with _translating(str(folder)):
+        with _open(folder, expected_bytes, DEFAULT_PERMISSIONS) as env:
+            file = NewFile(env, str(folder / DATA_FILE))
+            yield file
+            file.finish()
+        with open(folder / DATA_FILE, "rb+") as data:
+            os.fsync(data.fileno())
+        sync_folder(folder)
+
+
+def _translated(store: Store) -> contextlib.AbstractContextManager[None]:
+    return _translating(store.path)
+
+
+@contextlib.contextmanager
+def _translating(path: str) -> Iterator[None]:
     try:
         yield
     except SimIndexError:
         raise  # an IndexFullError is an OSError, too
     except (lmdb.Error, OSError) as exc:
-        raise translated(exc, store.path) from exc
+        raise translated(exc, path) from exc
 
 
-def _open(new: Path, expected_bytes: int) -> lmdb.Environment:
+def _open(new: Path, expected_bytes: int, permissions: int = 0o600) -> lmdb.Environment:
     return lmdb.open(
         str(new),
         map_size=expected_bytes + (1 << 24),
-        mode=0o600,
+        mode=permissions,
         max_dbs=len(DATABASES),
         sync=False,  # once, when it is whole
         lib_version=ENGINE,

@@ -11,16 +11,22 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
 
 from simindex.checks import local_path
-from simindex.errors import CorruptIndexError
+from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.storage.folder import DATA_FILE, require_place
 from simindex.upkeep.check import check
 
 _SHOWN = 5
+
+_META_BYTES = 1 << 16
+"""Both meta pages lie in them, whatever the size of a page is."""
+
+_ATTEMPTS, _PAUSE_SECONDS = 20, 0.01
 
 
 def require_reading(mode: str) -> None:
@@ -71,10 +77,29 @@ def _remove(folder: str, process: int) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a plain file, whatever else comes to lie in its place meanwhile."""
+    """Copy a plain file, whatever else comes to lie in its place meanwhile, as of one commit.
+
+    A commit writes to pages that the one before it does not use, and then one of the two meta pages. So what
+    was copied while these stayed the same is one whole state, whatever a writer has begun meanwhile.
+
+    Raises:
+        SimIndexError: a writer does not leave the time for it.
+    """
     found = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(found, "rb") as incoming, open(target, "xb") as outgoing:
         if not stat.S_ISREG(os.fstat(found).st_mode):
             raise CorruptIndexError(f"{source}: expected a plain file, found another thing", path=str(source))
         os.fchmod(outgoing.fileno(), 0o600)
-        shutil.copyfileobj(incoming, outgoing, 1 << 20)
+        for attempt in range(_ATTEMPTS):
+            before = os.pread(found, _META_BYTES, 0)
+            for file in (incoming, outgoing):
+                file.seek(0)
+            shutil.copyfileobj(incoming, outgoing, 1 << 20)
+            outgoing.truncate()
+            if os.pread(found, _META_BYTES, 0) == before:
+                return
+            time.sleep(_PAUSE_SECONDS * attempt)
+    raise SimIndexError(
+        f"{source}: expected a file that stays as it is while it is copied, found one that a writer goes on "
+        f"changing, {_ATTEMPTS} times; make a backup of it and open that"
+    ).located(str(source.parent))

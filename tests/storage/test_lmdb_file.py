@@ -1,13 +1,20 @@
 """Opening a data file, and telling whether all of it is there."""
 
+import os
 import shutil
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import lmdb
+import lmdb.verify
 import pytest
 from bare_store import bare_store, put
 from batches import SMALL, TINY_LAYOUT, Held, after_one_more, assert_holds, batch, removed_by
+from processes import end, pipes_of, start
 
 import simindex
 from simindex import CorruptIndexError, FormatError, SimIndexError
@@ -111,6 +118,55 @@ def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(
             simindex.open(copy)
 
 
+def test_file_that_is_replaced_by_a_shorter_one_while_it_is_opened_is_not_called_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LMDB has the old file and its page count, and at the path lies what another process has compacted."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL) as index:
+        index.insert_many((number, f"{number} is a number of its own") for number in range(2_000))
+        index.remove_many(range(1_900))
+    long = (path / "data.mdb").stat().st_size
+    compact = "import simindex, sys\nwith simindex.open(sys.argv[1], 'r+') as index: index.compact()"
+    really_open, opened = lmdb.open, []
+
+    def late(*arguments: Any, **options: Any) -> lmdb.Environment:
+        env = really_open(*arguments, **options)
+        opened.append(env.info()["last_pgno"])
+        if len(opened) == 1:
+            subprocess.run([sys.executable, "-c", compact, str(path)], check=True, timeout=60)
+        return env
+
+    monkeypatch.setattr(lmdb, "open", late)
+    with simindex.open(path, "r") as reader:
+        assert len(reader) == 100
+        assert [match.key for match in reader.query("1950 is a number of its own", 0.9)] == [1950]
+    assert (path / "data.mdb").stat().st_size < long
+    assert opened[1] < opened[0]
+
+
+def test_file_that_is_replaced_while_it_is_walked_is_opened_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that ends before its free last pages is walked through, by its path; what lies there by then is
+    another file."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL) as index:
+        index.insert_many((number, f"{number} is a number of its own") for number in range(500))
+    short = shutil.copytree(path, tmp_path / "short")
+    os.truncate(short / "data.mdb", 3 * 4096)
+    verify = lmdb.verify.verify
+
+    def late(place: str) -> list[str]:
+        problems = verify(place)  # type: ignore[no-untyped-call]  # it has no annotations
+        os.rename(path / "data.mdb", short / "data.mdb")
+        return list(problems)
+
+    monkeypatch.setattr(lmdb.verify, "verify", late)
+    with simindex.open(short, "r") as reader:
+        assert len(reader) == 500
+
+
 @pytest.mark.parametrize(
     "names", [[], [b"meta"], [b"meta", b"documents", b"segments", b"removed", b"groups"], [b"users"]]
 )
@@ -206,6 +262,40 @@ def test_open_lmdb_maps_all_of_a_file_that_is_larger_than_asked_for(tmp_path: Pa
     needed, found = file_lengths(env, store.path)
     assert 3 << 20 < needed <= found == (tmp_path / "i" / "data.mdb").stat().st_size
     env.close()
+
+
+def test_opening_beside_a_commit_of_another_process_lets_the_other_threads_run(tmp_path: Path) -> None:
+    """Who waits for the writer must not hold the GIL: here the commit ends when another thread says so."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL) as index:
+        index.insert("a", ["a"])
+    commits = start(
+        "import lmdb, select, sys\n"
+        "with lmdb.open(sys.argv[1], max_dbs=8, lib_version=0) as env, env.begin(write=True):\n"
+        "    print('begun', flush=True)\n"
+        "    told = select.select([sys.stdin], [], [], 10)[0]\n"
+        "    print('told' if told else 'never told', flush=True)\n",
+        path,
+    )
+    asks, answers = pipes_of(commits)
+    assert answers.readline() == "begun\n"
+    found: list[int] = []
+
+    def look() -> None:
+        with simindex.open(path, "r") as reader:
+            found.append(len(reader))
+
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)  # for them to come to wait; it fails less often otherwise, and never wrongly
+    asks.write("go on\n")
+    asks.flush()
+    for thread in threads:
+        thread.join()
+    assert answers.readline() == "told\n"
+    end(commits)
+    assert found == [1, 1]
 
 
 def test_databases_of_an_empty_environment_are_none(tmp_path: Path) -> None:

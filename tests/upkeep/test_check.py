@@ -3,6 +3,7 @@
 import gc
 import os
 import random
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import lmdb_pages
 import numpy as np
 import pytest
+from batches import SMALL, TINY_LAYOUT, batch, removed_by
 from stored_values import flipped, store_values, stored_values
 
 import simindex
@@ -27,6 +29,8 @@ from simindex.format.records import (
     encode_rest,
 )
 from simindex.format.seals import pack, seal, unpack, unseal
+from simindex.storage.lmdb_file import file_lengths
+from simindex.storage.store import Store
 from simindex.upkeep import child
 from simindex.upkeep.child import ChildDiedError
 from simindex.upkeep.proof import run_check
@@ -396,6 +400,30 @@ def test_file_cut_short_is_told_at_every_length(index: Path) -> None:
     assert simindex.check(index).problems[0].kind in ("file", "page")
 
 
+def test_file_that_ends_before_its_free_last_pages_is_all_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that was taken and given back in one commit is not written; the writer lengthens the file after
+    the commit, and somebody may look before, or a kill may come."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
+        monkeypatch.setattr(Store, "_lengthen_file", lambda *_: None)
+        for number in range(400):
+            with index.transaction():
+                index.insert_many(batch("a", number), workers=1)
+                index.remove_many(removed_by("a", number))
+            needed, found = file_lengths(index._store.environment().env, index.path)
+            if found < needed:
+                break
+    assert (path / "data.mdb").stat().st_size < needed
+    for level in ("full", "quick"):
+        assert Here(path, level) == []
+    report = simindex.repair(path, tmp_path / "repaired")
+    assert not report.lost
+    with simindex.open(path, "r", untrusted=True) as copy, simindex.open(tmp_path / "repaired") as repaired:
+        assert sorted(copy) == sorted(repaired)
+
+
 def test_leaked_and_doubly_used_pages_are_told(index: Path, tmp_path: Path) -> None:
     sound = lmdb_pages.compacted(index, tmp_path / "copy")
     data = (sound / "data.mdb").read_bytes()
@@ -497,6 +525,34 @@ def test_untrusted_index_is_a_private_copy_that_goes_with_its_handle(index: Path
         simindex.open(index, "x", untrusted=True)
     with pytest.raises(FileNotFoundError):
         simindex.open(index / "none", untrusted=True)
+
+
+def test_untrusted_index_that_is_written_to_is_copied_as_of_one_commit(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the file is of one commit and half of a later one: nothing is wrong with the index."""
+    really_copy, left = shutil.copyfileobj, [2]
+
+    def slowly(incoming: Any, outgoing: Any, size: int) -> None:
+        outgoing.write(incoming.read(os.fstat(incoming.fileno()).st_size // 2))
+        if left[0]:
+            left[0] -= 1
+            for _ in range(3):
+                writer.remove(next(iter(writer)))
+                for number in range(2):
+                    writer.insert(f"more {left[0]} {len(writer)} {number}", "some more words")
+        really_copy(incoming, outgoing, size)
+
+    monkeypatch.setattr("shutil.copyfileobj", slowly)
+    with simindex.open(index, "r+") as writer:
+        with simindex.open(index, untrusted=True) as copy:
+            assert set(copy) == set(writer)
+        assert left == [0]
+        left[0] = 1_000
+        monkeypatch.setattr("simindex.upkeep.untrusted._PAUSE_SECONDS", 0.0)
+        with pytest.raises(simindex.SimIndexError, match="a writer goes on changing, 20 times") as caught:
+            simindex.open(index, untrusted=True)
+        assert caught.value.path == str(index)
 
 
 def test_untrusted_index_with_something_wrong_is_refused_and_leaves_no_copy(

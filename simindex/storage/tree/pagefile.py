@@ -19,9 +19,9 @@ import lmdb
 import numpy as np
 
 from simindex.errors import CorruptIndexError
-from simindex.storage.folder import DATA_FILE, identity_of
-from simindex.storage.lmdb_file import ENGINE
-from simindex.storage.translation import MAX_READERS
+from simindex.storage.folder import DATA_FILE
+from simindex.storage.lmdb_file import ENGINE, Kept
+from simindex.storage.translation import MAX_READERS, translated
 
 PAGE_HEADER_BYTES = 16
 
@@ -37,6 +37,7 @@ _DATABASE = struct.Struct("<IHHQQQQQ")
 _LAST = struct.Struct("<QQ")  # last page, transaction
 _META_BYTES = PAGE_HEADER_BYTES + _META.size + 2 * _DATABASE.size + _LAST.size
 _LEAST_PAGE, _MOST_PAGE = 512, 1 << 15
+_MORE_PAGES = 1 << 16
 _MOST_DEPTH = 32  # CURSOR_STACK of LMDB
 
 
@@ -101,6 +102,15 @@ class PageFile:
     page_bytes: int
     num_pages: int
     meta: Meta
+
+    @property
+    def num_known(self) -> int:
+        """Pages that the state of `meta` knows of; free ones at its end may not be in the file yet.
+
+        A number that no file comes to, for it is out of a page without a seal, counts as what the file holds.
+        """
+        known = self.meta.last_page + 1
+        return known if known <= 2 * self.num_pages + _MORE_PAGES else self.num_used
 
     @property
     def num_used(self) -> int:
@@ -207,7 +217,7 @@ def pinned_pages(path: str) -> Iterator[PageFile]:
             if env is None:
                 yield read_pages(path)
                 return
-            with env.begin() as txn:
+            with _begun(env, path) as txn:
                 pages = _pages_at(path, txn.id())
                 if pages is not None:
                     yield pages
@@ -221,6 +231,18 @@ def pinned_pages(path: str) -> Iterator[PageFile]:
             env.close()
 
 
+def _begun(env: lmdb.Environment, path: str) -> lmdb.Transaction:
+    """Begin to read; slots of the lock file that killed readers have left are freed first if need be."""
+    try:
+        try:
+            return env.begin()
+        except lmdb.ReadersFullError:
+            env.reader_check()
+            return env.begin()
+    except lmdb.Error as exc:
+        raise translated(exc, path) from exc
+
+
 def _pages_at(path: str, transaction: int) -> PageFile | None:
     try:
         return read_pages(path, transaction)
@@ -232,22 +254,21 @@ def _pages_at(path: str, transaction: int) -> PageFile | None:
 def _environment(path: str) -> lmdb.Environment | None:
     """Open LMDB's environment for a pin; ``None`` where it cannot have one."""
     data = os.path.join(path, DATA_FILE)
-    for _ in range(100):
-        before = identity_of(data)
-        try:
-            env = lmdb.open(
-                path,
-                readonly=True,
-                create=False,
-                map_size=max(os.stat(data).st_size, 1 << 20),
-                max_readers=MAX_READERS,
-                max_spare_txns=0,
-                readahead=False,
-                lib_version=ENGINE,
-            )
-        except lmdb.Error:
-            return None
-        if identity_of(data) == before:
-            return env
-        env.close()
-    return None
+    while True:
+        with Kept(data) as kept:
+            try:
+                env = lmdb.open(
+                    path,
+                    readonly=True,
+                    create=False,
+                    map_size=max(os.stat(data).st_size, 1 << 20),
+                    max_readers=MAX_READERS,
+                    max_spare_txns=0,
+                    readahead=False,
+                    lib_version=ENGINE,
+                )
+            except lmdb.Error:
+                return None
+            if kept.file is None or kept.is_in_place():
+                return env
+            env.close()

@@ -14,11 +14,12 @@ class Usage:
     """The account of a file's pages.
 
     Attributes:
-        num_pages: that there are.
+        num_pages: that there are; those behind the end of the file must be free.
     """
 
-    def __init__(self, num_pages: int) -> None:
+    def __init__(self, num_pages: int, num_stored: int) -> None:
         self.num_pages = num_pages
+        self._num_stored = num_stored
         self._trees = np.zeros(num_pages, dtype=bool)
         self._trees[:META_PAGES] = True
         self._changes = np.zeros(num_pages + 1, dtype=np.int32)
@@ -27,7 +28,7 @@ class Usage:
 
     def take(self, pages: np.ndarray) -> np.ndarray:
         """Take pages of a tree; returns which of them are there and nobody had before."""
-        is_there = (pages >= META_PAGES) & (pages < self.num_pages)
+        is_there = (pages >= META_PAGES) & (pages < self._num_stored)
         places = np.where(is_there, pages, 0)
         is_first = np.zeros(len(pages), dtype=bool)
         is_first[np.unique(places, return_index=True)[1]] = True

@@ -156,7 +156,7 @@ class Walked:
 
 def walk_file(file: PageFile) -> Walked:
     """Walk all trees of a file and account for every page."""
-    usage = Usage(file.num_used)
+    usage = Usage(file.num_known, file.num_used)
     findings = list(_meta_findings(file))
     free = walk_tree(file, FREE, file.meta.free, usage)
     _read_free_list(free, usage)
@@ -168,6 +168,15 @@ def walk_file(file: PageFile) -> Walked:
         findings += tree.findings
     if not findings:
         findings += _account(usage)
+    # Free pages at its end a file need not have yet.
+    if file.meta.last_page >= file.num_pages and (findings or file.meta.last_page >= file.num_known):
+        expected = file.meta.last_page + 1
+        findings.append(
+            Finding(
+                f"expected {expected} pages, found {file.num_pages}: the file was cut short",
+                page=file.num_pages,
+            )
+        )
     return Walked(file, trees, usage, findings)
 
 
@@ -180,11 +189,6 @@ def _meta_findings(file: PageFile) -> Iterator[Finding]:
             yield Finding(
                 f"expected a meta page of every second commit, found commit {meta.transaction}", "", page
             )
-    if file.meta.last_page >= file.num_pages:
-        yield Finding(
-            f"expected {file.meta.last_page + 1} pages, found {file.num_pages}: the file was cut short",
-            page=file.num_pages,
-        )
 
 
 def _account(usage: Usage) -> Iterator[Finding]:

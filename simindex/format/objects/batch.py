@@ -1,0 +1,102 @@
+"""A batch of a journal: what one commit has changed, so that it can be done again.
+
+Owns its bytes. Must not know how it is done again. Invariant: it says what became of each key (this document,
+gone, seen at this time) and not what was called, so that doing it twice, or to an index that has it already,
+gives the same.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simindex.errors import CorruptIndexError
+from simindex.format.records import decode_kept, encode_kept
+from simindex.format.seals import SEAL_BYTES, pack, seal, unpack, unseal
+from simindex.sketching.sketch import SketchBatch
+
+_MAGIC = "simindex batch"
+
+VERSION = 1
+
+_KEY = b"batch"
+
+
+class Batch(NamedTuple):
+    """What a commit has changed.
+
+    Attributes:
+        time: of its documents and touches, in microseconds since 1970-01-01 UTC.
+        removed: encoded keys that are gone.
+        touched: encoded keys that were seen at `time`.
+        keys, metadata: of documents, encoded.
+        sketches: of documents.
+    """
+
+    time: int
+    removed: list[bytes]
+    touched: list[bytes]
+    keys: list[bytes]
+    metadata: list[bytes]
+    sketches: SketchBatch
+
+
+def encode_batch(batch: Batch) -> bytes:
+    """Return the sealed form of a batch."""
+    sketches = batch.sketches
+    kept = None
+    if sketches.kept is not None:
+        kept = [None if hashes is None else encode_kept(hashes) for hashes in sketches.kept]
+    columns = [
+        sketches.num_perm,
+        sketches.sources,
+        sketches.origin,
+        sketches.words.astype("<u8", copy=False).tobytes(),
+        sketches.fingerprints.astype("<u8", copy=False).tobytes(),
+        sketches.present.tobytes(),
+        kept,
+    ]
+    return seal("meta", _KEY, pack([_MAGIC, VERSION, *batch[:-1], columns]))
+
+
+def decode_batch(content: bytes, where: str) -> Batch:
+    """Return a batch.
+
+    Raises:
+        CorruptIndexError: it fails its seal, is something else, or of another version.
+    """
+    fields = unpack(unseal("meta", _KEY, content, f"{where}: batch of a journal"))
+    try:
+        magic, version, time, removed, touched, keys, metadata, columns = fields
+        if (magic, version) != (_MAGIC, VERSION):
+            raise ValueError(f"{magic!r:.40} {version!r:.20}")
+        num_perm, sources, origin, words, fingerprints, present, kept = columns
+        sketches = SketchBatch(len(keys), num_perm, kept is not None, origin)
+        sketches.sources = sources
+        sketches.words[:] = np.frombuffer(words, dtype="<u8").reshape(len(keys), num_perm // 8)
+        sketches.fingerprints[:] = np.frombuffer(fingerprints, dtype="<u8")
+        sketches.present[:] = np.frombuffer(present, dtype=np.uint8)
+        if kept is not None:
+            sketches.kept = [None if hashes is None else decode_kept(hashes) for hashes in kept]
+    except (TypeError, ValueError) as exc:
+        raise CorruptIndexError(
+            f"{where}: expected a batch of a journal of version {VERSION}, found {exc}; restore with the "
+            "simindex version that wrote it"
+        ) from exc
+    return Batch(time, removed, touched, keys, metadata, sketches)
+
+
+def state_of(stored_manifest: bytes) -> str:
+    """Return what tells the state of an index from its other ones: its manifest's seal."""
+    return stored_manifest[-SEAL_BYTES:].hex()
+
+
+def batch_name(number: int, stored_manifest: bytes) -> str:
+    """Return what the object of a batch is called.
+
+    Args:
+        number: of the batch; one more than that of the batch before.
+        stored_manifest: of the index, behind the commit.
+    """
+    return f"{number:012}-{state_of(stored_manifest)}"

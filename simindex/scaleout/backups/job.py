@@ -1,0 +1,323 @@
+"""A backup to a store: segments first, then what is small on one snapshot, then the manifest.
+
+Owns the order of the steps. Must not open an index for writing, and changes nothing in it. Invariants: every
+value that goes over fits its seal; the manifest names parts that are durable only; what the newest manifest
+names is removed by nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+
+from simindex.checks import local_path, require_callable
+from simindex.errors import BackupTargetError, CorruptIndexError
+from simindex.format.header import CONFIG_KEY, decode_header
+from simindex.format.layout import SegmentEntry
+from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
+from simindex.format.objects.backup import (
+    Part,
+    StoredBackup,
+    StoredSegment,
+    decode_backup,
+    encode_backup,
+    encode_entries,
+)
+from simindex.format.seals import unseal_many
+from simindex.queries.scheme import Scheme, scheme_of
+from simindex.queries.snapshot import stored_manifest
+from simindex.scaleout.backups.cutting import PART_BYTES, cut
+from simindex.scaleout.backups.report import StoreBackupReport
+from simindex.scaleout.backups.uploads import Uploads
+from simindex.scaleout.stores import Objects, StoreError, open_store, prove
+from simindex.segments.sealed import Digest, Piece, checked_value, pieces_of, sealed_segment
+from simindex.storage.store import MOVED_KEY, Store
+from simindex.storage.transactions import ReadTransaction
+
+MANIFEST = "manifest"
+"""Under which the manifest of a backup is exchanged."""
+
+JOURNAL = "journal"
+"""The folder of the batches since."""
+
+SMALL = "documents", "removed", "groups", "ages"
+
+_ROUNDS = 4
+"""So often it is looked for segments that came meanwhile, before a snapshot is pinned for the rest."""
+
+_NOT_COPIED = {CONFIG_KEY, MANIFEST_KEY, BACKUP_KEY, MOVED_KEY, b"copied"}
+"""In the database "meta": what the manifest of a backup says itself, and what is of one file alone."""
+
+Progress = Callable[[int], object]
+
+
+def backup_index(
+    path: str | os.PathLike[str],
+    uri: str | os.PathLike[str],
+    *,
+    progress: Progress | None = None,
+    position: Callable[[], int] = lambda: 0,
+) -> StoreBackupReport:
+    """Copy the newest committed state of an index to a store.
+
+    The first backup uploads everything; a later one what is new: segments never change, and of records those
+    parts of some 65,536 documents in which something did. It may be killed at any time: the store holds the
+    old backup or the new one, and the next backup takes up what was uploaded already. Others may read, write
+    and compact meanwhile.
+
+    Args:
+        path: the folder of an index.
+        uri: of the backup, which is of this index alone; see `open_store`.
+        progress: called as ``progress(done)`` with bytes.
+        position: tells, just before the snapshot, up to which number the journal's batches are part of it.
+
+    Returns:
+        StoreBackupReport.
+
+    Raises:
+        BackupTargetError: there is a backup of another index, or of a later state than this index ever had.
+        UnprovenStoreError, StoreError: the store cannot be trusted, or not be read or written.
+        CorruptIndexError: the index is damaged; the older backup is as it was.
+        FileNotFoundError, FormatError: there is no index at the path.
+
+    Cost: the first one reads and writes all once. Later ones read the seals of old segments, a hundredth of
+    them, and all records, about 1 us each; and pin one snapshot meanwhile.
+    """
+    require_callable("progress", progress)
+    store = Store(local_path(path), "r")
+    try:
+        return _backup(store, scheme_of(store, None, None), open_store(uri), progress, position)
+    finally:
+        store.close()
+
+
+def _backup(
+    source: Store,
+    scheme: Scheme,
+    objects: Objects,
+    progress: Progress | None,
+    position: Callable[[], int],
+) -> StoreBackupReport:
+    started = time.monotonic()
+    prove(objects)
+    content = objects.current(MANIFEST)
+    older = None if content is None else decode_backup(content, objects.uri_of(MANIFEST))
+    done = 0
+
+    def advance(num_bytes: int) -> None:
+        nonlocal done
+        done += num_bytes
+        if progress is not None:
+            progress(done)
+
+    with Uploads(objects, advance) as uploads:
+        copying = _Copying(source, scheme, older, uploads)
+        copying.require_older(objects.uri)
+        copying.copy_ahead()
+        covered = position()
+        pinned = time.monotonic()
+        backup = copying.finish(covered)
+        pinned_seconds = time.monotonic() - pinned
+        uploads.wait()
+        if not objects.exchange(MANIFEST, content, encode_backup(backup)):
+            raise StoreError(
+                objects.uri,
+                "somebody else has made a backup there meanwhile, which stands; this one was given up. "
+                "Let one at a time make them",
+            )
+        removed = uploads.remove_others(backup.parts()) + _forget_batches(objects, backup.journal)
+        return StoreBackupReport(
+            uri=objects.uri,
+            created=older is None,
+            documents=backup.documents,
+            made_at=backup.made_at,
+            copied_segments=len(backup.segments) - len(copying.reused),
+            reused_segments=len(copying.reused),
+            copied_bytes=uploads.copied_bytes,
+            reused_bytes=uploads.reused_bytes,
+            removed_objects=removed,
+            seconds=time.monotonic() - started,
+            pinned_seconds=pinned_seconds,
+        )
+
+
+def read_manifest(objects: Objects) -> StoredBackup | None:
+    """Return the manifest of the newest backup in a store; ``None`` where there is none.
+
+    Raises:
+        CorruptIndexError, FormatError: it is damaged, or of a later version.
+    """
+    content = objects.current(MANIFEST)
+    return None if content is None else decode_backup(content, objects.uri_of(MANIFEST))
+
+
+def batch_names(objects: Objects) -> dict[int, str]:
+    """Return the batches of a journal by their numbers, ascending."""
+    names = (name.rpartition("/")[2] for name in objects.sizes(JOURNAL))
+    return {int(name.partition("-")[0]): name for name in sorted(names)}
+
+
+def _forget_batches(objects: Objects, covered: int) -> int:
+    names = [f"{JOURNAL}/{name}" for number, name in batch_names(objects).items() if number <= covered]
+    objects.remove(names)
+    return len(names)
+
+
+class _Copying:
+    """The state of one backup.
+
+    Attributes:
+        reused: ids of the segments that the older backup has.
+    """
+
+    def __init__(self, source: Store, scheme: Scheme, older: StoredBackup | None, uploads: Uploads) -> None:
+        self._source, self._tables, self._identity = source, scheme.tables, scheme.identity
+        self._older, self._uploads = older, uploads
+        self._copied: dict[int, StoredSegment] = {}
+        self.reused = set[int]()
+
+    def require_older(self, uri: str) -> None:
+        """Take over the segments of the older backup that the index still has.
+
+        Raises:
+            BackupTargetError: it is of another index, or newer than this one.
+        """
+        if self._older is None:
+            return
+        found = decode_header(self._older.header, uri)
+        if found.identity != self._identity:
+            raise BackupTargetError(
+                f"{uri}: expected a backup of {self._source.path}, found one of another index; choose "
+                "another place"
+            )
+        there = decode_manifest(self._older.manifest)
+        with self._source.reading() as txn:
+            manifest = decode_manifest(stored_manifest(txn))
+            if there.next_number > manifest.next_number or there.next_segment > manifest.next_segment:
+                raise BackupTargetError(
+                    f"{uri}: expected an older backup of {self._source.path}, found a newer one (documents "
+                    f"up to number {there.next_number} there, {manifest.next_number} here); choose "
+                    "another place"
+                )
+            entries = {entry.id: entry for entry in manifest.segments}
+            held = {entry.id: entry for entry in there.segments}
+            for segment in self._older.segments:
+                entry = entries.get(segment.id)
+                if entry is None or entry != held[segment.id]:
+                    continue
+                sealed = sealed_segment(self._tables, entry, lambda key: txn.get("segments", key))
+                if sealed.digest == segment.digest:
+                    self._keep(segment)
+
+    def _keep(self, segment: StoredSegment) -> None:
+        try:
+            self._uploads.keep(segment.parts)
+        except KeyError:
+            return  # the store has lost a part: it is uploaded again
+        self._copied[segment.id] = segment
+        self.reused.add(segment.id)
+
+    def copy_ahead(self) -> None:
+        """Upload the segments that are missing, without holding anything of the index between two parts.
+
+        A merge may replace some meanwhile, so it is looked again; what is left is small, or `finish` pins it.
+        """
+        for _ in range(_ROUNDS):
+            with self._source.reading() as txn:
+                manifest = decode_manifest(stored_manifest(txn))
+            missing = [entry for entry in manifest.segments if entry.id not in self._copied]
+            if not missing:
+                return
+            for entry in missing:
+                if not self._copy(entry):
+                    break
+
+    def _copy(self, entry: SegmentEntry, pinned: ReadTransaction | None = None) -> bool:
+        """Upload a segment; False where a merge has replaced it meanwhile."""
+        digest, parts = Digest(), list[Part]()
+        for step in _steps(pieces_of(self._tables, entry)):
+            values = self._values(entry, step) if pinned is None else self._pinned_values(entry, step, pinned)
+            if values is None:
+                return False
+            for piece, value in zip(step, values, strict=True):
+                digest.add(piece, value)
+            parts.append(self._uploads.add(b"".join(values)))
+        self._copied[entry.id] = StoredSegment(entry.id, digest.value(), tuple(parts))
+        return True
+
+    def _values(self, entry: SegmentEntry, step: list[Piece]) -> list[bytes] | None:
+        with self._source.reading() as txn:
+            if entry not in decode_manifest(stored_manifest(txn)).segments:
+                return None
+            return self._pinned_values(entry, step, txn)
+
+    def _pinned_values(self, entry: SegmentEntry, step: list[Piece], txn: ReadTransaction) -> list[bytes]:
+        return [checked_value(entry, piece, txn.get("segments", piece.key)) for piece in step]
+
+    def finish(self, covered: int) -> StoredBackup:
+        """Upload what is left on one snapshot; returns the manifest of the backup.
+
+        Raises:
+            CorruptIndexError: an entry fails its seal, or records are missing.
+        """
+        with self._source.reading(buffers=False) as txn:
+            stored = bytes(stored_manifest(txn))
+            manifest = decode_manifest(stored)
+            for entry in manifest.segments:
+                if entry.id not in self._copied:
+                    self._copy(entry, txn)
+            live = {entry.id for entry in manifest.segments}
+            self.reused &= live
+            return StoredBackup(
+                header=bytes(txn.get("meta", CONFIG_KEY) or b""),
+                manifest=stored,
+                segments=tuple(self._copied[number] for number in sorted(live)),
+                databases=self._databases(txn, manifest),
+                journal=covered,
+                made_at=time.time_ns() // 1000,
+                documents=manifest.num_documents,
+            )
+
+    def _databases(self, txn: ReadTransaction, manifest: Manifest) -> dict[str, tuple[Part, ...]]:
+        found = {name: tuple(self._uploads.add(part) for part in _parts(name, txn)) for name in SMALL}
+        others = [(key, bytes(value)) for key, value in txn.items("meta") if key not in _NOT_COPIED]
+        if others:
+            found["meta"] = (self._uploads.add(encode_entries(others)),)
+        if txn.count("documents") != manifest.num_documents:
+            raise CorruptIndexError(
+                f"{self._source.path}: expected {manifest.num_documents} records, found "
+                f"{txn.count('documents')}; simindex check tells more"
+            )
+        return found
+
+
+def _parts(name: str, txn: ReadTransaction) -> Iterator[bytes]:
+    for items in cut(name, txn.parts(name)):
+        unseal_many(name, items, f"{name}, entry")
+        yield encode_entries(items)
+
+
+def _steps(pieces: list[Piece]) -> Iterator[list[Piece]]:
+    """Yield the pieces of each part: up to its bytes, and one at least."""
+    step, size = list[Piece](), 0
+    for piece in pieces:
+        step.append(piece)
+        size += piece.num_bytes
+        if size >= PART_BYTES:
+            yield step
+            step, size = [], 0
+    if step:
+        yield step
+
+
+def pieces_in(pieces: list[Piece], parts: tuple[Part, ...]) -> list[list[Piece]]:
+    """Return which pieces each part of a segment has.
+
+    Raises:
+        CorruptIndexError: the parts have other bytes than these pieces.
+    """
+    steps = [*_steps(pieces)]
+    if [sum(piece.num_bytes for piece in step) for step in steps] != [part.num_bytes for part in parts]:
+        raise CorruptIndexError(f"a backup: expected a segment of {len(steps)} parts, found others")
+    return steps

@@ -1,0 +1,210 @@
+"""A journal: every commit since the last backup, an object each: nothing acknowledged is lost with a disk.
+
+Owns the numbers of batches, their way to the store, and how they are done again. Must not decide when a
+caller is answered: `Journal.settle` says whether he may be. Invariants: a batch is put behind its commit, so
+that it says what really came of it; who is answered after `settle` has his batch and all before it in the
+store; a batch that lies behind a gap was acknowledged to nobody, and is not done again.
+
+The name of a batch tells the state that its commit has left (the seal of the index's manifest). So who opens
+the index again sees whether the store has all of it: where the last commit before a kill is missing, or
+somebody else has changed the index, a backup is made before anything is acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count
+
+from simindex.changes.documents import NewDocuments
+from simindex.changes.pending import Pending
+from simindex.changes.prepared import Prepared
+from simindex.changes.session import Session
+from simindex.changes.writer import Writer
+from simindex.format.keys import encode_keys, key_hashes, number_of
+from simindex.format.manifest import decode_manifest
+from simindex.format.objects.batch import Batch, batch_name, decode_batch, encode_batch, state_of
+from simindex.format.records import decode_record
+from simindex.format.seals import unpack
+from simindex.queries.scheme import scheme_of
+from simindex.queries.snapshot import stored_manifest
+from simindex.queries.view import View
+from simindex.scaleout.backups.job import JOURNAL, Progress, backup_index, batch_names, read_manifest
+from simindex.scaleout.backups.report import StoreBackupReport
+from simindex.scaleout.stores import Objects, open_store
+from simindex.storage.store import Store
+
+_THREADS = 4
+
+
+@dataclass
+class _Put:
+    """A batch on its way."""
+
+    name: str
+    content: bytes
+    future: Future[None] | None = None
+
+
+class Journal:
+    """The journal of one index that is open for writing. Safe to share between threads.
+
+    Args:
+        session: of the index; from here on each of its commits is put into the journal.
+        uri: of the backup that the journal belongs to; it is made where there is none, or where the store
+            does not have all of the index.
+
+    Raises:
+        As `backup_index`.
+    """
+
+    def __init__(self, session: Session, uri: str | os.PathLike[str]) -> None:
+        self._session, self._objects = session, open_store(uri)
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-journal")
+        self._under_way: deque[_Put] = deque()
+        self._last = 0
+        with session.alone("journal"):
+            self._begin()
+            session.watch = self._note
+
+    def _begin(self) -> None:
+        """Go on behind what the store has, and see that it has everything."""
+        backup, names = read_manifest(self._objects), batch_names(self._objects)
+        self._last = max([*names, backup.journal if backup else 0])
+        with self._session.store.reading() as txn:
+            state = state_of(bytes(stored_manifest(txn)))
+        if backup is not None:
+            batches = [*_without_gaps(names, backup.journal)]
+            newest = batches[-1][1].partition("-")[2] if batches else state_of(backup.manifest)
+            if newest == state and len(batches) == sum(number > backup.journal for number in names):
+                return
+        self.backup()
+
+    def _note(self, pending: Pending, prepared: Prepared) -> None:
+        """Take a commit, just behind it, while nobody else may change the index."""
+        self._last += 1
+        put = _Put(
+            f"{JOURNAL}/{batch_name(self._last, prepared.encoded_manifest)}",
+            encode_batch(_batch_of(pending, prepared)),
+        )
+        with self._lock:
+            self._start(put)
+            self._under_way.append(put)
+
+    def _start(self, put: _Put) -> None:
+        put.future = self._pool.submit(self._objects.put, put.name, put.content)
+
+    def settle(self) -> None:
+        """Wait until every commit so far is in the store. Only then may it be acknowledged.
+
+        Raises:
+            StoreError: one cannot be put; nothing since then is acknowledged, and the next call tries again.
+        """
+        with self._lock:
+            waiting = list(self._under_way)
+        for put in waiting:
+            assert put.future is not None
+            try:
+                put.future.result()
+            except Exception:
+                with self._lock:
+                    self._start(put)
+                put.future.result()
+            with self._lock:
+                if self._under_way and self._under_way[0] is put:
+                    self._under_way.popleft()
+
+    def position(self) -> int:
+        """Return the number of the last batch: whoever reads the index from now on sees all up to it."""
+        return self._last
+
+    def backup(self, progress: Progress | None = None) -> StoreBackupReport:
+        """Make a backup, which takes up the batches so far; see `backup_index`."""
+        path = self._session.store.path
+        return backup_index(path, self._objects.uri, progress=progress, position=self.position)
+
+    def close(self) -> None:
+        """Let go of the index. What is not settled was not acknowledged."""
+        self._session.watch = None
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _batch_of(pending: Pending, prepared: Prepared) -> Batch:
+    """Return what a commit has changed."""
+    documents = pending.documents()
+    touched = [decode_record(number_of(key), value).key for key, value in prepared.touched]
+    removed = [record.key for record in pending.removed.values()]
+    return Batch(
+        pending.inserted_at,
+        encode_keys(removed) if removed else [],
+        encode_keys(touched) if touched else [],
+        documents.encoded_keys,
+        documents.packed_metadata,
+        documents.sketches,
+    )
+
+
+def _without_gaps(names: dict[int, str], covered: int) -> Iterable[tuple[int, str]]:
+    """Yield the batches behind a backup, up to the first one that is missing."""
+    for number in count(covered + 1):
+        if number not in names:
+            return
+        yield number, names[number]
+
+
+def replay(path: str | os.PathLike[str], objects: Objects, covered: int) -> tuple[int, int]:
+    """Do the batches of a journal again, in an index that was restored; returns how many, and its documents.
+
+    Args:
+        path: of the index.
+        objects: the store of its backup.
+        covered: the last batch that is part of the backup.
+
+    Raises:
+        CorruptIndexError: a batch is damaged; its object is named.
+    """
+    store = Store(path, "r+")
+    try:
+        session = Session(store, scheme_of(store, None, None))
+        done = 0
+        for _, name in _without_gaps(batch_names(objects), covered):
+            full = f"{JOURNAL}/{name}"
+            batch = decode_batch(objects.get(full), objects.uri_of(full))
+            with session.alone("restore") as writer:
+                _apply(session, writer, batch)
+            done += 1
+        with store.reading() as txn:
+            return done, decode_manifest(stored_manifest(txn)).num_documents
+    finally:
+        store.close()
+
+
+def _apply(session: Session, writer: Writer, batch: Batch) -> None:
+    pending = writer.begin()
+    pending.inserted_at = batch.time
+    with session.store.reading() as txn:
+        view = session.committed_view(txn)
+        stored = view.find_keys(batch.removed, key_hashes(batch.removed)) if batch.removed else {}
+        for place, key in enumerate(batch.removed):
+            pending.remove(key, stored.get(place))
+        _touch(pending, view, batch.touched)
+        if batch.keys:
+            writer.insert(pending, _documents(batch), "replace", view)
+        prepared = writer.prepare(pending, view) if pending.size else None
+    if prepared is not None:
+        session.commit(writer, prepared)
+
+
+def _touch(pending: Pending, view: View, keys: list[bytes]) -> None:
+    if keys:
+        pending.touch(number for number, _ in view.find_keys(keys, key_hashes(keys)).values())
+
+
+def _documents(batch: Batch) -> NewDocuments:
+    keys = [unpack(key) for key in batch.keys]
+    return NewDocuments(keys, batch.keys, key_hashes(batch.keys), batch.metadata, batch.sketches)

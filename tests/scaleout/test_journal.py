@@ -1,0 +1,263 @@
+"""A journal: what was acknowledged is in the store, and comes back with what the backup has."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backups import TINY, texts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import simindex
+from simindex import Config, CorruptIndexError, Index
+from simindex.scaleout.backups import backup_index, restore_index
+from simindex.scaleout.backups.journal import Journal
+from simindex.scaleout.stores import StoreError
+from simindex.scaleout.stores.folder import FolderObjects
+
+
+def everything(path: Path) -> dict[Any, Any]:
+    """Key -> all that is stored of a document, but for its number."""
+    with simindex.open(path, "r") as index:
+        found = {}
+        for key, record in index.items():
+            sketch = record.sketch
+            rows = None if sketch.rows is None else sketch.rows.tobytes()
+            kept = None if sketch.kept is None else sketch.kept.tolist()
+            times = record.inserted_at, record.seen_at
+            found[key] = (record.metadata, *times, rows, sketch.fingerprint, kept)
+        return found
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> tuple[Path, Path, Path]:
+    return tmp_path / "index", tmp_path / "stores" / "backup", tmp_path / "restored"
+
+
+@contextmanager
+def journalled(path: Path, store: Path, config: Config | None = None) -> Iterator[tuple[Index, Journal]]:
+    with simindex.open(path, layout=TINY, config=config) as index:
+        journal = Journal(index._session, store)
+        try:
+            yield index, journal
+        finally:
+            journal.close()
+
+
+def batches_in(store: Path) -> list[str]:
+    return sorted(path.name for path in (store / "journal").glob("*"))
+
+
+CONFIGS = [
+    Config(seed=1),
+    Config(seed=1, simhash=None),
+    Config(seed=1, num_perm=0),
+    Config(seed=1, keep_shingles=50),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=["both", "minhash", "simhash", "kept"])
+def test_nothing_settled_is_lost_with_the_folder(paths: tuple[Path, Path, Path], config: Config) -> None:
+    path, store, restored = paths
+    with journalled(path, store, config) as (index, journal):
+        index.insert_many(texts(0, 40), batch_size=10)
+        index.replace(3, "another text altogether", {"now": "other"})
+        index.insert(b"bytes", {"ready", "shingles"})
+        index.remove_many([5, 6, 7])
+        index.touch(1, 2)
+        index.insert_many(texts(5, 2))
+        index.insert_many_if_new([*texts(0, 3), *texts(100, 5)], on_conflict="skip")
+        with index.transaction():
+            index.insert("in", "a transaction")
+            index.insert("out", "of it")
+            index.remove("out")
+            index.remove(20)
+        assert index.expire(before=index[10].inserted_at) > 2
+        journal.settle()
+    before = everything(path)
+    shutil.rmtree(path)
+
+    report = restore_index(store, restored)
+    assert everything(restored) == before
+    assert report.documents == len(before)
+    assert report.batches >= 10
+    assert simindex.check(restored).ok
+
+
+def test_a_backup_takes_up_the_batches(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    with journalled(path, store) as (index, journal):
+        index.insert_many(texts(0, 40), batch_size=10)
+        journal.settle()
+        assert [name[:12] for name in batches_in(store)] == [
+            "000000000001",
+            "000000000002",
+            "000000000003",
+            "000000000004",
+        ]
+        report = journal.backup()
+        assert report.removed_objects == 4
+        assert batches_in(store) == []
+        index.insert_many(texts(40, 20), batch_size=10)
+        journal.settle()
+        assert [name[:12] for name in batches_in(store)] == ["000000000005", "000000000006"]
+    assert restore_index(store, restored).batches == 2
+    assert everything(restored) == everything(path)
+
+
+def test_a_commit_between_the_position_and_the_snapshot_may_come_twice(
+    paths: tuple[Path, Path, Path],
+) -> None:
+    """The backup holds it, and so does the journal."""
+    path, store, restored = paths
+    with journalled(path, store) as (index, journal):
+        index.insert_many(texts(0, 20))
+
+        def meanwhile() -> int:
+            position = journal.position()
+            index.insert_many(texts(20, 5))
+            index.replace(3, "another text")
+            index.remove(4)
+            index.touch(5)
+            return position
+
+        backup_index(path, store, position=meanwhile)
+        journal.settle()
+    assert restore_index(store, restored).batches == 4
+    assert everything(restored) == everything(path)
+    assert simindex.check(restored).ok
+
+
+def test_what_cannot_be_put_is_not_acknowledged_and_is_tried_again(
+    paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, store, restored = paths
+    with journalled(path, store) as (index, journal):
+        with monkeypatch.context() as patched:
+
+            def fail(self: FolderObjects, name: str, _: bytes) -> None:
+                raise StoreError(self.uri_of(name), "the network is gone")
+
+            patched.setattr(FolderObjects, "put", fail)
+            index.insert_many(texts(0, 10))
+            for _ in range(2):
+                with pytest.raises(StoreError, match=r"journal/000000000001-.*the network is gone"):
+                    journal.settle()
+        index.insert_many(texts(10, 10))
+        journal.settle()  # both
+    assert restore_index(store, restored).documents == 20
+
+
+def test_what_lies_behind_a_gap_is_not_done_again(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    with journalled(path, store) as (index, journal):
+        for number in range(4):
+            index.insert_many(texts(number, 1))
+        journal.settle()
+    (store / "journal" / batches_in(store)[1]).unlink()
+    assert restore_index(store, restored).batches == 1
+    assert list(everything(restored)) == [0]
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_what_a_killed_process_did_not_put_is_backed_up_at_the_next_opening(
+    paths: tuple[Path, Path, Path], lost: int
+) -> None:
+    path, store, restored = paths
+    with journalled(path, store) as (index, journal):
+        for number in range(4):
+            index.insert_many(texts(number, 1))
+        journal.settle()
+    for name in batches_in(store)[-lost:]:
+        (store / "journal" / name).unlink()
+    with journalled(path, store) as (index, journal):
+        assert batches_in(store) == []
+        index.insert_many(texts(4, 1))
+        journal.settle()
+    restore_index(store, restored)
+    assert everything(restored) == everything(path)
+
+
+def test_who_opens_again_goes_on_without_a_backup(
+    paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, store, restored = paths
+    with journalled(path, store) as (index, journal):
+        index.insert_many(texts(0, 10))
+        journal.settle()
+    monkeypatch.setattr(Journal, "backup", None)
+    with journalled(path, store) as (index, journal):
+        index.insert_many(texts(10, 10))
+        journal.settle()
+    assert restore_index(store, restored).batches == 2
+    assert everything(restored) == everything(path)
+
+
+def test_who_changes_the_index_without_its_journal_is_noticed(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    with journalled(path, store) as (index, journal):
+        index.insert_many(texts(0, 10))
+        journal.settle()
+    with simindex.open(path) as index:
+        index.insert_many(texts(10, 10))
+    with journalled(path, store) as (index, journal):
+        journal.settle()
+    assert restore_index(store, restored).documents == 20
+
+
+def test_a_damaged_batch_is_named(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    with journalled(path, store) as (index, journal):
+        index.insert_many(texts(0, 10))
+        journal.settle()
+    batch = store / "journal" / batches_in(store)[0]
+    content = bytearray(batch.read_bytes())
+    content[len(content) // 2] ^= 1
+    batch.write_bytes(content)
+    with pytest.raises(CorruptIndexError, match=str(batch)):
+        restore_index(store, restored)
+    assert not restored.exists()
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("insert"), st.integers(0, 12), st.integers(1, 4)),
+        st.tuples(st.just("remove"), st.integers(0, 12), st.integers(1, 4)),
+        st.tuples(st.just("touch"), st.integers(0, 12), st.just(1)),
+        st.tuples(st.sampled_from(["backup", "again", "compact"]), st.just(0), st.just(0)),
+    ),
+    max_size=14,
+)
+
+
+@settings(max_examples=8)
+@given(steps=STEPS)
+def test_whatever_was_done_comes_back(steps: list[tuple[str, int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, store, restored = (Path(folder) / name for name in ("index", "store", "restored"))
+        index = simindex.open(path, layout=TINY, config=CONFIGS[0])
+        journal = Journal(index._session, store)
+        for name, first, number in steps:
+            if name == "insert":
+                index.insert_many(texts(first, number), on_conflict="replace")
+            elif name == "remove":
+                index.remove_many(range(first, first + number))
+            elif name == "touch" and first in index:
+                index.touch(first)
+            elif name == "backup":
+                journal.backup()
+            elif name == "compact":
+                index.compact()
+            elif name == "again":
+                journal.settle()
+                journal.close()
+                journal = Journal(index._session, store)
+        journal.settle()
+        journal.close()
+        index.close()
+        restore_index(store, restored)
+        assert everything(restored) == everything(path)

@@ -1,0 +1,391 @@
+"""A backup in a store is the index at one commit, and what is restored from it equals it byte for byte."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backups import TINY, content_of, texts
+from store_places import store_at
+
+import simindex
+from simindex import BackupTargetError, CorruptIndexError, FormatError, Index, IndexLockedError, SimIndexError
+from simindex.scaleout.backups import backup_index, cutting, job, restore_index
+from simindex.scaleout.stores import MissingObjectError, StoreError, UnprovenStoreError, open_store
+from simindex.scaleout.stores.folder import FolderObjects
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+    """Where an index is, its backup, and what is restored. Parts are small, so that there are many."""
+    for module in (cutting, job):
+        monkeypatch.setattr(module, "PART_BYTES", 4096)
+    return tmp_path / "index", tmp_path / "stores" / "backup", tmp_path / "restored"
+
+
+def filled(path: Path, count: int = 100) -> Index:
+    index = simindex.open(path, "x", layout=TINY)
+    index.insert_many(texts(0, count), batch_size=30)
+    return index
+
+
+def parts_of(store: Path) -> set[str]:
+    return {path.name for path in (store / "parts").iterdir()}
+
+
+@pytest.mark.parametrize("kind", ["folder", "memory", "s3"])
+def test_what_is_restored_is_what_was_backed_up(kind: str, paths: tuple[Path, Path, Path]) -> None:
+    path, _, restored = paths
+    with store_at(kind, path.parent) as uri:
+        with filled(path) as index:
+            index.remove_many(range(0, 100, 7))
+            index.touch(1, 2, 50)
+            done = list[int]()
+            report = backup_index(path, uri, progress=done.append)
+            segments = index.stats().segments
+        steps = list[int]()
+        back = restore_index(uri, restored, progress=steps.append)
+    assert content_of(restored) == content_of(path)
+    assert simindex.check(restored).ok
+    assert (report.created, report.documents, report.reused_segments) == (True, 85, 0)
+    assert (report.copied_segments, report.uri, report.removed_objects) == (segments, str(uri), 0)
+    assert (back.documents, back.batches, back.path) == (85, 0, str(restored))
+    assert done == sorted(done)
+    assert done[-1] == steps[-1] == report.copied_bytes == back.num_bytes
+    assert 0 <= report.pinned_seconds <= report.seconds
+    assert not list(restored.parent.glob(".*"))
+
+
+def test_what_is_restored_goes_on_as_an_index(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    with filled(path):
+        backup_index(path, store)
+    restore_index(store, restored)
+    with simindex.open(restored) as index:
+        index.insert_many(texts(100, 50), batch_size=10)
+        index.compact()
+        assert [*index] == [*range(150)]
+        assert index.query(texts(120, 1)[0][1])[0].key == 120
+        assert index.check().ok
+
+
+def test_a_later_backup_uploads_what_is_new(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    with filled(path, 300) as index:
+        index.compact()  # or the next commit might end a merge of what the first backup has
+        first = backup_index(path, store)
+        index.insert_many(texts(300, 5))
+        index.remove(3)
+        later = backup_index(path, store)
+        again = backup_index(path, store)
+    assert not later.created
+    assert later.reused_segments == first.copied_segments
+    assert later.copied_segments == 1
+    assert 0 < later.copied_bytes < first.copied_bytes / 3
+    assert later.removed_objects > 0  # a part of the records
+    assert (again.copied_bytes, again.copied_segments) == (0, 0)
+    restore_index(store, restored)
+    assert content_of(restored) == content_of(path)
+
+
+def test_what_a_backup_does_not_need_any_more_goes(paths: tuple[Path, Path, Path]) -> None:
+    path, store, _ = paths
+    with filled(path, 300) as index:
+        backup_index(path, store)
+        index.remove_many(range(300))
+        index.compact()
+        report = backup_index(path, store)
+    assert (report.documents, parts_of(store)) == (0, set())
+
+
+def test_an_empty_index_is_restored(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    simindex.open(path).close()
+    backup_index(path, store)
+    assert restore_index(store, restored).documents == 0
+    assert content_of(restored) == content_of(path)
+
+
+# ---- cut off, and side by side ----
+
+
+def test_cut_off_anywhere_the_old_backup_stands(
+    paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, store, restored = paths
+    put: Callable[[FolderObjects, str, bytes], None] = FolderObjects.put
+    create: Callable[[FolderObjects, str, bytes], bool] = FolderObjects.create
+    with filled(path, 100) as index:
+        backup_index(path, store)
+        old = content_of_open(path)
+        index.insert_many(texts(100, 60), batch_size=20)
+        for most in count():
+            calls = count()
+
+            def counted(
+                action: Callable[..., Any], most: int = most, calls: Iterator[int] = calls
+            ) -> Callable[..., Any]:
+                def call(*arguments: Any) -> Any:
+                    if next(calls) >= most:
+                        raise StoreError("nowhere", "the network is gone")
+                    return action(*arguments)
+
+                return call
+
+            with monkeypatch.context() as patched:
+                patched.setattr(FolderObjects, "put", counted(put))
+                patched.setattr(FolderObjects, "create", counted(create))
+                try:
+                    backup_index(path, store)
+                except StoreError:
+                    pass
+                else:
+                    break
+            restore_index(store, restored)
+            assert content_of(restored) == old
+            shutil.rmtree(restored)
+        assert most > 1
+        restore_index(store, restored)
+        assert content_of(restored) == content_of_open(path)
+
+
+def content_of_open(path: Path) -> Any:
+    """Of an index that this process has open."""
+    copy = path.with_name("copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(path, copy)
+    return content_of(copy)
+
+
+def test_what_was_uploaded_before_is_not_uploaded_again(
+    paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, store, _ = paths
+    with filled(path, 100):
+        with monkeypatch.context() as patched:
+            patched.setattr(FolderObjects, "exchange", lambda *_: False)
+            with pytest.raises(StoreError, match="somebody else has made a backup there meanwhile"):
+                backup_index(path, store)
+        report = backup_index(path, store)
+    assert (report.created, report.copied_bytes) == (True, 0)
+
+
+def test_of_two_backups_at_once_one_stands_whole(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    with filled(path, 100) as index:
+
+        def meanwhile() -> int:
+            index.insert_many(texts(100, 10))
+            backup_index(path, store)
+            index.insert_many(texts(110, 10))
+            return 0
+
+        with pytest.raises(StoreError, match="this one was given up"):
+            backup_index(path, store, position=meanwhile)
+    restore_index(store, restored)
+    with simindex.open(restored, "r") as index:
+        assert len(index) == 110
+        assert index.check().ok
+
+
+def test_a_backup_that_takes_the_place_of_the_one_that_is_read(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    with filled(path, 100) as index:
+        backup_index(path, store)
+
+        def meanwhile(_: int, done: list[int] = []) -> None:  # noqa: B006 - it remembers that it was called
+            if not done:
+                done.append(1)
+                index.remove_many(range(50))
+                index.compact()
+                backup_index(path, store)
+
+        assert restore_index(store, restored, progress=meanwhile).documents == 50
+    assert content_of(restored) == content_of(path)
+
+
+def test_a_segment_that_is_merged_away_meanwhile(
+    paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, store, restored = paths
+    with filled(path, 100) as index:
+        real, calls = job._Copying._copy, count()
+
+        def copy(self: Any, *arguments: Any) -> bool:
+            if next(calls) == 1:
+                index.compact()
+            return real(self, *arguments)
+
+        monkeypatch.setattr(job._Copying, "_copy", copy)
+        backup_index(path, store)
+    restore_index(store, restored)
+    assert content_of(restored) == content_of(path)
+
+
+# ---- damage ----
+
+
+def test_each_damaged_object_is_named(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    with filled(path, 60):
+        backup_index(path, store)
+    manifest = next((store / "manifest").iterdir())
+    objects = [manifest, *(store / "parts").iterdir()]
+    assert len(objects) > 8
+    for file in objects:
+        sound = file.read_bytes()
+        damaged = bytearray(sound)
+        damaged[len(sound) // 2] ^= 1
+        for content in (bytes(damaged), sound[:-40], b""):
+            file.write_bytes(content)
+            with pytest.raises((CorruptIndexError, FormatError)) as raised:
+                restore_index(store, restored)
+            place = str(store / "manifest") if file is manifest else str(file)
+            assert place in str(raised.value)
+        file.unlink()
+        with pytest.raises(MissingObjectError, match="expected a") as missing:
+            restore_index(store, restored)
+        assert str(missing.value.path).startswith(str(store))
+        file.write_bytes(sound)
+    assert not restored.exists()
+    assert not list(restored.parent.glob(".restored*"))
+    restore_index(store, restored)
+
+
+def test_a_part_that_the_store_has_lost_is_uploaded_again(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    with filled(path, 100):
+        backup_index(path, store)
+        lost = parts_of(store)
+        for name in lost:
+            (store / "parts" / name).unlink()
+        backup_index(path, store)
+    assert parts_of(store) == lost
+    restore_index(store, restored)
+    assert content_of(restored) == content_of(path)
+
+
+def test_an_index_that_is_damaged_leaves_the_old_backup(
+    paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, store, restored = paths
+    with filled(path, 100) as index:
+        backup_index(path, store)
+        old = content_of_open(path)
+        index.insert_many(texts(100, 60))
+
+        def damaged(*_: object) -> None:
+            raise CorruptIndexError("documents: expected a value that fits its seal")
+
+        monkeypatch.setattr(job, "unseal_many", damaged)
+        with pytest.raises(CorruptIndexError, match="fits its seal"):
+            backup_index(path, store)
+    restore_index(store, restored)
+    assert content_of(restored) == old
+
+
+# ---- what is refused ----
+
+
+def test_a_backup_of_another_index_is_refused(paths: tuple[Path, Path, Path]) -> None:
+    path, store, _ = paths
+    filled(path).close()
+    filled(path.with_name("other")).close()
+    backup_index(path, store)
+    before = parts_of(store)
+    with pytest.raises(BackupTargetError, match="found one of another index"):
+        backup_index(path.with_name("other"), store)
+    assert parts_of(store) == before
+
+
+def test_a_backup_of_a_later_state_is_refused(paths: tuple[Path, Path, Path]) -> None:
+    path, store, _ = paths
+    with filled(path) as index:
+        shutil.copytree(path, path.with_name("older"))
+        index.insert_many(texts(100, 10))
+        backup_index(path, store)
+    with pytest.raises(BackupTargetError, match="found a newer one"):
+        backup_index(path.with_name("older"), store)
+
+
+def test_nothing_is_restored_over_something(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    filled(path).close()
+    with pytest.raises(MissingObjectError, match="expected a backup, found none"):
+        restore_index(store, restored)
+    backup_index(path, store)
+    with pytest.raises(FormatError, match="expected an empty folder or nothing"):
+        restore_index(store, path)
+    restored.mkdir()
+    restore_index(store, restored)
+    assert content_of(restored) == content_of(path)
+
+
+def test_two_do_not_restore_to_one_place_at_once(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    filled(path).close()
+    backup_index(path, store)
+
+    def meanwhile(_: int) -> None:
+        restore_index(store, restored)
+
+    with pytest.raises(IndexLockedError):
+        restore_index(store, restored, progress=meanwhile)
+    restore_index(store, restored)
+
+
+def test_a_store_that_proves_nothing_is_refused(
+    paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, store, _ = paths
+    filled(path).close()
+    monkeypatch.setattr(FolderObjects, "create", lambda self, name, content: self.put(name, content) or True)
+    with pytest.raises(UnprovenStoreError, match=str(store)):
+        backup_index(path, store)
+
+
+def test_a_manifest_of_a_later_version_is_refused(
+    paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, store, restored = paths
+    filled(path).close()
+    monkeypatch.setattr("simindex.format.objects.backup.VERSION", 2)
+    backup_index(path, store)
+    monkeypatch.undo()
+    with pytest.raises(FormatError, match="expected a backup of version 1, found 2"):
+        restore_index(store, restored)
+
+
+def test_a_folder_without_an_index_has_no_backup(paths: tuple[Path, Path, Path]) -> None:
+    path, store, _ = paths
+    with pytest.raises((FileNotFoundError, SimIndexError)):
+        backup_index(path, store)
+    assert open_store(store).sizes() == {}
+
+
+# ---- parts ----
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_where_parts_end_does_not_depend_on_how_entries_come(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cutting, "PART_BYTES", 200)
+    items = [((number * 997).to_bytes(8, "big"), b"v" * (number % 50)) for number in range(400)]
+    whole = [*cutting.cut("documents", iter([items]))]
+    some = [*cutting.cut("documents", iter([items[at : at + size] for at in range(0, 400, size)]))]
+    assert whole == some
+    assert [item for part in whole for item in part] == items
+    assert all(part[0][0][:6] == part[-1][0][:6] for part in whole)
+
+
+def test_a_change_moves_the_parts_of_its_own_numbers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cutting, "PART_BYTES", 200)
+    items = [((number * 997).to_bytes(8, "big"), b"value") for number in range(400)]
+    before = [*cutting.cut("documents", iter([items]))]
+    without = [item for item in items if item[0] != (100 * 997).to_bytes(8, "big")]
+    after = [*cutting.cut("documents", iter([without]))]
+    changed = [part for part in before if part not in after]
+    assert {part[0][0][:6] for part in changed} == {(100 * 997 >> 16).to_bytes(6, "big")}
