@@ -406,9 +406,17 @@ int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, co
 size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, uint8_t bits,
                     const uint64_t *held, size_t held_words, lookup *lookups);
 
-/* The same for `count` whole keys in one table; lookups[i].query says for which key. */
+/* Pages of filters that a call of many keys has marked as used: a system's call for each line of each key would
+ * take longer than to look for it. Begin with zeros. */
+enum { MOST_MARKED = 1024 };
+typedef struct {
+    uint64_t items[MOST_MARKED];
+} marked_pages;
+
+/* The same for `count` whole keys in one table; lookups[i].query says for which key. marked: NULL, or for several
+ * calls. */
 size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, probe *probes,
-                  lookup *lookups, damage *where);
+                  lookup *lookups, marked_pages *marked, damage *where);
 
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);

@@ -481,9 +481,10 @@ static outcome add_equal(search *s, const lookup *range, uint64_t entry, const o
 
 /* The keys first .. first+count-1, KEY_GROUP at most; same NULL: an equal key is enough. */
 static outcome find_key_group(search *s, uint64_t table, const uint64_t *keys, size_t first, size_t count,
-                              const originals *same, uint64_t most) {
+                              const originals *same, uint64_t most, marked_pages *marked) {
     uint64_t taken[KEY_GROUP] = {0};
-    size_t planned = plan_equal(s->dir, table, keys + first, count, s->probes, s->lookups, &s->found->where);
+    size_t planned = plan_equal(s->dir, table, keys + first, count, s->probes, s->lookups, marked,
+                                &s->found->where);
     if (planned == SIZE_MAX) return SEARCH_DAMAGED;
     if (reads_ahead()) ask_for_places(s->dir, s->lookups, planned);
     if (find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
@@ -505,10 +506,12 @@ static outcome find_entries(const directory *dir, uint64_t table, const uint64_t
                             const originals *same, uint64_t most, match_list *found) {
     search s;
     outcome end = open_search(&s, dir, KEY_GROUP, found);
+    marked_pages *marked = count > KEY_GROUP && pages_missing() ? calloc(1, sizeof *marked) : NULL;
     for (size_t first = 0; first < count && !end; first += KEY_GROUP) {
         size_t here = count - first < KEY_GROUP ? count - first : KEY_GROUP;
-        end = find_key_group(&s, table, keys, first, here, same, most);
+        end = find_key_group(&s, table, keys, first, here, same, most, marked);
     }
+    free(marked);
     return close_search(&s, end);
 }
 
