@@ -7,6 +7,7 @@ later version's better choice loses no table of an existing index.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from simindex.config import Config, SimHashConfig, config_from_dict, config_to_dict, require_equal
-from simindex.errors import FormatError
+from simindex.errors import FormatError, SimIndexError
 from simindex.format.header import CONFIG_KEY, IDENTITY_BYTES, Header, decode_header, encode_header
 from simindex.format.layout import Geometry, Layout
 from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
@@ -91,12 +92,38 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
         value = txn.get("meta", CONFIG_KEY)
         if value is None:
             raise FormatError(f"{store.path}: an LMDB environment, but not a simindex index")
-        header = decode_header(value, store.path)
-        store.known_by(CONFIG_KEY, bytes(value))
+        value = bytes(value)
+    header, value = _read_header(store, value)
+    store.known_by(CONFIG_KEY, value)
     scheme = scheme_of_header(header, store.path)
     if config is not None:
         require_equal(scheme.config, config)
     return scheme
+
+
+def _read_header(store: Store, stored: bytes) -> tuple[Header, bytes]:
+    """Return the header and its bytes: the stored ones, or the second copy where those are damaged.
+
+    Nothing else of an index tells what it is, and both copies are sealed, so either is as good. A writer puts
+    right what is missing or broken of the two.
+
+    Raises:
+        FormatError, CorruptIndexError: as `decode_header`, of the stored one.
+    """
+    second, is_other_right = store.second_header(), False
+    try:
+        header = decode_header(stored, store.path)
+    except SimIndexError:
+        with contextlib.suppress(SimIndexError):
+            header = decode_header(second, store.path)
+            is_other_right = True
+        if not is_other_right:
+            raise
+        store.mend_header(CONFIG_KEY, second, is_stored=False)
+        return header, second if store.writable else stored
+    if second != stored:
+        store.mend_header(CONFIG_KEY, stored, is_stored=True)
+    return header, stored
 
 
 def _possible_blocks(simhash: SimHashConfig | None) -> Collection[int]:

@@ -35,11 +35,13 @@ from simindex.storage.folder import (
     Space,
     WriterLock,
     identity_of,
+    keep_header,
     permissions_of,
     require_permissions,
     require_place,
     require_plain_files,
     require_room,
+    second_header,
     sync_folder,
 )
 from simindex.storage.gate import Visitor
@@ -266,7 +268,26 @@ class Store:
             raise translated(exc, self.path) from exc
         sync_folder(Path(self.path))
         sync_folder(Path(self.path).parent)
+        keep_header(self.path, header)
         self.is_new = False
+
+    def second_header(self) -> bytes:
+        """Return the second copy of the header, beside the data file; nothing where there is none."""
+        return second_header(self.path)
+
+    def mend_header(self, key: bytes, header: bytes, *, is_stored: bool) -> None:
+        """Write the copy of the header that is missing or broken; a handle that only reads leaves it.
+
+        Args:
+            key: in the database "meta".
+            is_stored: whether the one in the data file is right, so that the other one is not.
+        """
+        if not self.writable:
+            return
+        if is_stored:
+            keep_header(self.path, header)
+        else:
+            self.commit(lambda txn: txn.put("meta", key, header), True)
 
     # ---- life ----
 
