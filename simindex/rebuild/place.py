@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from simindex.checks import local_path
@@ -54,7 +54,7 @@ def making(folder: Path, work: str, config: Config, layout: Layout, sources: int
         IndexLockedError: somebody else does the same work for the same place.
         FormatError: a symbolic link stands where the work is to be done.
     """
-    begun = folder.with_name(f".{folder.name}.{work}")
+    begun = _begun(folder, work)
     folder.parent.mkdir(parents=True, exist_ok=True)
     _clear(begun)
     with ExitStack() as stack:
@@ -72,6 +72,18 @@ def making(folder: Path, work: str, config: Config, layout: Layout, sources: int
         except BaseException:
             shutil.rmtree(begun, ignore_errors=True)
             raise
+
+
+def forget(folder: Path, work: str) -> None:
+    """Remove what a process that has died has left of its work, unless another one is at it."""
+    begun = _begun(folder, work)
+    with suppress(IndexLockedError, FormatError):
+        _clear(begun)
+        shutil.rmtree(begun, ignore_errors=True)
+
+
+def _begun(folder: Path, work: str) -> Path:
+    return folder.with_name(f".{folder.name}.{work}")
 
 
 def _clear(begun: Path) -> None:

@@ -8,8 +8,6 @@ caller gets an error then, and no half index.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,16 +21,18 @@ from simindex.format.keys import NUMBER_KEY_BYTES, Key, numbers_of
 from simindex.format.manifest import Manifest
 from simindex.format.records import StoredRecord, decode_record
 from simindex.queries.scheme import Scheme, scheme_of_header
-from simindex.rebuild.build import BATCH, Builder, Saved, building
+from simindex.rebuild.build import BATCH, Builder, Saved
+from simindex.rebuild.place import forget, making
 from simindex.rebuild.report import RepairReport
 from simindex.rebuild.salvage import Salvage
 from simindex.rebuild.sketches import SegmentRemains
-from simindex.storage.folder import require_place, sync_folder
+from simindex.storage.folder import require_place
 from simindex.storage.tree.pagefile import bare_pages, pinned_pages
 from simindex.storage.tree.walk import Entries
 from simindex.upkeep.child import Tell, run
 
 _MOST_NAMED = 1_000
+_WORK = "repair"
 
 
 def repair(
@@ -47,7 +47,8 @@ def repair(
     lead, and page by page where they do not, for every value is bound to its key by its seal. The new index
     has the settings, documents, metadata and times of the old one; its tables are made anew. A document whose
     sketch is lost is stored all the same, but is similar to nothing until it is inserted again. The damaged
-    index is not changed. It costs what inserting ready sketches costs, and the memory of the largest
+    index is not changed. Killed at any time, nothing is at the destination, or all; the next call removes
+    what was left beside it. It costs what inserting ready sketches costs, and the memory of the largest
     segment's sketches.
 
     Args:
@@ -58,6 +59,7 @@ def repair(
     Raises:
         FileNotFoundError: there is no index.
         FileExistsError: there is something at the destination.
+        IndexLockedError: somebody else repairs to the same destination.
         CorruptIndexError: no header or no manifest is left in any page, or the process that reads died.
 
     >>> import simindex, tempfile
@@ -72,18 +74,12 @@ def repair(
     require_place(damaged, "r")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(f"{target}: expected nothing or an empty folder, found something")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    told = None if progress is None else _teller(progress)
     try:
-        told = None if progress is None else _teller(progress)
-        made = str(folder / "index")
-        fields = run(run_repair, str(damaged), made, told=told)
-        if target.exists():
-            target.rmdir()
-        os.rename(made, target)
-        sync_folder(target.parent)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        fields = run(run_repair, str(damaged), os.path.realpath(target), told=told)
+    except BaseException:
+        forget(Path(os.path.realpath(target)), _WORK)
+        raise
     fields["lost"] = tuple((first, behind) for first, behind in fields["lost"])
     fields["without_sketch"] = tuple(fields["without_sketch"])
     fields["notes"] = tuple(fields["notes"])
@@ -130,7 +126,8 @@ class _Repair:
         remains = [SegmentRemains(scheme, entry, self._values) for entry in manifest.segments]
         self._find_lost_chunks(remains)
         numbers, places, lengths = self._records(remains)
-        with building(destination, scheme.config, scheme.tables.layout, manifest.sources) as builder:
+        config, layout = scheme.config, scheme.tables.layout
+        with making(Path(destination), _WORK, config, layout, manifest.sources) as builder:
             for entry, part in zip(manifest.segments, remains, strict=True):
                 first, behind = np.searchsorted(numbers, [entry.base, entry.base + entry.span])
                 self._save(builder, part, *(c[first:behind] for c in (numbers, places, lengths)))

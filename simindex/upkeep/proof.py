@@ -13,7 +13,7 @@ from dataclasses import asdict
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.keys import segment_of
-from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
+from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest, is_backup_of
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.folder import second_header
 from simindex.storage.tree.pagefile import PageFile, pinned_pages
@@ -37,6 +37,8 @@ class _Check:
         self.num_documents = self.num_segments = 0
         self._done = self._total = 0
         self._told_at = 0.0
+        self._is_backup = False
+        """Whether it is a backup that nobody has changed; a later one may be under way or broken off."""
 
     def found(self, problem: Problem) -> None:
         """Take note of a problem."""
@@ -64,6 +66,7 @@ class _Check:
         self._done = pages * file.page_bytes
         meta = self._values_of(walked, "meta")
         scheme, manifest = self._header(meta), self._manifest(meta)
+        self._is_backup = self._has_mark(meta)
         for key in meta.keys() - _META_KEYS:
             self.found(Problem("page", "expected no such value, found one", "meta", first_key=key.hex()))
         if scheme is None or manifest is None or not self._has_room(walked, scheme, manifest):
@@ -106,6 +109,15 @@ class _Check:
             self.found(Problem("manifest", str(exc), "meta", first_key=MANIFEST_KEY.hex()))
         return None
 
+    def _has_mark(self, meta: dict[bytes, memoryview]) -> bool:
+        """Whether the mark of a backup is there and names the manifest."""
+        try:
+            mark, stored = meta.get(BACKUP_KEY), meta.get(MANIFEST_KEY)
+            return mark is not None and stored is not None and is_backup_of(mark, bytes(stored))
+        except CorruptIndexError as exc:
+            self.found(Problem("manifest", str(exc), "meta", first_key=BACKUP_KEY.hex()))
+            return False
+
     def _has_room(self, walked: Walked, scheme: Scheme, manifest: Manifest) -> bool:
         """Prove that the counts fit the pages of the segments, before memory is asked for by them."""
         if "segments" not in walked.trees:
@@ -122,7 +134,8 @@ class _Check:
         return expected <= found
 
     def _segments(self, walked: Walked, manifest: Manifest) -> dict[int, dict[bytes, memoryview]]:
-        """Return the values of each live segment; what lies under other ids is an unfinished merge's."""
+        """Return the values of each live segment; other ids are of an unfinished merge or
+        backup."""
         values: dict[int, dict[bytes, memoryview]] = {entry.id: {} for entry in manifest.segments}
         for key, value in self._values_of(walked, "segments").items():
             try:
@@ -132,7 +145,7 @@ class _Check:
                 continue
             if segment in values:
                 values[segment][key] = value
-            elif segment >= manifest.next_segment:
+            elif segment >= manifest.next_segment and not self._is_backup:
                 message = f"expected segments below {manifest.next_segment}, found segment {segment}"
                 self.found(Problem("segment", message, "segments", segment=segment, first_key=key.hex()))
         return values

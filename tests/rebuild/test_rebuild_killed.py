@@ -1,4 +1,4 @@
-"""A merge or a resketching whose process is killed leaves nothing at its destination, or all of it."""
+"""A merge, a resketching or a repair whose process is killed leaves nothing at its destination, or all."""
 
 import os
 from collections.abc import Callable
@@ -10,7 +10,8 @@ from processes import Tell, everything_from, forked
 
 import simindex
 from simindex import Config, IndexLockedError
-from simindex.rebuild import build, place, source
+from simindex.rebuild import build, place, repair, source
+from simindex.rebuild.repair import run_repair
 from simindex.storage.folder import WriterLock
 from simindex.storage.store import Store
 
@@ -19,6 +20,8 @@ Work = Callable[[Path, Path], object]
 WORKS: dict[str, Work] = {
     "merge": lambda root, target: simindex.merge([root / "a", root / "b"], target),
     "resketch": lambda root, target: simindex.resketch(root / "a", target, num_perm=8),
+    # The part of it that has a process of its own.
+    "repair": lambda root, target: run_repair(lambda _: None, str(root / "a"), str(target)),
 }
 
 
@@ -52,7 +55,7 @@ def killed_at(call: int, work: Work, root: Path, target: Path, acknowledge: Tell
     Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
     place.os.rename = dying(os.rename)  # type: ignore[attr-defined]
     place.sync_folder = dying(place.sync_folder)  # type: ignore[attr-defined]
-    source.BATCH = build.BATCH = source._PART = 10  # type: ignore[attr-defined]
+    source.BATCH = build.BATCH = source._PART = repair.BATCH = 10  # type: ignore[attr-defined]
     work(root, target)
     acknowledge("done")
 
@@ -86,7 +89,7 @@ def test_work_that_is_killed_anywhere_leaves_nothing_or_all(root: Path, name: st
             entry.unlink()
         target.rmdir()
     assert seen.count("all") == 3  # behind the renaming, and around the sync of the folder above
-    assert seen.count("nothing") > 2 * (4 if name == "resketch" else 8)
+    assert seen.count("nothing") > 2 * (8 if name == "merge" else 4)
 
 
 @pytest.mark.parametrize("name", WORKS)
@@ -115,3 +118,17 @@ def test_second_work_is_refused_while_the_first_goes_on(root: Path) -> None:
     assert len(refused) == 1
     with simindex.open(root / "new", "r") as new:
         assert len(new) == 40
+
+
+def test_repair_that_is_broken_off_leaves_nothing(root: Path) -> None:
+    """Its process is ended with it."""
+
+    def stop(*_: object) -> None:
+        assert (root / ".new.repair").exists()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simindex.repair(root / "a", root / "new", progress=stop)
+    assert {entry.name for entry in root.iterdir()} == {"a", "b"}
+    assert simindex.repair(root / "a", root / "new").is_whole
+    assert {entry.name for entry in root.iterdir()} == {"a", "b", "new"}

@@ -17,6 +17,7 @@ from unittest import mock
 
 import simindex
 from simindex import Config, Index, Layout, Sketcher
+from simindex.upkeep.proof import run_check
 
 CONFIG = Config(num_perm=64)
 LAYOUTS = (Layout(2, 64, 4096), Layout(2, 16, 512), Layout())
@@ -244,6 +245,18 @@ def held_by(index: Index) -> State:
         if near != keys:
             raise WrongError(f"{text}: expected {keys} by SimHash, found {near}")
     return found
+
+
+def require_clean(path: Path) -> None:
+    """Check an index fully, in this process.
+
+    Raises:
+        WrongError: something is wrong with it.
+    """
+    problems: list[object] = []
+    run_check(lambda told: problems.append(told["problem"]) if "problem" in told else None, str(path), "full")
+    if problems:
+        raise WrongError(f"check: {problems[:3]}")
 
 
 def is_between(before: State, step: Step, found: State) -> bool:

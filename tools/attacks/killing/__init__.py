@@ -1,0 +1,1 @@
+"""Processes killed with SIGKILL wherever it may hurt, and what must be there afterwards."""

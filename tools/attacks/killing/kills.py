@@ -1,0 +1,33 @@
+"""Processes killed while they work on an index, back it up, write a corpus or make an index of others.
+
+Owns which life is of what. The work and its judgement are in lives, backups and jobs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attacks import faults
+from attacks.killing.backups import back_up
+from attacks.killing.jobs import JOBS, kill_a_job
+from attacks.killing.lives import live
+from attacks.killing.process import LIFE, Kill
+
+
+def kill_many(folder: Path, seed: int, rounds: int, only: int | None = None) -> list[Kill]:
+    """Kill so many processes; returns what became of each.
+
+    Of ten lives one is of an index that is backed up, and two are of jobs, each another one.
+    """
+    faults.watch(folder)
+    kills: list[Kill] = []
+    for life in range((rounds + LIFE - 1) // LIFE) if only is None else [only]:
+        if life % 10 == 3:
+            kills += back_up(folder, seed, life)
+        elif life % 10 in (6, 9):
+            kills += kill_a_job(
+                folder, seed, life, list(JOBS)[(life // 10 * 2 + (life % 10 == 9)) % len(JOBS)]
+            )
+        else:
+            kills += live(folder, seed, life)
+    return kills
