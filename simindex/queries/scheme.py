@@ -23,6 +23,7 @@ from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
 from simindex.sketching.family import origin_of
 from simindex.sketching.permutations import PermutationPlan, make_plan, plan_for
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
+from simindex.storage.folder import keep_header, second_header
 from simindex.storage.store import Store
 
 _NO_PLAN = PermutationPlan(0, (), (), ())
@@ -92,9 +93,9 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
         value = txn.get("meta", CONFIG_KEY)
         if value is None:
             raise FormatError(f"{store.path}: an LMDB environment, but not a simindex index")
-        value = bytes(value)
-    header, value = _read_header(store, value)
-    store.known_by(CONFIG_KEY, value)
+        stored = bytes(value)
+    header, stored = _read_header(store, stored)
+    store.known_by(CONFIG_KEY, stored)
     scheme = scheme_of_header(header, store.path)
     if config is not None:
         require_equal(scheme.config, config)
@@ -110,7 +111,7 @@ def _read_header(store: Store, stored: bytes) -> tuple[Header, bytes]:
     Raises:
         FormatError, CorruptIndexError: as `decode_header`, of the stored one.
     """
-    second, is_other_right = store.second_header(), False
+    second, is_other_right = second_header(store.path), False
     try:
         header = decode_header(stored, store.path)
     except SimIndexError:
@@ -119,10 +120,12 @@ def _read_header(store: Store, stored: bytes) -> tuple[Header, bytes]:
             is_other_right = True
         if not is_other_right:
             raise
-        store.mend_header(CONFIG_KEY, second, is_stored=False)
-        return header, second if store.writable else stored
-    if second != stored:
-        store.mend_header(CONFIG_KEY, stored, is_stored=True)
+        if not store.writable:
+            return header, stored
+        store.commit(lambda txn: txn.put("meta", CONFIG_KEY, second), True)
+        return header, second
+    if second != stored and store.writable:
+        keep_header(store.path, stored)
     return header, stored
 
 

@@ -41,7 +41,6 @@ from simindex.storage.folder import (
     require_place,
     require_plain_files,
     require_room,
-    second_header,
     sync_folder,
 )
 from simindex.storage.gate import Visitor
@@ -271,24 +270,6 @@ class Store:
         keep_header(self.path, header)
         self.is_new = False
 
-    def second_header(self) -> bytes:
-        """Return the second copy of the header, beside the data file; nothing where there is none."""
-        return second_header(self.path)
-
-    def mend_header(self, key: bytes, header: bytes, *, is_stored: bool) -> None:
-        """Write the copy of the header that is missing or broken; a handle that only reads leaves it.
-
-        Args:
-            key: in the database "meta".
-            is_stored: whether the one in the data file is right, so that the other one is not.
-        """
-        if not self.writable:
-            return
-        if is_stored:
-            keep_header(self.path, header)
-        else:
-            self.commit(lambda txn: txn.put("meta", key, header), True)
-
     # ---- life ----
 
     def environment(self) -> Environment:
@@ -437,7 +418,7 @@ class Store:
         Raises:
             ClosedError: somebody else has replaced or removed the file.
         """
-        if not environment.databases or self._bytes_in_place(environment) is not None:
+        if not environment.databases or environment.bytes_in_place(self.data) is not None:
             if environment.databases and txn.get(MOVED_KEY, db=environment.databases["meta"]) is None:
                 environment.checked_id = txn.id()
             return False
@@ -449,15 +430,6 @@ class Store:
                 return True
         self._lose(environment)
         return False
-
-    def _bytes_in_place(self, environment: Environment) -> int | None:
-        """Return the length of the data file; ``None`` where another one or none is in its place."""
-        environment.looked_at = time.monotonic()
-        try:
-            found = os.stat(self.data)
-        except OSError:
-            return None
-        return found.st_size if (found.st_dev, found.st_ino) == environment.identity else None
 
     def _lose(self, environment: Environment) -> None:
         """Let go of a file that is not the one that everybody else sees. Raises ClosedError."""
@@ -534,7 +506,7 @@ class Store:
             environment.env.reader_check()
         if self._lock is not None:
             self._lock.require_held()
-        file_bytes = self._bytes_in_place(environment)
+        file_bytes = environment.bytes_in_place(self.data)
         if file_bytes is None:
             self._lose(environment)
         usable = None if frees or file_bytes is None else self._space.usable_bytes(file_bytes)
