@@ -14,6 +14,8 @@ LINE_WORDS: int
 FILTER_SLACK: int
 KEPT_BITS: int
 REPRESENTATIVES: int
+CUT_CANDIDATES: int
+CUT_BUCKET: int
 STRUCT_BYTES: dict[str, int]
 
 class Damage(Exception):  # noqa: N818 - the kernel's own, never seen by users
@@ -76,6 +78,8 @@ def query_bands(
     min_agree: int,
     max_candidates: int,
     with_fingerprints: int,
+    most_in_bucket: int,
+    own_first: int,
     truncated: _Array,
     /,
 ) -> bytes: ...

@@ -26,19 +26,20 @@ static int take_queries(buffers *held, const directory *dir, PyObject *words, Py
 }
 
 /* (directory, words, fingerprints, present, first_table, bits, min_agree, max_candidates,
- *  with_fingerprints, truncated): matches of every query by its band words. */
+ *  with_fingerprints, most_in_bucket, own_first, truncated): matches of every query by its band words. */
 FUNCTION(query_bands) {
-    uint64_t first_table, bits, min_agree, with_fingerprints;
+    uint64_t first_table, bits, min_agree, with_fingerprints, most_in_bucket, own_first;
     query_batch queries;
-    if (need(nargs, 10, "query_bands") < 0 || as_u64(args[4], &first_table) < 0 || as_u64(args[5], &bits) < 0 ||
+    if (need(nargs, 12, "query_bands") < 0 || as_u64(args[4], &first_table) < 0 || as_u64(args[5], &bits) < 0 ||
         as_u64(args[6], &min_agree) < 0 || as_u64(args[7], &queries.max_candidates) < 0 ||
-        as_u64(args[8], &with_fingerprints) < 0)
+        as_u64(args[8], &with_fingerprints) < 0 || as_u64(args[9], &most_in_bucket) < 0 ||
+        as_u64(args[10], &own_first) < 0)
         return NULL;
-    band_search how = {first_table, (uint8_t)bits, (uint32_t)min_agree, with_fingerprints != 0};
+    band_search how = {first_table, (uint8_t)bits, (uint32_t)min_agree, with_fingerprints != 0, most_in_bucket, own_first};
     buffers held = {.count = 0};
     PyObject *result = NULL;
     const directory *dir = take_directory(&held, args[0]);
-    if (take_queries(&held, dir, args[1], args[2], args[3], args[9], &queries) == 0) {
+    if (take_queries(&held, dir, args[1], args[2], args[3], args[11], &queries) == 0) {
         match_list found = {0};
         outcome end;
         Py_BEGIN_ALLOW_THREADS

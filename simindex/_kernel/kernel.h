@@ -12,6 +12,7 @@
  *   tables.c   plain Python over all entries
  *   merge.c    a sort of the live entries
  *   query.c    a comparison with every stored sketch
+ *   buckets.c  a sort of all entries of a bucket
  *   pairs.c    a comparison of all with all
  *   paging.c   the same searches without it
  *   forest.c   the groups of textbook/groups.py
@@ -405,9 +406,17 @@ int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, co
 size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, uint8_t bits,
                     const uint64_t *held, size_t held_words, lookup *lookups);
 
-/* The same for `count` whole keys in one table; lookups[i].query says for which key. */
+/* Pages of filters that a call of many keys has marked as used: a system's call for each line of each key would
+ * take longer than to look for it. Begin with zeros. */
+enum { MOST_MARKED = 1024 };
+typedef struct {
+    uint64_t items[MOST_MARKED];
+} marked_pages;
+
+/* The same for `count` whole keys in one table; lookups[i].query says for which key. marked: NULL, or for several
+ * calls. */
 size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, probe *probes,
-                  lookup *lookups, damage *where);
+                  lookup *lookups, marked_pages *marked, damage *where);
 
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
@@ -480,6 +489,39 @@ size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position,
                      const uint8_t *dead, size_t capacity, uint64_t *words, uint32_t *numbers,
                      uint64_t *fingerprints, damage *where);
 
+/* ---- buckets.c: what is compared of many entries that share a prefix ---- */
+
+typedef struct {
+    uint64_t first_table;
+    uint8_t bits;            /* length of the prefix of every band word */
+    uint32_t min_agree;      /* matches agree in at least so many rows */
+    int with_fingerprints;   /* the index has fingerprints */
+    uint64_t most_in_bucket; /* entries of a bucket that are compared, or eight times what chance puts there; 0: a
+                                sixteenth of max_candidates, 1,024 at least */
+    uint64_t own_first;      /* EACH_SEES_ALL; or the queries are documents themselves, numbered from here on in a
+                                segment of their own, and in a crowded bucket each sees only those before it */
+} band_search;
+
+#define EACH_SEES_ALL UINT64_MAX
+
+/* Why a query did not compare everything. */
+enum {
+    CUT_CANDIDATES = 1, /* max_candidates; or what was cut of a bucket depends on the other queries */
+    CUT_BUCKET = 2      /* a crowded bucket */
+};
+
+/* The range of one segment in a bucket, and what is cut of it: a work area. */
+typedef struct {
+    lookup *range;
+    uint64_t unseen;    /* numbers of the segment from here on are not seen */
+    uint64_t low, high; /* of the entries that are seen, those that stay */
+} bucket_part;
+
+/* Cut the ranges of crowded buckets, and mark their tables in `crowded`, one byte a band; returns CUT_ bits.
+ * lookups: of one query, found. parts: num_segments. */
+int bound_buckets(const directory *dir, const band_search *how, uint64_t max_candidates, size_t num_queries, size_t query,
+                  const uint64_t *words, lookup *lookups, size_t count, bucket_part *parts, uint8_t *crowded);
+
 /* ---- query.c: the searches ---- */
 
 /* A match as it goes to Python. */
@@ -508,19 +550,13 @@ typedef struct {
     const uint64_t *words;         /* count x bands */
     const uint64_t *fingerprints;  /* count */
     const uint8_t *present;        /* count: HAS_ bits; a query that lacks what is searched finds nothing */
-    uint8_t *truncated;            /* count: becomes 1 where a limit was hit */
+    uint8_t *truncated;            /* count: gets the CUT_ bits of limits that were hit */
     uint64_t max_candidates;       /* sketches compared a query: those found by the most tables, then the oldest */
 } query_batch;
 
-typedef struct {
-    uint64_t first_table;
-    uint8_t bits;           /* length of the prefix of every band word */
-    uint32_t min_agree;     /* matches agree in at least so many rows */
-    int with_fingerprints;  /* the index has fingerprints */
-} band_search;
-
 /* Documents that share the prefix of a band word with a query; for each query most similar first: by
- * agreement, then distance, then age. */
+ * agreement, then distance, then age. With own_first, too: what a query was compared with out of a crowded bucket
+ * and its own batch, as matches before the others, with NO_FIGURE as their agreement. */
 outcome query_bands(const directory *dir, const query_batch *queries, const band_search *how, match_list *found);
 
 typedef struct {

@@ -18,6 +18,7 @@ typedef struct {
     uint64_t *candidates;  /* `room` of them, segment in the high, relative number in the low 32 bits */
     uint64_t *work;        /* as many, behind them */
     size_t room;
+    bucket_part *parts;    /* a segment each */
     int ahead;             /* whether pages are asked for before they are touched */
 } search;
 
@@ -26,12 +27,14 @@ static outcome open_search(search *s, const directory *dir, size_t num_lookups, 
     *s = (search){.dir = dir, .found = found};
     s->lookups = malloc((dir->num_segments * num_lookups + 1) * sizeof(lookup));
     s->probes = malloc((num_lookups + 1) * sizeof(probe));
-    return s->lookups && s->probes ? SEARCH_DONE : SEARCH_NO_MEMORY;
+    s->parts = malloc((dir->num_segments + 1) * sizeof(bucket_part));
+    return s->lookups && s->probes && s->parts ? SEARCH_DONE : SEARCH_NO_MEMORY;
 }
 
 static outcome close_search(search *s, outcome end) {
     free(s->lookups);
     free(s->probes);
+    free(s->parts);
     free(s->candidates);
     return end;
 }
@@ -80,16 +83,20 @@ static uint64_t share_ranges(const lookup *lookups, size_t count, uint64_t limit
     return total;
 }
 
-static size_t gather_candidates(const directory *dir, const lookup *lookups, size_t count, uint64_t each,
+/* own: no document numbered from here on. */
+static size_t gather_candidates(const directory *dir, const lookup *lookups, size_t count, uint64_t each, uint64_t own,
                                 uint64_t *candidates) {
     size_t gathered = 0;
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
         uint64_t segment = (uint64_t)lookups[i].segment << 32;
-        uint64_t n = lookups[i].last - lookups[i].first;
+        uint64_t n = lookups[i].last - lookups[i].first, base = segment_at(dir, lookups[i].segment)->base;
         if (n > each) n = each;
-        for (uint64_t e = 0; e < n; e++)
-            candidates[gathered++] = segment | table_number(dir, table, lookups[i].first + e);
+        for (uint64_t e = 0; e < n; e++) {
+            uint32_t number = table_number(dir, table, lookups[i].first + e);
+            candidates[gathered] = segment | number;
+            gathered += base + number < own;
+        }
     }
     return gathered;
 }
@@ -143,51 +150,6 @@ static size_t distinct_candidates(uint64_t *candidates, uint64_t *work, size_t c
         candidates[kept++] = candidates[i];
     }
     return kept;
-}
-
-/* ---- a crowded bucket ---- */
-
-enum { BUCKET_SHARE = 16, LEAST_BUCKET = 1024, TIMES_CHANCE = 8 };
-
-/* Cut a range down to `room` entries around the place of the key, where those lie that share most bits with it. */
-static void narrow_range(const directory *dir, lookup *range, uint64_t key, uint64_t room) {
-    uint64_t low = range->first, high = range->last, first;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (table_key(dir, range->table, middle) < key) low = middle + 1;
-        else high = middle;
-    }
-    first = low - range->first > room / 2 ? low - room / 2 : range->first;
-    if (range->last - first < room) first = range->last - room;
-    range->first = first, range->last = first + room;
-}
-
-/* A bucket: the entries of one table that share the query's prefix. Unlike documents share one by chance; more
- * than TIMES_CHANCE of that, and than a BUCKET_SHARE of max_candidates, is boilerplate or made on purpose, and
- * the rest of it is left out: else whoever fills one bucket would slow down each query that meets it. Whether
- * something was. Keys are read unchecked, for they decide only which of them are compared. */
-static int bound_buckets(const directory *dir, lookup *lookups, size_t count, const uint64_t *words,
-                         const band_search *how, uint64_t max_candidates) {
-    uint64_t held[MAX_NUM_PERM / 8] = {0}, largest = 0, sketches = 0;
-    uint64_t most = max_candidates / BUCKET_SHARE > LEAST_BUCKET ? max_candidates / BUCKET_SHARE : LEAST_BUCKET;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t *here = held + (lookups[i].table_number - how->first_table);
-        *here += lookups[i].last - lookups[i].first;
-        if (*here > largest) largest = *here;
-    }
-    if (largest <= most) return 0;
-    for (size_t i = 0; i < dir->num_segments; i++) sketches += segment_at(dir, i)->num_sketches;
-    uint64_t chance = how->bits < 64 ? sketches >> how->bits : 0;
-    if (chance * TIMES_CHANCE > most) most = chance * TIMES_CHANCE;
-    if (largest <= most) return 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t table = lookups[i].table_number - how->first_table;
-        if (held[table] <= most) continue;
-        uint64_t n = lookups[i].last - lookups[i].first;
-        uint64_t room = (uint64_t)((unsigned __int128)n * most / held[table]);
-        if (room < n) narrow_range(dir, lookups + i, words[table], room);
-    }
-    return 1;
 }
 
 /* ---- comparison ---- */
@@ -314,10 +276,26 @@ static outcome match_candidates(search *s, const query_batch *queries, const wan
                                 int (*by)(const void *, const void *)) {
     size_t first = s->found->count;
     count = distinct_candidates(s->candidates, s->work, count, queries->max_candidates, &dropped);
-    queries->truncated[want->query] |= (uint8_t)dropped;
+    if (dropped) queries->truncated[want->query] |= CUT_CANDIDATES;
     outcome end = compare_candidates(s, want, count);
     size_t matches = s->found->count - first;
     if (matches > 1) qsort(s->found->items + first, matches, sizeof(match), by);
+    return end;
+}
+
+/* Tell what a query sees of its own batch in crowded buckets. */
+static outcome tell_seen(search *s, const band_search *how, uint32_t query, const uint8_t *crowded,
+                         const lookup *lookups, size_t planned) {
+    outcome end = SEARCH_DONE;
+    for (const lookup *l = lookups; l < lookups + planned && !end; l++) {
+        uint64_t base = segment_at(s->dir, l->segment)->base;
+        if (base < how->own_first || !crowded[l->table_number - how->first_table]) continue;
+        for (uint64_t entry = l->first; entry < l->last && !end; entry++) {
+            uint64_t number = base + table_number(s->dir, l->table, entry);
+            if (number < how->own_first + query)
+                end = add_match(s->found, (match){number, query, NO_FIGURE, NO_FIGURE});
+        }
+    }
     return end;
 }
 
@@ -325,21 +303,26 @@ static outcome match_candidates(search *s, const query_batch *queries, const wan
 static outcome compare_by_bands(search *s, const query_batch *queries, const band_search *how, uint32_t query,
                                 lookup *lookups, size_t planned) {
     const uint64_t *words = queries->words + query * s->dir->bands;
+    uint64_t own = how->own_first == EACH_SEES_ALL ? EACH_SEES_ALL : how->own_first + query;
+    uint8_t crowded[MAX_NUM_PERM / 8] = {0};
     outcome end;
-    int is_crowded = bound_buckets(s->dir, lookups, planned, words, how, queries->max_candidates);
+    int cut = bound_buckets(s->dir, how, queries->max_candidates, queries->count, query, words, lookups, planned,
+                            s->parts, crowded);
+    queries->truncated[query] |= (uint8_t)cut;
+    if (cut && own != EACH_SEES_ALL && (end = tell_seen(s, how, query, crowded, lookups, planned))) return end;
     /* A document is found by several bands: some room beyond the candidates to be compared. */
     uint64_t each, limit = queries->max_candidates * 4 > 4096 ? queries->max_candidates * 4 : 4096;
     uint64_t total = share_ranges(lookups, planned, limit, &each);
     if (!total) return SEARCH_DONE;
     if ((end = make_room(s, total < limit ? total : limit))) return end;
-    size_t count = gather_candidates(s->dir, lookups, planned, each, s->candidates);
+    size_t count = gather_candidates(s->dir, lookups, planned, each, own, s->candidates);
     wanted want = {.words = (const uint8_t *)words,
                    .fingerprint = queries->fingerprints[query],
                    .with_distance = queries->present[query] & HAS_FINGERPRINT && how->with_fingerprints,
                    .query = query,
                    .min_agree = how->min_agree,
                    .max_distance = NO_FIGURE};
-    return match_candidates(s, queries, &want, count, is_crowded || total > limit, by_similarity);
+    return match_candidates(s, queries, &want, count, total > limit, by_similarity);
 }
 
 static outcome query_one_by_bands(search *s, const query_batch *queries, const band_search *how, uint32_t query) {
@@ -498,9 +481,10 @@ static outcome add_equal(search *s, const lookup *range, uint64_t entry, const o
 
 /* The keys first .. first+count-1, KEY_GROUP at most; same NULL: an equal key is enough. */
 static outcome find_key_group(search *s, uint64_t table, const uint64_t *keys, size_t first, size_t count,
-                              const originals *same, uint64_t most) {
+                              const originals *same, uint64_t most, marked_pages *marked) {
     uint64_t taken[KEY_GROUP] = {0};
-    size_t planned = plan_equal(s->dir, table, keys + first, count, s->probes, s->lookups, &s->found->where);
+    size_t planned = plan_equal(s->dir, table, keys + first, count, s->probes, s->lookups, marked,
+                                &s->found->where);
     if (planned == SIZE_MAX) return SEARCH_DAMAGED;
     if (reads_ahead()) ask_for_places(s->dir, s->lookups, planned);
     if (find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
@@ -522,10 +506,12 @@ static outcome find_entries(const directory *dir, uint64_t table, const uint64_t
                             const originals *same, uint64_t most, match_list *found) {
     search s;
     outcome end = open_search(&s, dir, KEY_GROUP, found);
+    marked_pages *marked = count > KEY_GROUP && pages_missing() ? calloc(1, sizeof *marked) : NULL;
     for (size_t first = 0; first < count && !end; first += KEY_GROUP) {
         size_t here = count - first < KEY_GROUP ? count - first : KEY_GROUP;
-        end = find_key_group(&s, table, keys, first, here, same, most);
+        end = find_key_group(&s, table, keys, first, here, same, most, marked);
     }
+    free(marked);
     return close_search(&s, end);
 }
 

@@ -383,10 +383,19 @@ enum { MARKED = 4 }; /* of so many lines that are looked at one is marked as use
 
 static unsigned lines_marked;
 
+/* Whether a page was marked before in this call; it counts as marked from now on. */
+static int was_marked(marked_pages *pages, const void *address) {
+    uint64_t page = (uint64_t)address >> 12, *place = pages->items + page % MOST_MARKED;
+    int is_old = *place == page;
+    *place = page;
+    return is_old;
+}
+
 /* Where pages are missing: mark some of the filters' lines that lookups will look at, and where one of them is not in
- * memory ask for all of them. bits NULL: whole keys, all of one table; else a key for each of `count` tables. */
+ * memory ask for all of them. bits NULL: whole keys, all of one table; else a key for each of `count` tables.
+ * marked: pages that were marked for other keys of a call of many, or NULL. */
 static void keep_filters(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
-                         const uint8_t *bits) {
+                         const uint8_t *bits, marked_pages *marked) {
     size_t total = dir->num_segments * count, step = MARKED;
     size_t from = __atomic_add_fetch(&lines_marked, 1, __ATOMIC_RELAXED) % MARKED;
     for (size_t i = from; i < total; i += step) {
@@ -396,8 +405,9 @@ static void keep_filters(const directory *dir, uint64_t first_table, size_t coun
         uint64_t chunk, line, leading = line_bits(keys[t], table->filter_bits);
         probe p = {.leading = leading, .hash = mix(leading) >> 32};
         const uint8_t *words = probed_line(table, &p, &chunk, &line);
+        if (marked && was_marked(marked, words)) continue;
         if (step == 1) ask_for(words, LINE_WORDS * 8);
-        else if (!mark_used(dir, words)) i = (size_t)-1, step = 1;
+        else if (!mark_used(dir, words)) ask_for(words, LINE_WORDS * 8), i = (size_t)-1, step = 1;
     }
 }
 
@@ -405,7 +415,7 @@ size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, co
                     const uint8_t *bits, probe *probes, lookup *lookups, damage *where) {
     size_t planned = 0;
     unsigned made_for = 0;
-    if (pages_missing()) keep_filters(dir, first_table, count, keys, bits);
+    if (pages_missing()) keep_filters(dir, first_table, count, keys, bits, NULL);
     for (uint32_t segment = 0; segment < dir->num_segments && count; segment++) {
         const table_row *tables = table_at(dir, segment, first_table);
         make_probes(tables, keys, bits, count, &made_for, probes);
@@ -489,10 +499,10 @@ size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_table
 }
 
 size_t plan_equal(const directory *dir, uint64_t table_number, const uint64_t *keys, size_t count, probe *probes,
-                  lookup *lookups, damage *where) {
+                  lookup *lookups, marked_pages *marked, damage *where) {
     size_t planned = 0;
     unsigned made_for = 0;
-    if (pages_missing()) keep_filters(dir, table_number, count, keys, NULL);
+    if (pages_missing()) keep_filters(dir, table_number, count, keys, NULL, marked);
     for (uint32_t segment = 0; segment < dir->num_segments; segment++) {
         const table_row *table = table_at(dir, segment, table_number);
         make_probes(table, keys, NULL, count, &made_for, probes);

@@ -614,7 +614,9 @@ class Index(Jobs):
         change comes between the query and the insert. Durable when it returns; inside `transaction` at the
         end of the block, where it takes about 100 us, however many documents the block has. The matches are
         those of `query`, so of the documents right at the threshold about one half counts as new;
-        `tuning.threshold_for` says what to ask for instead.
+        `tuning.threshold_for` says what to ask for instead. Of more than 256 stored documents that share a
+        prefix, as boilerplate makes them, 256 are compared (`Matches.truncated`), or eight times what chance
+        puts there.
 
         Args:
             key, document, metadata: as in `insert`.
@@ -667,8 +669,9 @@ class Index(Jobs):
         """Store many documents, each unless another one is like it; a durable commit for each batch.
 
         Just what `insert_if_new` of one after the other would do, at the rate of a batch: a document is
-        compared with the index and with those that came before it in the same input. Where a limit on
-        candidates is hit (`Matches.truncated`), which of them are compared can differ.
+        compared with the index and with those that came before it in the same input. Where a limit was hit
+        (`Matches.truncated`), and documents were removed or stored as copies of one another since the index
+        was made, which of them are compared can differ.
 
         Args:
             items, batch_size, workers, id, text, metadata: as in `insert_many`.

@@ -49,6 +49,9 @@ from simindex.tuning.found import band_plan, estimate_cut
 
 DEFAULT_MAX_CANDIDATES = 65_536
 
+EACH_SEES_ALL = 2**64 - 1
+"""No number of a document: the sketches that are searched for are not stored themselves."""
+
 SCANS_PER_CANDIDATE = 64
 """A scanned entry of a permutation table costs so much less than a compared sketch."""
 
@@ -65,7 +68,7 @@ class Found(NamedTuple):
     Attributes:
         batch: the queries.
         matches: records of `MATCH`, best first for each query.
-        truncated: a byte a query: whether a limit was hit.
+        truncated: a byte a query: which limits were hit, `_kernel.CUT_CANDIDATES` and `CUT_BUCKET`.
         scanned: uint64 a query: how many entries of permutation tables were looked at, or ``None``.
     """
 
@@ -85,6 +88,8 @@ class BandQuery(NamedTuple):
         limit: matches a query, or ``None`` for all.
         exact: compare kept shingle hashes, too; a similarity that is exact is cut at the threshold.
         max_candidates: stored documents that a query compares at most.
+        max_bucket: those of one bucket, the documents that share a prefix in one table, or eight times what
+            chance puts there; 0: a sixteenth of `max_candidates`, 1,024 at least.
     """
 
     threshold: float
@@ -92,6 +97,7 @@ class BandQuery(NamedTuple):
     limit: int | None = None
     exact: bool = False
     max_candidates: int = DEFAULT_MAX_CANDIDATES
+    max_bucket: int = 0
 
     @property
     def compares(self) -> int:
@@ -104,14 +110,21 @@ class BandQuery(NamedTuple):
         prefix_bits, _ = band_plan(self.threshold, scheme.config.num_perm, self.recall)
         return np.ascontiguousarray(batch.words.T), [prefix_bits] * scheme.tables.bands
 
-    def find(self, view: View, batch: SketchBatch) -> Found:
-        """Search the band tables. Any thread may."""
+    def find(self, view: View, batch: SketchBatch, own_first: int = EACH_SEES_ALL) -> Found:
+        """Search the band tables. Any thread may.
+
+        Args:
+            own_first: the number of the first sketch, where the batch is the documents of the last segment:
+                in a crowded bucket each sees only those before it then, and which of these it was compared
+                with comes as matches without a figure (`NO_FIGURE` as their agreement).
+        """
         config = view.scheme.config
         prefix_bits, min_agree = band_plan(self.threshold, config.num_perm, self.recall)
         if self.exact:
             _require_kept(config.keep_shingles, batch)
             min_agree = min(min_agree, least_agreement(config.num_perm, self.threshold))
-        return _search_bands(view, batch, prefix_bits, min_agree, self.max_candidates)
+        cut = self.max_candidates, self.max_bucket, own_first
+        return _search_bands(view, batch, prefix_bits, min_agree, *cut)
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
         """Return what was found for each sketch, most similar first.
@@ -393,7 +406,13 @@ def sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Docume
 
 
 def _search_bands(
-    view: View, batch: SketchBatch, prefix_bits: int, min_agree: int, max_candidates: int
+    view: View,
+    batch: SketchBatch,
+    prefix_bits: int,
+    min_agree: int,
+    max_candidates: int,
+    max_bucket: int = 0,
+    own_first: int = EACH_SEES_ALL,
 ) -> Found:
     require_alike(view.sources, batch.sources)
     truncated = bytearray(len(batch))
@@ -407,6 +426,8 @@ def _search_bands(
         min_agree,
         max_candidates,
         view.scheme.config.simhash is not None,
+        max_bucket,
+        own_first,
         truncated,
     )
     return Found(batch, found, truncated)

@@ -13,6 +13,7 @@ from made_up import MadeUp, MadeUpSegment, Shape, Stored
 
 from simindex import _kernel, textbook
 from simindex.format.rows import MATCH, NO_FIGURE
+from simindex.queries.search import EACH_SEES_ALL
 
 BANDS = 2
 WIDTHS, ORDERS = textbook.blocks(64, 4), textbook.permutation_orders(4, 2)
@@ -139,7 +140,16 @@ def query_bands(
 ) -> tuple[Found, list[int]]:
     truncated = np.zeros(len(queries), np.uint8)
     found = _kernel.query_bands(
-        directory.header, *batch_of(queries), 1, bits, min_agree, max_candidates, with_fingerprints, truncated
+        directory.header,
+        *batch_of(queries),
+        1,
+        bits,
+        min_agree,
+        max_candidates,
+        with_fingerprints,
+        ALL,
+        EACH_SEES_ALL,
+        truncated,
     )
     return list(MATCH.iter_unpack(found)), truncated.tolist()
 

@@ -13,6 +13,7 @@ from simindex.changes.documents import Documents
 from simindex.changes.ingest import prepare_documents
 from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE
 from simindex.queries.scheme import Scheme
+from simindex.queries.search import EACH_SEES_ALL
 from simindex.segments.build import SegmentData
 from simindex.segments.directory import Directory
 from simindex.segments.load import Segment
@@ -55,7 +56,9 @@ def answers(scheme: Scheme, segment: Segment | MemorySegment, batch: SketchBatch
     sketches = [directory.read_sketch(number) for number in range(segment.entry.base, last + 1)]
     return (
         sorted(directory.find_keys(KEY_TABLE, keys, 2**62)),
-        directory.run(_kernel.query_bands, *halves, FIRST_BAND_TABLE, 24, 0, 2**20, True, truncated),
+        directory.run(
+            _kernel.query_bands, *halves, FIRST_BAND_TABLE, 24, 0, 2**20, True, 0, EACH_SEES_ALL, truncated
+        ),
         directory.run(
             _kernel.query_fingerprints, *halves, scheme.permute(batch.fingerprints), prefixes,
             scheme.tables.first_permutation, 3, 2**20, 2**20, truncated, scanned,

@@ -27,6 +27,7 @@ from simindex.format.layout import (
     Geometry,
     Layout,
 )
+from simindex.queries.search import EACH_SEES_ALL
 from simindex.segments.build import SegmentData, segment_puts
 from simindex.segments.directory import Directory
 from simindex.segments.load import Segment
@@ -149,7 +150,8 @@ def questions_of(directory: Directory, data: SegmentData, number: int) -> list[Q
 
     def by_bands(bits: int) -> bytes:
         sketches = words, fingerprint, present
-        return directory.run(_kernel.query_bands, *sketches, FIRST_BAND_TABLE, bits, 0, ALL, 1, truncated)
+        limits = ALL, 1, 0, EACH_SEES_ALL
+        return directory.run(_kernel.query_bands, *sketches, FIRST_BAND_TABLE, bits, 0, *limits, truncated)
 
     def by_fingerprint() -> bytes:
         return directory.run(

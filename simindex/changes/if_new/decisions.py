@@ -6,8 +6,9 @@ A document is compared with the index and with the documents before it in its ba
 share no prefix with another one of the batch either: those are new without a look at each. The ones that do
 share a prefix are put into a segment in memory, and the whole batch is asked of the index with that segment
 on top, in one call. Then the documents with answers are settled in turn: an answer out of the batch counts
-only while that document is stored. Where a limit on candidates was hit, or too many of a batch are alike,
-documents are asked by themselves, over what is stored by then.
+only while that document is stored. Out of a crowded bucket a document is compared with those before it, with
+those of the batch as if all of them were stored. Where one of them turns out not to be, where another limit
+was hit, or too many of a batch are alike, documents are asked by themselves, over what is stored by then.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from simindex.changes.pending import Pending
 from simindex.errors import KeyExistsError
 from simindex.format.keys import Key, encode_key
 from simindex.format.records import StoredRecord
-from simindex.format.rows import MATCHES
+from simindex.format.rows import MATCHES, NO_FIGURE
 from simindex.queries.matches import Matches
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, Found
@@ -109,7 +110,8 @@ class Batch:
             self._alone.update(alike.tolist())
             alike = alike[:0]
         self._ask_all(alike)
-        open_places = sorted({*self._answers["query"].tolist(), *self._alone, *self._with_known_keys()})
+        answered = self._answers["query"].tolist()
+        open_places = sorted({*answered, *self._alone, *self._crowded, *self._with_known_keys()})
         self._stored[open_places] = False
         decisions.inserted = len(self._documents) - len(open_places)
         for place in open_places:
@@ -134,17 +136,30 @@ class Batch:
         if len(alike):
             segments.append(self._segment_of(alike))
         self._view_of_all = self._view_over(segments)
-        found = self._query.find(self._view_of_all, self._documents.sketches)
+        found, compared = self._found_by_all()
         answers = np.frombuffer(found.matches, dtype=MATCHES)
-        is_itself = answers["number"] == answers["query"] + np.uint64(self._first)
-        self._answers = answers[~is_itself]
+        self._compared = _Compared(answers[compared], self._first, len(self._documents))
+        is_before = answers["number"] < answers["query"] + np.uint64(self._first)
+        answers = answers[is_before & ~compared]
+        self._answers = answers
         self._starts = np.searchsorted(self._answers["query"], np.arange(len(self._documents) + 1)).tolist()
         self._numbers: list[int] = self._answers["number"].tolist()
         of_one = self._answers.copy()
         of_one["query"] = 0
         self._raw = of_one.tobytes()  # each as the answer to a query of its own
         self._scanned = found.scanned
-        self._alone.update(place for place, hit in enumerate(found.truncated) if hit)
+        hits = np.frombuffer(found.truncated, dtype=np.uint8)
+        self._alone.update(np.flatnonzero(hits & _kernel.CUT_CANDIDATES).tolist())
+        self._crowded = set(np.flatnonzero(hits).tolist()) - self._alone
+
+    def _found_by_all(self) -> tuple[Found, np.ndarray]:
+        """Return what was found, and which rows of it only say what a document was compared with."""
+        batch = self._documents.sketches
+        if not isinstance(self._query, BandQuery):
+            found = self._query.find(self._view_of_all, batch)
+            return found, np.zeros(len(found.matches) // MATCHES.itemsize, dtype=bool)
+        found = self._query.find(self._view_of_all, batch, self._first)
+        return found, np.frombuffer(found.matches, dtype=MATCHES)["agree"] == NO_FIGURE
 
     def _segment_of(self, places: np.ndarray) -> MemorySegment:
         new = self._documents.taken(places.tolist())
@@ -168,7 +183,7 @@ class Batch:
 
     def _settle(self, place: int) -> None:
         decisions, key = self._decisions, self._documents.encoded_keys[place]
-        matches = self._matches_alone(place) if place in self._alone else self._matches(place)
+        matches = self._matches_alone(place) if self._is_asked_alone(place) else self._matches(place)
         if matches:
             decisions.skipped += 1
             decisions.matched.append((place, in_order(matches, self._number_of)))
@@ -188,6 +203,11 @@ class Batch:
         self._stored[place] = True
         self._owners[key] = self._first + place
 
+    def _is_asked_alone(self, place: int) -> bool:
+        if place in self._alone:
+            return True
+        return place in self._crowded and not self._stored[self._compared.with_place(place)].all()
+
     def _remove(self, place: int) -> None:
         """Remove the older version of a document."""
         key = self._documents.encoded_keys[place]
@@ -205,8 +225,9 @@ class Batch:
     def _matches(self, place: int) -> Matches:
         """Return the matches of a document, out of the answers to all."""
         places = range(self._starts[place], self._starts[place + 1])
+        is_crowded = place in self._crowded
         if not places:
-            return Matches()
+            return Matches(truncated=is_crowded)
         first, stored, numbers = self._first, self._stored, self._numbers
         counted = [at for at in places if numbers[at] < first or stored[numbers[at] - first]]
         size, raw = MATCHES.itemsize, self._raw
@@ -215,7 +236,7 @@ class Batch:
         batch = self._documents.sketches
         if isinstance(self._query, BandQuery) and self._query.exact:
             batch = self._documents.taken([place]).sketches  # for the kept shingles of this one
-        found = Found(batch, answers, bytearray(1), scanned)
+        found = Found(batch, answers, bytearray([is_crowded]), scanned)
         own = self._owners.get(self._documents.encoded_keys[place])
         return self._query.matches(self._view_of_all, found, without=own)[0]
 
@@ -236,6 +257,19 @@ class Batch:
             return number
         found = self._view.find_key(key)
         return self._first + self._documents.keys.index(key) if found is None else found[0]
+
+
+class _Compared:
+    """Which documents of its batch each was compared with out of crowded buckets: the rows that tell it."""
+
+    def __init__(self, told: np.ndarray, first: int, count: int) -> None:
+        self._starts = np.searchsorted(told["query"], np.arange(count + 1)).tolist()
+        self._places = (told["number"] - np.uint64(first)).astype(np.int64)
+
+    def with_place(self, place: int) -> np.ndarray:
+        """Return the places of those that the one at a place was compared with."""
+        places: np.ndarray = self._places[self._starts[place] : self._starts[place + 1]]
+        return places
 
 
 def _alike(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from simindex.changes.documents import NewDocuments
 from simindex.changes.if_new.decisions import Batch, Decisions
-from simindex.changes.if_new.one import numbers_of
+from simindex.changes.if_new.one import asked_if_new, numbers_of
 from simindex.changes.ingest import InsertReport
 from simindex.changes.session import Session
 from simindex.format.keys import Key
@@ -57,7 +57,7 @@ def insert_batch_if_new(
         view = session.view(txn)
         require_comparable(view, query.compares)
         pending.require_room(documents)
-        decisions = Batch(view, pending, query, documents, on_conflict).settled()
+        decisions = Batch(view, pending, asked_if_new(query), documents, on_conflict).settled()
         if touch:
             pending.touch(numbers_of(view, decisions.keys_of_matches()))
         for key, older in decisions.removed.items():

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import simindex.index as face
 from simindex.changes.documents import NewDocuments
 from simindex.changes.if_new.many import insert_batch_if_new
+from simindex.changes.if_new.one import asked_if_new
 from simindex.changes.ingest import prepare_documents, prepared_batches
 from simindex.changes.session import Session
 from simindex.config import Config, SimHashConfig
@@ -86,7 +87,7 @@ class Star:
     def __init__(
         self, path: str, config: Config, query: BandQuery | FingerprintQuery, others: Iterable[str] = ()
     ) -> None:
-        self._query = query._replace(limit=1)  # that one is enough
+        self._query = asked_if_new(query._replace(limit=1))  # that one is enough
         self._opened = [Opened(path, "a", config)]
         try:
             for other in others:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from two_documents import CAR, FOX
 
 import simindex
 from simindex import Config, Index, InsertReport, KeyExistsError, Layout, Matches, SimHashConfig, Sketch
-from simindex.changes.if_new import decisions
+from simindex.changes.if_new import decisions, one
 from simindex.format.keys import Key
 
 Item = tuple[Key, Any, int]
@@ -181,6 +182,72 @@ def test_many_at_once_are_as_one_by_one(
     """With every option, what was told included, whether documents are asked at once or alone."""
     with mock.patch.object(decisions, "MOST_ALIKE", most_alike):
         assert_equal(at_once(case, transaction), one_by_one(case, single_transaction))
+
+
+def in_one_bucket(place: int, family: int, last: int) -> Sketch:
+    """A sketch that is like the others of its family, which only the first band can tell: the others begin
+    with rows of its own."""
+    return Sketch.from_rows(
+        [*[7] * 7, last, *(row for band in range(6) for row in (place + band, *[family] * 7))]
+    )
+
+
+def crowds(most: int, first: int) -> st.SearchStrategy[list[Sketch]]:
+    drawn = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=most)
+    return drawn.map(lambda some: [in_one_bucket(first + place, *of) for place, of in enumerate(some)])
+
+
+@settings(max_examples=60)
+@given(
+    crowds(12, 100),
+    crowds(30, 0),
+    st.integers(1, 6),
+    st.sampled_from([2, 5, 13, 100]),
+    st.booleans(),
+)
+def test_crowded_buckets_give_what_one_by_one_gives(
+    stored: list[Sketch], new: list[Sketch], most: int, batch_size: int, transaction: bool
+) -> None:
+    """What was kept, and what was told with it, whether everything was compared included."""
+    outcomes: list[tuple[list[Key], list[tuple[Key, Matches, bool]]]] = []
+    items = list(enumerate(new, 1_000))
+    for is_many in (False, True):
+        told: list[tuple[Key, Matches, bool]] = []
+
+        def on_match(key: Key, found: Matches, told: Any = told) -> None:
+            told.append((key, found, found.truncated))
+
+        with (
+            mock.patch.object(one, "MOST_IN_BUCKET", most),
+            tempfile.TemporaryDirectory() as folder,
+            simindex.open(folder + "/i", config=Config(num_perm=56, simhash=None)) as index,
+            index.transaction() if transaction else nullcontext(),
+        ):
+            index.insert_many(enumerate(stored), batch_size=5)
+            if is_many:
+                index.insert_many_if_new(items, on_match=on_match, batch_size=batch_size, workers=1)
+            else:
+                for key, sketch in items:
+                    if found := index.insert_if_new(key, sketch):
+                        on_match(key, found)
+            outcomes.append((list(index), told))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_pages_of_one_template_are_asked_together(tmp_path: Path) -> None:
+    """None of them by itself, which would take as long as all of a batch together."""
+    random = np.random.default_rng(5)
+    rows = random.integers(0, 256, (3_000, 128), dtype=np.uint8)
+    rows[:, :8] = 7
+    with (
+        simindex.open(tmp_path / "i", config=Config(simhash=None)) as index,
+        mock.patch.object(
+            decisions.Batch, "_matches_alone", autospec=True, side_effect=decisions.Batch._matches_alone
+        ) as alone,
+    ):
+        items = ((n, Sketch.from_rows(own)) for n, own in enumerate(rows))
+        assert index.insert_many_if_new(items, batch_size=500).inserted == 3_000
+        assert 0 < alone.call_count <= 500  # of the batch in which the bucket becomes crowded
 
 
 # ---- by hand ----
