@@ -4,10 +4,8 @@ import doctest
 import inspect
 import json
 import math
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 import typer.main
 import xxhash
+from command_server import command_server
 from filters import places_in_filter
 from stored_values import DATABASES
 from typer.core import TyperOption
@@ -38,6 +37,7 @@ from simindex.format.header import FORMAT_VERSION, decode_header, encode_header
 from simindex.format.keys import MAX_KEY_BYTES, WHOLE_SEGMENT, Key, encode_key, key_hashes, segment_key
 from simindex.format.layout import Geometry, SegmentEntry
 from simindex.format.manifest import Manifest, decode_manifest, encode_manifest
+from simindex.format.meta.done import DONE_KEYS, Done, decode_done, encode_done
 from simindex.format.records import (
     MAX_METADATA_BYTES,
     MAX_METADATA_DEPTH,
@@ -106,16 +106,15 @@ def test_readme_examples_run(
 
 def test_readme_commands_run(tmp_path: Path) -> None:
     (block,) = (block for block in fences(README, "sh") if "simindex insert" in block)
-    function = 'simindex() { "$PYTHON" -m simindex.cli "$@"; }\n'
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", function + block],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    with command_server() as function:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", function + block],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
     assert done.returncode == 0, done.stderr
     assert re.search(r"^a +\d\.\d{3} +\d+$", done.stdout, re.MULTILINE)
     assert "Traceback" not in done.stderr
@@ -354,7 +353,8 @@ def hex_blocks() -> list[tuple[str, bytes, bytes]]:
 
 
 BLOCKS = hex_blocks()
-WHOLE, CHUNKS = {(d, k): v for d, k, v in BLOCKS[:-4]}, {(d, k): v for d, k, v in BLOCKS[-4:]}
+NOTE = BLOCKS[0]
+WHOLE, CHUNKS = {(d, k): v for d, k, v in BLOCKS[1:-4]}, {(d, k): v for d, k, v in BLOCKS[-4:]}
 
 
 def stored(index: Index) -> dict[tuple[str, bytes], bytes]:
@@ -434,6 +434,14 @@ def test_format_example_decodes_with_the_format_functions() -> None:
     tables = Geometry(1, make_plan(4, 3).num_tables, layout)
     key = segment_key(0, WHOLE_SEGMENT, 0)
     Segment(tables, manifest.segments[0], {key: WHOLE["segments", key]}.get)  # checks length and seal
+
+
+def test_format_example_of_a_note_holds() -> None:
+    database, key, value = NOTE
+    assert (database, key, value) == ("meta", *encode_done(Done(258, bytes(range(16)), [3, 0, 1])))
+    assert decode_done(key, value) == Done(258, bytes(range(16)), [3, 0, 1])
+    assert xxhash.xxh3_64_digest(key + value[:-8], 1) == value[-8:]
+    assert {b"done %02x" % slot for slot in range(256)} == DONE_KEYS
 
 
 def test_format_examples_of_kept_shingles_hold() -> None:

@@ -72,6 +72,9 @@ def test_golden_indexes_hold_what_the_format_has() -> None:
     assert all(golden[name]["databases"][database] for name in ("chunked",) for database in DATABASES)
     tables = {bytes.fromhex(key)[8:10] for key, _ in golden["chunked"]["databases"]["segments"]}
     assert len(tables) > 5
+    assert all(
+        b"done 00" in [bytes.fromhex(key) for key, _ in one["databases"]["meta"]] for one in golden.values()
+    )
     whole = {bytes.fromhex(key)[8:10] for key, _ in golden["whole"]["databases"]["segments"]}
     assert whole == {b"\xff\xff"}
 

@@ -69,6 +69,7 @@ FUNCTION(query_fingerprints);
 FUNCTION(find_keys);
 FUNCTION(find_equal);
 FUNCTION(read_sketch);
+FUNCTION(read_sketches);
 
 /* bind_paging.c */
 FUNCTION(expect_missing_pages);

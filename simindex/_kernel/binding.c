@@ -73,6 +73,7 @@ static PyMethodDef methods[] = {
     FAST(weighted_simhash), FAST(agreement), FAST(permute), FAST(smallest_hashes), FAST(pack_kept),
     OF_ONE(unpack_kept), FAST(num_common),
     FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(read_sketch),
+    FAST(read_sketches),
     FAST(expect_missing_pages), FAST(missing_pages), FAST(stream_ahead), OF_ONE(ask_for_pages), FAST(let_go),
     FAST(find_pairs), FAST(find_copies),
     OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_blocks), FAST(set_bitmap),

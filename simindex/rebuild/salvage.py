@@ -24,6 +24,7 @@ from simindex.storage.tree.pagefile import META_PAGES, PAGE_HEADER_BYTES, PageFi
 from simindex.storage.tree.walk import FREE, Entries, Walked, entries_of, walk_file
 
 _PAGES_AT_ONCE = 4096
+META_LOST = "a meta page of LMDB is lost; this may be the state of the commit before the last"
 
 
 class Salvage:
@@ -38,10 +39,12 @@ class Salvage:
         self.walked: Walked = walk_file(file)
         self.notes: list[str] = []
         # A lost meta page, which names no database, may have been the newer one.
-        is_free_known = not any(
-            finding.database == FREE or (not finding.database and 0 <= finding.page < META_PAGES)
-            for finding in self.walked.findings
+        is_meta_lost = any(
+            not finding.database and 0 <= finding.page < META_PAGES for finding in self.walked.findings
         )
+        if is_meta_lost:
+            self.notes.append(META_LOST)
+        is_free_known = not is_meta_lost and all(finding.database != FREE for finding in self.walked.findings)
         usage = self.walked.usage
         orphans = usage.lost() if is_free_known else usage.unused()
         free = np.setdiff1d(usage.unused(), orphans)

@@ -105,3 +105,20 @@ class Directory:
         words = np.empty(self.geometry.bands, dtype=np.uint64)
         fingerprint = self.run(_kernel.read_sketch, number, words)
         return None if fingerprint is None else (words, fingerprint)
+
+    def read_sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the stored sketches of many numbers, uint64: words, a row each, and fingerprints.
+
+        Raises:
+            CorruptIndexError: a number that an entry vouches for has none, or a seal is broken.
+        """
+        words = np.empty((len(numbers), self.geometry.bands), dtype=np.uint64)
+        fingerprints = np.empty(len(numbers), dtype=np.uint64)
+        numbers = np.ascontiguousarray(numbers, dtype=np.uint64)
+        found = self.run(_kernel.read_sketches, numbers, words, fingerprints)
+        if found < len(numbers):
+            raise CorruptIndexError(
+                f"document {numbers[found]}: expected a stored sketch, found none; "
+                "restore a backup or rebuild the index"
+            )
+        return words, fingerprints

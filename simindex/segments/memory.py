@@ -72,6 +72,20 @@ def memory_segment(geometry: Geometry, segment: int, data: SegmentData) -> Memor
     return MemorySegment(entry, tables, sketches, (sorted_tables, data, chunks, words, bitmaps))
 
 
+def sketch_segment(geometry: Geometry, words: np.ndarray, fingerprints: np.ndarray) -> MemorySegment:
+    """Return a segment that is nothing but a column of sketches, numbered from 0: its tables are empty.
+
+    Args:
+        words, fingerprints: uint64, shape (n, bands) and (n,), contiguous.
+    """
+    count = len(fingerprints)
+    numbers = np.arange(count, dtype=np.uint32)
+    entry = SegmentEntry(2**63 - 1, 0, count, 0, 0, 0, 0, count)
+    sketches = _chunk_rows(words, fingerprints, numbers, geometry.sketches_per_chunk)
+    tables = np.zeros(geometry.count, dtype=TABLE_ROW)
+    return MemorySegment(entry, tables, sketches, (words, fingerprints, numbers))
+
+
 def _chunk_rows(
     keys: np.ndarray, fingerprints: np.ndarray | None, numbers: np.ndarray, per_chunk: int
 ) -> np.ndarray:
