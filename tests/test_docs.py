@@ -4,10 +4,8 @@ import doctest
 import inspect
 import json
 import math
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 import typer.main
 import xxhash
+from command_server import command_server
 from filters import places_in_filter
 from stored_values import DATABASES, octets
 from typer.core import TyperOption
@@ -107,16 +106,15 @@ def test_readme_examples_run(
 
 def test_readme_commands_run(tmp_path: Path) -> None:
     (block,) = (block for block in fences(README, "sh") if "simindex insert" in block)
-    function = 'simindex() { "$PYTHON" -m simindex.cli "$@"; }\n'
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", function + block],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    with command_server() as function:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", function + block],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
     assert done.returncode == 0, done.stderr
     assert re.search(r"^a +\d\.\d{3} +\d+$", done.stdout, re.MULTILINE)
     assert "Traceback" not in done.stderr

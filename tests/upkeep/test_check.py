@@ -13,6 +13,7 @@ import lmdb_pages
 import numpy as np
 import pytest
 from batches import SMALL, TINY_LAYOUT, batch, removed_by
+from processes import ask, end, start
 from stored_values import flipped, store_values, stored_values
 
 import simindex
@@ -426,6 +427,41 @@ def test_file_that_ends_before_its_free_last_pages_is_all_right(
     assert not report.lost
     with simindex.open(path, "r", untrusted=True) as copy, simindex.open(tmp_path / "repaired") as repaired:
         assert sorted(copy) == sorted(repaired)
+
+
+@pytest.mark.parametrize("commits", range(4))
+def test_index_that_was_compacted_beside_a_reading_process_is_all_right(tmp_path: Path, commits: int) -> None:
+    """The lock file that the reader has open goes on counting; the new file's own numbers are behind."""
+    path = tmp_path / "i"
+    code = (
+        "import simindex, sys\n"
+        "with simindex.open(sys.argv[1], 'r', refresh='manual') as reader:\n"
+        "    for line in sys.stdin:\n"
+        "        if line == 'refresh\\n': reader.refresh()\n"
+        "        print(len(list(reader)), flush=True)\n"
+    )
+    with simindex.open(path, "x", CONFIG) as index:
+        index.insert_many((number, text(number)) for number in range(20))
+        for number in range(commits):
+            index.insert(f"more {number}", text(100 + number))
+        reader = start(code, path)
+        size = len(index)
+        assert ask(reader) == str(size)
+        index.compact()
+        environment = index._store.environment().env
+        with environment.begin() as txn:
+            ahead = txn.id() - environment.info()["last_txnid"]
+        assert ahead > 0
+        assert ahead % 2 == 0
+        assert Here(path) == Here(path, "quick") == []
+        assert ask(reader) == str(size)
+        assert ask(reader, "refresh") == str(size)
+        for number in range(20):  # what they free must not be what the reader reads
+            index.insert(f"after {number}", text(200 + number))
+            assert ask(reader) == str(size)
+        assert Here(path) == []
+        end(reader)
+    assert simindex.repair(path, tmp_path / "repaired").documents == size + 20
 
 
 def test_leaked_and_doubly_used_pages_are_told(index: Path, tmp_path: Path) -> None:
