@@ -28,8 +28,8 @@ _MOST_SHARE = 3
 to again and again, has the whole index in the file twice, and its space stays in the file."""
 
 _TIERS_FOR_DEAD = 0.5
-"""To spare for segments that are rewritten because most of them is removed. A large merge takes the whole budget
-of each commit until it is done: with more to spare it would be done sooner, and those commits be slower."""
+"""To spare for segments that are rewritten because most of them is removed. A large merge takes the whole
+budget of each commit until it is done: with more to spare it would be done sooner, those commits be slower."""
 
 
 def tier_of(entry: SegmentEntry, factor: int) -> int:
