@@ -29,7 +29,7 @@ to again and again, has the whole index in the file twice, and its space stays i
 
 _TIERS_FOR_DEAD = 0.5
 """To spare for segments that are rewritten because most of them is removed. A large merge takes the whole
-budget of each commit until it is done: with more to spare it would be done sooner, those commits be slower."""
+budget of each commit until it is done: with more to spare it is done sooner, and those commits are slower."""
 
 
 def tier_of(entry: SegmentEntry, factor: int) -> int:
