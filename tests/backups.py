@@ -7,6 +7,7 @@ from stored_values import stored_values
 from simindex import Layout
 from simindex.format.keys import segment_of
 from simindex.format.manifest import decode_manifest
+from simindex.format.meta.done import DONE_KEYS
 
 TINY = Layout(3, 8, 400)
 
@@ -21,7 +22,7 @@ def content_of(path: Path) -> Content:
         (database, key): value
         for (database, key), value in found.items()
         if (database != "segments" or segment_of(key) in live)
-        and (database != "meta" or key in (b"config", b"manifest"))
+        and (database != "meta" or key in {b"config", b"manifest"} | DONE_KEYS)
     }
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from stored_values import DATABASES, store_values
+from stored_values import DATABASES, octets, store_values
 
 import simindex
 
@@ -23,9 +23,7 @@ def built_from(databases: dict[str, list[tuple[str, str]]], path: Path) -> Path:
     """An LMDB environment with these databases (hex), as an earlier version has left it."""
     path.mkdir()
     changes = [
-        (name, bytes.fromhex(key), bytes.fromhex(value))
-        for name, items in databases.items()
-        for key, value in items
+        (name, bytes.fromhex(key), octets(value)) for name, items in databases.items() for key, value in items
     ]
     store_values(path, changes)
     return path
@@ -72,6 +70,9 @@ def test_golden_indexes_hold_what_the_format_has() -> None:
     assert all(golden[name]["databases"][database] for name in ("chunked",) for database in DATABASES)
     tables = {bytes.fromhex(key)[8:10] for key, _ in golden["chunked"]["databases"]["segments"]}
     assert len(tables) > 5
+    assert all(
+        b"done 00" in [bytes.fromhex(key) for key, _ in one["databases"]["meta"]] for one in golden.values()
+    )
     whole = {bytes.fromhex(key)[8:10] for key, _ in golden["whole"]["databases"]["segments"]}
     assert whole == {b"\xff\xff"}
 

@@ -69,6 +69,7 @@ FUNCTION(query_fingerprints);
 FUNCTION(find_keys);
 FUNCTION(find_equal);
 FUNCTION(read_sketch);
+FUNCTION(read_sketches);
 
 /* bind_paging.c */
 FUNCTION(expect_missing_pages);
@@ -85,7 +86,9 @@ FUNCTION(find_copies);
 FUNCTION_OF_ONE(address);
 FUNCTION_OF_ONE(fill_bitmaps);
 FUNCTION(sort_tables);
-FUNCTION(seal_blocks);
+FUNCTION(seal_words);
+FUNCTION(fill_pages);
+FUNCTION(page_seals);
 FUNCTION(set_bitmap);
 FUNCTION(add_to_filter);
 FUNCTION(merge);

@@ -1,4 +1,4 @@
-/* Searches over a directory: query_bands, query_fingerprints, find_keys, find_equal, read_sketch.
+/* Searches over a directory: query_bands, query_fingerprints, find_keys, find_equal, read_sketch, read_sketches.
  *
  * A search returns its matches as the bytes of match[], or raises Damage or MemoryError.
  */
@@ -148,6 +148,31 @@ FUNCTION(read_sketch) {
         int has = read_sketch(dir, number, words, &fingerprint, &where);
         if (has < 0) raise_damage(&where);
         else result = has ? PyLong_FromUnsignedLongLong(fingerprint) : Py_NewRef(Py_None);
+    }
+    release(&held);
+    return result;
+}
+
+/* (directory, numbers, words, fingerprints): copy the sketches of many numbers. Returns how many were copied: fewer
+ * than there are numbers where the next one has none. */
+FUNCTION(read_sketches) {
+    size_t count, done = 0;
+    damage where;
+    if (need(nargs, 4, "read_sketches") < 0) return NULL;
+    buffers held = {.count = 0};
+    PyObject *result = NULL;
+    const directory *dir = take_directory(&held, args[0]);
+    const uint64_t *numbers = take_items(&held, args[1], READABLE, 8, &count, "numbers");
+    uint8_t *words = take(&held, args[2], WRITABLE, dir ? count * dir->bands * 8 : 0, "words");
+    uint64_t *fingerprints = take(&held, args[3], WRITABLE, count * 8, "fingerprints");
+    if (!held.failed) {
+        int has = 1;
+        Py_BEGIN_ALLOW_THREADS
+        for (; done < count; done++)
+            if ((has = read_sketch(dir, numbers[done], words + done * dir->bands * 8, fingerprints + done, &where)) < 1)
+                break;
+        Py_END_ALLOW_THREADS
+        result = has < 0 ? raise_damage(&where) : PyLong_FromSize_t(done);
     }
     release(&held);
     return result;

@@ -20,6 +20,7 @@ import numpy as np
 from simindex.changes.documents import Documents, NewDocuments
 from simindex.errors import SimIndexError
 from simindex.format.ages import Run
+from simindex.format.meta.done import Done
 from simindex.format.records import StoredRecord
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import PendingView
@@ -90,6 +91,7 @@ class Pending:
         num_bytes: about what its documents take in memory.
         max_bytes: what they may take; ``None``: any number.
         sources: what the sketches of the index are of, those to be added included; as in the manifest.
+        done: the note of the call that makes it, where that may be repeated.
     """
 
     scheme: Scheme
@@ -106,6 +108,7 @@ class Pending:
     num_bytes: int = 0
     max_bytes: int | None = None
     sources: int = 0
+    done: Done | None = None
     _parts: list[_Part] = field(default_factory=list)
     _num_sorted: int = 0  # parts with a segment of their own
     _num_seen: int = 0  # these and those in `_growing`
@@ -114,8 +117,9 @@ class Pending:
 
     @property
     def size(self) -> int:
-        """Number of changed documents, and of changed runs of ages."""
-        return self.count + len(self.removed) + len(self.touched) + len(self.runs) + (self.tail is not None)
+        """Number of changed documents, and of changed runs of ages; a note counts as one more."""
+        others = (self.tail is not None) + (self.done is not None)
+        return self.count + len(self.removed) + len(self.touched) + len(self.runs) + others
 
     def add(self, documents: NewDocuments, places: list[int]) -> None:
         """Give the documents at `places` their numbers.

@@ -14,6 +14,7 @@ from simindex.changes.merges import Merged
 from simindex.format.ages import Run, encode_run, run_key
 from simindex.format.keys import number_key
 from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
+from simindex.format.meta.done import Done, encode_done
 from simindex.format.records import encode_flags, encode_group_size
 from simindex.segments.build import Puts
 from simindex.storage.transactions import WriteTransaction
@@ -32,6 +33,7 @@ class Prepared:
         groups: leader -> live documents that share its sketch; 0: none is left.
         touched: records that are stored anew, with another age.
         runs: (time, first number) -> number behind, of runs of ages; 0: to be removed.
+        done: the note of the call that is done by it, where that may be repeated.
     """
 
     merged: Merged
@@ -42,6 +44,7 @@ class Prepared:
     groups: Mapping[int, int] = field(default_factory=dict)
     touched: Puts = field(default_factory=list)
     runs: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    done: Done | None = None
 
     @property
     def manifest(self) -> Manifest:
@@ -81,4 +84,6 @@ class Prepared:
             else:
                 txn.delete("ages", run_key(time, first))
         self.merged.store(txn)
+        if self.done is not None:
+            txn.put("meta", *encode_done(self.done))
         txn.put("meta", MANIFEST_KEY, self.encoded_manifest)

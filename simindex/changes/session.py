@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
@@ -193,6 +193,26 @@ class Session:
             if prepared is not None:
                 self._commit_prepared(writer, pending, prepared)
             return result
+
+    def once(self, call: bytes, gather: Callable[[Writer, Pending, View, Any], Result]) -> Result:
+        """Gather a change and make it durable with a note of what it answers, unless it was done before.
+
+        Args:
+            call: id of the call, 16 bytes; of two calls with one id the second one is a repetition.
+            gather: as in `change`, and returns the answer, a value of msgpack. It is also told what the call
+                answered before, ``None`` the first time; where it returns just that, nothing is stored.
+        """
+        with self.alone("a call that may be repeated") as writer:
+            writer.read_again_if_unsure()
+            before = writer.done.answer(call)
+
+            def noting(writer: Writer, pending: Pending, view: View) -> Result:
+                answer = gather(writer, pending, view, before)
+                if answer is not before:
+                    pending.done = writer.done.note(call, answer)
+                return answer
+
+            return self.change(noting)
 
     @contextmanager
     def transaction(self, max_bytes: int | None) -> Iterator[None]:

@@ -12,6 +12,7 @@ import time
 from simindex.changes.ages.runs import change_of_ages
 from simindex.changes.copies import fold_copies, removal_marks
 from simindex.changes.documents import NewDocuments
+from simindex.changes.done import DoneCalls
 from simindex.changes.merges import Merges
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
@@ -37,6 +38,7 @@ class Writer:
         self._scheme = scheme
         self.manifest = manifest
         self.merges = Merges(scheme)
+        self.done = DoneCalls(store)
         self._is_unsure = False
         """True from the first step of a preparation until its commit is known to have succeeded."""
         self._remove_orphans()
@@ -79,6 +81,7 @@ class Writer:
         that are not stored, and the commit may be durable, for Ctrl-C during it comes out afterwards."""
         if not self._is_unsure:
             return
+        self.done.forget()
         self.manifest = self.merges.give_up(self.manifest)
         with self._store.reading() as txn:
             manifest = decode_manifest(stored_manifest(txn))
@@ -166,7 +169,8 @@ class Writer:
         else:
             merged = self.merges.pause(manifest)
         merged.count_dead(number for number, flag in flags.items() if flag & REMOVED_SKETCH)
-        return Prepared(merged, records, puts, pending.removed.keys(), flags, groups, touched, runs)
+        gone = pending.removed.keys()
+        return Prepared(merged, records, puts, gone, flags, groups, touched, runs, pending.done)
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open.
@@ -177,6 +181,7 @@ class Writer:
         self._store.commit(prepared.store, prepared.frees)
         self.manifest = prepared.manifest
         self.merges.note_stored(prepared.merged)
+        self.done.stored(prepared.done)
         self._is_unsure = False
         if prepared.merged.passing:
             with self._store.reading() as txn:

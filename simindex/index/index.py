@@ -19,7 +19,7 @@ from collections.abc import (
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 
@@ -158,7 +158,7 @@ class Index(Jobs):
         if self._end_of_copy is not None:
             self._end_of_copy()
 
-    def __enter__(self) -> Index:
+    def __enter__(self) -> Self:
         self._store.require_open()
         return self
 

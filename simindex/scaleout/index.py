@@ -6,6 +6,7 @@ Owns the public methods and what they promise. Must not know how a host does wha
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
@@ -93,7 +94,13 @@ class ScaledIndex:
         totals = [0, 0, 0]
         for part in in_parts(rows, batch_size, bytes_of_item):
             routed = self._routed(part.values)
-            found = self._calls.all("changes", "insert", on_conflict, seconds=CHANGE_SECONDS, places=routed)
+            found = self._calls.all(
+                "changes",
+                "insert",
+                on_conflict,
+                seconds=CHANGE_SECONDS,
+                places={place: (secrets.token_bytes(16), *of_place) for place, of_place in routed.items()},
+            )
             if found.missing:
                 raise self._calls.missing("insert_many", found.missing)
             for counts in found.answers.values():

@@ -51,8 +51,10 @@ class Directory:
             segments=_kernel.address(self._rows) if segments else 0,
             num_segments=len(segments),
             num_tables=geometry.count,
-            entries_per_chunk=geometry.layout.entries_per_chunk,
+            entries_per_chunk=geometry.entries_per_chunk,
             sketches_per_chunk=geometry.sketches_per_chunk,
+            sketches_per_block=geometry.sketches_per_block,
+            fences_per_chunk=geometry.fences_per_chunk,
             bands=geometry.bands,
             mapped=mapped.place if mapped else (0, 0, 0),
         )
@@ -109,3 +111,20 @@ class Directory:
         words = np.empty(self.geometry.bands, dtype=np.uint64)
         fingerprint = self.run(_kernel.read_sketch, number, words)
         return None if fingerprint is None else (words, fingerprint)
+
+    def read_sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the stored sketches of many numbers, uint64: words, a row each, and fingerprints.
+
+        Raises:
+            CorruptIndexError: a number that an entry vouches for has none, or a seal is broken.
+        """
+        words = np.empty((len(numbers), self.geometry.bands), dtype=np.uint64)
+        fingerprints = np.empty(len(numbers), dtype=np.uint64)
+        numbers = np.ascontiguousarray(numbers, dtype=np.uint64)
+        found = self.run(_kernel.read_sketches, numbers, words, fingerprints)
+        if found < len(numbers):
+            raise CorruptIndexError(
+                f"document {numbers[found]}: expected a stored sketch, found none; "
+                "restore a backup or rebuild the index"
+            )
+        return words, fingerprints

@@ -20,8 +20,8 @@ class Problem:
     """Something in an index that is not as it should be.
 
     Attributes:
-        kind: "file", "page", "header", "manifest", "segment", "record", "mark", "group", "age", "count", or
-            "process", when the check itself did not come to its end.
+        kind: "file", "page", "header", "manifest", "segment", "record", "mark", "group", "age", "call",
+            "count", or "process", when the check itself did not come to its end.
         message: what was expected and what was found.
         database: that it lies in: "documents", "segments", ...
         page: number of the page in ``data.mdb``.

@@ -53,6 +53,7 @@ documents = st.lists(
 layouts = st.fixed_dictionaries(
     {
         "entries_per_chunk": st.sampled_from([2, 7, 1000]),
+        "fences_per_chunk": st.sampled_from([1, 3, 1000]),
         "sketches_per_chunk": st.sampled_from([2, 5, 1000]),
         "filter_bits": st.sampled_from([0, 4, 9, 64]),
         "filter_chunks": st.integers(1, 3),
@@ -385,9 +386,11 @@ SKETCH = ((5, 6), 7)
 
 
 def flipped(column: int, part: str) -> MadeUp:
-    """A directory of 40 equal sketches of which one byte of a part of row 20 was flipped."""
-    directory, _ = made_up([[(n << 57, SKETCH) for n in range(40)]], {"sketches_per_chunk": 32})
-    directory.arrays[0, column, 0, part][20] ^= 1
+    """A directory of 200 equal sketches of which one byte of a part of row 150, in the second page,
+    was flipped."""
+    directory, _ = made_up([[(n << 56, SKETCH) for n in range(200)]], {})
+    assert directory.sketch_page[0] == 145
+    directory.arrays[0, column, 0, part][150] ^= 1
     return directory
 
 
@@ -413,15 +416,15 @@ def test_query_refuses_a_damaged_table(query: Search, table: int, part: str) -> 
 
 def test_sketch_that_damage_hides_is_damage_and_not_nothing() -> None:
     """Numbers with gaps are searched; one that an entry names and nobody finds means a broken block."""
-    run: Run = [(n, SKETCH if n % 2 else None) for n in range(100)]
+    run: Run = [(n, SKETCH if n % 2 else None) for n in range(400)]
     directory, _ = made_up([run], {})
-    directory.arrays[0, NUM_TABLES, 0, "numbers"][20] += 1
+    directory.arrays[0, NUM_TABLES, 0, "numbers"][150] += 1
     with pytest.raises(_kernel.Damage) as raised:
         query_bands(directory, [(3, SKETCH)], 64, 0, ALL, True)
     assert raised.value.args == (0, NUM_TABLES, 0, 1)
     with pytest.raises(_kernel.Damage):
         _kernel.find_equal(
-            directory.header, 0, np.array([41], np.uint64), None, np.array(SKETCH[0], np.uint64),
+            directory.header, 0, np.array([301], np.uint64), None, np.array(SKETCH[0], np.uint64),
             np.array(SKETCH[1:], np.uint64), 1,
         )  # fmt: skip
 
@@ -429,19 +432,19 @@ def test_sketch_that_damage_hides_is_damage_and_not_nothing() -> None:
 @pytest.mark.parametrize("bit", [0, 3, 6, 31])
 def test_stored_sketch_is_read_or_is_damage_whatever_bit_of_a_number_is_flipped(bit: int) -> None:
     """Nobody vouches for the number: the blocks beside its place prove that it has no sketch."""
-    directory, _ = made_up([[(n, SKETCH if n % 2 else None) for n in range(100)]], {})
-    numbers = directory.arrays[0, NUM_TABLES, 0, "numbers"]
+    directory, _ = made_up([[(n, SKETCH if n % 2 else None) for n in range(800)]], {})
+    numbers, rows = directory.arrays[0, NUM_TABLES, 0, "numbers"], directory.sketch_page[0]
     damaged = set()
-    for row in range(14, 34):
+    for row in [*range(rows - 2, rows + 2), *range(2 * rows - 2, 2 * rows + 2)]:
         numbers[row] ^= np.uint32(1 << bit)
-        for number in range(100):
+        for number in range(2 * rows - 30, 4 * rows + 30):
             directory.forget_checked()
             read = np.zeros(BANDS, np.uint64)
             try:
                 found = _kernel.read_sketch(directory.header, number, read)
                 assert found == (SKETCH[1] if number % 2 else None), (row, number)
             except _kernel.Damage as damage:
-                damaged.add((row // _kernel.SKETCH_BLOCK, damage.args))
+                damaged.add((row // rows, damage.args))
         numbers[row] ^= np.uint32(1 << bit)
     assert damaged == {(block, (0, NUM_TABLES, 0, block)) for block in (0, 1, 2)}
 

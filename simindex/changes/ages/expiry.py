@@ -12,10 +12,12 @@ import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
+from typing import Any
 
 from simindex.changes.ages.runs import side_by_side
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
+from simindex.changes.writer import Writer
 from simindex.format.ages import Run
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.records import StoredRecord
@@ -77,6 +79,27 @@ def expire(session: Session, limit: int, batch_size: int) -> int:
         removed += sweep.removed
         if is_done:
             return removed
+
+
+def expire_once(session: Session, call: bytes, limit: int, batch_size: int) -> int:
+    """Do the same as a call that may be repeated: it goes on where it was broken off, and counts all.
+
+    Args:
+        call: its id; see `Session.once`.
+    """
+
+    def sweep(_: Writer, pending: Pending, view: View, before: list[Any] | None) -> list[Any]:
+        removed, is_done = before or (0, False)
+        if before is not None and is_done:
+            return before
+        sweep = _Sweep(view, pending, limit, batch_size)
+        is_done = sweep.run()
+        return [removed + sweep.removed, is_done]
+
+    while True:
+        removed, is_done = session.once(call, sweep)
+        if is_done:
+            return int(removed)
 
 
 class _Sweep:

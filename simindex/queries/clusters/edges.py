@@ -11,13 +11,13 @@ import errno
 import tempfile
 from collections.abc import Iterator
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from simindex.errors import DiskError, IndexFullError
 
-EDGE_BYTES = 8
+EDGE = np.dtype(np.uint64)
 
 LEAST_BLOCK = 512
 """Edges of a run that are read in one go, at least: with very many runs the bound on memory gives way."""
@@ -29,11 +29,13 @@ class SortedEdges:
     Not thread-safe. Memory: `memory_bytes`, twice that for a moment while a run is sorted or merged.
 
     Args:
-        memory_bytes: of edges that are held; 8 bytes each.
+        memory_bytes: of edges that are held.
+        dtype: of one: uint64, or a struct that has it as its field `edge`.
     """
 
-    def __init__(self, memory_bytes: int) -> None:
-        self._capacity = max(memory_bytes // EDGE_BYTES, 1)
+    def __init__(self, memory_bytes: int, dtype: np.dtype[Any] = EDGE) -> None:
+        self._dtype = dtype
+        self._capacity = max(memory_bytes // dtype.itemsize, 1)
         self._held: list[np.ndarray] = []
         self._num_held = 0
         self._ends = [0]
@@ -65,8 +67,8 @@ class SortedEdges:
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="simindex-edges-", buffering=0)  # noqa: SIM115
-            self._file.seek(self.num_spilled * EDGE_BYTES)
-            rest = run.data.cast("B")
+            self._file.seek(self.num_spilled * self._dtype.itemsize)
+            rest = run.view(np.uint8).data
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as exc:
@@ -74,10 +76,9 @@ class SortedEdges:
         self._ends.append(self.num_spilled + len(run))
 
     def _sorted_held(self) -> np.ndarray:
-        run = np.concatenate([np.empty(0, dtype=np.uint64), *self._held])
+        run = np.concatenate([np.empty(0, dtype=self._dtype), *self._held])
         self._held, self._num_held = [], 0
-        run.sort()
-        return run
+        return _in_order(run)
 
     def ascending(self) -> Iterator[np.ndarray]:
         """Yield all edges, some at a time; an edge comes as often as it was added. To be called once."""
@@ -93,12 +94,13 @@ class SortedEdges:
             blocks.append(self._read(run, at, size))
         while any(map(len, blocks)):
             # Up to the least of the last edges that more may follow, no edge can be missing.
-            open_ends = [blocks[run + 1][-1] for run in range(num_runs) if at[run] < self._ends[run + 1]]
+            are_open = [run for run in range(num_runs) if at[run] < self._ends[run + 1]]
+            open_ends = [_edges(blocks[run + 1])[-1] for run in are_open]
             limit = min(open_ends, default=np.uint64(2**64 - 1))
-            counts = [int(np.searchsorted(block, limit, side="right")) for block in blocks]
-            merged = np.concatenate([block[:count] for block, count in zip(blocks, counts, strict=True)])
-            merged.sort()
-            yield merged
+            counts = [int(np.searchsorted(_edges(block), limit, side="right")) for block in blocks]
+            yield _in_order(
+                np.concatenate([block[:count] for block, count in zip(blocks, counts, strict=True)])
+            )
             blocks = [block[count:] for block, count in zip(blocks, counts, strict=True)]
             for run in range(num_runs):
                 if not len(blocks[run + 1]):
@@ -107,11 +109,11 @@ class SortedEdges:
     def _read(self, run: int, at: list[int], size: int) -> np.ndarray:
         """Return the next edges of a run, none at its end."""
         count = min(size, self._ends[run + 1] - at[run])
-        block = np.empty(count, dtype=np.uint64)
-        rest = block.data.cast("B")
+        block = np.empty(count, dtype=self._dtype)
+        rest = block.view(np.uint8).data
         try:
             if self._file is not None:
-                self._file.seek(at[run] * EDGE_BYTES)
+                self._file.seek(at[run] * self._dtype.itemsize)
                 while rest:
                     done = self._file.readinto(rest)  # type: ignore[attr-defined]
                     if not done:
@@ -135,6 +137,19 @@ class SortedEdges:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _edges(rows: np.ndarray) -> np.ndarray:
+    edges: np.ndarray = rows if rows.dtype.names is None else rows["edge"]
+    return edges
+
+
+def _in_order(rows: np.ndarray) -> np.ndarray:
+    """Return rows by their edges; where these are structs, in an array of its own."""
+    if rows.dtype.names is not None:
+        return rows[np.argsort(rows["edge"], kind="stable")]
+    rows.sort()
+    return rows
 
 
 def _failure(exc: OSError) -> IndexFullError | DiskError:

@@ -1,4 +1,5 @@
-"""The entries of one table in the order of their keys, all segments at once, a buffer at a time.
+"""The entries of one table in the order of their keys, all segments at once, a buffer at a time; all of them,
+or those of a range of keys.
 
 Owns ranks, the numbers that entries of several segments have in common, and which sketches are left out.
 Must not know what entries are compared for. Source: merging of sorted runs, Knuth, The Art of Computer
@@ -71,17 +72,30 @@ class Ranks:
         return numbers
 
 
+EVERY_KEY = 2**64
+"""What lies behind all keys."""
+
+
 class TableEntries:
-    """The entries of a table, in order of (key, rank).
+    """The entries of a table, in order of (key, rank): all, or those whose keys are in a range.
+
+    A range is found by halving, some twenty entries a segment; what lies outside of it is not read.
 
     Attributes:
         keys, ranks: those in memory, uint64 and uint32.
         is_last: whether no more follow them.
-        total: how many the table has.
+        total: how many the table has in the range.
     """
 
     def __init__(
-        self, ranks: Ranks, directory: Directory, table: int, dead: np.ndarray, capacity: int
+        self,
+        ranks: Ranks,
+        directory: Directory,
+        table: int,
+        dead: np.ndarray,
+        capacity: int,
+        first: int = 0,
+        behind: int = EVERY_KEY,
     ) -> None:
         counts = [directory.geometry.entry_counts(segment.entry)[table] for segment in directory.segments]
         places = np.flatnonzero(counts)
@@ -90,7 +104,9 @@ class TableEntries:
         self._sources["table"] = table
         self._sources["offset"] = ranks.offsets[places]
         self._dead = dead
-        self.total = int(sum(counts))
+        self._sources["position"] = [_place_of(directory, at, first) for at in self._sources]
+        self._skipped = int(self._sources["position"].sum())
+        self.total = sum(_place_of(directory, at, behind) for at in self._sources) - self._skipped
         room = min(capacity, self.total)
         self._keys = np.empty(room, dtype=np.uint64)
         self._ranks = np.empty(room, dtype=np.uint32)
@@ -101,7 +117,7 @@ class TableEntries:
     @property
     def done(self) -> int:
         """How many entries have been read so far, those that were left out included."""
-        return int(self._sources["position"].sum())
+        return int(self._sources["position"].sum()) - self._skipped
 
     def refill(self, directory: Directory, begin: int) -> None:
         """Drop the entries before `begin` and read more behind the others, as many as there is room for."""
@@ -109,9 +125,37 @@ class TableEntries:
         self._keys[:count] = self._keys[begin : self._count]
         self._ranks[:count] = self._ranks[begin : self._count]
         while count < len(self._keys) and not self.is_last:
+            # Entries come in order, so these are of the range, whatever follows it in the segments.
+            end = count + min(len(self._keys) - count, self.total - self.done)
             count += directory.run(
-                _kernel.merge, self._sources, self._dead, self._keys[count:], self._ranks[count:]
+                _kernel.merge, self._sources, self._dead, self._keys[count:end], self._ranks[count:end]
             )
             self.is_last = self.done == self.total
         self._count = count
         self.keys, self.ranks = self._keys[:count], self._ranks[:count]
+
+
+def _place_of(directory: Directory, source: np.void, key: int) -> int:
+    """Return how many entries of a segment's table have keys below one."""
+    entry = directory.segments[int(source["segment"])].entry
+    low, high = 0, directory.geometry.entry_counts(entry)[int(source["table"])]
+    if key <= 0 or key >= EVERY_KEY:
+        return low if key <= 0 else high
+    probe = np.array([source], dtype=MERGE_SOURCE)
+    found, number = np.empty(1, dtype=np.uint64), np.empty(1, dtype=np.uint32)
+    guess = int(high * (key / EVERY_KEY))  # hashes lie evenly
+    step = 1
+    while low < high:
+        middle = min(max(guess, low), high - 1)
+        probe["position"] = middle
+        directory.run(_kernel.merge, probe, None, found, number)
+        if int(found[0]) < key:
+            low = middle + 1
+            guess = low + step - 1
+        else:
+            high = middle
+            guess = high - step
+        step *= 2
+        if step > high - low:
+            guess = (low + high) // 2
+    return low

@@ -142,16 +142,22 @@ class Host:
 
     # ---- what is asked ----
 
-    def insert(self, assignment: Assignment, routed: Routed, on_conflict: Conflict) -> tuple[int, int, int]:
-        """Store documents, a commit a partition; returns (inserted, replaced, skipped)."""
+    def insert(
+        self, assignment: Assignment, call: bytes, routed: Routed, on_conflict: Conflict
+    ) -> tuple[int, int, int]:
+        """Store documents, a commit a partition; returns (inserted, replaced, skipped).
+
+        Args:
+            call: its id: the same again answers the same, and stores nothing twice.
+        """
         partitions = self._partitions(assignment)
         documents = self._documents(routed)
         totals = [0, 0, 0]
         for number in np.unique(routed.partitions).tolist():
             places = np.flatnonzero(routed.partitions == number).tolist()
             with self._naming(assignment, number):
-                for at, count in enumerate(partitions[number].add(documents.taken(places), on_conflict)):
-                    totals[at] += count
+                counts = partitions[number].add_once(call, documents.taken(places), on_conflict)
+            totals = [total + count for total, count in zip(totals, counts, strict=True)]
         return totals[0], totals[1], totals[2]
 
     def _documents(self, routed: Routed) -> NewDocuments:

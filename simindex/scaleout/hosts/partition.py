@@ -6,10 +6,15 @@ partitions.
 
 from __future__ import annotations
 
+from simindex.changes.ages.expiry import expire_once
 from simindex.changes.documents import NewDocuments
+from simindex.changes.pending import Pending
+from simindex.changes.writer import Writer
+from simindex.format.keys import key_hashes
 from simindex.index.index import Conflict, Index
 from simindex.queries.matches import Matches
 from simindex.queries.search import Query
+from simindex.queries.view import View
 from simindex.sketching.sketch import SketchBatch
 
 
@@ -22,8 +27,44 @@ class Partition(Index):
             view = self._session.view(txn)
             return query.matches(view, query.find(view, batch))
 
-    def add(self, documents: NewDocuments, on_conflict: Conflict) -> tuple[int, int, int]:
-        """Store documents that are sketched already, in one durable commit; (inserted, replaced, skipped)."""
-        return self._session.change(
-            lambda writer, pending, view: writer.insert(pending, documents, on_conflict, view)
+    # ---- changes that may be repeated: the same call again answers the same, and does nothing ----
+
+    def add_once(self, call: bytes, documents: NewDocuments, on_conflict: Conflict) -> list[int]:
+        """Store documents that are sketched already, in one commit; [inserted, replaced, skipped].
+
+        Args:
+            call: its id, 16 bytes; see `Session.once`.
+        """
+        return self._session.once(
+            call,
+            lambda writer, pending, view, before: (
+                before or list(writer.insert(pending, documents, on_conflict, view))
+            ),
         )
+
+    def remove_once(self, call: bytes, encoded_keys: list[bytes]) -> int:
+        """Remove the documents of some keys, each once, in one commit; returns how many there were."""
+
+        def remove(_: Writer, pending: Pending, view: View, before: int | None) -> int:
+            if before is not None:
+                return before
+            committed = view.find_keys(encoded_keys, key_hashes(encoded_keys))
+            return sum(pending.remove(key, committed.get(at)) for at, key in enumerate(encoded_keys))
+
+        return self._session.once(call, remove)
+
+    def touch_once(self, call: bytes, encoded_keys: list[bytes]) -> int:
+        """Renew the age of the documents of some keys, each once; returns how many there were."""
+
+        def touch(_: Writer, pending: Pending, view: View, before: int | None) -> int:
+            if before is not None:
+                return before
+            committed = view.find_keys(encoded_keys, key_hashes(encoded_keys))
+            pending.touch(number for number, _ in committed.values())
+            return len(committed)
+
+        return self._session.once(call, touch)
+
+    def expire_once(self, call: bytes, limit: int, batch_size: int) -> int:
+        """Remove what was seen last before a time, in microseconds since 1970-01-01 UTC; see `expire`."""
+        return expire_once(self._session, call, limit, batch_size)

@@ -23,6 +23,7 @@ from simindex.format.manifest import (
     decode_manifest,
     encode_backup_mark,
 )
+from simindex.format.meta.done import DONE_KEYS
 from simindex.format.seals import unseal, unseal_many
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import stored_manifest
@@ -247,8 +248,12 @@ class _Copying:
                 for name in _SMALL:
                     self._append(txn, name, differences.pop(name).tail)
 
+            notes = [(key, value) for key in sorted(DONE_KEYS) if (value := txn.get("meta", key)) is not None]
+
             def change(writing: WriteTransaction) -> int:
                 written = 0
+                for key, value in notes:
+                    writing.put("meta", key, bytes(value))
                 for segment in gone:
                     writing.delete_prefix("segments", segment_prefix(segment))
                 for name, found in differences.items():

@@ -33,6 +33,19 @@ def test_edges_come_back_ascending_whatever_fits_into_memory(parts: list[list[in
     assert spilled == len(expected) // capacity * capacity
 
 
+@given(
+    st.lists(st.lists(st.tuples(uint64s, st.integers(0, 9)), max_size=40), max_size=8), st.integers(0, 900)
+)
+def test_edges_with_figures_keep_them(parts: list[list[tuple[int, int]]], memory: int) -> None:
+    dtype = np.dtype([("edge", np.uint64), ("figures", np.uint32)])
+    with SortedEdges(memory, dtype) as edges:
+        for part in parts:
+            edges.add(np.array(part, dtype=dtype))
+        found = [row for some in edges.ascending() for row in some.tolist()]
+    assert [edge for edge, _ in found] == sorted(edge for part in parts for edge, _ in part)
+    assert sorted(found) == sorted(row for part in parts for row in part)
+
+
 def test_many_runs_are_merged_block_by_block() -> None:
     values = np.random.default_rng(7).integers(0, 2**64, 200_000, dtype=np.uint64)
     merged, spilled = sorted_by([values], 80_000)

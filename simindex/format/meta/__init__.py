@@ -1,0 +1,1 @@
+"""Values of the database "meta" that stand beside header and manifest."""

@@ -1,0 +1,128 @@
+"""Where the slices and the sketches of a range come from, and how documents of all partitions are numbered.
+
+Owns the numbering, and the merging of the slices of several partitions. Must not compare anything. Source:
+merging of sorted runs, Knuth, The Art of Computer Programming, volume 3, 5.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from simindex.errors import SimIndexError
+from simindex.queries.pairs.pinned import PinnedTables
+
+Piece = tuple[np.ndarray, np.ndarray]
+"""Entries in ascending order of their keys: (keys, numbers), uint64 and uint32."""
+
+LEAST_PIECE = 1_024
+"""Entries of a slice that come in one go, at least."""
+
+
+class Source(Protocol):
+    """What a range is read from."""
+
+    def slices(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
+        """Yield the entries of one table, of all partitions, whose keys are in first..behind-1: in order.
+
+        Args:
+            capacity: entries that are in memory at a time, about.
+        """
+
+    def sketches(self, numbers: np.ndarray) -> Piece:
+        """Return (words, fingerprints) of documents by their numbers, ascending."""
+
+
+class Numbering:
+    """The documents of all partitions, numbered one partition after the other.
+
+    Args:
+        totals: ranks of each partition.
+
+    Attributes:
+        offsets: uint64: the number of the first document of each partition, and of all behind the last.
+    """
+
+    def __init__(self, totals: Sequence[int]) -> None:
+        """Raises SimIndexError where there are 2**32 or more."""
+        self.offsets = np.zeros(len(totals) + 1, dtype=np.uint64)
+        self.offsets[1:] = np.cumsum(np.array(totals, dtype=np.uint64))
+        if self.total >= 2**32:
+            raise SimIndexError(
+                f"ranges: expected partitions of fewer than {2**32:,} documents in all, removed ones "
+                f"included, found {self.total:,}"
+            )
+
+    @property
+    def total(self) -> int:
+        """How many numbers there are."""
+        return int(self.offsets[-1])
+
+    def parts(self, numbers: np.ndarray) -> Iterator[tuple[int, slice, np.ndarray]]:
+        """Yield (partition, where they stand, ranks there) of ascending numbers."""
+        ends = np.searchsorted(numbers, self.offsets)
+        for partition in np.flatnonzero(np.diff(ends)).tolist():
+            here = slice(int(ends[partition]), int(ends[partition + 1]))
+            yield partition, here, numbers[here] - self.offsets[partition].astype(np.uint32)
+
+
+class LocalSource:
+    """Partitions that are open in this process.
+
+    Args:
+        partitions: number of each partition -> the pinned one.
+        numbering: of the documents of all partitions, those of other processes included.
+    """
+
+    def __init__(self, partitions: dict[int, PinnedTables], numbering: Numbering) -> None:
+        self._partitions, self._numbering = partitions, numbering
+
+    def slices(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
+        """Yield entries in order; see `Source`."""
+        each = max(capacity // max(len(self._partitions), 1), LEAST_PIECE)
+        return merged(
+            [self._slice(number, table, first, behind, each) for number in sorted(self._partitions)]
+        )
+
+    def _slice(self, partition: int, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
+        offset = self._numbering.offsets[partition].astype(np.uint32)
+        entries = self._partitions[partition].slice(table, first, behind, capacity)
+        while (piece := entries.next_piece()) is not None:
+            yield piece[0], piece[1] + offset
+
+    def sketches(self, numbers: np.ndarray) -> Piece:
+        """Return (words, fingerprints); see `Source`."""
+        parts = [
+            self._partitions[number].sketches(ranks) for number, _, ranks in self._numbering.parts(numbers)
+        ]
+        return np.concatenate([words for words, _ in parts]), np.concatenate([bits for _, bits in parts])
+
+
+def merged(sources: Sequence[Iterator[Piece]]) -> Iterator[Piece]:
+    """Yield the entries of several sources as one, a piece of each in memory.
+
+    Equal keys come in the order of their numbers, as far as they lie in pieces that are in memory together.
+    """
+    if len(sources) == 1:
+        yield from sources[0]
+        return
+    rest = list(sources)
+    blocks = [next(source, None) for source in rest]
+    while True:
+        here = [place for place, block in enumerate(blocks) if block is not None]
+        rest, blocks = [rest[place] for place in here], [blocks[place] for place in here]
+        held = [block for block in blocks if block is not None]
+        if not held:
+            return
+        # Up to the least of the last keys no entry can be missing.
+        limit = min(keys[-1] for keys, _ in held)
+        counts = [int(np.searchsorted(keys, limit, side="right")) for keys, _ in held]
+        keys = np.concatenate([block[0][:count] for block, count in zip(held, counts, strict=True)])
+        numbers = np.concatenate([block[1][:count] for block, count in zip(held, counts, strict=True)])
+        order = np.argsort(keys, kind="stable")  # of sorted parts: it finds and merges them
+        yield keys[order], numbers[order]
+        for place, (block, count) in enumerate(zip(held, counts, strict=True)):
+            whole = count == len(block[0])
+            blocks[place] = next(rest[place], None) if whole else (block[0][count:], block[1][count:])

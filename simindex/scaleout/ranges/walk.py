@@ -1,0 +1,333 @@
+"""The documents of one range of one table, compared run by run.
+
+Owns the way from entries to verified pairs, by the kernel that walks one index, and what becomes of long
+runs. Must not know where sketches come from. Invariant: a pair of one range comes in no other, but from a run
+that was put off: two sketches say by themselves whether they meet in an earlier table (queries/pairs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import xxhash
+
+from simindex import _kernel
+from simindex.format.layout import Geometry
+from simindex.format.rows import LONG_RUN, NO_FIGURE, PAIR_CURSOR, PAIR_ROW
+from simindex.queries.pairs.plan import PairPlan
+from simindex.scaleout.ranges.runs import BLOCK, Block, LongPart, bounds_of, runs_of
+from simindex.scaleout.ranges.source import Source
+from simindex.segments.directory import Directory
+from simindex.segments.memory import sketch_segment
+
+_FOUND = 16_384
+"""Pairs that a step of the kernel returns at most."""
+
+_KNOWN_EQUAL = 1 << 15
+"""Different sketches of a long run among which equal ones are told."""
+
+_NEED_ENTRIES, _NEED_ROOM = 1, 2
+
+NOBODY = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of all ranges.
+
+    Attributes:
+        plan: of the pairs: tables, prefixes, where is cut.
+        geometry: of the partitions.
+        count: ranges of each table.
+        folds: whether of equal sketches only the first is compared with others.
+        puts_off: whether the documents of long runs are handed on as they are, for somebody who knows more
+            of them; else they are compared with the first of their run.
+    """
+
+    plan: PairPlan
+    geometry: Geometry
+    count: int
+    folds: bool
+    puts_off: bool
+
+    @property
+    def tables(self) -> range:
+        """The tables of the method, from 0."""
+        return range(len(self.plan.bits))
+
+    def bounds(self, table: int, place: int) -> tuple[int, int]:
+        """Return the keys of a range: (first, behind)."""
+        return bounds_of(place, self.count, self.plan.bits[table])
+
+
+class LongRuns(NamedTuple):
+    """Long runs of earlier tables, by documents' numbers: rows of LONG_RUN, those of each table by prefix.
+
+    Attributes:
+        firsts: place of the first of each table; one more for the end.
+        rows: all of them, 72 bytes each.
+    """
+
+    firsts: list[int]
+    rows: np.ndarray
+
+    @classmethod
+    def none(cls, tables: int = 0) -> LongRuns:
+        """Return those of so many tables that have none."""
+        return cls([0] * (tables + 1), np.zeros(0, dtype=LONG_RUN))
+
+    def with_table(self, rows: np.ndarray) -> LongRuns:
+        """Return them with those of the next table."""
+        rows = rows[np.argsort(rows["prefix"])]
+        return LongRuns([*self.firsts, self.firsts[-1] + len(rows)], np.concatenate([self.rows, rows]))
+
+
+class Found(NamedTuple):
+    """Some of what a range has.
+
+    Attributes:
+        pairs: PAIR_ROW, verified, by numbers; the lower is `a`.
+        copies: PAIR_ROW, the first of equal sketches with each other one; of the first table, where it folds.
+        waiting: uint32, the documents of a long run, or some of them, that are put off.
+        begins: whether these are the first of their run.
+    """
+
+    pairs: np.ndarray
+    copies: np.ndarray
+    waiting: np.ndarray
+    begins: bool = False
+
+
+@dataclass
+class Counts:
+    """What a range has cost, and what was bounded.
+
+    Attributes:
+        entries: that were read.
+        compared: pairs of sketches.
+        fetched: sketches.
+        bounded_runs, bounded_entries: as in `Bounded`.
+    """
+
+    entries: int = 0
+    compared: int = 0
+    fetched: int = 0
+    bounded_runs: int = 0
+    bounded_entries: int = 0
+
+    def add(self, other: Counts) -> None:
+        """Count what another one has counted."""
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+_NO_PAIRS = np.zeros(0, dtype=PAIR_ROW)
+_NOBODY = np.zeros(0, dtype=np.uint32)
+
+
+@dataclass
+class _Sketches:
+    """Sketches that are at hand, of ascending numbers."""
+
+    numbers: np.ndarray
+    words: np.ndarray
+    fingerprints: np.ndarray
+
+    def local(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the places of numbers, `NOBODY` for those that are not here."""
+        places = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
+        return np.where(self.numbers[places] == numbers, places, NOBODY).astype(np.uint32)
+
+
+@dataclass
+class _LongRun:
+    """The long run that is under way."""
+
+    row: np.ndarray
+    seen: dict[bytes, _First] = field(default_factory=dict)
+    count: int = 0
+
+
+class RangeWalk:
+    """A range of a table while it is walked.
+
+    Memory: `PairPlan.capacity` entries, 48 bytes each, the sketches of some 65,536 of them, and the pairs
+    that these make.
+
+    Args:
+        asked: the tables and what is done with runs.
+        table: number of the method's table, from 0.
+        source: of entries and sketches.
+        longs: the long runs of the tables before; unless these are put off.
+
+    Attributes:
+        counts: so far.
+        long_runs: rows of LONG_RUN, by numbers, of this range.
+    """
+
+    def __init__(self, asked: Asked, table: int, source: Source, longs: LongRuns | None = None) -> None:
+        self._asked, self._plan, self._table, self._source = asked, asked.plan, table, source
+        self._longs = longs or LongRuns.none(table)
+        self._long: _LongRun | None = None
+        self._buffer = np.zeros(_FOUND, dtype=PAIR_ROW)
+        self.counts = Counts()
+        self.long_runs: list[np.ndarray] = []
+
+    def found(self, place: int) -> Iterator[Found]:
+        """Yield what the `place`-th range has."""
+        plan, table = self._plan, self._table
+        first, behind = self._asked.bounds(table, place)
+        if first == behind:
+            return
+        pieces = self._source.slices(plan.first_table + table, first, behind, plan.capacity)
+        for part in runs_of(map(self._counted, pieces), plan.bits[table], plan.max_run):
+            if isinstance(part, Block):
+                yield from self._of_block(part)
+            elif self._asked.puts_off:
+                yield Found(_NO_PAIRS, _NO_PAIRS, part.numbers, part.is_first)
+            else:
+                yield from self._of_long(part)
+
+    def _counted(self, piece: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        self.counts.entries += len(piece[0])
+        return piece
+
+    # ---- runs ----
+
+    def _of_block(self, block: Block) -> Iterator[Found]:
+        sketches = self._fetched(block.numbers)
+        keys, numbers, copies = self._folded(block.keys, block.numbers, sketches, None)
+        pairs = self._compared(keys, numbers, sketches, None)
+        yield Found(pairs, copies, _NOBODY)
+
+    def _of_long(self, part: LongPart) -> Iterator[Found]:
+        if part.is_first:
+            self._long = None
+        known = self._long or _LongRun(np.zeros(1, dtype=LONG_RUN))
+        # The first part whole, for it is compared whole; of one that goes on as much as of other runs.
+        size = len(part.keys) if not known.count else BLOCK
+        for first in range(0, len(part.keys), size):
+            keys, numbers = part.keys[first : first + size], part.numbers[first : first + size]
+            others = known.row["ranks"][0] if known.count else _NOBODY
+            sketches = self._fetched(np.concatenate([numbers, others]))
+            keys, numbers, copies = self._folded(keys, numbers, sketches, known.seen)
+            pairs = self._compared(keys, numbers, sketches, known) if len(keys) else _NO_PAIRS
+            yield Found(pairs, copies, _NOBODY)
+
+    def _fetched(self, numbers: np.ndarray) -> _Sketches:
+        wanted = np.unique(numbers)
+        self.counts.fetched += len(wanted)
+        words, fingerprints = self._source.sketches(wanted)
+        return _Sketches(wanted, np.ascontiguousarray(words), np.ascontiguousarray(fingerprints))
+
+    # ---- equal sketches ----
+
+    def _folded(
+        self, keys: np.ndarray, numbers: np.ndarray, sketches: _Sketches, seen: dict[bytes, _First] | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Leave out all but the first of equal sketches: they stand in one run of each table. Returns keys,
+        numbers and, of the first table, the pairs of the first with the others.
+
+        Args:
+            seen: sketches of earlier parts of the run; ``None`` where it is whole.
+        """
+        if not self._asked.folds:
+            return keys, numbers, _NO_PAIRS
+        compared = sketches.words if self._plan.method == "minhash" else sketches.fingerprints[:, None]
+        places = np.arange(len(compared)) if seen is not None else _likely_equal(compared)
+        seen = {} if seen is None else seen
+        is_copy = np.zeros(len(compared), dtype=bool)
+        rows = []
+        for place in places.tolist():
+            digest = xxhash.xxh3_128_digest(compared[place])
+            own = _First(
+                int(sketches.numbers[place]), sketches.words[place], int(sketches.fingerprints[place])
+            )
+            first = seen.get(digest)
+            if first is None:
+                if len(seen) < _KNOWN_EQUAL:
+                    seen[digest] = own
+            elif first.number != own.number:
+                is_copy[place] = True
+                rows.append(self._row_of(first, own))
+        if not rows:
+            return keys, numbers, _NO_PAIRS
+        stays = ~is_copy[sketches.local(numbers)]
+        copies = np.array(rows if self._table == 0 else [], dtype=PAIR_ROW)
+        return keys[stays], numbers[stays], copies
+
+    def _row_of(self, first: _First, other: _First) -> tuple[int, int, int, int]:
+        low, high = sorted((first.number, other.number))
+        agree = _kernel.agreement(first.words, other.words) if len(first.words) else NO_FIGURE
+        return low, high, agree, (first.fingerprint ^ other.fingerprint).bit_count()
+
+    # ---- comparison ----
+
+    def _compared(
+        self, keys: np.ndarray, numbers: np.ndarray, sketches: _Sketches, long: _LongRun | None
+    ) -> np.ndarray:
+        """Return the pairs of whole runs, or of a part of a long one with the first of it."""
+        plan, table, firsts = self._plan, self._table, self._longs.firsts
+        directory = Directory(
+            self._asked.geometry,
+            [sketch_segment(self._asked.geometry, sketches.words, sketches.fingerprints)],
+        )
+        offsets = np.array([0, len(sketches.numbers)], dtype=np.uint64)
+        longs = np.concatenate([self._longs.rows, np.zeros(1, dtype=LONG_RUN) if long is None else long.row])
+        longs["ranks"] = sketches.local(longs["ranks"])
+        cursor = np.zeros(1, dtype=PAIR_CURSOR)
+        cursor["num_longs"] = firsts[table]
+        if long is not None and long.count:
+            cursor["is_long"], cursor["nth"] = 1, long.count
+            cursor["num_longs"] = firsts[table] + 1
+            cursor["prefix"] = keys[0] >> np.uint64(64 - plan.bits[table])
+        by_words = plan.method == "minhash"
+        figures = plan.bits[table], by_words, plan.min_agree, plan.max_distance, plan.max_run, True
+        how = np.array([table, *figures], dtype=np.uint64)
+        ranks = sketches.local(numbers)
+        entries = offsets, plan.masks, how, keys, ranks, cursor, np.array(firsts, dtype=np.uint64), longs
+        pairs = []
+        outcome = None
+        while outcome != _NEED_ENTRIES:
+            outcome, count = directory.run(_kernel.find_pairs, *entries, self._buffer)
+            pairs.append(self._buffer[:count].copy())
+        rows = np.concatenate(pairs)
+        for side in ("a", "b"):
+            rows[side] = sketches.numbers[rows[side]]
+        self.counts.compared += int(cursor["compared"][0])
+        self.counts.bounded_runs += int(cursor["bounded_runs"][0])
+        self.counts.bounded_entries += int(cursor["bounded_entries"][0])
+        if long is not None:
+            self._went_on(long, longs[-1:], sketches, len(keys), is_long=bool(cursor["is_long"][0]))
+        return rows
+
+    def _went_on(
+        self, long: _LongRun, row: np.ndarray, sketches: _Sketches, count: int, *, is_long: bool
+    ) -> None:
+        """Take note of a part of a long run, and of those that represent it."""
+        if not is_long:
+            return  # what is left of it without copies is none
+        if not long.count:
+            long.row = row.copy()
+            long.row["ranks"] = sketches.numbers[row["ranks"]]
+            self.long_runs.append(long.row)
+            self._long = long
+        long.count += count
+
+
+class _First(NamedTuple):
+    """A sketch that others may be equal to."""
+
+    number: int
+    words: np.ndarray
+    fingerprint: int
+
+
+def _likely_equal(rows: np.ndarray) -> np.ndarray:
+    """Return the places of the rows that another one may be equal to, ascending."""
+    factors = np.random.default_rng(1).integers(0, 2**63, rows.shape[1], dtype=np.uint64) | np.uint64(1)
+    _, inverse, counts = np.unique(rows @ factors, return_inverse=True, return_counts=True)
+    return np.flatnonzero(counts[inverse] > 1)

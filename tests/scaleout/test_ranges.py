@@ -1,0 +1,244 @@
+"""Ranges of the sorted tables of several partitions against one index, without Ray."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import simindex
+from simindex import Config, CorruptIndexError, Layout, SimHashConfig
+from simindex.queries.pairs.entries import EVERY_KEY
+from simindex.queries.pairs.pinned import PinnedTables
+from simindex.queries.pairs.plan import plan_pairs
+from simindex.scaleout.ranges.runs import Block, LongPart, bounds_of, runs_of
+from simindex.scaleout.ranges.source import LocalSource, Numbering, merged
+from simindex.scaleout.ranges.walk import Asked, LongRuns, RangeWalk
+from simindex.sketching.estimate import row_estimates
+
+TINY = Layout(2, 7, 256)
+letters = st.frozensets(st.sampled_from("abcdef"), min_size=0, max_size=6)
+documents = st.lists(letters, max_size=40)
+
+
+@contextmanager
+def partitioned(
+    contents: list[list[tuple[Any, Any]]], config: Config, layout: Layout | None = None, removed: Any = ()
+) -> Iterator[list[PinnedTables]]:
+    """Partitions with these documents, a few in each commit."""
+    with TemporaryDirectory() as folder:
+        opened = []
+        for number, items in enumerate(contents):
+            with simindex.open(f"{folder}/{number}", "x", config, layout=layout) as index:
+                for first in range(0, len(items), 7):
+                    index.insert_many(items[first : first + 7])
+                for key in removed:
+                    if key in index:
+                        index.remove(key)
+            opened.append(PinnedTables(f"{folder}/{number}"))
+        try:
+            yield opened
+        finally:
+            for each in opened:
+                each.close()
+
+
+def asked_of(
+    pinned: PinnedTables, threshold: float, by: Any, count: int, *, folds: bool, max_run: int = 1_000
+) -> Asked:
+    copies: Any = "first" if folds else "all"
+    given = threshold if by == "minhash" else 0.8
+    plan = plan_pairs(pinned.scheme, given, by, None, None, False, False, copies, max_run, 64 << 20)
+    return Asked(plan, pinned.scheme.tables, count, folds, puts_off=False)
+
+
+def pairs_by_range(partitions: list[PinnedTables], asked: Asked) -> list[tuple[int, int, int, int]]:
+    """All rows, table by table, those of each range together."""
+    numbering = Numbering([each.ranks.total for each in partitions])
+    source = LocalSource(dict(enumerate(partitions)), numbering)
+    rows, longs = [], LongRuns.none()
+    for table in asked.tables:
+        walks = [RangeWalk(asked, table, source, longs) for _ in range(asked.count)]
+        for place, walk in enumerate(walks):
+            for found in walk.found(place):
+                rows += [*found.copies.tolist(), *found.pairs.tolist()]
+        longs = longs.with_table(
+            np.concatenate([longs.rows[:0], *(r for walk in walks for r in walk.long_runs)])
+        )
+    return rows
+
+
+def keys_of(partitions: list[PinnedTables]) -> list[list[Any]]:
+    """The keys of the live documents under each number."""
+    keys = []
+    for each in partitions:
+        for some in each.documents(range(each.ranks.total), 2**62):
+            keys.append([document.key for document in some])
+    return keys
+
+
+def expected(
+    contents: list[tuple[Any, Any]], config: Config, threshold: float, by: Any, removed: Any
+) -> set[Any]:
+    with TemporaryDirectory() as folder, simindex.open(folder + "/i", "x", config) as index:
+        index.insert_many(contents)
+        index.remove_many([key for key in removed if key in index])
+        given: dict[str, Any] = {"threshold": threshold} if by == "minhash" else {"by": by}
+        return {(frozenset((p.a, p.b)), p.similarity, p.distance) for p in index.pairs(copies="all", **given)}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    documents,
+    st.integers(1, 4),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from([0.3, 0.5, 0.8]),
+    st.sampled_from(["minhash", "simhash"]),
+    st.sampled_from([None, TINY]),
+    st.lists(st.integers(0, 40), max_size=5, unique=True),
+)
+def test_pairs_of_partitions_by_ranges_are_those_of_one_index(
+    contents: Any, num_partitions: int, count: int, threshold: float, by: Any, layout: Any, removed: Any
+) -> None:
+    config = Config(num_perm=32, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
+    items = list(enumerate(contents))
+    parts = [items[place::num_partitions] for place in range(num_partitions)]
+    with partitioned(parts, config, layout, removed) as partitions:
+        rows = pairs_by_range(partitions, asked_of(partitions[0], threshold, by, count, folds=False))
+        keys = keys_of(partitions)
+        found = set()
+        for a, b, agree, distance in rows:
+            for x in keys[a]:
+                for y in keys[b]:
+                    pair = frozenset((x, y)), row_estimates(32)[agree][0], distance
+                    assert pair not in found, "a pair came twice"
+                    found.add(pair)
+    wanted = expected(items, config, threshold, by, removed)
+    # Copies within a partition are stored as such and in no table: they are not pairs of sketches.
+    stored = {frozenset((x, y)) for some in keys for x in some for y in some if x != y}
+    assert found <= wanted
+    assert {pair for pair, *_ in found} | stored == {pair for pair, *_ in wanted}
+
+
+@settings(max_examples=25, deadline=None)
+@given(documents, st.sampled_from([None, TINY]), st.integers(1, 9), st.integers(1, 20), st.data())
+def test_slices_of_a_table_are_the_table(
+    contents: Any, layout: Any, count: int, capacity: int, data: st.DataObject
+) -> None:
+    config = Config(num_perm=16, simhash=None)
+    removed = data.draw(st.lists(st.integers(0, 40), max_size=5, unique=True))
+    with partitioned([list(enumerate(contents))], config, layout, removed) as (pinned,):
+        table = data.draw(st.integers(0, pinned.scheme.tables.count - 1))
+
+        def entries(first: int, behind: int, capacity: int) -> list[tuple[int, int]]:
+            found, pieces = pinned.slice(table, first, behind, capacity), []
+            while (piece := found.next_piece()) is not None:
+                assert 0 < len(piece[0]) <= capacity
+                pieces += list(zip(*(column.tolist() for column in piece), strict=True))
+            return pieces
+
+        whole = entries(0, EVERY_KEY, 1_000)
+        assert whole == sorted(whole)
+        bounds = [bounds_of(place, count, 24) for place in range(count)]
+        assert [first for first, _ in bounds] == [0, *(behind for _, behind in bounds[:-1])]
+        assert bounds[-1][1] == EVERY_KEY
+        assert [entry for bound in bounds for entry in entries(*bound, capacity)] == whole
+        some = data.draw(st.sampled_from([key for key, _ in whole] or [5]))
+        assert entries(some, some + 1, capacity) == [entry for entry in whole if entry[0] == some]
+
+
+pieces_of_keys = st.lists(st.lists(st.integers(0, 12), max_size=12), max_size=5)
+
+
+@given(pieces_of_keys)
+def test_merged_sources_are_sorted_and_whole(sources: Any) -> None:
+    def pieces(keys: list[int], number: int) -> Iterator[Any]:
+        keys = sorted(keys)
+        for first in range(0, len(keys), 3):
+            some = np.array(keys[first : first + 3], dtype=np.uint64)
+            yield some, np.full(len(some), number, dtype=np.uint32)
+
+    found = [
+        (int(key), int(number))
+        for keys, numbers in merged([pieces(keys, number) for number, keys in enumerate(sources)])
+        for key, number in zip(keys, numbers, strict=True)
+    ]
+    wanted = sorted((key, number) for number, keys in enumerate(sources) for key in keys)
+    assert sorted(found) == wanted
+    assert [key for key, _ in found] == [key for key, _ in wanted]
+
+
+@given(st.lists(st.integers(0, 6), max_size=60), st.integers(1, 9), st.integers(2, 8))
+def test_runs_are_whole_or_long(prefixes: list[int], size: int, max_run: int) -> None:
+    keys = np.sort(np.array(prefixes, dtype=np.uint64)) << np.uint64(56)
+    numbers = np.arange(len(keys), dtype=np.uint32)
+    pieces = ((keys[f : f + size], numbers[f : f + size]) for f in range(0, len(keys), size))
+    of_blocks: list[int] = []
+    of_longs: dict[int, list[int]] = {}
+    for part in runs_of(pieces, 8, max_run):
+        if isinstance(part, Block):
+            of_blocks += part.numbers.tolist()
+            continue
+        assert isinstance(part, LongPart)
+        assert len(set(part.keys.tolist())) == 1
+        if part.is_first:
+            assert len(part.keys) > max_run
+            assert int(part.keys[0]) not in of_longs
+        of_longs.setdefault(int(part.keys[0]), []).extend(part.numbers.tolist())
+    counts = {key: int((keys == key).sum()) for key in keys.tolist()}
+    assert sorted(of_blocks) == [i for i, key in enumerate(keys.tolist()) if 2 <= counts[key] <= max_run]
+    assert of_longs == {
+        key: np.flatnonzero(keys == key).tolist() for key, count in counts.items() if count > max_run
+    }
+
+
+def boilerplate(count: int, seed: int = 7) -> list[tuple[int, frozenset[str]]]:
+    """Documents of which many share a prefix, and some are equal."""
+    random = Random(seed)
+    shared = [f"s{number}" for number in range(30)]
+    documents = []
+    for key in range(count):
+        own = [f"{random.randrange(12)}"] if random.random() < 0.3 else [f"o{key}", f"p{key}", f"q{key}"]
+        documents.append((key, frozenset(shared + own)))
+    return documents
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("num_partitions", [1, 3])
+def test_long_runs_follow_the_rule_of_one_index(count: int, num_partitions: int, tmp_path: Path) -> None:
+    config, items = Config(num_perm=64, simhash=None), boilerplate(240)
+    each = len(items) // num_partitions
+    parts = [items[first : first + each] for first in range(0, len(items), each)]
+    with simindex.open(tmp_path / "one", "x", config) as index:
+        index.insert_many(items)
+        pairs = index.pairs(0.7, max_run=20)
+        wanted = {(pair.a, pair.b, pair.similarity) for pair in pairs}
+        assert pairs.bounded.runs > 0
+        copies = {pair for pair in wanted if pair[2] == 1.0}
+    with partitioned(parts, config) as partitions:
+        asked = asked_of(partitions[0], 0.7, "minhash", count, folds=True, max_run=20)
+        rows = pairs_by_range(partitions, asked)
+        keys = [some[0] for some in keys_of(partitions)]
+    found = [(keys[a], keys[b], row_estimates(64)[agree][0]) for a, b, agree, _ in rows]
+    assert len(found) == len(set(found))
+    similar = {pair for pair in found if pair[2] < 1.0}
+    assert similar == wanted - copies
+
+
+def test_sketches_of_many_are_those_of_each() -> None:
+    items = [(key, frozenset(f"{key} {number}" for number in range(9))) for key in range(50)]
+    with partitioned([items], Config(num_perm=32)) as (pinned,):
+        ranks = np.arange(0, 50, 3, dtype=np.uint32)
+        words, fingerprints = pinned.sketches(ranks)
+        for rank, row, bits in zip(pinned.ranks.numbers(ranks).tolist(), words, fingerprints, strict=True):
+            alone = pinned.read(lambda view, number=rank: view.directory.read_sketch(number))  # type: ignore[misc]
+            assert np.array_equal(alone[0], row)
+            assert alone[1] == int(bits)
+        with pytest.raises(CorruptIndexError, match="expected a stored sketch"):
+            pinned.read(lambda view: view.directory.read_sketches(np.array([3, 10**6])))
