@@ -120,7 +120,9 @@ def test_table_names_tell_what_is_damaged() -> None:
 @given(st.integers(1, 2**32 - 1))
 def test_a_filter_has_ten_bits_an_entry_and_an_eighth_more_at_most(entries: int) -> None:
     """Fourteen where external keys are looked for, of which there are as many as inserts."""
-    kinds = Geometry(1, 1, Layout()).filters_of(SegmentEntry(0, 0, entries, *[entries] * 5))
+    kinds = Geometry(1, 1, Layout()).filters_of(
+        SegmentEntry(0, 0, entries, entries, entries, entries, entries, entries)
+    )
     assert kinds[1] == kinds[2] == kinds[3] == filter_size(entries)
     for bits, size in ((14, kinds[0]), (10, kinds[1])):
         needed = -(-bits * entries // 512)
