@@ -8,8 +8,9 @@ import pytest
 from local_workers import LocalWorkers
 from scaled_rows import rows_of, written
 
-from simindex import Config
+from simindex import Config, scaleout
 from simindex.corpus import deduplicate
+from simindex.scaleout import UnsupportedError
 from simindex.scaleout.dedup.job import ScaledJob
 from simindex.scaleout.dedup.workers import told_nobody
 
@@ -83,3 +84,10 @@ def test_fingerprints_decide_as_on_one_machine(config: Config | None, tmp_path: 
 def test_both_halves_are_told_of(tmp_path: Path) -> None:
     sources = [written(tmp_path / "a.jsonl", rows_of(5, 300))]
     both(tmp_path, sources, threshold=0.6, config=Config(), mode="annotate")
+
+
+def test_what_one_machine_alone_keeps_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="without against="):
+        scaleout.deduplicate([str(tmp_path / "a.jsonl")], None, against="other")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'treshold'"):
+        scaleout.deduplicate([str(tmp_path / "a.jsonl")], None, treshold=0.5)
