@@ -165,7 +165,7 @@ static void make_probes(const table_row *table, const uint64_t *keys, const uint
     }
 }
 
-enum { MARKED = 4 }; /* of so many lines that are looked at one is marked as used */
+enum { MARKED = 16 }; /* of so many lines that are looked at one is marked as used: a call of the system each */
 
 static unsigned lines_marked;
 
