@@ -9,6 +9,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -23,6 +24,7 @@ from simindex.config import Config
 from simindex.errors import ClosedError, CorruptIndexError
 from simindex.format.keys import Key, encode_key
 from simindex.index.index import Conflict
+from simindex.parallel import num_workers
 from simindex.parts import bytes_of, bytes_of_item, in_parts
 from simindex.queries.matches import Matches
 from simindex.queries.record import Record
@@ -36,18 +38,18 @@ from simindex.queries.search import (
     method_of,
     sketched,
 )
-from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, merged
+from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, answers_of
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.hosts.actors import ray_module, stop_hosts
 from simindex.scaleout.hosts.calls import Calls, Gathered, OnMissing, Sent
-from simindex.scaleout.hosts.host import partition_of
-from simindex.scaleout.hosts.partition import Nearest
+from simindex.scaleout.hosts.carried import partition_of
+from simindex.scaleout.hosts.partition import Nearest, is_by_distance
 from simindex.scaleout.if_new import Scratch, Settled, settle
 from simindex.scaleout.reports import ScaledCheckReport, ScaledStats
 from simindex.scaleout.routing import Routing, new_call
 from simindex.sketching.document import Document
-from simindex.sketching.sketch import HAS_FINGERPRINT, SketchBatch
+from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
 from simindex.upkeep.check import Level
@@ -62,6 +64,7 @@ _UNDER_WAY = 4
 
 _QUERY_BATCH = 1_000
 _WALKED = 1_000
+_SKETCHED_AT_ONCE = 256
 
 
 class ScaledIndex:
@@ -187,7 +190,9 @@ class ScaledIndex:
         comes back within the deadline has each batch once, by its id.
 
         Args:
-            items, on_conflict, batch_size, progress, id, text, metadata: as in `Index.insert_many`.
+            items, on_conflict, progress, id, text, metadata: as in `Index.insert_many`.
+            batch_size: documents a commit of a partition, about; a batch has so many times the number of
+                partitions, fewer where they take 16 MiB.
 
         Returns:
             InsertReport(inserted, replaced, skipped).
@@ -215,7 +220,7 @@ class ScaledIndex:
                 progress(sum(totals))
 
         try:
-            for part in in_parts(rows, batch_size, bytes_of_item):
+            for part in in_parts(rows, batch_size * len(self.catalog.partitions), bytes_of_item):
                 routed = self._routing.items(part.values)
                 if len(under_way) == _UNDER_WAY:
                     take_oldest()
@@ -330,8 +335,8 @@ class ScaledIndex:
         outside = self._ask(query, documents.sketches, "raise", self.seconds)
         held = self._of_keys("asks", "holds", documents.encoded_keys, "insert_many_if_new")
         stored = {key for keys in held for key in keys}
-        is_by_distance = query.compares == HAS_FINGERPRINT
-        settled = settle(documents, outside, within, stored, on_conflict, is_by_distance, query.limit)
+        by_distance = is_by_distance(query)
+        settled = settle(documents, outside, within, stored, on_conflict, by_distance, query.limit)
         if settled.places:
             routed = self._routing.documents(documents.taken(settled.places))
             self._calls.every("changes", "insert", on_conflict, to=routed, seconds=self._change_seconds)
@@ -530,14 +535,24 @@ class ScaledIndex:
             results.extend(answers)
 
         for part in in_parts(documents, _QUERY_BATCH, bytes_of):
-            batch = sketched(call, query, self._sketcher, part.values)
+            batch = self._sketched(call, query, part.values)
             if len(under_way) == _UNDER_WAY:
                 take_oldest()
-            under_way.append(self._calls.send_all("asks", "query", query, self._carried(batch)))
+            under_way.append(self._calls.send_all("asks", "query", query, batch))
         while under_way:
             take_oldest()
         results.partial, results.missing = self._calls.partitions_of(missing), missing
         return results
+
+    def _sketched(self, call: str, query: Query, documents: list[Document]) -> SketchBatch:
+        """Return sketches to search by; of many texts made by several threads."""
+        threads = num_workers(None)
+        if threads == 1 or len(documents) <= _SKETCHED_AT_ONCE or set(map(type, documents)) != {str}:
+            return sketched(call, query, self._sketcher, documents)
+        step = max(_SKETCHED_AT_ONCE, -(-len(documents) // threads))
+        parts = [documents[first : first + step] for first in range(0, len(documents), step)]
+        with ThreadPoolExecutor(len(parts), thread_name_prefix="simindex") as pool:
+            return SketchBatch.joined(list(pool.map(self._sketcher.sketch_many, parts)))
 
     def _seconds(self, seconds: float | None, on_missing: OnMissing) -> float:
         require_seconds("seconds", seconds)
@@ -547,14 +562,10 @@ class ScaledIndex:
             return math.inf
         return self.seconds if seconds is None else seconds
 
-    def _carried(self, batch: SketchBatch) -> Any:
-        """Return what a batch of sketches travels as: a reference, where several places read it."""
-        return self._calls.put(batch) if len(batch) > 1 and len(self._calls.places) > 1 else batch
-
     def _ask(
         self, query: Query | Nearest, batch: SketchBatch, on_missing: OnMissing, seconds: float | None
     ) -> ScaledAnswers:
-        sent = self._calls.send_all("asks", "query", query, self._carried(batch))
+        sent = self._calls.send_all("asks", "query", query, batch)
         found = self._calls.gather(sent, self._seconds(seconds, on_missing))
         answers = self._merged(query, found, on_missing) or [Matches() for _ in range(len(batch))]
         return ScaledAnswers(answers, self._calls.partitions_of(found.missing), found.missing)
@@ -568,10 +579,8 @@ class ScaledIndex:
                 "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
                 'ask by SimHash: query_simhash(), or by="simhash"'
             )
-        if isinstance(query, Nearest):
-            return merged([one.answers() for one in columns], query.k, query.by == "simhash")
-        answers = [one.answers() for one in columns]
-        return merged(answers, query.limit, query.compares == HAS_FINGERPRINT) if answers else []
+        limit = query.k if isinstance(query, Nearest) else query.limit
+        return answers_of(columns, limit, is_by_distance(query)) if columns else []
 
     # ---- the container ----
 
