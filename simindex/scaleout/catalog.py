@@ -1,8 +1,9 @@
 """The catalog: which partitions there are, where they lie, and with which configuration.
 
 Owns the small sealed file that is the only truth about an index over many machines: actors are made from it,
-whatever Ray has forgotten. Must not start anything. Invariant: a catalog is replaced whole, only by one of
-the next version, and one that was changed by hand is refused.
+whatever Ray has forgotten. It lies at a path, or in a store whose conditional puts were proved. Must not
+start anything. Invariant: a catalog is replaced whole, only by one of the next version, and one that was
+changed by hand is refused.
 
 The file is JSON that people can read. Its seal is the XXH3-128 of the canonical JSON (sorted names, no
 blanks, ASCII) of everything else in it.
@@ -17,19 +18,29 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import xxhash
 
 from simindex.checks import local_path
 from simindex.config import Config
 from simindex.errors import CorruptIndexError, FormatError
+from simindex.inputs.remote import is_remote
 from simindex.scaleout.errors import CatalogChangedError
+from simindex.scaleout.stores import Objects, open_store, prove
+
+Durability = Literal["node", "store"]
+"""What an acknowledged change survives: the end of its processes, or that of its node with the disk."""
+
+DURABILITIES = "node", "store"
 
 FORMAT = 1
 """Of the catalog; not that of the partitions, which say their own."""
 
 MOST_PARTITIONS = 65_536
+
+_NAME = "catalog"
+"""Under which a store has it."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +84,24 @@ class Catalog:
         partitions: by their number.
         id: 16 hexadecimal digits that name this index among others, for good.
         version: one more at each replacement.
+        store: uri under which the partitions' backups lie; ``None``: there are none.
+        durability: "node", or "store": a change is in the store, too, before it is acknowledged.
     """
 
     config: Config
     partitions: tuple[Partition, ...]
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     version: int = 1
+    store: str | None = None
+    durability: Durability = "node"
 
     def __post_init__(self) -> None:
+        if self.durability not in DURABILITIES:
+            raise ValueError(f'durability: expected "node" or "store", found {self.durability!r}')
+        if self.durability == "store" and self.store is None:
+            raise ValueError(
+                'durability: expected "node" where there is no store, found "store"; give store='
+            )
         self.config.hash_seed  # noqa: B018 - a seed that is still to be drawn is refused
         if not 1 <= len(self.partitions) <= MOST_PARTITIONS:
             raise ValueError(
@@ -109,6 +130,10 @@ class Catalog:
             )
         return replace(self, partitions=taken, version=self.version + 1)
 
+    def backup_uri(self, number: int) -> str | None:
+        """Return where the backup of a partition lies, and its journal; ``None`` without a store."""
+        return None if self.store is None else f"{self.store.rstrip('/')}/{self.id}/{number:05}"
+
     def to_json(self) -> str:
         """Return the text of the file.
 
@@ -122,6 +147,8 @@ class Catalog:
             "version": self.version,
             "config": self.config.to_dict(),
             "config_digest": self.digest,
+            "store": self.store,
+            "durability": self.durability,
             "partitions": [_partition_to_dict(partition) for partition in self.partitions],
         }
         return json.dumps(content | {"seal": _digest(content)}, indent=1) + "\n"
@@ -157,7 +184,14 @@ class Catalog:
             )
         try:
             partitions = tuple(_partition_from_dict(partition) for partition in content["partitions"])
-            catalog = cls(Config.from_dict(content["config"]), partitions, content["id"], content["version"])
+            catalog = cls(
+                Config.from_dict(content["config"]),
+                partitions,
+                content["id"],
+                content["version"],
+                content["store"],
+                content["durability"],
+            )
         except (KeyError, TypeError, ValueError) as exc:
             if isinstance(exc, FormatError):
                 raise
@@ -175,6 +209,14 @@ class Catalog:
     @classmethod
     def load(cls, uri: str | os.PathLike[str]) -> Catalog:
         """Return the catalog that lies at a uri. Raises FileNotFoundError, and what `from_json` raises."""
+        if is_remote(os.fspath(uri)):
+            objects = open_store(uri)
+            content = objects.current(_NAME)
+            if content is None:
+                raise FileNotFoundError(
+                    f"{uri}: expected the catalog of a scaled index, found none; scaleout.create makes one"
+                )
+            return cls.from_json(content, objects.uri)
         path = Path(local_path(uri))
         try:
             text = path.read_bytes()
@@ -196,20 +238,12 @@ class Catalog:
             CatalogChangedError: something else lies there.
             FileExistsError: something does, and `old` is ``None``.
         """
+        if is_remote(os.fspath(uri)):
+            return self._replace_in_store(open_store(uri), old)
         path = Path(local_path(uri))
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path):
-            if old is None and path.exists():
-                raise FileExistsError(
-                    f"{path}: expected nothing there, found a catalog; scaleout.open opens it"
-                )
-            if old is not None:
-                found = type(self).load(path)
-                if (found.id, found.version) != (old.id, old.version):
-                    raise CatalogChangedError(
-                        f"{path}: expected version {old.version} of the catalog {old.id}, found version "
-                        f"{found.version} of {found.id}; somebody replaced it. Load it and begin again"
-                    )
+            self._require(str(path), type(self).load(path) if path.exists() or old is not None else None, old)
             beside = path.with_name(f"{path.name}.new")
             with beside.open("w", encoding="ascii") as file:
                 file.write(self.to_json())
@@ -218,6 +252,32 @@ class Catalog:
             beside.replace(path)
             _sync_folder(path.parent)
         return self
+
+    def _replace_in_store(self, objects: Objects, old: Catalog | None) -> Catalog:
+        prove(objects)
+        content = objects.current(_NAME)
+        found = None if content is None else type(self).from_json(content, objects.uri)
+        self._require(objects.uri, found, old)
+        if not objects.exchange(_NAME, content, self.to_json().encode("ascii")):
+            raise CatalogChangedError(
+                f"{objects.uri}: somebody replaced the catalog at the same time; load it and begin again"
+            )
+        return self
+
+    @staticmethod
+    def _require(where: str, found: Catalog | None, old: Catalog | None) -> None:
+        """Refuse to replace what is not expected there."""
+        if old is None:
+            if found is not None:
+                raise FileExistsError(
+                    f"{where}: expected nothing there, found a catalog; scaleout.open opens it"
+                )
+        elif found is None or (found.id, found.version) != (old.id, old.version):
+            there = "none" if found is None else f"version {found.version} of {found.id}"
+            raise CatalogChangedError(
+                f"{where}: expected version {old.version} of the catalog {old.id}, found {there}; somebody "
+                "replaced it meanwhile. Load it and begin again"
+            )
 
 
 @contextmanager

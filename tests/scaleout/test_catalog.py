@@ -1,13 +1,17 @@
 """The catalog: what its file says, and what is refused."""
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from store_places import store_at
 
 from simindex import Config, ConfigMismatchError, CorruptIndexError, FormatError, SimHashConfig, scaleout
 from simindex.scaleout.catalog import Backup, Catalog, Partition
+from simindex.scaleout.stores.remote import RemoteObjects
 
 CONFIG = Config(num_perm=64, seed=7)
 CATALOG = Catalog(
@@ -41,6 +45,60 @@ def test_catalog_is_replaced_by_the_next_version_only(tmp_path: Path) -> None:
     assert Catalog.load(uri) == moved
     with pytest.raises(ValueError, match="expected 3 partitions, which is fixed, found 2"):
         CATALOG.changed(CATALOG.partitions[:2])
+
+
+@pytest.mark.parametrize("kind", ["memory", "s3"])
+def test_catalog_in_a_store_is_replaced_by_the_next_version_only(kind: str, tmp_path: Path) -> None:
+    with store_at(kind, tmp_path) as uri:
+        with pytest.raises(FileNotFoundError, match=r"scaleout\.create makes one"):
+            Catalog.load(uri)
+        CATALOG.replace(uri, None)
+        with pytest.raises(FileExistsError, match=r"scaleout\.open opens it"):
+            CATALOG.replace(uri, None)
+        moved = CATALOG.changed(CATALOG.partitions)
+        moved.replace(uri, CATALOG)
+        with pytest.raises(scaleout.CatalogChangedError, match=r"expected version 1 .* found version 2"):
+            moved.replace(uri, CATALOG)
+        assert Catalog.load(uri) == moved
+
+
+def test_of_several_who_replace_a_catalog_in_a_store_one_does(tmp_path: Path) -> None:
+    with store_at("memory", tmp_path) as uri:
+        CATALOG.replace(uri, None)
+        start = threading.Barrier(6)
+
+        def replace_it(number: int) -> bool:
+            moved = replace(CATALOG.partitions[0], place=f"node:10.0.0.{number}")
+            start.wait()
+            try:
+                CATALOG.changed((moved, *CATALOG.partitions[1:])).replace(uri, CATALOG)
+            except scaleout.CatalogChangedError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(6) as writers:
+            assert sum(writers.map(replace_it, range(6))) == 1
+
+
+def test_a_store_that_proves_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def overwrite(self: RemoteObjects, name: str, content: bytes) -> bool:
+        self.put(name, content)
+        return True
+
+    monkeypatch.setattr(RemoteObjects, "create", overwrite)
+    refused = pytest.raises(scaleout.UnprovenStoreError, match="cannot keep a catalog")
+    with store_at("memory", tmp_path) as uri, refused:
+        CATALOG.replace(f"{uri}/unproven", None)
+
+
+def test_durability_in_a_store_needs_one() -> None:
+    with pytest.raises(ValueError, match='found "store"; give store='):
+        replace(CATALOG, durability="store")
+    with pytest.raises(ValueError, match='expected "node" or "store", found \'disk\''):
+        replace(CATALOG, durability="disk")  # type: ignore[arg-type] # what is tested
+    kept = replace(CATALOG, durability="store", store="s3://bucket/backups/")
+    assert Catalog.from_json(kept.to_json()) == kept
+    assert kept.backup_uri(1) == f"s3://bucket/backups/{CATALOG.id}/00001"
 
 
 @pytest.mark.parametrize("old", ['"documents": 5', '"version": 1', '"num_perm": 64', "00001.simindex"])

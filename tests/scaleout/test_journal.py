@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simindex
-from simindex import Config, CorruptIndexError, Index
+from simindex import BackupTargetError, Config, CorruptIndexError, Index
 from simindex.scaleout.backups import backup_index, restore_index
 from simindex.scaleout.backups.journal import Journal
 from simindex.scaleout.stores import StoreError
@@ -93,18 +93,13 @@ def test_a_backup_takes_up_the_batches(paths: tuple[Path, Path, Path]) -> None:
     with journalled(path, store) as (index, journal):
         index.insert_many(texts(0, 40), batch_size=10)
         journal.settle()
-        assert [name[:12] for name in batches_in(store)] == [
-            "000000000001",
-            "000000000002",
-            "000000000003",
-            "000000000004",
-        ]
+        assert [int(name) for name in batches_in(store)] == [1, 2, 3, 4, 5]  # the first one opens it
         report = journal.backup()
-        assert report.removed_objects == 4
+        assert report.removed_objects == 5
         assert batches_in(store) == []
         index.insert_many(texts(40, 20), batch_size=10)
         journal.settle()
-        assert [name[:12] for name in batches_in(store)] == ["000000000005", "000000000006"]
+        assert [int(name) for name in batches_in(store)] == [6, 7]
     assert restore_index(store, restored).batches == 2
     assert everything(restored) == everything(path)
 
@@ -139,13 +134,13 @@ def test_what_cannot_be_put_is_not_acknowledged_and_is_tried_again(
     with journalled(path, store) as (index, journal):
         with monkeypatch.context() as patched:
 
-            def fail(self: FolderObjects, name: str, _: bytes) -> None:
+            def fail(self: FolderObjects, name: str, _: bytes) -> bool:
                 raise StoreError(self.uri_of(name), "the network is gone")
 
-            patched.setattr(FolderObjects, "put", fail)
+            patched.setattr(FolderObjects, "create", fail)
             index.insert_many(texts(0, 10))
             for _ in range(2):
-                with pytest.raises(StoreError, match=r"journal/000000000001-.*the network is gone"):
+                with pytest.raises(StoreError, match=r"journal/000000000002: the network is gone"):
                     journal.settle()
         index.insert_many(texts(10, 10))
         journal.settle()  # both
@@ -158,8 +153,8 @@ def test_what_lies_behind_a_gap_is_not_done_again(paths: tuple[Path, Path, Path]
         for number in range(4):
             index.insert_many(texts(number, 1))
         journal.settle()
-    (store / "journal" / batches_in(store)[1]).unlink()
-    assert restore_index(store, restored).batches == 1
+    (store / "journal" / batches_in(store)[2]).unlink()
+    assert restore_index(store, restored).batches == 2
     assert list(everything(restored)) == [0]
 
 
@@ -175,7 +170,7 @@ def test_what_a_killed_process_did_not_put_is_backed_up_at_the_next_opening(
     for name in batches_in(store)[-lost:]:
         (store / "journal" / name).unlink()
     with journalled(path, store) as (index, journal):
-        assert batches_in(store) == []
+        assert len(batches_in(store)) == 1
         index.insert_many(texts(4, 1))
         journal.settle()
     restore_index(store, restored)
@@ -193,7 +188,7 @@ def test_who_opens_again_goes_on_without_a_backup(
     with journalled(path, store) as (index, journal):
         index.insert_many(texts(10, 10))
         journal.settle()
-    assert restore_index(store, restored).batches == 2
+    assert restore_index(store, restored).batches == 4
     assert everything(restored) == everything(path)
 
 
@@ -209,12 +204,43 @@ def test_who_changes_the_index_without_its_journal_is_noticed(paths: tuple[Path,
     assert restore_index(store, restored).documents == 20
 
 
+def test_who_was_thought_dead_acknowledges_nothing_any_more(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    with journalled(path, store) as (index, journal):
+        index.insert_many(texts(0, 10))
+        journal.settle()
+        restore_index(store, restored)
+        with journalled(restored, store) as (elsewhere, its_journal):
+            index.insert_many(texts(10, 1))
+            for _ in range(2):
+                with pytest.raises(StoreError, match="the index was restored elsewhere, and goes on there"):
+                    journal.settle()
+            elsewhere.insert_many(texts(20, 1))
+            its_journal.settle()
+    assert restore_index(store, restored.with_name("again")).documents == 11
+
+
+def test_what_came_between_the_restoring_and_the_opening_is_not_forgotten(
+    paths: tuple[Path, Path, Path],
+) -> None:
+    path, store, restored = paths
+    with journalled(path, store) as (index, journal):
+        index.insert_many(texts(0, 10))
+        journal.settle()
+        restore_index(store, restored)
+        index.insert_many(texts(10, 1))
+        journal.settle()
+    with simindex.open(restored) as late, pytest.raises(BackupTargetError, match="found later batches"):
+        Journal(late._session, store)
+    assert restore_index(store, restored.with_name("again")).documents == 11
+
+
 def test_a_damaged_batch_is_named(paths: tuple[Path, Path, Path]) -> None:
     path, store, restored = paths
     with journalled(path, store) as (index, journal):
         index.insert_many(texts(0, 10))
         journal.settle()
-    batch = store / "journal" / batches_in(store)[0]
+    batch = store / "journal" / batches_in(store)[1]
     content = bytearray(batch.read_bytes())
     content[len(content) // 2] ^= 1
     batch.write_bytes(content)

@@ -24,9 +24,11 @@ _KEY = b"batch"
 
 
 class Batch(NamedTuple):
-    """What a commit has changed.
+    """What a commit has changed. One without any change is the first of whoever opens the index.
 
     Attributes:
+        state: of the index behind the commit; see `state_of`.
+        writer: of whoever has put it, random.
         time: of its documents and touches, in microseconds since 1970-01-01 UTC.
         removed: encoded keys that are gone.
         touched: encoded keys that were seen at `time`.
@@ -34,6 +36,8 @@ class Batch(NamedTuple):
         sketches: of documents.
     """
 
+    state: str
+    writer: str
     time: int
     removed: list[bytes]
     touched: list[bytes]
@@ -68,7 +72,7 @@ def decode_batch(content: bytes, where: str) -> Batch:
     """
     fields = unpack(unseal("meta", _KEY, content, f"{where}: batch of a journal"))
     try:
-        magic, version, time, removed, touched, keys, metadata, columns = fields
+        magic, version, state, writer, time, removed, touched, keys, metadata, columns = fields
         if (magic, version) != (_MAGIC, VERSION):
             raise ValueError(f"{magic!r:.40} {version!r:.20}")
         num_perm, sources, origin, words, fingerprints, present, kept = columns
@@ -84,7 +88,7 @@ def decode_batch(content: bytes, where: str) -> Batch:
             f"{where}: expected a batch of a journal of version {VERSION}, found {exc}; restore with the "
             "simindex version that wrote it"
         ) from exc
-    return Batch(time, removed, touched, keys, metadata, sketches)
+    return Batch(state, writer, time, removed, touched, keys, metadata, sketches)
 
 
 def state_of(stored_manifest: bytes) -> str:
@@ -92,11 +96,10 @@ def state_of(stored_manifest: bytes) -> str:
     return stored_manifest[-SEAL_BYTES:].hex()
 
 
-def batch_name(number: int, stored_manifest: bytes) -> str:
-    """Return what the object of a batch is called.
+def batch_name(number: int) -> str:
+    """Return what the object of a batch is called, whose number is one more than that of the batch before.
 
-    Args:
-        number: of the batch; one more than that of the batch before.
-        stored_manifest: of the index, behind the commit.
+    >>> batch_name(7)
+    '000000000007'
     """
-    return f"{number:012}-{state_of(stored_manifest)}"
+    return f"{number:012}"

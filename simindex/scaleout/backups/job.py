@@ -155,11 +155,11 @@ def read_manifest(objects: Objects) -> StoredBackup | None:
 def batch_names(objects: Objects) -> dict[int, str]:
     """Return the batches of a journal by their numbers, ascending."""
     names = (name.rpartition("/")[2] for name in objects.sizes(JOURNAL))
-    return {int(name.partition("-")[0]): name for name in sorted(names)}
+    return {int(name): f"{JOURNAL}/{name}" for name in names if name.isdigit()}
 
 
 def _forget_batches(objects: Objects, covered: int) -> int:
-    names = [f"{JOURNAL}/{name}" for number, name in batch_names(objects).items() if number <= covered]
+    names = [name for number, name in batch_names(objects).items() if number <= covered]
     objects.remove(names)
     return len(names)
 

@@ -5,14 +5,19 @@ caller is answered: `Journal.settle` says whether he may be. Invariants: a batch
 that it says what really came of it; who is answered after `settle` has his batch and all before it in the
 store; a batch that lies behind a gap was acknowledged to nobody, and is not done again.
 
-The name of a batch tells the state that its commit has left (the seal of the index's manifest). So who opens
-the index again sees whether the store has all of it: where the last commit before a kill is missing, or
-somebody else has changed the index, a backup is made before anything is acknowledged.
+A batch tells the state that its commit has left (the seal of the index's manifest). So who opens the index
+again sees whether the store has all of it: where the last commit before a kill is missing, or somebody else
+has changed the index, a backup is made before anything is acknowledged.
+
+Batches are created and never replaced, and whoever opens an index begins with a batch of his own. So where an
+index was restored elsewhere while its old host was thought to be dead, the old host finds its next number
+taken: it acknowledges nothing any more.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 from collections import deque
 from collections.abc import Iterable
@@ -25,8 +30,10 @@ from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
 from simindex.changes.session import Session
 from simindex.changes.writer import Writer
+from simindex.errors import BackupTargetError
 from simindex.format.keys import encode_keys, key_hashes, number_of
 from simindex.format.manifest import decode_manifest
+from simindex.format.objects.backup import StoredBackup
 from simindex.format.objects.batch import Batch, batch_name, decode_batch, encode_batch, state_of
 from simindex.format.records import decode_record
 from simindex.format.seals import unpack
@@ -35,7 +42,8 @@ from simindex.queries.snapshot import stored_manifest
 from simindex.queries.view import View
 from simindex.scaleout.backups.job import JOURNAL, Progress, backup_index, batch_names, read_manifest
 from simindex.scaleout.backups.report import StoreBackupReport
-from simindex.scaleout.stores import Objects, open_store
+from simindex.scaleout.stores import Objects, StoreError, open_store, prove
+from simindex.sketching.sketch import SketchBatch
 from simindex.storage.store import Store
 
 _THREADS = 4
@@ -68,36 +76,64 @@ class Journal:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-journal")
         self._under_way: deque[_Put] = deque()
         self._last = 0
+        self._writer = secrets.token_hex(8)
+        prove(self._objects)
         with session.alone("journal"):
             self._begin()
             session.watch = self._note
 
     def _begin(self) -> None:
         """Go on behind what the store has, and see that it has everything."""
-        backup, names = read_manifest(self._objects), batch_names(self._objects)
-        self._last = max([*names, backup.journal if backup else 0])
-        with self._session.store.reading() as txn:
-            state = state_of(bytes(stored_manifest(txn)))
-        if backup is not None:
-            batches = [*_without_gaps(names, backup.journal)]
-            newest = batches[-1][1].partition("-")[2] if batches else state_of(backup.manifest)
-            if newest == state and len(batches) == sum(number > backup.journal for number in names):
+        while True:
+            backup, names = read_manifest(self._objects), batch_names(self._objects)
+            self._last = max([*names, backup.journal if backup else 0])
+            with self._session.store.reading() as txn:
+                state = state_of(bytes(stored_manifest(txn)))
+            if backup is None or self._states(backup, names)[-1:] != [state]:
+                self._require_newest(backup, names, state)
+                self.backup()
+            opening = Batch(state, self._writer, 0, [], [], [], [], SketchBatch(0, 0, False, None))
+            self._last += 1
+            if self._objects.create(f"{JOURNAL}/{batch_name(self._last)}", encode_batch(opening)):
                 return
-        self.backup()
+
+    def _states(self, backup: StoredBackup, names: dict[int, str]) -> list[str]:
+        """Return the states that the store knows, the newest last; none where some are missing between."""
+        batches = [*_without_gaps(names, backup.journal)]
+        if len(batches) < sum(number > backup.journal for number in names):
+            return []
+        states = [decode_batch(self._objects.get(name), self._objects.uri_of(name)).state for name in batches]
+        return [state_of(backup.manifest), *states]
+
+    def _require_newest(self, backup: StoredBackup | None, names: dict[int, str], state: str) -> None:
+        """Refuse an index that is older than what the store has: it was restored elsewhere, and went on."""
+        if backup is not None and state in self._states(backup, names):
+            raise BackupTargetError(
+                f"{self._objects.uri}: expected a journal that ends with the state of "
+                f"{self._session.store.path}, found later batches: the index was restored elsewhere and went "
+                "on. Restore it from there, or choose another place for its backup"
+            )
 
     def _note(self, pending: Pending, prepared: Prepared) -> None:
         """Take a commit, just behind it, while nobody else may change the index."""
         self._last += 1
-        put = _Put(
-            f"{JOURNAL}/{batch_name(self._last, prepared.encoded_manifest)}",
-            encode_batch(_batch_of(pending, prepared)),
-        )
+        batch = _batch_of(pending, prepared, self._writer)
+        put = _Put(f"{JOURNAL}/{batch_name(self._last)}", encode_batch(batch))
         with self._lock:
             self._start(put)
             self._under_way.append(put)
 
     def _start(self, put: _Put) -> None:
-        put.future = self._pool.submit(self._objects.put, put.name, put.content)
+        put.future = self._pool.submit(self._put, put)
+
+    def _put(self, put: _Put) -> None:
+        if not self._objects.create(put.name, put.content):
+            raise StoreError(
+                self._objects.uri_of(put.name),
+                f"expected to be the only writer of {self._session.store.path}, found a batch of somebody "
+                "else: the index was restored elsewhere, and goes on there. Nothing is acknowledged here "
+                "any more; open the catalog again",
+            )
 
     def settle(self) -> None:
         """Wait until every commit so far is in the store. Only then may it be acknowledged.
@@ -134,12 +170,14 @@ class Journal:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _batch_of(pending: Pending, prepared: Prepared) -> Batch:
+def _batch_of(pending: Pending, prepared: Prepared, writer: str) -> Batch:
     """Return what a commit has changed."""
     documents = pending.documents()
     touched = [decode_record(number_of(key), value).key for key, value in prepared.touched]
     removed = [record.key for record in pending.removed.values()]
     return Batch(
+        state_of(prepared.encoded_manifest),
+        writer,
         pending.inserted_at,
         encode_keys(removed) if removed else [],
         encode_keys(touched) if touched else [],
@@ -149,12 +187,12 @@ def _batch_of(pending: Pending, prepared: Prepared) -> Batch:
     )
 
 
-def _without_gaps(names: dict[int, str], covered: int) -> Iterable[tuple[int, str]]:
+def _without_gaps(names: dict[int, str], covered: int) -> Iterable[str]:
     """Yield the batches behind a backup, up to the first one that is missing."""
     for number in count(covered + 1):
         if number not in names:
             return
-        yield number, names[number]
+        yield names[number]
 
 
 def replay(path: str | os.PathLike[str], objects: Objects, covered: int) -> tuple[int, int]:
@@ -172,9 +210,8 @@ def replay(path: str | os.PathLike[str], objects: Objects, covered: int) -> tupl
     try:
         session = Session(store, scheme_of(store, None, None))
         done = 0
-        for _, name in _without_gaps(batch_names(objects), covered):
-            full = f"{JOURNAL}/{name}"
-            batch = decode_batch(objects.get(full), objects.uri_of(full))
+        for name in _without_gaps(batch_names(objects), covered):
+            batch = decode_batch(objects.get(name), objects.uri_of(name))
             with session.alone("restore") as writer:
                 _apply(session, writer, batch)
             done += 1

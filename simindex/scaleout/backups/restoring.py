@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from simindex.errors import CorruptIndexError, FormatError
 from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import MANIFEST_KEY, decode_manifest
-from simindex.format.objects.backup import Part, StoredBackup, StoredSegment, decode_entries, part_of
+from simindex.format.objects.backup import Part, StoredBackup, decode_entries, part_of
 from simindex.parallel import in_order
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.scaleout.backups.job import pieces_in, read_manifest
@@ -27,9 +27,10 @@ from simindex.scaleout.backups.journal import replay
 from simindex.scaleout.backups.report import RestoreReport
 from simindex.scaleout.backups.uploads import FOLDER
 from simindex.scaleout.stores import MissingObjectError, Objects, open_store
-from simindex.segments.sealed import SealedSegment, import_segment, pieces_of
+from simindex.segments.sealed import Digest, Piece, checked_value, pieces_of
 from simindex.storage.folder import WRITER_LOCK_FILE, WriterLock, sync_folder
-from simindex.storage.replacement import NewFile, new_file
+from simindex.storage.replacement import new_file
+from simindex.storage.transactions import WriteTransaction
 
 _THREADS = 4
 
@@ -114,9 +115,19 @@ def _begin(folder: Path) -> tuple[Path, WriterLock]:
     return begun, lock
 
 
-class _Fetched(NamedTuple):
+class _Step(NamedTuple):
+    """A part of a backup, and what it is.
+
+    Attributes:
+        part: by which its object is found.
+        database: that its entries belong to.
+        entry: of the segment, and `pieces`, its values; ``None`` of a small database.
+    """
+
     part: Part
-    content: bytes
+    database: str
+    entry: SegmentEntry | None = None
+    pieces: tuple[Piece, ...] = ()
 
 
 def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progress | None) -> None:
@@ -125,41 +136,30 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
     scheme = scheme_of_header(decode_header(backup.header, where), where)
     manifest = decode_manifest(backup.manifest)
     entries = {entry.id: entry for entry in manifest.segments}
-    if {segment.id for segment in backup.segments} != entries.keys():
+    if [segment.id for segment in backup.segments] != sorted(entries):
         raise CorruptIndexError(f"{where}: expected the segments of its manifest, found others", path=where)
+    steps = _steps(scheme, entries, backup)
+    digests = {segment.id: segment.digest for segment in backup.segments}
     parts = objects.inside(FOLDER)
-    done = 0
-
-    def fetch(part: Part) -> bytes:
-        content = parts.get(part.name)
-        found = part_of(content)
-        if found != part:
-            raise CorruptIndexError(
-                f"{parts.uri_of(part.name)}: expected {part.num_bytes} bytes of the digest {part.name}, "
-                f"found {found.num_bytes} of {found.name}; the object is damaged. Make another "
-                "backup, or restore one of another place",
-                path=parts.uri_of(part.name),
-            )
-        return content
-
-    def contents() -> Iterator[bytes]:
-        nonlocal done
-        for content in in_order(fetch, backup.parts(), _THREADS, _THREADS, lambda part: part.num_bytes):
-            done += len(content)
+    # Reading, proving and taking apart is done ahead, in threads; the file has one writer.
+    ahead = in_order(
+        lambda step: _items(parts, step), steps, _THREADS, _THREADS, lambda step: step.part.num_bytes
+    )
+    done = count = 0
+    digest = Digest()
+    with new_file(begun, sum(step.part.num_bytes for step in steps)) as file:
+        for at, (step, items) in enumerate(zip(steps, ahead, strict=True)):
+            file.commit(lambda new, step=step, items=items: _put(new, step, items))  # type: ignore[misc]
+            if step.entry is not None:
+                for piece, (_, value) in zip(step.pieces, items, strict=True):
+                    digest.add(piece, value)
+                if at + 1 == len(steps) or steps[at + 1].entry != step.entry:
+                    _require_digest(where, step.entry, digests[step.entry.id], digest.value())
+                    digest = Digest()
+            count += len(items) if step.database == "documents" else 0
+            done += step.part.num_bytes
             if progress is not None:
                 progress(done)
-            yield content
-
-    with new_file(begun, sum(part.num_bytes for part in backup.parts())) as file:
-        coming = contents()
-        for segment in backup.segments:
-            _store_segment(file, scheme, entries[segment.id], segment, coming)
-        count = 0
-        for name, named in backup.databases.items():
-            for _ in named:
-                items = decode_entries(next(coming))
-                count += len(items) if name == "documents" else 0
-                _put(file, name, items)
         if count != manifest.num_documents:
             raise CorruptIndexError(
                 f"{where}: expected {manifest.num_documents} records, found {count}", path=where
@@ -168,31 +168,49 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
         file.commit(lambda new: new.put("meta", MANIFEST_KEY, backup.manifest))
 
 
-def _put(file: NewFile, name: str, items: Items) -> None:
-    file.commit(lambda new: new.put_all(name, items, append=name != "meta"))
+def _steps(scheme: Scheme, entries: dict[int, SegmentEntry], backup: StoredBackup) -> list[_Step]:
+    """Return all parts in the order of their keys."""
+    steps = []
+    for segment in backup.segments:
+        entry = entries[segment.id]
+        pieces = pieces_in(pieces_of(scheme.tables, entry), segment.parts)
+        for part, of_part in zip(segment.parts, pieces, strict=True):
+            steps.append(_Step(part, "segments", entry, tuple(of_part)))
+    for name, named in backup.databases.items():
+        steps += [_Step(part, name) for part in named]
+    return steps
 
 
-def _store_segment(
-    file: NewFile, scheme: Scheme, entry: SegmentEntry, segment: StoredSegment, coming: Iterator[bytes]
-) -> None:
-    """Store the values of a segment, proved once more by their own seals and digest."""
-    pieces = pieces_of(scheme.tables, entry)
-    steps = pieces_in(pieces, segment.parts)
-    sizes = iter([len(step) for step in steps])
+def _items(parts: Objects, step: _Step) -> Items:
+    """Return the entries of a part, proved."""
+    content = parts.get(step.part.name)
+    found = part_of(content)
+    if found != step.part:
+        uri = parts.uri_of(step.part.name)
+        raise CorruptIndexError(
+            f"{uri}: expected {step.part.num_bytes} bytes of the digest {step.part.name}, found "
+            f"{found.num_bytes} of {found.name}; the object is damaged. Make another backup, or restore one "
+            "of another place",
+            path=uri,
+        )
+    if step.entry is None:
+        return decode_entries(content)
+    items, at = Items(), 0
+    for piece in step.pieces:
+        value = content[at : at + piece.num_bytes]
+        items.append((piece.key, checked_value(step.entry, piece, value)))
+        at += piece.num_bytes
+    return items
 
-    def values() -> Iterator[tuple[bytes, bytes]]:
-        for step in steps:
-            content, at = next(coming), 0
-            for piece in step:
-                yield piece.key, content[at : at + piece.num_bytes]
-                at += piece.num_bytes
 
-    sealed = SealedSegment(entry, sum(piece.num_bytes for piece in pieces), segment.digest)
-    items: Items = []
-    left = next(sizes)
-    for item in import_segment(scheme.tables, sealed, values()):
-        items.append(item)
-        left -= 1
-        if not left:
-            _put(file, "segments", items)
-            items, left = [], next(sizes, 0)
+def _put(new: WriteTransaction, step: _Step, items: Items) -> None:
+    new.put_all(step.database, items, append=step.database != "meta")
+
+
+def _require_digest(where: str, entry: SegmentEntry, expected: bytes, found: bytes) -> None:
+    if expected != found:
+        raise CorruptIndexError(
+            f"{where}: expected segment {entry.id} of the digest {expected.hex()}, found {found.hex()}",
+            path=where,
+            segment=entry.id,
+        )
