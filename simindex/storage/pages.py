@@ -249,7 +249,7 @@ class PageMap:
         if found != number or not flags & _BRANCH_PAGE or not _PAGE.size + 4 <= lower <= self.page_bytes:
             return none
         nodes = page[_PAGE.size : lower & -2].view(np.uint16).astype(np.int64)
-        # The first node has no key, and may be the last bytes of the page; what is read behind it is not used.
+        # The first node has no key, and may be the last bytes of the page; what is read behind it is unused.
         fields = page[np.minimum(nodes[:, None] + np.arange(longest), self.page_bytes - 1)]
         low, high, top, key_bytes = fields[:, : _NODE.size].copy().view(np.uint16).astype(np.int64).T
         keys = fields[1:, _NODE.size :].copy().view(">u8")[:, 0].astype(np.uint64)
