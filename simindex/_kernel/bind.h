@@ -73,6 +73,7 @@ FUNCTION(read_sketches);
 
 /* bind_paging.c */
 FUNCTION(expect_missing_pages);
+FUNCTION(pages_missing);
 FUNCTION(missing_pages);
 FUNCTION(stream_ahead);
 FUNCTION_OF_ONE(ask_for_pages);
@@ -86,7 +87,9 @@ FUNCTION(find_copies);
 FUNCTION_OF_ONE(address);
 FUNCTION_OF_ONE(fill_bitmaps);
 FUNCTION(sort_tables);
-FUNCTION(seal_blocks);
+FUNCTION(seal_words);
+FUNCTION(fill_pages);
+FUNCTION(page_seals);
 FUNCTION(set_bitmap);
 FUNCTION(add_to_filter);
 FUNCTION(merge);

@@ -9,6 +9,7 @@ that is free, and so may be of an older state, only a header and a manifest are 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,6 +18,7 @@ from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.header import CONFIG_KEY, Header, decode_header
 from simindex.format.keys import NUMBER_KEY_BYTES
 from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
+from simindex.storage.folder import second_header
 from simindex.storage.tree.nodes import OVERFLOW, headers_of, read_nodes
 from simindex.storage.tree.pagefile import META_PAGES, PAGE_HEADER_BYTES, PageFile
 from simindex.storage.tree.walk import FREE, Entries, Walked, entries_of, walk_file
@@ -58,9 +60,11 @@ class Salvage:
                 return decode_header(value, where)
             except SimIndexError:
                 continue
+        with contextlib.suppress(SimIndexError):
+            return decode_header(second_header(where), where)
         raise CorruptIndexError(
-            f"{where}: expected a header, found none in any page: nobody can tell what the rest means; "
-            "restore a backup",
+            f"{where}: expected a header, found none in any page nor beside them: nobody can tell what the "
+            "rest means; restore a backup",
             path=where,
         )
 
