@@ -463,8 +463,8 @@ typedef struct {
 
 #define LOOKUP_GROUP 128 /* lookups that are interleaved */
 
-/* Of paging.c: ask for the pages around the places where lookups will begin. */
-void ask_for_places(const directory *dir, const lookup *lookups, size_t count);
+/* Of paging.c: ask for the pages of the places where lookups will begin; around: so many neighbours together. */
+void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around);
 
 /* Ask for the pages of the entries that lookups have found. */
 void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count);
@@ -505,7 +505,7 @@ size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_table
 
 /* Pages of filters that a call of many keys has marked as used: a system's call for each line of each key would
  * take longer than to look for it. Begin with zeros. */
-enum { MOST_MARKED = 1024 };
+enum { MOST_MARKED = 1 << 16 };
 typedef struct {
     uint64_t items[MOST_MARKED];
 } marked_pages;
