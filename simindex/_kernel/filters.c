@@ -165,7 +165,7 @@ static void make_probes(const table_row *table, const uint64_t *keys, const uint
     }
 }
 
-enum { MARKED = 4 }; /* of so many lines that are looked at one is marked as used */
+enum { MARKED = 16 }; /* of so many lines that are looked at one is marked as used: a call of the system each */
 
 static unsigned lines_marked;
 
@@ -284,8 +284,16 @@ size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_table
     return planned;
 }
 
-size_t plan_equal(const directory *dir, uint64_t table_number, const uint64_t *keys, size_t count, probe *probes,
-                  lookup *lookups, marked_pages *marked, damage *where) {
+/* Whether the table behind one can hold a key: 0 or 1, or -1 with *where. */
+static int next_may_hold(const directory *dir, uint32_t segment, uint64_t table_number, uint64_t key, damage *where) {
+    const table_row *table = table_at(dir, segment, table_number + 1);
+    probe p;
+    if (table->filter) make_probe(&p, key, 64, table->filter_bits);
+    return may_hold(dir, segment, (uint32_t)table_number + 1, table, key, 64, &p, where);
+}
+
+size_t plan_equal(const directory *dir, uint64_t table_number, const uint64_t *keys, size_t count,
+                  const uint64_t *next_keys, probe *probes, lookup *lookups, marked_pages *marked, damage *where) {
     size_t planned = 0;
     unsigned made_for = 0;
     if (pages_missing()) keep_filters(dir, table_number, count, keys, NULL, marked);
@@ -295,6 +303,7 @@ size_t plan_equal(const directory *dir, uint64_t table_number, const uint64_t *k
         for (size_t q = 0; q < count; q++) fetch_denial(table, keys[q], 64, probes + q);
         for (size_t q = 0; q < count; q++) {
             int held = may_hold(dir, segment, (uint32_t)table_number, table, keys[q], 64, probes + q, where);
+            if (held > 0 && next_keys) held = next_may_hold(dir, segment, table_number, next_keys[q], where);
             if (held < 0) return SIZE_MAX;
             if (held)
                 lookups[planned++] = (lookup){.target = keys[q], .table = table, .segment = segment,

@@ -510,10 +510,11 @@ typedef struct {
     uint64_t items[MOST_MARKED];
 } marked_pages;
 
-/* The same for `count` whole keys in one table; lookups[i].query says for which key. marked: NULL, or for several
- * calls. */
-size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, probe *probes,
-                  lookup *lookups, marked_pages *marked, damage *where);
+/* The same for `count` whole keys in one table; lookups[i].query says for which key. next_keys: NULL, or what
+ * the table behind holds of each: where its filter denies that nothing is looked up, and of a hundred false alarms one
+ * is left. marked: NULL, or for several calls. */
+size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, const uint64_t *next_keys,
+                  probe *probes, lookup *lookups, marked_pages *marked, damage *where);
 
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
@@ -677,8 +678,9 @@ outcome find_keys(const directory *dir, uint64_t table, const uint64_t *keys, si
 
 /* Entries of one table whose key and whole sketch are equal, of at most `most` a key and segment that are
  * compared. words: count x bands. */
-outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *words,
-                   const uint64_t *fingerprints, size_t count, uint64_t most, match_list *found);
+outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *next_keys,
+                   const uint64_t *words, const uint64_t *fingerprints, size_t count, uint64_t most,
+                   match_list *found);
 
 /* The stored sketch of a number: 1, 0 where it has none, or -1 with *where on damage. words: bands. */
 int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where);

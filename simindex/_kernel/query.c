@@ -465,7 +465,7 @@ outcome query_fingerprints(const directory *dir, const query_batch *queries, con
 
 /* Sketches that documents must equal, one a key. */
 typedef struct {
-    const uint64_t *words, *fingerprints;
+    const uint64_t *words, *fingerprints, *next_keys; /* the last: of the table behind, or NULL */
 } originals;
 
 static outcome add_equal(search *s, const lookup *range, uint64_t entry, const originals *same, size_t query) {
@@ -492,7 +492,8 @@ static outcome add_equal(search *s, const lookup *range, uint64_t entry, const o
 static outcome find_key_group(search *s, uint64_t table, const uint64_t *keys, size_t first, size_t count,
                               const originals *same, uint64_t most, marked_pages *marked) {
     uint64_t taken[KEY_GROUP] = {0};
-    size_t planned = plan_equal(s->dir, table, keys + first, count, s->probes, s->lookups, marked,
+    const uint64_t *next_keys = same && same->next_keys ? same->next_keys + first : NULL;
+    size_t planned = plan_equal(s->dir, table, keys + first, count, next_keys, s->probes, s->lookups, marked,
                                 &s->found->where);
     if (planned == SIZE_MAX) return SEARCH_DAMAGED;
     if (reads_ahead()) ask_for_places(s->dir, s->lookups, planned);
@@ -529,9 +530,10 @@ outcome find_keys(const directory *dir, uint64_t table, const uint64_t *keys, si
     return find_entries(dir, table, keys, count, NULL, most, found);
 }
 
-outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *words,
-                   const uint64_t *fingerprints, size_t count, uint64_t most, match_list *found) {
-    return find_entries(dir, table, keys, count, &(originals){words, fingerprints}, most, found);
+outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *next_keys,
+                   const uint64_t *words, const uint64_t *fingerprints, size_t count, uint64_t most,
+                   match_list *found) {
+    return find_entries(dir, table, keys, count, &(originals){words, fingerprints, next_keys}, most, found);
 }
 
 int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where) {

@@ -176,6 +176,7 @@ def _taken(batch: SketchBatch, places: Sequence[int]) -> SketchBatch:
     taken = SketchBatch(0, batch.num_perm, batch.kept is not None, batch.origin)
     taken.words, taken.present = batch.words[places], batch.present[places]
     taken.fingerprints = batch.fingerprints[places]
+    taken.sources = batch.sources
     if batch.kept is not None:
         taken.kept = [batch.kept[place] for place in places]
     return taken
@@ -187,6 +188,8 @@ def _joined(batches: list[SketchBatch]) -> SketchBatch:
     joined.words = np.concatenate([batch.words for batch in batches])
     joined.fingerprints = np.concatenate([batch.fingerprints for batch in batches])
     joined.present = np.concatenate([batch.present for batch in batches])
+    for batch in batches:
+        joined.sources |= batch.sources
     if first.kept is not None:
         joined.kept = list(chain.from_iterable([batch.kept or [] for batch in batches]))
     return joined

@@ -38,6 +38,10 @@ _LINE_BYTES = 64
 _FILTER_BITS_AN_ENTRY = 10
 """About one absent prefix in ninety is then let through."""
 
+FILTER_BITS_A_KEY = 14
+"""One absent external key in three hundred and forty: every document that is inserted is asked for in every
+segment, and beyond memory what is let through is a read of the disk. Half a byte a document."""
+
 _WHOLE_KEY = 64
 
 _ROOM_LEFT = 16
@@ -169,9 +173,9 @@ def filter_lines(size: int) -> int:
     return (8 + size % 8) << size // 8 >> 4
 
 
-def filter_size(entries: int) -> int:
-    """Return the size of the smallest filter with ten bits for each of so many entries, 1 or more."""
-    lines = -(-entries * _FILTER_BITS_AN_ENTRY // (8 * _LINE_BYTES))
+def filter_size(entries: int, bits: int = _FILTER_BITS_AN_ENTRY) -> int:
+    """Return the size of the smallest filter with so many bits for each of so many entries, 1 or more."""
+    lines = -(-entries * bits // (8 * _LINE_BYTES))
     size = 8 * (lines.bit_length() + 1)
     while filter_lines(size - 1) >= lines:
         size -= 1
@@ -401,8 +405,9 @@ class Geometry:
         keys, copies, bands, permutations = entry.counts
         if permutations > 1 << self.shortest_prefix - 1 or self.shortest_prefix <= _kernel.FILTER_SLACK:
             permutations = 0
-        sizes = [filter_size(n) if n else 0 for n in (keys, copies, bands, permutations)]
-        return bytes([*sizes, bitmap_bits(bands) if 0 < bands <= MOST_BITMAP_ENTRIES else 0])
+        sizes = [filter_size(n) if n else 0 for n in (copies, bands, permutations)]
+        of_keys = filter_size(keys, FILTER_BITS_A_KEY) if keys else 0
+        return bytes([of_keys, *sizes, bitmap_bits(bands) if 0 < bands <= MOST_BITMAP_ENTRIES else 0])
 
     def filter_shapes(self, entry: SegmentEntry) -> list[FilterShape]:
         """Return the filter of each sorted table; one of no lines stands for none."""

@@ -119,9 +119,14 @@ def test_table_names_tell_what_is_damaged() -> None:
 
 @given(st.integers(1, 2**32 - 1))
 def test_a_filter_has_ten_bits_an_entry_and_an_eighth_more_at_most(entries: int) -> None:
-    lines = filter_lines(filter_size(entries))
-    needed = -(-10 * entries // 512)
-    assert needed <= lines <= needed * 9 / 8 + 1
+    """Fourteen where external keys are looked for, of which there are as many as inserts."""
+    kinds = Geometry(1, 1, Layout()).filters_of(
+        SegmentEntry(0, 0, entries, entries, entries, entries, entries, entries)
+    )
+    assert kinds[1] == kinds[2] == kinds[3] == filter_size(entries)
+    for bits, size in ((14, kinds[0]), (10, kinds[1])):
+        needed = -(-bits * entries // 512)
+        assert needed <= filter_lines(size) <= needed * 9 / 8 + 1
 
 
 @given(st.integers(0, 2**22), st.sampled_from([1, 100, 1 << 20]), st.integers(1, 64), st.integers(1, 2**20))

@@ -304,28 +304,71 @@ def test_find_keys_takes_more_keys_than_one_group() -> None:
     ]
 
 
-@settings(max_examples=100)
-@given(runs_of, layouts, st.lists(sketches, max_size=6), st.integers(1, 5) | st.just(ALL))
-def test_find_equal_equals_brute_force(runs: list[Run], layout: Shape, wanted: list[Pair], most: int) -> None:
+def first_word(sketch: Pair) -> int:
+    return sketch[0][0]
+
+
+@settings(max_examples=150)
+@given(
+    runs_of,
+    layouts,
+    st.lists(sketches, max_size=6),
+    st.integers(1, 5) | st.just(ALL),
+    st.sampled_from([(0, key_of, False), (1, first_word, False), (1, first_word, True)]),
+)
+def test_find_equal_equals_brute_force(
+    runs: list[Run],
+    layout: Shape,
+    wanted: list[Pair],
+    most: int,
+    of_table: tuple[int, Callable[[Pair], int], bool],
+) -> None:
     """`most` bounds the entries of equal key that are compared in each segment, equal or not."""
+    table, key, with_next = of_table
     runs = [[(key_of(sketch), sketch) for _, sketch in run if sketch] for run in runs]
     directory, stored = made_up(runs, layout)
     found = _kernel.find_equal(
         directory.header,
-        0,
-        np.array([key_of(sketch) for sketch in wanted], np.uint64),
+        table,
+        np.array([key(sketch) for sketch in wanted], np.uint64),
+        np.array([rows[1] for rows, _ in wanted], np.uint64) if with_next else None,
         np.array([rows for rows, _ in wanted], np.uint64),
         np.array([fingerprint for _, fingerprint in wanted], np.uint64),
         most,
     )
     expected: Found = []
     for place, sketch in enumerate(wanted):
-        of_key = [document for document in stored if document[2] == key_of(sketch)]
+        of_key = [d for d in stored if d[3] and d[4] is not None and key((d[3], d[4])) == key(sketch)]
         for _, compared in groupby(of_key, lambda document: document[1]):
             for number, _, _, own, fingerprint in list(compared)[:most]:
                 if (own, fingerprint) == sketch:
                     expected.append((number, place, NO_FIGURE, NO_FIGURE))
     assert sorted(MATCH.iter_unpack(found)) == sorted(expected)
+
+
+def test_find_equal_looks_up_nothing_that_the_next_table_denies() -> None:
+    """The first word is stored and its table damaged, which is met only where it is looked at."""
+    run: Run = [(n, ((n, n + 1_000), 7)) for n in range(40)]
+    directory, _ = made_up([run], {"filter_bits": 64, "filter_lines": 9})
+    directory.arrays[0, 1, 0, "keys"][20] ^= np.uint64(1)
+
+    def equal(second: int, next_keys: np.ndarray | None) -> bytes:
+        words = np.array([21, second], np.uint64)
+        return _kernel.find_equal(
+            directory.header, 1, words[:1], next_keys, words, np.array([7], np.uint64), ALL
+        )
+
+    assert equal(77_777, np.array([77_777], np.uint64)) == b""
+    for next_keys in (None, np.array([1_021], np.uint64)):
+        with pytest.raises(_kernel.Damage):
+            equal(1_021, next_keys)
+
+
+def test_find_equal_refuses_next_keys_of_the_last_table() -> None:
+    directory, _ = made_up([[(3, SKETCH)]], {})
+    words, one = np.array(SKETCH[0], np.uint64), np.array([1], np.uint64)
+    with pytest.raises(ValueError, match="no table is behind the last one"):
+        _kernel.find_equal(directory.header, NUM_TABLES - 1, one, one, words, one, ALL)
 
 
 @settings(max_examples=100)
@@ -381,7 +424,7 @@ def test_sketch_that_damage_hides_is_damage_and_not_nothing() -> None:
     assert raised.value.args == (0, NUM_TABLES, 0, 1)
     with pytest.raises(_kernel.Damage):
         _kernel.find_equal(
-            directory.header, 0, np.array([301], np.uint64), np.array(SKETCH[0], np.uint64),
+            directory.header, 0, np.array([301], np.uint64), None, np.array(SKETCH[0], np.uint64),
             np.array(SKETCH[1:], np.uint64), 1,
         )  # fmt: skip
 
