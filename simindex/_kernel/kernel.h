@@ -463,8 +463,8 @@ typedef struct {
 
 #define LOOKUP_GROUP 128 /* lookups that are interleaved */
 
-/* Of paging.c: ask for the pages around the places where lookups will begin. */
-void ask_for_places(const directory *dir, const lookup *lookups, size_t count);
+/* Of paging.c: ask for the pages of the places where lookups will begin; around: so many neighbours together. */
+void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around);
 
 /* Ask for the pages of the entries that lookups have found. */
 void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count);

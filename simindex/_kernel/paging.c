@@ -145,20 +145,25 @@ int let_go(const mapped_file *file, const void *address, size_t bytes) {
     return 1;
 }
 
-/* Ask for the page of a block of a stored table. */
-static void ask_for_block(const directory *dir, const table_row *table, uint64_t block) {
-    uint64_t at;
-    const chunk_row *chunk = entry_chunk(dir, table, block * block_entries(dir), &at);
-    const uint8_t *page = key_in(chunk, at);
-    if (at) page -= PAGE_HEAD;
-    ask_for(page, PAGE_BYTES - PAGE_HEAD);
+/* Ask for the pages of blocks first..last of a stored table, those of a chunk in one piece. */
+static void ask_for_blocks(const directory *dir, const table_row *table, uint64_t first, uint64_t last) {
+    uint64_t size = block_entries(dir), end = (last + 1) * size;
+    if (end > table->num_entries) end = table->num_entries;
+    for (uint64_t entry = first * size; entry < end;) {
+        uint64_t at;
+        const chunk_row *chunk = entry_chunk(dir, table, entry, &at);
+        uint64_t n = dir->entries_per_chunk - at < end - entry ? dir->entries_per_chunk - at : end - entry;
+        uint64_t blocks = (at + n - 1) / TABLE_BLOCK - at / TABLE_BLOCK + 1;
+        ask_for(key_in(chunk, at), blocks * PAGE_BYTES - PAGE_HEAD);
+        entry += n;
+    }
 }
 
 enum { FENCES_MARKED = 4 }; /* of so many lookups those of one have their fences marked as used */
 
 static unsigned fences_marked;
 
-void ask_for_places(const directory *dir, const lookup *lookups, size_t count) {
+void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around) {
     unsigned turn = __atomic_add_fetch(&fences_marked, 1, __ATOMIC_RELAXED);
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
@@ -169,8 +174,9 @@ void ask_for_places(const directory *dir, const lookup *lookups, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
         if (!table->fences || !table->num_entries) continue;
-        uint64_t fence = find_fence(dir, table, lookups[i].target);
-        ask_for_block(dir, table, fence ? fence - 1 : 0);
+        uint64_t fence = find_fence(dir, table, lookups[i].target), block = fence ? fence - 1 : 0;
+        block -= block % around;
+        ask_for_blocks(dir, table, block, block + around - 1);
     }
 }
 
@@ -181,7 +187,7 @@ void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count) {
         const lookup *l = lookups + i;
         if (!l->table->fences || l->first == l->last) continue;
         uint64_t from = l->first ? (l->first - 1) / size + 1 : 1;
-        for (uint64_t block = from; block * size < l->last; block++) ask_for_block(dir, l->table, block);
+        if (from * size < l->last) ask_for_blocks(dir, l->table, from, (l->last - 1) / size);
     }
 }
 

@@ -20,6 +20,7 @@ typedef struct {
     size_t room;
     bucket_part *parts;    /* a segment each */
     int ahead;             /* whether pages are asked for before they are touched */
+    int by_fingerprint;
 } search;
 
 /* `lookups` for one query of so many tables, or so many keys of one table. */
@@ -265,10 +266,15 @@ static int by_distance(const void *a, const void *b) {
 
 /* ---- queries by band words and by fingerprint ---- */
 
+/* Fingerprints are looked up in few tables, a tenth of an index, that soon are in memory whole. Where a query looks
+ * at many places of them, pages around each come with it, so that this takes a fourth of the queries. */
+enum { MANY_PLACES = 16, PAGES_AROUND = 4 };
+
 /* Search where a plan says. */
 static outcome find_planned(search *s, size_t planned) {
     s->ahead = reads_ahead();
-    if (s->ahead) ask_for_places(s->dir, s->lookups, planned);
+    uint64_t around = s->by_fingerprint && planned >= MANY_PLACES ? PAGES_AROUND : 1;
+    if (s->ahead) ask_for_places(s->dir, s->lookups, planned, around);
     if (find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
     if (s->ahead) ask_for_ranges(s->dir, s->lookups, planned);
     return SEARCH_DONE;
@@ -449,6 +455,7 @@ outcome query_fingerprints(const directory *dir, const query_batch *queries, con
                            match_list *found) {
     search s;
     outcome end = open_search(&s, dir, how->num_tables, found);
+    s.by_fingerprint = 1;
     uint64_t *keys = malloc((how->num_tables + 1) * sizeof *keys);
     if (!keys) end = SEARCH_NO_MEMORY;
     for (size_t query = 0; query < queries->count && !end; query++)
@@ -496,7 +503,7 @@ static outcome find_key_group(search *s, uint64_t table, const uint64_t *keys, s
     size_t planned = plan_equal(s->dir, table, keys + first, count, next_keys, s->probes, s->lookups, marked,
                                 &s->found->where);
     if (planned == SIZE_MAX) return SEARCH_DAMAGED;
-    if (reads_ahead()) ask_for_places(s->dir, s->lookups, planned);
+    if (reads_ahead()) ask_for_places(s->dir, s->lookups, planned, 1);
     if (find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
     for (size_t l = 0; l < planned; l++) {
         const lookup *range = &s->lookups[l];
