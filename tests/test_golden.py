@@ -106,7 +106,7 @@ def test_golden_folder_is_read_checked_and_made_into_others(tmp_path: Path, fold
         index.backup(tmp_path / "backup")
     assert (path / "data.mdb").read_bytes() == (folder / "data.mdb").read_bytes()  # nobody wrote to it
     for level in ("quick", "full"):
-        assert simindex.check(path, level).ok  # type: ignore[arg-type]  # a str of two values
+        assert simindex.check(path, level).ok
     report = simindex.repair(path, tmp_path / "repaired")
     assert not report.lost
     with simindex.open(tmp_path / "new", "x", config) as new:
