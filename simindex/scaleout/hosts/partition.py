@@ -1,31 +1,124 @@
 """A partition: an index, with the calls that its host needs and people do not.
 
-Owns searches by sketches that were made elsewhere, and changes of documents that were. Must not know of other
+Owns searches by sketches that were made elsewhere, and changes that may be repeated. Must not know of other
 partitions.
 """
 
 from __future__ import annotations
 
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+
 from simindex.changes.ages.expiry import expire_once
 from simindex.changes.documents import NewDocuments
 from simindex.changes.pending import Pending
 from simindex.changes.writer import Writer
-from simindex.format.keys import key_hashes
+from simindex.format.keys import Key, key_hashes
+from simindex.format.rows import MATCH, MATCHES
 from simindex.index.index import Conflict, Index
 from simindex.queries.matches import Matches
-from simindex.queries.search import Query
+from simindex.queries.search import Found, Method, Query
 from simindex.queries.view import View
-from simindex.sketching.sketch import SketchBatch
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
+
+
+class Nearest(NamedTuple):
+    """A question for the k most similar documents; the arguments are those of `Index.nearest`."""
+
+    k: int
+    by: Method | None
+    threshold: float | None
+    recall: float | None
+
+
+class Part(NamedTuple):
+    """What one partition answers many questions.
+
+    Attributes:
+        asked: places of the questions that something matches, ascending.
+        found: their matches.
+        truncated: whether a limit was hit, a question: bool.
+        scanned: entries looked at, a question, uint64, or ``None``.
+        is_bare: whether it holds bare fingerprints alone, and was asked for rows.
+    """
+
+    asked: list[int]
+    found: list[Matches]
+    truncated: np.ndarray
+    scanned: np.ndarray | None
+    is_bare: bool
+
+
+def is_by_distance(query: Query | Nearest) -> bool:
+    """Whether matches come in the order of their distances."""
+    if isinstance(query, Nearest):
+        return query.by == "simhash"
+    return query.compares == HAS_FINGERPRINT
+
+
+def _with_matches(everything: Found) -> tuple[list[int], Found]:
+    """Return the places of questions with matches, and what was found for these alone: most have none, and
+    each would cost a list in each partition."""
+    rows = np.frombuffer(everything.matches, dtype=MATCHES).copy()
+    asked, rows["query"] = np.unique(rows["query"], return_inverse=True)
+    batch, places = everything.batch, asked.tolist()
+    if batch.kept is not None:
+        batch = copy(batch)
+        batch.kept = [everything.batch.kept[place] for place in places] if everything.batch.kept else None
+    truncated = bytearray(everything.truncated[place] for place in places)
+    scanned = None if everything.scanned is None else everything.scanned[asked]
+    return places, Found(batch, rows.tobytes(), truncated, scanned)
 
 
 class Partition(Index):
     """An open partition. Safe to share between threads, as an index is."""
 
-    def answers(self, query: Query, batch: SketchBatch) -> list[Matches]:
-        """Return the matches of each sketch, in order, on one snapshot."""
+    def answers(self, query: Query | Nearest, batch: SketchBatch) -> Part:
+        """Return the matches of many sketches, on one snapshot."""
+        if isinstance(query, Nearest):
+            found = [self.nearest(sketch, **query._asdict()) for sketch in batch]
+            flags = np.array([matches.truncated for matches in found], dtype=bool)
+            return Part(list(range(len(batch))), found, flags, None, False)
         with self._store.reading() as txn:
             view = self._session.view(txn)
-            return query.matches(view, query.find(view, batch))
+            if query.compares == HAS_SIGNATURE and not view.sources:
+                flags = np.zeros(len(batch), dtype=bool)
+                return Part([], [], flags, None, view.num_documents > 0)
+            everything = query.find(view, batch)
+            flags = np.frombuffer(bytes(everything.truncated), dtype=bool)
+            asked, those = _with_matches(everything)
+            return Part(asked, query.matches(view, those), flags, everything.scanned, False)
+
+    def within(self, query: Query, documents: NewDocuments, most: int | None) -> list[Matches] | None:
+        """Return the matches of documents among one another, as if they were stored; nothing is.
+
+        Args:
+            most: so many in all are looked up; ``None``: any number. Beyond that it is ``None``.
+        """
+        with self._session.changing() as (writer, _):
+            pending = writer.begin()
+            pending.add(documents, list(range(len(documents))))
+            with self._store.reading() as txn:
+                view = self._session.committed_view(txn).with_pending(pending.view())
+                found = query.find(view, documents.sketches)
+                if most is not None and len(found.matches) > most * MATCH.size:
+                    return None
+                return query.matches(view, found)
+
+    def keys_from(self, first: int, limit: int) -> tuple[list[Key], int | None, tuple[int, int]]:
+        """Return some keys in order of insertion, from a number on.
+
+        Returns:
+            (the keys, the number behind them or ``None`` at the end, what tells one state from another: the
+            number of the next document and how many there are).
+        """
+        with self._store.reading() as txn:
+            view = self._session.view(txn)
+            found = view.numbers_from(first, limit)
+            state = view.manifest.next_number, view.num_documents
+            return [record.key for _, record in found], found[-1][0] + 1 if found else None, state
 
     # ---- changes that may be repeated: the same call again answers the same, and does nothing ----
 
