@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simindex.optional import optional_module
-from simindex.scaleout.hosts.host import Host
+from simindex.scaleout.hosts.keeping import KeepingHost
 
 NAMESPACE = "simindex"
 
@@ -49,7 +49,7 @@ def start(address: str | None, options: Mapping[str, Any] | None) -> bool:
 
 def host_of(catalog: str, place: str) -> Any:
     """Return the handle of a place's actor, which is made where Ray has none of its name."""
-    actor = ray_module().remote(num_cpus=0, concurrency_groups=_GROUPS)(Host)
+    actor = ray_module().remote(num_cpus=0, concurrency_groups=_GROUPS)(KeepingHost)
     return actor.options(
         name=name_of(catalog, place),
         namespace=NAMESPACE,

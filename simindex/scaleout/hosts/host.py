@@ -17,7 +17,7 @@ import numpy as np
 
 from simindex.changes.documents import NewDocuments
 from simindex.config import Config
-from simindex.errors import KeyExistsError, SimIndexError
+from simindex.errors import ClosedError, KeyExistsError, ReadOnlyError, SimIndexError
 from simindex.format.keys import key_hashes, plain_keys
 from simindex.format.seals import unpack
 from simindex.index.index import Conflict
@@ -36,6 +36,9 @@ OPEN_SECONDS = 60.0
 _OF_THE_CALLER = (KeyExistsError, PartitionError, CatalogChangedError)
 """Errors that are about what was asked, or that say already where they happened."""
 
+_OF_A_MOVE = (ReadOnlyError, ClosedError)
+"""Errors of a partition that is on its way to another place: it is read only, or has just been closed."""
+
 
 class Assignment(NamedTuple):
     """What a host is to have open: it comes with every call, so a host that was restarted needs no other.
@@ -46,6 +49,7 @@ class Assignment(NamedTuple):
         place: of the host.
         partitions: (number, folder) of each.
         config: of all of them.
+        journals: (number, uri) of those whose commits go to a store, too, before they are acknowledged.
     """
 
     catalog: str
@@ -53,6 +57,7 @@ class Assignment(NamedTuple):
     place: str
     partitions: tuple[tuple[int, str], ...]
     config: Config
+    journals: tuple[tuple[int, str], ...] = ()
 
 
 class Routed(NamedTuple):
@@ -103,12 +108,19 @@ class Host:
             for number, path in assignment.partitions:
                 if number not in self._open:
                     with self._naming(assignment, number):
-                        self._open[number] = Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS)
+                        self._open[number] = self.opened(assignment, number, path)
             return self._open
+
+    def opened(self, assignment: Assignment, number: int, path: str) -> Partition:
+        """Open a partition."""
+        with self._naming(assignment, number):
+            return Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS)
 
     def _assign(self, assignment: Assignment) -> None:
         current = self._assignment
         if current is not None and assignment.version < current.version:
+            if assignment.partitions == current.partitions:
+                return  # the newer version tells of backups, or of other places
             raise CatalogChangedError(
                 f"{assignment.place}: expected version {current.version} of the catalog, found a call by "
                 f"version {assignment.version}; load it and begin again",
@@ -118,7 +130,7 @@ class Host:
             self._sketcher = Sketcher(assignment.config)
         wanted = dict(assignment.partitions)
         for number in [
-            number for number, partition in self._open.items() if wanted.get(number) != partition.path
+            number for number, partition in self._open.items() if wanted.get(number) != partition.home
         ]:
             self._open.pop(number).close()
         self._assignment = assignment
@@ -132,6 +144,13 @@ class Host:
         except (SimIndexError, OSError) as exc:
             if isinstance(exc, _OF_THE_CALLER):
                 raise
+            if isinstance(exc, _OF_A_MOVE):
+                raise CatalogChangedError(
+                    f"partition {number} at {assignment.place} ({node}) is being moved; try again",
+                    place=assignment.place,
+                    partition=number,
+                    node=node,
+                ) from exc
             raise PartitionError(
                 f"partition {number} at {assignment.place} ({node}): {exc}",
                 place=assignment.place,
