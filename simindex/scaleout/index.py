@@ -5,75 +5,170 @@ Owns the public methods and what they promise. Must not know how a host does wha
 
 from __future__ import annotations
 
+import math
 import os
-import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn, Self, TypeVar, overload
 
-import numpy as np
-
-from simindex.arrow import Table, documents_of, keyed_documents
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport
-from simindex.checks import require_callable, require_int, require_many
+from simindex.arrow import Table, documents_of, keyed_documents, keys_of
+from simindex.changes.ages.expiry import limit_of
+from simindex.changes.if_new.many import OnMatch
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepared_batches
+from simindex.checks import require_callable, require_int, require_many, require_seconds
 from simindex.config import Config
-from simindex.format.keys import encode_keys, key_hashes
-from simindex.format.records import NIL, pack_metadata
+from simindex.errors import ClosedError, CorruptIndexError
+from simindex.format.keys import Key, encode_key
 from simindex.index.index import Conflict
-from simindex.parts import bytes_of_item, in_parts
-from simindex.queries.answers import Answers
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Questions, sketched
-from simindex.scaleout.answers import merged
+from simindex.parts import bytes_of, bytes_of_item, in_parts
+from simindex.queries.matches import Matches
+from simindex.queries.record import Record
+from simindex.queries.search import (
+    DEFAULT_MAX_CANDIDATES,
+    BandQuery,
+    FingerprintQuery,
+    Method,
+    Query,
+    Questions,
+    method_of,
+    sketched,
+)
+from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, merged
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.hosts.actors import ray_module
-from simindex.scaleout.hosts.calls import Calls
-from simindex.scaleout.hosts.host import Routed
+from simindex.scaleout.errors import UnsupportedError
+from simindex.scaleout.hosts.actors import ray_module, stop_hosts
+from simindex.scaleout.hosts.calls import Calls, Gathered, OnMissing, Sent
+from simindex.scaleout.hosts.host import partition_of
+from simindex.scaleout.hosts.partition import Nearest
+from simindex.scaleout.if_new import Scratch, Settled, settle
+from simindex.scaleout.reports import ScaledCheckReport, ScaledStats
+from simindex.scaleout.routing import Routing, new_call
 from simindex.sketching.document import Document
-from simindex.sketching.sketch import HAS_FINGERPRINT
+from simindex.sketching.sketch import HAS_FINGERPRINT, SketchBatch
 from simindex.sketching.sketcher import Sketcher
-from simindex.tuning.curve import DEFAULT_THRESHOLD
+from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
+from simindex.upkeep.check import Level
+
+_T = TypeVar("_T")
 
 CHANGE_SECONDS, QUERY_SECONDS = 300.0, 30.0
+"""Deadlines where nobody says another one."""
+
+_UNDER_WAY = 4
+"""Batches that are sent ahead of the answer to the oldest."""
+
+_QUERY_BATCH = 1_000
+_WALKED = 1_000
 
 
 class ScaledIndex:
-    """An index over many machines. Open one with `simindex.scaleout.open`.
+    """An index over many machines, with the calls of `Index`. Open one with `simindex.scaleout.open`.
 
-    Attributes:
+    What differs from one index: there is no `transaction`, for there is no commit over several machines; a
+    batch is one commit in each of its partitions. A call has a deadline: a query says in `partial` which
+    partitions did not answer (or waits, or raises), every other call raises `PlaceMissingError`. Matches of
+    equal figures come in the order of their keys, not of their ages. Iteration goes partition by partition.
+
+    Thread safety: all methods may be called from several threads, and from several drivers. Durable:
+    everything a returned call has changed, on the disks of the nodes.
+
+    Args:
         uri: of the catalog.
         catalog: as it was loaded.
+        has_started_ray: whether Ray ends with the handle.
+        carrier: makes what carries the calls.
+
+    Attributes:
+        uri, catalog: as they were given.
+        seconds: deadline of questions; that of changes is ten times as long.
     """
 
-    def __init__(self, uri: str | os.PathLike[str], catalog: Catalog, has_started_ray: bool) -> None:
+    def __init__(
+        self,
+        uri: str | os.PathLike[str],
+        catalog: Catalog,
+        has_started_ray: bool,
+        carrier: Callable[[Catalog], Calls] = Calls,
+    ) -> None:
         self.uri = os.fspath(uri)
         self.catalog = catalog
-        self._calls = Calls(catalog)
+        self.seconds = QUERY_SECONDS
+        self._carrier = carrier
+        self._calls_of_open: Calls | None = carrier(catalog)
         self._sketcher = Sketcher(catalog.config)
+        self._routing = Routing(catalog, self._sketcher)
         self._questions = Questions(catalog.config, DEFAULT_MAX_CANDIDATES)
         self._has_started_ray = has_started_ray
+
+    # ---- life ----
 
     @property
     def config(self) -> Config:
         """The configuration of all partitions."""
         return self.catalog.config
 
+    @property
+    def _calls(self) -> Calls:
+        if self._calls_of_open is None:
+            raise ClosedError(f"{self.uri}: the handle is closed")
+        return self._calls_of_open
+
+    @property
+    def _change_seconds(self) -> float:
+        return self.seconds * 10
+
     def make_partitions(self) -> None:
         """Make the partitions that are not there, empty."""
-        self._calls.every("jobs", "create", seconds=CHANGE_SECONDS)
+        self._calls.every("jobs", "create", seconds=self._change_seconds)
 
     def close(self) -> None:
-        """Close the handle; hosts go on, unless this handle has started Ray, which then ends."""
+        """Close the handle. Hosts go on, unless this handle has started Ray, which then ends. Twice is
+        allowed."""
+        self._calls_of_open = None
         if self._has_started_ray:
             self._has_started_ray = False
             ray_module().shutdown()
 
-    def __enter__(self) -> ScaledIndex:
+    def stop(self) -> None:
+        """End the hosts of all places, and close the handle: partitions can be opened by others. The next
+        `open` starts hosts anew."""
+        stop_hosts(self.catalog.id, list(self._calls.places))
+        self.close()
+
+    def __enter__(self) -> Self:
+        self._calls  # noqa: B018 - a closed handle says so
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        partitions, places = len(self.catalog.partitions), len(self.catalog.places)
+        return f"ScaledIndex({self.uri!r}, {partitions} partitions at {places} places)"
+
+    def transaction(self, *_: object, **__: object) -> NoReturn:
+        """There is none. Raises UnsupportedError."""
+        raise UnsupportedError(
+            "transaction: a change over many machines is a commit in each partition, and there is none over "
+            "all of them; give documents that belong together one key, or open a partition by itself"
+        )
+
+    # ---- changes ----
+
+    def insert(
+        self, key: Key, document: Document, metadata: object = None, *, on_conflict: Conflict = "error"
+    ) -> None:
+        """Store one document; as `Index.insert`."""
+        self.insert_many([(key, document, metadata)], on_conflict=on_conflict)
+
+    def replace(self, key: Key, document: Document, metadata: object = None) -> None:
+        """Store one document in place of the one of the same key, if there is one; as `Index.replace`."""
+        self.insert_many([(key, document, metadata)], on_conflict="replace")
 
     def insert_many(
         self,
@@ -86,47 +181,242 @@ class ScaledIndex:
         text: str | None = None,
         metadata: Sequence[str] | None = None,
     ) -> InsertReport:
-        """Store many documents, a durable commit for each batch in each of its partitions."""
+        """Store many documents, a durable commit for each batch in each of its partitions.
+
+        A few batches are under way at a time; texts are sketched where they are stored. A host that dies and
+        comes back within the deadline has each batch once, by its id.
+
+        Args:
+            items, on_conflict, batch_size, progress, id, text, metadata: as in `Index.insert_many`.
+
+        Returns:
+            InsertReport(inserted, replaced, skipped).
+
+        Raises:
+            KeyExistsError: a key is stored already (`on_conflict` "error"). The batches before are stored; of
+                its own, and of those sent after it, partitions without such a key have stored their part.
+            PlaceMissingError: a place did not answer within the deadline; what was reported by `progress` is
+                stored, of the batches under way a part may be. Repeated with "skip" or "replace" it goes on.
+            PartitionError: a partition cannot be written.
+            TypeError, ValueError: as `Index.insert_many`.
+        """
         rows = keyed_documents(items, id, text, metadata)
         require_many("insert_many", "items", rows, "insert(key, document)")
+        _require_conflict(on_conflict)
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
-        totals = [0, 0, 0]
-        for part in in_parts(rows, batch_size, bytes_of_item):
-            routed = self._routed(part.values)
-            found = self._calls.all(
-                "changes",
-                "insert",
-                on_conflict,
-                seconds=CHANGE_SECONDS,
-                places={place: (secrets.token_bytes(16), *of_place) for place, of_place in routed.items()},
-            )
-            if found.missing:
-                raise self._calls.missing("insert_many", found.missing)
-            for counts in found.answers.values():
-                totals = [total + count for total, count in zip(totals, counts, strict=True)]
+        calls, totals = self._calls, [0, 0, 0]
+        under_way: deque[dict[str, Sent]] = deque()
+
+        def take_oldest() -> None:
+            for counts in self._whole(calls.gather(under_way.popleft(), self._change_seconds)).values():
+                totals[:] = [total + count for total, count in zip(totals, counts, strict=True)]
             if progress is not None:
                 progress(sum(totals))
+
+        try:
+            for part in in_parts(rows, batch_size, bytes_of_item):
+                routed = self._routing.items(part.values)
+                if len(under_way) == _UNDER_WAY:
+                    take_oldest()
+                under_way.append(calls.send_all("changes", "insert", on_conflict, to=routed))
+        finally:
+            # What was sent is done or refused when the call ends, whatever ended it.
+            failure = self._take_all(take_oldest, under_way)
+        if failure is not None:
+            raise failure
         return InsertReport(*totals)
 
-    def _routed(self, items: list[tuple[Any, ...]]) -> dict[str, tuple[Routed]]:
-        """Return place -> its documents of a batch."""
-        encoded = encode_keys([item[0] for item in items])
-        packed = [pack_metadata(item[2]) if len(item) == 3 else NIL for item in items]
-        numbers = (key_hashes(encoded) % np.uint64(len(self.catalog.partitions))).astype(np.uint32)
-        routed = {}
-        for place, own in self.catalog.places.items():
-            chosen = np.flatnonzero(np.isin(numbers, own)).tolist()
-            if chosen:
-                routed[place] = (
-                    Routed(
-                        [encoded[at] for at in chosen],
-                        [packed[at] for at in chosen],
-                        numbers[chosen],
-                        [items[at][1] for at in chosen],
-                    ),
-                )
-        return routed
+    @staticmethod
+    def _take_all(take_oldest: Callable[[], None], under_way: deque[dict[str, Sent]]) -> Exception | None:
+        failure = None
+        while under_way:
+            try:
+                take_oldest()
+            except Exception as exc:
+                failure = failure or exc
+        return failure
+
+    def _whole(self, found: Gathered, call: str = "insert_many") -> dict[str, Any]:
+        if found.missing:
+            raise self._calls.missing(call, found.missing)
+        return found.answers
+
+    def insert_if_new(
+        self,
+        key: Key,
+        document: Document,
+        threshold: float = DEFAULT_THRESHOLD,
+        metadata: object = None,
+        *,
+        by: Method | None = None,
+        max_distance: int | None = None,
+        on_conflict: Conflict = "error",
+        touch: bool = False,
+    ) -> Matches:
+        """Return the matches of a document if there are any; else store it and return an empty list.
+
+        As `Index.insert_if_new`, for one driver; see `insert_many_if_new`.
+        """
+        found: list[Matches] = []
+        self.insert_many_if_new(
+            [(key, document, metadata)],
+            threshold,
+            by=by,
+            max_distance=max_distance,
+            on_match=lambda _, matches: found.append(matches),
+            on_conflict=on_conflict,
+            touch=touch,
+        )
+        return found[0] if found else ScaledMatches()
+
+    def insert_many_if_new(
+        self,
+        items: Iterable[tuple[Any, ...]] | Table,
+        threshold: float = DEFAULT_THRESHOLD,
+        *,
+        by: Method | None = None,
+        max_distance: int | None = None,
+        on_match: OnMatch | None = None,
+        on_conflict: Conflict = "error",
+        touch: bool = False,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        progress: Callable[[int], object] | None = None,
+        workers: int | None = None,
+        id: str | None = None,  # noqa: A002 - the column's usual name
+        text: str | None = None,
+        metadata: Sequence[str] | None = None,
+    ) -> InsertReport:
+        """Store many documents, each unless another one is like it.
+
+        For one driver just what `Index.insert_many_if_new` does. Over several drivers it cannot be promised:
+        two documents that are like one another, sent at once by two drivers, may both be stored, for neither
+        is there yet when the other is compared; deduplicating the whole index finds them.
+
+        Args and Returns: as of `Index.insert_many_if_new`.
+
+        Raises:
+            PlaceMissingError: a place did not answer: what is new cannot be told by some of the partitions.
+            KeyExistsError, TypeError, ValueError: as `Index.insert_many_if_new`.
+        """
+        query = self._questions.query_by("insert_many_if_new", by, threshold, max_distance)
+        _require_conflict(on_conflict)
+        require_callable("on_match", on_match)
+        require_callable("progress", progress)
+        require_int("batch_size", batch_size, 1)
+        rows = keyed_documents(items, id, text, metadata)
+        require_many("insert_many_if_new", "items", rows, "insert_if_new(key, document)")
+        scratch, totals = Scratch(self.config), [0, 0, 0]
+        try:
+            for batch in prepared_batches(rows, self._sketcher, batch_size, workers, query.compares):
+                for documents, alike in scratch.chunks(query, batch):
+                    settled = self._store_new(query, documents, alike, on_conflict)
+                    counts = settled.inserted, settled.replaced, settled.skipped
+                    totals = [total + count for total, count in zip(totals, counts, strict=True)]
+                    if touch and settled.matched:
+                        self.touch(*{match.key for _, found in settled.matched for match in found})
+                    for place, matches in settled.matched if on_match is not None else ():
+                        on_match(documents.keys[place], matches)  # type: ignore[misc] # it is not None
+                if progress is not None:
+                    progress(sum(totals))
+        finally:
+            scratch.close()
+        return InsertReport(*totals)
+
+    def _store_new(
+        self, query: Query, documents: Any, within: list[Matches], on_conflict: Conflict
+    ) -> Settled:
+        """Ask all partitions about a batch, and store what is new of it."""
+        outside = self._ask(query, documents.sketches, "raise", self.seconds)
+        held = self._of_keys("asks", "holds", documents.encoded_keys, "insert_many_if_new")
+        stored = {key for keys in held for key in keys}
+        is_by_distance = query.compares == HAS_FINGERPRINT
+        settled = settle(documents, outside, within, stored, on_conflict, is_by_distance, query.limit)
+        if settled.places:
+            routed = self._routing.documents(documents.taken(settled.places))
+            self._calls.every("changes", "insert", on_conflict, to=routed, seconds=self._change_seconds)
+        return settled
+
+    def remove(self, key: Key) -> None:
+        """Remove one document. Raises KeyError when the key is not stored."""
+        if not self.remove_many([key]):
+            raise KeyError(key)
+
+    __delitem__ = remove
+
+    def remove_many(
+        self,
+        keys: Iterable[Key] | Table,
+        *,
+        id: str | None = None,  # noqa: A002 - the column's usual name
+    ) -> int:
+        """Remove the documents of these keys, one commit a partition; returns how many there were."""
+        keys = keys_of(keys, id)
+        require_many("remove_many", "keys", keys, "remove(key)")
+        encoded = list(dict.fromkeys(encode_key(key) for key in keys))
+        return sum(self._of_keys("changes", "remove", encoded, "remove_many", new_call()))
+
+    def touch(self, *keys: Key) -> int:
+        """Renew the age that `expire` goes by; returns how many of the keys are stored."""
+        encoded = list(dict.fromkeys(encode_key(key) for key in keys))
+        return sum(self._of_keys("changes", "touch", encoded, "touch", new_call()))
+
+    def _of_keys(self, group: Any, method: str, encoded: list[bytes], call: str, *own: bytes) -> list[Any]:
+        """Call the places of some keys; returns what each answers."""
+        to = {place: (*own, *arguments) for place, arguments in self._routing.keys(encoded).items()}
+        sent = self._calls.send_all(group, method, to=to)
+        return list(self._whole(self._calls.gather(sent, self._change_seconds), call).values())
+
+    def expire(
+        self,
+        before: datetime | None = None,
+        *,
+        older_than: timedelta | None = None,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> int:
+        """Remove the documents that were inserted or touched last before a time; as `Index.expire`.
+
+        The time is this driver's, and documents have the clocks of their nodes.
+        """
+        require_int("batch_size", batch_size, 1)
+        limit = limit_of(before, older_than)
+        answers = self._calls.every(
+            "changes", "expire", new_call(), limit, batch_size, seconds=self._change_seconds
+        )
+        return sum(answers.values())
+
+    def compact(self) -> None:
+        """Compact every partition, one after the other on each node; as `Index.compact`. It has no deadline,
+        and queries and changes go on."""
+        self._calls.every("jobs", "compact", seconds=math.inf)
+
+    # ---- queries ----
+
+    def query(
+        self,
+        document: Document,
+        threshold: float = DEFAULT_THRESHOLD,
+        limit: int | None = None,
+        *,
+        recall: float | None = None,
+        exact: bool = False,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+    ) -> ScaledMatches:
+        """Return the stored documents whose estimated similarity is at least that, most similar first.
+
+        Args:
+            document, threshold, limit, recall, exact: as in `Index.query`. Each partition compares as many
+                candidates as one index does.
+            seconds: deadline; ``None``: that of the handle, 30.
+            on_missing: what becomes of places that do not answer until then: "partial" names them in the
+                result, "raise" raises `PlaceMissingError`, "wait" waits for them for ever.
+
+        Returns:
+            ScaledMatches; equal figures in the order of the keys.
+        """
+        query = self._questions.band_query("query", threshold, limit, recall, exact)
+        return self._ask_once("query", query, document, seconds, on_missing)
 
     def query_many(
         self,
@@ -136,16 +426,266 @@ class ScaledIndex:
         *,
         recall: float | None = None,
         exact: bool = False,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
         text: str | None = None,
-    ) -> Answers:
-        """Return the matches of each document, in order."""
+    ) -> ScaledAnswers:
+        """Return `query` for each document, in order; each thousand on one snapshot a partition.
+
+        Args:
+            documents, text: as in `Index.query_many`.
+            seconds, on_missing: as in `query`; a deadline of each thousand documents.
+        """
+        query = self._questions.band_query("query", threshold, limit, recall, exact)
+        return self._ask_many("query_many", query, documents_of(documents, text), seconds, on_missing)
+
+    def query_simhash(
+        self,
+        document: Document,
+        max_distance: int | None = None,
+        *,
+        limit: int | None = None,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+    ) -> ScaledMatches:
+        """Return every stored document within that Hamming distance, nearest first; as
+        `Index.query_simhash`. `seconds` and `on_missing` are those of `query`."""
+        query = self._questions.fingerprint_query(max_distance, limit)
+        return self._ask_once("query_simhash", query, document, seconds, on_missing)
+
+    def query_simhash_many(
+        self,
+        documents: Iterable[Document] | Table,
+        max_distance: int | None = None,
+        *,
+        limit: int | None = None,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+        text: str | None = None,
+    ) -> ScaledAnswers:
+        """Return `query_simhash` for each document, in order; arguments as of `query_many`."""
+        query = self._questions.fingerprint_query(max_distance, limit)
         asked = documents_of(documents, text)
-        require_many("query_many", "documents", asked, "query(document)")
-        query = self._questions.band_query("query_many", threshold, limit, recall, exact)
-        batch = sketched("query_many", query, self._sketcher, list(asked))
-        answers = self._calls.every("asks", "query", query, batch, seconds=QUERY_SECONDS)
-        return Answers(merged(list(answers.values()), limit, query.compares == HAS_FINGERPRINT))
+        return self._ask_many("query_simhash_many", query, asked, seconds, on_missing)
+
+    def nearest(
+        self,
+        document: Document,
+        k: int = 10,
+        *,
+        by: Method | None = None,
+        threshold: float | None = None,
+        recall: float | None = None,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+    ) -> ScaledMatches:
+        """Return the k most similar documents that can be found; as `Index.nearest`.
+
+        Each partition looks for its own k, so that what is found is at least as similar as in one index.
+        """
+        method = method_of("nearest", self.config, by, None, None, recall)
+        require_int("k", k, 1)
+        if method == "simhash" and threshold is not None:
+            raise ValueError("nearest: threshold is MinHash's, and this compares by SimHash; expected none")
+        if method == "minhash":
+            floor = 1.0 if threshold is None else threshold
+            prefix_bits_for(floor, self.config.bands, DEFAULT_RECALL if recall is None else recall)
+        query = BandQuery(1.0) if method == "minhash" else FingerprintQuery(0)
+        batch = sketched("nearest", query, self._sketcher, [document])
+        question = Nearest(k, method, threshold, recall)
+        return self._matches(question, batch, seconds, on_missing)
+
+    def _ask_once(
+        self, call: str, query: Query, document: Document, seconds: float | None, on_missing: OnMissing
+    ) -> ScaledMatches:
+        batch = sketched(call, query, self._sketcher, [document])
+        return self._matches(query, batch, seconds, on_missing)
+
+    def _matches(
+        self, query: Query | Nearest, batch: SketchBatch, seconds: float | None, on_missing: OnMissing
+    ) -> ScaledMatches:
+        found = self._ask(query, batch, on_missing, seconds)
+        (matches,) = found
+        candidates = matches.candidates
+        return ScaledMatches(matches, matches.truncated, candidates, found.partial, found.missing)
+
+    def _ask_many(
+        self,
+        call: str,
+        query: Query,
+        documents: Iterable[Document],
+        seconds: float | None,
+        on_missing: OnMissing,
+    ) -> ScaledAnswers:
+        """Ask in batches; while one is searched, the next is sketched."""
+        require_many(call, "documents", documents, f"{call.removesuffix('_many')}(document)")
+        results, missing = ScaledAnswers(), dict[str, str]()
+        under_way: deque[dict[str, Sent]] = deque()
+        seconds = self._seconds(seconds, on_missing)
+
+        def take_oldest() -> None:
+            found = self._calls.gather(under_way.popleft(), seconds)
+            answers = self._merged(query, found, on_missing)
+            missing.update(found.missing)
+            results.extend(answers)
+
+        for part in in_parts(documents, _QUERY_BATCH, bytes_of):
+            batch = sketched(call, query, self._sketcher, part.values)
+            if len(under_way) == _UNDER_WAY:
+                take_oldest()
+            under_way.append(self._calls.send_all("asks", "query", query, self._carried(batch)))
+        while under_way:
+            take_oldest()
+        results.partial, results.missing = self._calls.partitions_of(missing), missing
+        return results
+
+    def _seconds(self, seconds: float | None, on_missing: OnMissing) -> float:
+        require_seconds("seconds", seconds)
+        if on_missing not in ("partial", "wait", "raise"):
+            raise ValueError(f'on_missing: expected "partial", "wait" or "raise", found {on_missing!r}')
+        if on_missing == "wait":
+            return math.inf
+        return self.seconds if seconds is None else seconds
+
+    def _carried(self, batch: SketchBatch) -> Any:
+        """Return what a batch of sketches travels as: a reference, where several places read it."""
+        return self._calls.put(batch) if len(batch) > 1 and len(self._calls.places) > 1 else batch
+
+    def _ask(
+        self, query: Query | Nearest, batch: SketchBatch, on_missing: OnMissing, seconds: float | None
+    ) -> ScaledAnswers:
+        sent = self._calls.send_all("asks", "query", query, self._carried(batch))
+        found = self._calls.gather(sent, self._seconds(seconds, on_missing))
+        answers = self._merged(query, found, on_missing) or [Matches() for _ in range(len(batch))]
+        return ScaledAnswers(answers, self._calls.partitions_of(found.missing), found.missing)
+
+    def _merged(self, query: Query | Nearest, found: Gathered, on_missing: OnMissing) -> list[Matches]:
+        if found.missing and on_missing == "raise":
+            raise self._calls.missing("query", found.missing)
+        columns = list(found.answers.values())
+        if columns and any(one.is_bare for one in columns) and not any(one.counts for one in columns):
+            raise ValueError(
+                "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
+                'ask by SimHash: query_simhash(), or by="simhash"'
+            )
+        if isinstance(query, Nearest):
+            return merged([one.answers() for one in columns], query.k, query.by == "simhash")
+        answers = [one.answers() for one in columns]
+        return merged(answers, query.limit, query.compares == HAS_FINGERPRINT) if answers else []
+
+    # ---- the container ----
+
+    def _place_of(self, key: Key) -> tuple[str, int]:
+        number = partition_of(key, len(self.catalog.partitions))
+        return self.catalog.partitions[number].place, number
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a key is stored; of what cannot be a key, False."""
+        return self.get(key) is not None
+
+    def __getitem__(self, key: Key) -> Record:
+        """Return the record of a stored key. Raises KeyError when it is not stored."""
+        encode_key(key)
+        record = self.get(key)
+        if record is None:
+            raise KeyError(key)
+        return record
+
+    @overload
+    def get(self, key: object) -> Record | None: ...
+    @overload
+    def get(self, key: object, default: _T) -> Record | _T: ...
+    def get(self, key: Any, default: object = None) -> object:
+        """Return the record of a key, or the default where it is not stored or cannot be a key.
+
+        Raises:
+            PlaceMissingError: the place of its partition does not answer.
+        """
+        try:
+            place, number = self._place_of(key)
+        except (TypeError, ValueError):
+            return default
+        answers = self._calls.every("asks", "get", to={place: (number, key)}, seconds=self.seconds)
+        return default if answers[place] is None else answers[place]
 
     def __len__(self) -> int:
-        counts = self._calls.every("asks", "count", seconds=QUERY_SECONDS)
+        counts = self._calls.every("asks", "count", seconds=self.seconds)
         return sum(count for of_place in counts.values() for count in of_place.values())
+
+    def __iter__(self) -> Iterator[Key]:
+        """Yield the stored keys, partition by partition, in order of insertion in each; documents stored
+        meanwhile may come, too."""
+        for number, partition in enumerate(self.catalog.partitions):
+            yield from self._walk(number, partition.place)
+
+    keys = __iter__
+
+    def _walk(self, number: int, place: str) -> Iterator[Key]:
+        first, count, states = 0, 0, set[tuple[int, int]]()
+        while True:
+            to = {place: (number, first, _WALKED)}
+            (answer,) = self._calls.every("asks", "keys_from", to=to, seconds=self.seconds).values()
+            keys, behind, state = answer
+            states.add(state)
+            count += len(keys)
+            yield from keys
+            if behind is None:
+                break
+            first = behind
+        if len(states) == 1 and count != state[1]:
+            raise CorruptIndexError(
+                f"partition {number} at {place}: expected {state[1]} documents, found {count}; "
+                "restore a backup of it"
+            )
+
+    def items(self) -> Iterator[tuple[Key, Record]]:
+        """Yield (key, record) of each stored document; a call each."""
+        for key in self:
+            record = self.get(key)
+            if record is not None:
+                yield key, record
+
+    # ---- upkeep ----
+
+    def stats(self) -> ScaledStats:
+        """Return counts and sizes, of all and of each partition."""
+        answers = self._calls.every("asks", "stats", seconds=self.seconds)
+        found = {number: stats for of_place in answers.values() for number, stats in of_place.items()}
+        return ScaledStats.of(self.uri, self.catalog, dict(sorted(found.items())))
+
+    def check(self, level: Level = "full") -> ScaledCheckReport:
+        """Check every partition, one after the other on each node; as `Index.check`. It has no deadline."""
+        if level not in ("full", "quick"):
+            raise ValueError(f'level: expected "full" or "quick", found {level!r}')
+        answers = self._calls.every("jobs", "check", level, seconds=math.inf)
+        found = {number: report for of_place in answers.values() for number, report in of_place.items()}
+        return ScaledCheckReport(dict(sorted(found.items())))
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """Return place -> the node and process of its host, documents by partition, and bytes; of a place
+        that does not answer, why."""
+        found = self._calls.ask("asks", "status", seconds=self.seconds, on_missing="partial")
+        missing = {place: {"missing": why} for place, why in found.missing.items()}
+        return {place: (found.answers | missing)[place] for place in self._calls.places}
+
+    def write_counts(self) -> Catalog:
+        """Write down in the catalog how many documents each partition holds, and return it."""
+        counts = self.stats().partitions
+        catalog = self.catalog.changed(
+            replace(partition, documents=counts[number].documents)
+            for number, partition in enumerate(self.catalog.partitions)
+        )
+        catalog.replace(self.uri, self.catalog)
+        self._follow(catalog)
+        return catalog
+
+    def _follow(self, catalog: Catalog) -> None:
+        """Go on by another version of the catalog."""
+        self.catalog = catalog
+        self._calls_of_open = self._carrier(catalog)
+        self._routing = Routing(catalog, self._sketcher)
+
+
+def _require_conflict(on_conflict: object) -> None:
+    if on_conflict not in ("error", "skip", "replace"):
+        raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')

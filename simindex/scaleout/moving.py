@@ -196,6 +196,7 @@ def move_partition(
         asked = time.monotonic()
         call(catalog, found.place, "let_go", number)
         call(catalog, target, "catch_up", number, way, path, last)
+        call(catalog, found.place, "forget", number, found.path)
 
         def say(newest: Catalog) -> Catalog:
             if newest.partitions[number].place != found.place:
@@ -214,7 +215,7 @@ def move_partition(
         if Catalog.load(uri).partitions[number] == found:
             call(catalog, found.place, "keep", number, found.path)
         raise
-    call(moved, found.place, "forget", number, found.path)
+    call(moved, found.place, "remove_left", number, found.path)
     if own is None:
         objects = open_store(way)
         objects.remove(objects.sizes())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any, overload
 
 import numpy as np
@@ -274,6 +275,20 @@ class SketchBatch(Sequence[Sketch]):
         self.present = np.zeros(count, dtype=np.uint8)
         self.kept: list[np.ndarray | None] | None = [None] * count if keeps else None
         self.origin = origin
+
+    @classmethod
+    def joined(cls, batches: Sequence[SketchBatch]) -> SketchBatch:
+        """Return the sketches of one batch or more, of one configuration, in order."""
+        first = batches[0]
+        joined = cls(0, first.num_perm, first.kept is not None, first.origin)
+        joined.words = np.concatenate([batch.words for batch in batches])
+        joined.fingerprints = np.concatenate([batch.fingerprints for batch in batches])
+        joined.present = np.concatenate([batch.present for batch in batches])
+        for batch in batches:
+            joined.sources |= batch.sources
+        if first.kept is not None:
+            joined.kept = list(chain.from_iterable([batch.kept or [] for batch in batches]))
+        return joined
 
     def __len__(self) -> int:
         return len(self.present)

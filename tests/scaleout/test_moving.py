@@ -175,7 +175,7 @@ def test_documents_go_in_and_are_found_while_it_moves(kind: str, request: pytest
     assert sum(cluster.counts().values()) == done[0]
 
 
-STEPS = "send_journal", "restore", "catch_up", "let_go"
+STEPS = "send_journal", "restore", "catch_up", "let_go", "forget"
 
 
 @pytest.mark.parametrize("step", STEPS)

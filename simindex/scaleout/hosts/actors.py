@@ -10,6 +10,7 @@ nodes, docs.ray.io). Nothing is kept in Ray that the catalog does not say.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from simindex.optional import optional_module
@@ -59,6 +60,23 @@ def host_of(catalog: str, place: str) -> Any:
         max_restarts=-1,
         max_task_retries=-1,
     ).remote()
+
+
+def stop_hosts(catalog: str, places: list[str]) -> None:
+    """End the actors of some places, as far as there are any, and wait until their partitions are closed."""
+    ray = ray_module()
+    for place in places:
+        try:
+            actor = ray.get_actor(name_of(catalog, place), namespace=NAMESPACE)
+        except ValueError:
+            continue  # there is none of that name
+        # One that is dead or away has nothing open.
+        with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+            ray.get(actor.close.options(concurrency_group="jobs").remote(), timeout=_STOP_SECONDS)
+        ray.kill(actor)
+
+
+_STOP_SECONDS = 30
 
 
 def name_of(catalog: str, place: str) -> str:

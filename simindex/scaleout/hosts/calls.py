@@ -1,20 +1,43 @@
 """Calls of hosts: one a place, all at once, within a deadline.
 
 Owns what becomes of a place that does not answer. Must not know what is asked. Invariant: a place that is
-missing in the answers is named, with the reason as far as it is known. Ray repeats a call when its actor is
-started again; so only what may be repeated is called here.
+missing in the answers is named, with the reason as far as it is known.
+
+Ray repeats a call when its actor is started again, and what Ray has given up is made anew, of the catalog,
+and called again here; so only what may be repeated is called.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import PlaceMissingError
 from simindex.scaleout.hosts.actors import host_of, ray_module
 from simindex.scaleout.hosts.host import Assignment
+
+OnMissing = Literal["partial", "wait", "raise"]
+
+Group = Literal["changes", "asks", "jobs"]
+
+_AGAIN_SECONDS = 0.2
+
+
+class Sent(NamedTuple):
+    """A call that is under way.
+
+    Attributes:
+        reference: Ray's, of its answer.
+        group, method, arguments: to send it again.
+    """
+
+    reference: Any
+    group: Group
+    method: str
+    arguments: tuple[Any, ...]
 
 
 class Gathered(NamedTuple):
@@ -30,7 +53,7 @@ class Gathered(NamedTuple):
 
 
 class Calls:
-    """The hosts of a catalog, as their driver calls them.
+    """The hosts of a catalog, as their driver calls them. Safe to share between threads.
 
     Args:
         catalog: which places there are.
@@ -38,83 +61,121 @@ class Calls:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
+        self.places = catalog.places
         self._ray = ray_module()
-        self._hosts: dict[str, Any] = {}
-        self.assignments = {place: assignment(catalog, place) for place in catalog.places}
+        self._methods: dict[tuple[str, str, str], Any] = {}
+        self.assignments = {place: assignment(catalog, place) for place in self.places}
 
-    def send(self, place: str, group: str, method: str, *arguments: Any) -> Any:
-        """Call a method of a place's host; returns the reference of what it will answer."""
-        host = self._hosts.get(place)
-        if host is None:
-            host = self._hosts[place] = host_of(self.catalog.id, place)
-        bound = getattr(host, method).options(concurrency_group=group)
-        return bound.remote(self.assignments[place], *arguments)
+    def send(self, place: str, group: Group, method: str, *arguments: Any) -> Sent:
+        """Call a method of a place's host."""
+        bound = self._methods.get((place, group, method))
+        if bound is None:
+            bound = getattr(host_of(self.catalog.id, place), method).options(concurrency_group=group)
+            self._methods[place, group, method] = bound
+        reference = bound.remote(self.assignments[place], *arguments)
+        return Sent(reference, group, method, arguments)
 
-    def gather(self, references: Mapping[str, Any], deadline: float) -> Gathered:
-        """Return what places answer until a time of `time.monotonic`; errors of a host are raised."""
-        places = {reference: place for place, reference in references.items()}
-        left = max(0.0, deadline - time.monotonic())
-        done, late = self._ray.wait(list(places), num_returns=len(places), timeout=left)
-        found = Gathered({}, {})
-        for reference in done:
-            try:
-                found.answers[places[reference]] = self.answer(reference)
-            except self._ray.exceptions.RayActorError as exc:
-                # Ray has given this actor up: the next call makes another one, of the catalog.
-                self._hosts.pop(places[reference], None)
-                found.missing[places[reference]] = str(exc).splitlines()[0]
-        for reference in late:
-            self._ray.cancel(reference)
-            found.missing[places[reference]] = self._why_late(places[reference])
+    def put(self, value: Any) -> Any:
+        """Return what a value travels as that several places read: a reference."""
+        return self._ray.put(value)
+
+    def send_all(
+        self, group: Group, method: str, *arguments: Any, to: Mapping[str, tuple[Any, ...]] | None = None
+    ) -> dict[str, Sent]:
+        """Call a method at every place, or at some with arguments of their own before the others."""
+        if to is None:
+            return {place: self.send(place, group, method, *arguments) for place in self.places}
+        return {place: self.send(place, group, method, *own, *arguments) for place, own in to.items()}
+
+    def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
+        """Return what places answer within so many seconds; an error of a host is raised, when all are done.
+
+        Raises:
+            what a host raised.
+        """
+        deadline = time.monotonic() + seconds
+        under_way, found = dict(sent), Gathered({}, {})
+        failure: Exception | None = None
+        while under_way:
+            places = {call.reference: place for place, call in under_way.items()}
+            left = deadline - time.monotonic()
+            done, _ = self._ray.wait(
+                list(places), num_returns=len(places), timeout=None if left == math.inf else max(0.0, left)
+            )
+            for reference in done:
+                place = places[reference]
+                call = under_way.pop(place)
+                try:
+                    found.answers[place] = self._ray.get(reference)
+                except self._ray.exceptions.RayTaskError as exc:
+                    failure = failure or (exc.cause if isinstance(exc.cause, Exception) else exc)
+                except (
+                    self._ray.exceptions.RayActorError,
+                    self._ray.exceptions.ObjectLostError,
+                ) as exc:
+                    # Ray has given this actor up, or its answer got lost: once more, by another actor if
+                    # there is none of its name.
+                    if time.monotonic() + _AGAIN_SECONDS >= deadline:
+                        found.missing[place] = str(exc).splitlines()[0]
+                        continue
+                    time.sleep(_AGAIN_SECONDS)
+                    self.forget(place)
+                    under_way[place] = self.send(place, call.group, call.method, *call.arguments)
+            if time.monotonic() >= deadline:
+                for place, call in under_way.items():
+                    self._ray.cancel(call.reference)
+                    found.missing[place] = self._why_late(place)
+                break
+        if failure is not None:
+            raise failure
         return found
 
-    def answer(self, reference: Any) -> Any:
-        """Return the answer of a reference, or raise the error that the host itself raised."""
-        try:
-            return self._ray.get(reference)
-        except self._ray.exceptions.RayTaskError as exc:
-            raise (exc.cause if isinstance(exc.cause, Exception) else exc) from None
+    def forget(self, place: str) -> None:
+        """Look for the actor of a place anew, at the next call."""
+        for key in [key for key in self._methods if key[0] == place]:
+            self._methods.pop(key, None)
 
     def _why_late(self, place: str) -> str:
         if place not in self._ray.cluster_resources():
             return f"no node of the Ray cluster has the resource {place!r}"
         return "no answer within the deadline"
 
-    def all(
+    def ask(
+        self, group: Group, method: str, *arguments: Any, seconds: float, on_missing: OnMissing
+    ) -> Gathered:
+        """Return what all places answer, as far as the caller wants to do without some."""
+        sent = self.send_all(group, method, *arguments)
+        found = self.gather(sent, math.inf if on_missing == "wait" else seconds)
+        if found.missing and on_missing == "raise":
+            raise self.missing(method, found.missing)
+        return found
+
+    def every(
         self,
-        group: str,
+        group: Group,
         method: str,
         *arguments: Any,
         seconds: float,
-        places: Mapping[str, Any] | None = None,
-    ) -> Gathered:
-        """Call a method at every place, or with more arguments for each at some; see `gather`."""
-        deadline = time.monotonic() + seconds
-        if places is None:
-            sent = {place: self.send(place, group, method, *arguments) for place in self.assignments}
-        else:
-            sent = {
-                place: self.send(place, group, method, *more, *arguments) for place, more in places.items()
-            }
-        return self.gather(sent, deadline)
-
-    def every(self, group: str, method: str, *arguments: Any, seconds: float) -> dict[str, Any]:
-        """Return what all places answer. Raises PlaceMissingError where one does not."""
-        found = self.all(group, method, *arguments, seconds=seconds)
+        to: Mapping[str, tuple[Any, ...]] | None = None,
+    ) -> dict[str, Any]:
+        """Return what all places answer, or some. Raises PlaceMissingError where one of them does not."""
+        found = self.gather(self.send_all(group, method, *arguments, to=to), seconds)
         if found.missing:
             raise self.missing(method, found.missing)
         return found.answers
 
     def partitions_of(self, missing: Mapping[str, str]) -> tuple[int, ...]:
         """Return the numbers of the partitions of places, ascending."""
-        return tuple(sorted(number for place in missing for number in self.catalog.places[place]))
+        return tuple(sorted(number for place in missing for number in self.places[place]))
 
     def missing(self, call: str, missing: Mapping[str, str]) -> PlaceMissingError:
         """Return the error that names places without an answer."""
         numbers = self.partitions_of(missing)
         reasons = "; ".join(f"{place}: {why}" for place, why in missing.items())
         return PlaceMissingError(
-            f"{call}: expected an answer of every place, found none of {len(numbers)} partitions ({reasons})",
+            f"{call}: expected an answer of every place, found none of partitions "
+            f"{', '.join(map(str, numbers))} ({reasons}); start the nodes again, or move their partitions. "
+            "A change may have been done in part: repeat it with on_conflict=",
             partitions=numbers,
             reasons=missing,
         )
@@ -129,6 +190,3 @@ def assignment(catalog: Catalog, place: str) -> Assignment:
         uris = ((number, catalog.backup_uri(number)) for number in numbers)
         journals = tuple((number, uri) for number, uri in uris if uri is not None)
     return Assignment(catalog.id, catalog.version, place, folders, catalog.config, journals)
-
-
-Progress = Callable[[int], object]

@@ -7,37 +7,45 @@ opened, never made, unless that is what was asked; one that is not there is an e
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from simindex.changes.documents import NewDocuments
 from simindex.config import Config
-from simindex.errors import ClosedError, KeyExistsError, ReadOnlyError, SimIndexError
-from simindex.format.keys import key_hashes, plain_keys
+from simindex.errors import ClosedError, ConfigMismatchError, KeyExistsError, ReadOnlyError, SimIndexError
+from simindex.format.keys import Key, encode_key, key_hashes, plain_keys
 from simindex.format.seals import unpack
 from simindex.index.index import Conflict
-from simindex.queries.matches import Matches
-from simindex.queries.search import Query
-from simindex.scaleout.answers import merged
+from simindex.parallel import num_workers
+from simindex.queries.record import Record
+from simindex.queries.search import FingerprintQuery, Query
+from simindex.queries.stats import Stats
+from simindex.scaleout.answers import Columns, merged
 from simindex.scaleout.errors import CatalogChangedError, PartitionError
-from simindex.scaleout.hosts.partition import Partition
-from simindex.sketching.sketch import HAS_FINGERPRINT, SketchBatch
+from simindex.scaleout.hosts.partition import Nearest, Partition
+from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
+from simindex.upkeep.check import Level
+from simindex.upkeep.report import CheckReport
+
+T = TypeVar("T")
 
 OPEN_SECONDS = 60.0
 """How long a partition may be locked by a process that is dying, before that is an error."""
 
+_SKETCHED_AT_ONCE = 256
+"""Texts that a thread sketches in one go."""
 
-_OF_THE_CALLER = (KeyExistsError, PartitionError, CatalogChangedError)
-"""Errors that are about what was asked, or that say already where they happened."""
-
-_OF_A_MOVE = (ReadOnlyError, ClosedError)
-"""Errors of a partition that is on its way to another place: it is read only, or has just been closed."""
+_WORTH_A_THREAD = 64
+"""Sketches from which on partitions are searched side by side."""
 
 
 class Assignment(NamedTuple):
@@ -83,13 +91,15 @@ class Host:
         self._open: dict[int, Partition] = {}
         self._assignment: Assignment | None = None
         self._sketcher: Sketcher | None = None
+        self._threads = num_workers(None)
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="simindex")
 
     # ---- what is open ----
 
     def create(self, assignment: Assignment) -> int:
         """Make the partitions that are not there, empty; returns how many are."""
         for number, path in assignment.partitions:
-            with self._naming(assignment, number):
+            with naming(assignment, number, is_opening=True):
                 Partition(path, "a", assignment.config).close()
         return len(assignment.partitions)
 
@@ -100,21 +110,31 @@ class Host:
                 self._open.popitem()[1].close()
             self._assignment = None
 
-    def _partitions(self, assignment: Assignment) -> dict[int, Partition]:
+    def status(self, assignment: Assignment) -> dict[str, Any]:
+        """Return where this host is, and what its partitions hold."""
+        stats = self.stats(assignment)
+        return {
+            "node": socket.gethostname(),
+            "pid": os.getpid(),
+            "documents": {number: found.documents for number, found in stats.items()},
+            "used_bytes": sum(found.used_bytes for found in stats.values()),
+        }
+
+    def partitions(self, assignment: Assignment) -> dict[int, Partition]:
         """Return the open partitions by number, after opening those that are not."""
         with self._lock:
-            if assignment is not self._assignment:
+            if assignment != self._assignment:
                 self._assign(assignment)
-            for number, path in assignment.partitions:
-                if number not in self._open:
-                    with self._naming(assignment, number):
-                        self._open[number] = self.opened(assignment, number, path)
-            return self._open
+            if len(self._open) < len(assignment.partitions):
+                for number, path in assignment.partitions:
+                    if number not in self._open:
+                        with naming(assignment, number, is_opening=True):
+                            self._open[number] = self.opened(assignment, number, path)
+            return dict(self._open)
 
-    def opened(self, assignment: Assignment, number: int, path: str) -> Partition:
+    def opened(self, assignment: Assignment, number: int, path: str) -> Partition:  # noqa: ARG002 - for others
         """Open a partition."""
-        with self._naming(assignment, number):
-            return Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS)
+        return Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS)
 
     def _assign(self, assignment: Assignment) -> None:
         current = self._assignment
@@ -129,37 +149,12 @@ class Host:
         if current is None or current.config != assignment.config:
             self._sketcher = Sketcher(assignment.config)
         wanted = dict(assignment.partitions)
-        for number in [
-            number for number, partition in self._open.items() if wanted.get(number) != partition.home
-        ]:
+        left = [number for number, open_one in self._open.items() if wanted.get(number) != open_one.home]
+        for number in left:
             self._open.pop(number).close()
         self._assignment = assignment
 
-    @contextmanager
-    def _naming(self, assignment: Assignment, number: int) -> Iterator[None]:
-        """Let what goes wrong say where it did."""
-        node = socket.gethostname()
-        try:
-            yield
-        except (SimIndexError, OSError) as exc:
-            if isinstance(exc, _OF_THE_CALLER):
-                raise
-            if isinstance(exc, _OF_A_MOVE):
-                raise CatalogChangedError(
-                    f"partition {number} at {assignment.place} ({node}) is being moved; try again",
-                    place=assignment.place,
-                    partition=number,
-                    node=node,
-                ) from exc
-            raise PartitionError(
-                f"partition {number} at {assignment.place} ({node}): {exc}",
-                place=assignment.place,
-                partition=number,
-                node=node,
-                reason=exc,
-            ) from exc
-
-    # ---- what is asked ----
+    # ---- changes: each may be repeated, and is done once by its id ----
 
     def insert(
         self, assignment: Assignment, call: bytes, routed: Routed, on_conflict: Conflict
@@ -169,22 +164,47 @@ class Host:
         Args:
             call: its id: the same again answers the same, and stores nothing twice.
         """
-        partitions = self._partitions(assignment)
-        documents = self._documents(routed)
-        totals = [0, 0, 0]
-        for number in np.unique(routed.partitions).tolist():
-            places = np.flatnonzero(routed.partitions == number).tolist()
-            with self._naming(assignment, number):
-                counts = partitions[number].add_once(call, documents.taken(places), on_conflict)
-            totals = [total + count for total, count in zip(totals, counts, strict=True)]
-        return totals[0], totals[1], totals[2]
+        documents = self._documents(assignment, routed)
 
-    def _documents(self, routed: Routed) -> NewDocuments:
+        def add(partition: Partition, places: list[int]) -> list[int]:
+            own = documents if len(places) == len(documents) else documents.taken(places)
+            return partition.add_once(call, own, on_conflict)
+
+        counts = self._of_some(assignment, routed.partitions, add)
+        inserted, replaced, skipped = map(sum, zip(*counts, strict=True))
+        return inserted, replaced, skipped
+
+    def remove(
+        self, assignment: Assignment, call: bytes, encoded_keys: list[bytes], numbers: np.ndarray
+    ) -> int:
+        """Remove the documents of some keys, a commit a partition; returns how many there were."""
+
+        def remove(partition: Partition, places: list[int]) -> int:
+            return partition.remove_once(call, [encoded_keys[at] for at in places])
+
+        return sum(self._of_some(assignment, numbers, remove))
+
+    def touch(
+        self, assignment: Assignment, call: bytes, encoded_keys: list[bytes], numbers: np.ndarray
+    ) -> int:
+        """Renew the age of the documents of some keys; returns how many there were."""
+
+        def touch(partition: Partition, places: list[int]) -> int:
+            return partition.touch_once(call, [encoded_keys[at] for at in places])
+
+        return sum(self._of_some(assignment, numbers, touch))
+
+    def expire(self, assignment: Assignment, call: bytes, limit: int, batch_size: int) -> int:
+        """Remove the documents seen last before a time; returns how many."""
+        return sum(self.each(assignment, lambda partition: partition.expire_once(call, limit, batch_size)))
+
+    def _documents(self, assignment: Assignment, routed: Routed) -> NewDocuments:
         """Return documents as an index takes them; texts are sketched here, all at once."""
+        self.partitions(assignment)
         assert self._sketcher is not None
         sketches = routed.documents
         if not isinstance(sketches, SketchBatch):
-            sketches = self._sketcher.sketch_many(sketches)
+            sketches = self._sketched(self._sketcher, sketches)
         keys = [unpack(key) for key in routed.encoded_keys]
         return NewDocuments(
             plain_keys(keys, routed.encoded_keys),
@@ -194,24 +214,182 @@ class Host:
             sketches,
         )
 
-    def query(self, assignment: Assignment, query: Query, batch: SketchBatch) -> list[Matches]:
+    def _sketched(self, sketcher: Sketcher, texts: list[str]) -> SketchBatch:
+        if self._threads == 1 or len(texts) <= _SKETCHED_AT_ONCE:
+            return sketcher.sketch_many(texts)
+        cut = [texts[at : at + _SKETCHED_AT_ONCE] for at in range(0, len(texts), _SKETCHED_AT_ONCE)]
+        return SketchBatch.joined(list(self._pool.map(sketcher.sketch_many, cut)))
+
+    # ---- questions ----
+
+    def query(self, assignment: Assignment, query: Query | Nearest, batch: SketchBatch) -> Columns:
         """Return the matches of each sketch in all partitions together."""
+        results = self.each(
+            assignment,
+            lambda partition: partition.answers(query, batch),
+            side_by_side=len(batch) >= _WORTH_A_THREAD,
+        )
+        is_bare = any(bare for _, bare in results) and not any(
+            not bare and len(self._open[number])
+            for (number, _), (_, bare) in zip(assignment.partitions, results, strict=True)
+        )
+        is_by_distance = isinstance(query, FingerprintQuery) or (
+            isinstance(query, Nearest) and (query.by or default_method(assignment.config)) == "simhash"
+        )
+        limit = query.k if isinstance(query, Nearest) else query.limit
+        return Columns.of(merged([answers for answers, _ in results], limit, is_by_distance), is_bare)
 
-        def ask(partition: Partition) -> list[Matches]:
-            return partition.answers(query, batch)
+    def get(self, assignment: Assignment, number: int, key: Key) -> Record | None:
+        """Return the record of a key in a partition."""
+        return self._one(assignment, number, lambda partition: partition.get(key))
 
-        return merged(self.each(assignment, ask), query.limit, query.compares == HAS_FINGERPRINT)
+    def holds(self, assignment: Assignment, encoded_keys: list[bytes], numbers: np.ndarray) -> list[bytes]:
+        """Return which of some keys are stored, in their stored form."""
 
-    def each(self, assignment: Assignment, ask: Callable[[Partition], Any]) -> list[Any]:
-        """Return what a function returns of each partition, in the order of the assignment."""
-        partitions = self._partitions(assignment)
-        results = []
-        for number, _ in assignment.partitions:
-            with self._naming(assignment, number):
-                results.append(ask(partitions[number]))
-        return results
+        def hold(partition: Partition, places: list[int]) -> list[bytes]:
+            return [encoded_keys[at] for at in places if unpack(encoded_keys[at]) in partition]
+
+        return [key for found in self._of_some(assignment, numbers, hold) for key in found]
+
+    def keys_from(
+        self, assignment: Assignment, number: int, first: int, limit: int
+    ) -> tuple[list[Key], int | None, tuple[int, int]]:
+        """Return some keys of a partition; see `Partition.keys_from`."""
+        return self._one(assignment, number, lambda partition: partition.keys_from(first, limit))
 
     def count(self, assignment: Assignment) -> dict[int, int]:
         """Return how many documents each partition holds."""
+        return self._by_number(assignment, len)
+
+    def stats(self, assignment: Assignment) -> dict[int, Stats]:
+        """Return the stats of each partition."""
+        return self._by_number(assignment, Partition.stats)
+
+    # ---- jobs ----
+
+    def check(self, assignment: Assignment, level: Level) -> dict[int, CheckReport]:
+        """Return what a check of each partition found."""
+        return self._by_number(assignment, lambda partition: partition.check(level))
+
+    def compact(self, assignment: Assignment) -> None:
+        """Compact each partition, one after the other."""
+        self.each(assignment, Partition.compact)
+
+    # ---- all, some or one of them ----
+
+    def each(
+        self, assignment: Assignment, ask: Callable[[Partition], T], *, side_by_side: bool = False
+    ) -> list[T]:
+        """Return what a function returns of each partition, in the order of the assignment."""
+        partitions = self.partitions(assignment)
+
+        def named(number: int) -> T:
+            with naming(assignment, number):
+                return ask(partitions[number])
+
         numbers = [number for number, _ in assignment.partitions]
-        return dict(zip(numbers, self.each(assignment, len), strict=True))
+        if side_by_side and self._threads > 1 and len(numbers) > 1:
+            return list(self._pool.map(named, numbers))
+        return list(map(named, numbers))
+
+    def _by_number(self, assignment: Assignment, ask: Callable[[Partition], T]) -> dict[int, T]:
+        numbers = [number for number, _ in assignment.partitions]
+        return dict(zip(numbers, self.each(assignment, ask), strict=True))
+
+    def _of_some(
+        self, assignment: Assignment, numbers: np.ndarray, ask: Callable[[Partition, list[int]], T]
+    ) -> list[T]:
+        """Return what a function returns of each partition that documents were routed to.
+
+        All of them are asked, whatever one of them raises: so a change that is repeated finds them alike.
+        """
+        partitions = self.partitions(assignment)
+        order = np.argsort(numbers, kind="stable")
+        found, starts = np.unique(numbers[order], return_index=True)
+        work = list(zip(found.tolist(), np.split(order, starts[1:]), strict=True))
+
+        def named(one: tuple[int, np.ndarray]) -> T | Exception:
+            number, places = one
+            try:
+                with naming(assignment, number):
+                    return ask(partitions[number], places.tolist())
+            except Exception as exc:
+                return exc
+
+        side_by_side = self._threads > 1 and len(work) > 1
+        results = list(self._pool.map(named, work) if side_by_side else map(named, work))
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        return results  # type: ignore[return-value] # none is an exception
+
+    def _one(self, assignment: Assignment, number: int, ask: Callable[[Partition], T]) -> T:
+        partition = self.partitions(assignment)[number]
+        with naming(assignment, number):
+            return ask(partition)
+
+
+def default_method(config: Config) -> str:
+    """Return what documents are compared by where nobody says."""
+    return "minhash" if config.num_perm else "simhash"
+
+
+def route(encoded_keys: Sequence[bytes], num_partitions: int) -> np.ndarray:
+    """Return the partition of each key: the xxh3-64 of its stored form, modulo their number; uint32."""
+    return (key_hashes(list(encoded_keys)) % np.uint64(num_partitions)).astype(np.uint32)
+
+
+def partition_of(key: Key, num_partitions: int) -> int:
+    """Return the partition of one key."""
+    return int(route([encode_key(key)], num_partitions)[0])
+
+
+_OF_THE_CALLER = (KeyExistsError, PartitionError, CatalogChangedError)
+"""Errors that are about what was asked, or that say already where they happened."""
+
+_OF_A_MOVE = (ReadOnlyError, ClosedError)
+"""Errors of a partition that is on its way to another place: it is read only, or has just been closed."""
+
+
+@contextmanager
+def naming(assignment: Assignment, number: int, *, is_opening: bool = False) -> Iterator[None]:
+    """Let what goes wrong in a partition say where that is."""
+    try:
+        yield
+    except (SimIndexError, OSError) as exc:
+        if isinstance(exc, _OF_THE_CALLER) or (isinstance(exc, ConfigMismatchError) and not is_opening):
+            raise
+        node, hint = socket.gethostname(), ""
+        if isinstance(exc, _OF_A_MOVE):
+            raise CatalogChangedError(
+                f"partition {number} at {assignment.place} ({node}) is being moved; try again",
+                place=assignment.place,
+                partition=number,
+                node=node,
+            ) from exc
+        if is_opening and _is_out_of_descriptors(exc):
+            hint = (
+                f"; {len(assignment.partitions)} partitions take {_DESCRIPTORS} descriptors each or so: "
+                "allow more of them (ulimit -n) where Ray is started on this node, or move partitions "
+                "to another one"
+            )
+        raise PartitionError(
+            f"partition {number} at {assignment.place} ({node}): {exc}{hint}",
+            place=assignment.place,
+            partition=number,
+            node=node,
+            reason=exc,
+        ) from exc
+
+
+_DESCRIPTORS = 5
+
+
+def _is_out_of_descriptors(error: BaseException | None) -> bool:
+    while error is not None:
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) or "Too many open files" in str(
+            error
+        ):
+            return True
+        error = error.__cause__
+    return False

@@ -1,23 +1,36 @@
 """A partition: an index, with the calls that its host needs and people do not.
 
-Owns searches by sketches that were made elsewhere, and changes of documents that were. Must not know of other
+Owns searches by sketches that were made elsewhere, and changes that may be repeated. Must not know of other
 partitions.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from simindex.changes.ages.expiry import expire_once
 from simindex.changes.documents import NewDocuments
 from simindex.changes.pending import Pending
 from simindex.changes.writer import Writer
-from simindex.format.keys import key_hashes
+from simindex.format.keys import Key, key_hashes
+from simindex.format.rows import MATCH
 from simindex.index.index import Conflict, Index
 from simindex.queries.matches import Matches
-from simindex.queries.search import Query
+from simindex.queries.search import Method, Query
 from simindex.queries.view import View
 from simindex.scaleout.backups import StoreBackupReport, backup_index
 from simindex.scaleout.backups.journal import Journal
-from simindex.sketching.sketch import SketchBatch
+from simindex.sketching.sketch import HAS_SIGNATURE, SketchBatch
+
+
+class Nearest(NamedTuple):
+    """A question for the k most similar documents; the arguments are those of `Index.nearest`."""
+
+    k: int
+    by: Method | None
+    threshold: float | None
+    recall: float | None
+
 
 LEAVING = ".leaving"
 """Behind the name of a folder whose partition is moved: it is read, and not changed."""
@@ -53,17 +66,63 @@ class Partition(Index):
         """Make a backup in a store, or bring it up to date."""
         return backup_index(self.path, uri) if self._journal is None else self._journal.backup()
 
+    def finish(self) -> None:
+        """Close it when its journal has every commit. None can come between, for it is closed first.
+
+        Raises:
+            StoreError: the store does not take one; the partition is closed all the same.
+        """
+        super().close()
+        try:
+            self.settle()
+        finally:
+            self.close()
+
     def close(self) -> None:
         """Close it, and its journal."""
         if self._journal is not None:
             self._journal.close()
         super().close()
 
-    def answers(self, query: Query, batch: SketchBatch) -> list[Matches]:
-        """Return the matches of each sketch, in order, on one snapshot."""
+    def answers(self, query: Query | Nearest, batch: SketchBatch) -> tuple[list[Matches], bool]:
+        """Return the matches of each sketch, in order, on one snapshot; and whether this partition holds bare
+        fingerprints alone and was asked for rows, so that there are none."""
+        if isinstance(query, Nearest):
+            return [self.nearest(sketch, **query._asdict()) for sketch in batch], False
         with self._store.reading() as txn:
             view = self._session.view(txn)
-            return query.matches(view, query.find(view, batch))
+            if query.compares == HAS_SIGNATURE and not view.sources:
+                return [Matches() for _ in range(len(batch))], view.num_documents > 0
+            return query.matches(view, query.find(view, batch)), False
+
+    def within(self, query: Query, documents: NewDocuments, most: int | None) -> list[Matches] | None:
+        """Return the matches of documents among one another, as if they were stored; nothing is.
+
+        Args:
+            most: so many in all are looked up; ``None``: any number. Beyond that it is ``None``.
+        """
+        with self._session.changing() as (writer, _):
+            pending = writer.begin()
+            pending.add(documents, list(range(len(documents))))
+            with self._store.reading() as txn:
+                view = self._session.committed_view(txn).with_pending(pending.view())
+                found = query.find(view, documents.sketches)
+                if most is not None and len(found.matches) > most * MATCH.size:
+                    return None
+                return query.matches(view, found)
+
+    def keys_from(self, first: int, limit: int) -> tuple[list[Key], int | None, tuple[int, int]]:
+        """Return some keys in order of insertion, from a number on.
+
+        Returns:
+            (the keys, the number behind them or ``None`` at the end, what tells one state from another: the
+            number of the next document and how many there are).
+        """
+        with self._store.reading() as txn:
+            view = self._session.view(txn)
+            found = view.numbers_from(first, limit)
+            state = view.manifest.next_number, view.num_documents
+            return [record.key for _, record in found], found[-1][0] + 1 if found else None, state
 
     # ---- changes that may be repeated: the same call again answers the same, and does nothing ----
 
