@@ -17,12 +17,15 @@ from simindex.scaleout.errors import (
     UnsupportedError,
 )
 from simindex.scaleout.index import ScaledIndex
+from simindex.scaleout.keeping import backup, move, rebalance, restore
+from simindex.scaleout.moving import Move
 from simindex.scaleout.opening import create, open  # noqa: A004 - the public name
 from simindex.scaleout.stores import MissingObjectError, StoreError, UnprovenStoreError
 
 __all__ = [
     "CatalogChangedError",
     "MissingObjectError",
+    "Move",
     "PartitionError",
     "PlaceMissingError",
     "RestoreReport",
@@ -32,8 +35,12 @@ __all__ = [
     "StoreError",
     "UnprovenStoreError",
     "UnsupportedError",
+    "backup",
     "backup_index",
     "create",
+    "move",
     "open",
+    "rebalance",
+    "restore",
     "restore_index",
 ]
