@@ -50,7 +50,7 @@ def damaged_segment(at: bytes) -> tuple[Geometry, SegmentEntry, Segment]:
     geometry, data = Geometry(0, 0, Layout(2, 512, 256)), table_only(0, [n << 53 for n in range(2000)])
     entry, puts = segment_puts(geometry, data.entry(0), data)
     values = {key: bytearray(value) for key, value in puts}
-    values[at][100] ^= 1
+    values[at][20] ^= 1
     return geometry, entry, Segment(geometry, entry, {key: bytes(value) for key, value in values.items()}.get)
 
 

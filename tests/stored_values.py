@@ -32,3 +32,10 @@ def flipped(value: bytes, bit: int) -> bytes:
     changed = bytearray(value)
     changed[bit // 8] ^= 1 << bit % 8
     return bytes(changed)
+
+
+def octets(text: str) -> bytes:
+    """Bytes in hex, where `00*N` stands for N zeros, as docs/format.md and tools/dump_index write them."""
+    return b"".join(
+        bytes(int(part[3:])) if part.startswith("00*") else bytes.fromhex(part) for part in text.split()
+    )

@@ -4,10 +4,8 @@ import doctest
 import inspect
 import json
 import math
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,9 @@ import numpy as np
 import pytest
 import typer.main
 import xxhash
+from command_server import command_server
 from filters import places_in_filter
-from stored_values import DATABASES
+from stored_values import DATABASES, octets
 from typer.core import TyperOption
 
 import simindex
@@ -36,7 +35,7 @@ from simindex.config import HASHING_VERSION, config_from_dict, config_to_dict
 from simindex.format.ages import Run, encode_run, run_key
 from simindex.format.header import FORMAT_VERSION, decode_header, encode_header
 from simindex.format.keys import MAX_KEY_BYTES, WHOLE_SEGMENT, Key, encode_key, key_hashes, segment_key
-from simindex.format.layout import Geometry, SegmentEntry
+from simindex.format.layout import Geometry, SegmentEntry, page_shape
 from simindex.format.manifest import Manifest, decode_manifest, encode_manifest
 from simindex.format.meta.done import DONE_KEYS, Done, decode_done, encode_done
 from simindex.format.records import (
@@ -107,16 +106,15 @@ def test_readme_examples_run(
 
 def test_readme_commands_run(tmp_path: Path) -> None:
     (block,) = (block for block in fences(README, "sh") if "simindex insert" in block)
-    function = 'simindex() { "$PYTHON" -m simindex.cli "$@"; }\n'
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", function + block],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    with command_server() as function:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", function + block],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
     assert done.returncode == 0, done.stderr
     assert re.search(r"^a +\d\.\d{3} +\d+$", done.stdout, re.MULTILINE)
     assert "Traceback" not in done.stderr
@@ -350,13 +348,13 @@ def hex_blocks() -> list[tuple[str, bytes, bytes]]:
     for block in fences(FORMAT, "hex"):
         first, *rest = (line.partition("#")[0].strip() for line in block.splitlines())
         database, key = first.split()
-        found.append((database, bytes.fromhex(key), bytes.fromhex(" ".join(rest))))
+        found.append((database, bytes.fromhex(key), octets(" ".join(rest))))
     return found
 
 
 BLOCKS = hex_blocks()
 NOTE = BLOCKS[0]
-WHOLE, CHUNKS = {(d, k): v for d, k, v in BLOCKS[1:-4]}, {(d, k): v for d, k, v in BLOCKS[-4:]}
+WHOLE, CHUNKS = {(d, k): v for d, k, v in BLOCKS[1:-5]}, {(d, k): v for d, k, v in BLOCKS[-5:]}
 
 
 def stored(index: Index) -> dict[tuple[str, bytes], bytes]:
@@ -499,23 +497,28 @@ def test_format_example_decodes_as_the_page_says() -> None:
 
 
 def test_format_block_seals_are_as_the_page_says() -> None:
+    """Each of these chunks is one block, and its seal that of all bytes before it."""
     for (_, key), value in CHUNKS.items():
         seed = textbook.xxh64(key, 2) & (2**63 - 1)
-        if key[8:10] == b"\0\0":  # the key table: keys, numbers
-            slices = [value[:24], value[24:36]]
-        elif key[8:10] == b"\x80\0":  # its filter: one line
-            slices = [value[:64]]
-        elif key[8:10] == b"\xc0\2":  # the bitmap of the band table: one word
-            slices = [value[:8]]
-        else:  # the sketch column of one row: words, then fingerprint; numbers are hashed before it
-            slices = [value[:8], value[16:20], value[8:16]]
-        for part in slices:
-            seed = textbook.xxh64(part, seed)
-        assert value[-8:] == seed.to_bytes(8, "little")
+        assert value[-8:] == textbook.xxh64(value[:-8], seed).to_bytes(8, "little")
 
 
-def test_format_filter_and_bitmap_are_as_the_page_says() -> None:
-    keys, line, bitmap, sketch = (value for (database, _), value in CHUNKS.items() if database == "segments")
+def test_format_pages_are_as_the_page_says() -> None:
+    """Columns of as many places as a page has rows, behind 16 bytes that the first page lacks."""
+    keys, *_, sketch = (value for (database, _), value in CHUNKS.items() if database == "segments")
+    assert len(keys) == len(sketch) == 4096 - 16
+    rows = (4096 - 16 - 8) // 12
+    assert np.frombuffer(keys, "<u4", 3, 8 * rows).tolist() == [2, 0, 1]
+    assert not any(keys[24 : 8 * rows])
+    assert not any(keys[8 * rows + 12 : -8])
+    rows = (4096 - 16 - 8) // 20
+    assert sketch[8 * rows :][:8] == bytes.fromhex("fb 3b de ff bd 3f cb cb")
+    assert np.frombuffer(sketch, "<u4", 1, 16 * rows).tolist() == [1]
+
+
+def test_format_fences_filter_and_bitmap_are_as_the_page_says() -> None:
+    keys, fence, line, bitmap, sketch = (v for (database, _), v in CHUNKS.items() if database == "segments")
+    assert fence[:-8] == keys[:8]
     hashes = [int.from_bytes(keys[at : at + 8], "little") for at in (0, 8, 16)]
     places = set().union(*(places_in_filter(key, 64, 1, 1)[1] for key in hashes))
     assert int.from_bytes(line[:64], "little") == sum(1 << place for place in places)
@@ -544,8 +547,10 @@ def test_format_numbers_of_the_page_are_those_of_the_code() -> None:
     assert f"This is format version {FORMAT_VERSION}." in text
     assert f"up to {MAX_METADATA_DEPTH:,} arrays and maps inside one another" in text
     assert f"{MAX_METADATA_BYTES >> 30} GiB" in text
-    assert f"A block is {simindex._kernel.TABLE_BLOCK} entries of a sorted table" in text
-    assert f"or {simindex._kernel.SKETCH_BLOCK} rows of a sketch column" in text
+    rows = page_shape((8, 0, 4))[0], page_shape((8 * Config().bands, 8, 4))[0]
+    assert rows[0] == _kernel.TABLE_BLOCK
+    assert f"That is {rows[0]} entries of a sorted table, and {rows[1]} rows of a sketch column of" in text
+    assert f"or {_kernel.WORDS_BLOCK} words of fences, a filter or a bitmap" in text
     config = Config()
     plan = plan_for(config.simhash)
     assert plan is not None

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from stored_values import DATABASES, store_values
+from stored_values import DATABASES, octets, store_values
 
 import simindex
 
@@ -23,9 +23,7 @@ def built_from(databases: dict[str, list[tuple[str, str]]], path: Path) -> Path:
     """An LMDB environment with these databases (hex), as an earlier version has left it."""
     path.mkdir()
     changes = [
-        (name, bytes.fromhex(key), bytes.fromhex(value))
-        for name, items in databases.items()
-        for key, value in items
+        (name, bytes.fromhex(key), octets(value)) for name, items in databases.items() for key, value in items
     ]
     store_values(path, changes)
     return path

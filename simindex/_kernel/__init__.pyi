@@ -8,7 +8,9 @@ from typing_extensions import Buffer
 _Array = np.ndarray | Buffer
 
 TABLE_BLOCK: int
-SKETCH_BLOCK: int
+WORDS_BLOCK: int
+PAGE_BYTES: int
+PAGE_HEAD: int
 MIN_BITMAP_BITS: int
 LINE_WORDS: int
 FILTER_SLACK: int
@@ -65,9 +67,18 @@ def agreement(left: _Array, right: _Array, /) -> int: ...
 def permute(fingerprints: _Array, widths: _Array, orders: _Array, permuted: _Array, /) -> None: ...
 def sort_tables(keys: _Array, count: int, out_keys: _Array, out_numbers: _Array, /) -> None: ...
 def address(buffer: _Array, /) -> int: ...
-def seal_blocks(
-    keys: _Array, numbers: _Array | None, fingerprints: _Array | None, words_per_key: int, seed: int, /
+def seal_words(words: _Array, seed: int, /) -> bytes: ...
+def fill_pages(
+    keys: _Array,
+    fingerprints: _Array | None,
+    numbers: _Array,
+    words_per_key: int,
+    rows: int,
+    page_bytes: int,
+    seed: int,
+    /,
 ) -> bytes: ...
+def page_seals(value: _Array, page_bytes: int, seed: int, /) -> bytes: ...
 def query_bands(
     directory: _Array,
     words: _Array,
@@ -100,7 +111,14 @@ def query_fingerprints(
 ) -> bytes: ...
 def find_keys(directory: _Array, table: int, keys: _Array, most: int, /) -> bytes: ...
 def find_equal(
-    directory: _Array, table: int, keys: _Array, words: _Array, fingerprints: _Array, most: int, /
+    directory: _Array,
+    table: int,
+    keys: _Array,
+    next_keys: _Array | None,
+    words: _Array,
+    fingerprints: _Array,
+    most: int,
+    /,
 ) -> bytes: ...
 def fill_bitmaps(tables: _Array, /) -> None: ...
 def set_bitmap(keys: _Array, bitmap: _Array, /) -> None: ...

@@ -1,5 +1,5 @@
-/* Building and merging segments: address, fill_bitmaps, sort_tables, seal_blocks, set_bitmap, add_to_filter,
- * merge, copy_sketches. */
+/* Building and merging segments: address, fill_bitmaps, sort_tables, seal_words, fill_pages, page_seals,
+ * set_bitmap, add_to_filter, merge, copy_sketches. */
 #include "bind.h"
 
 /* (buffer): where it lies, for a directory; the caller keeps it alive. */
@@ -104,29 +104,90 @@ done:
     return nothing(&held);
 }
 
-/* (keys, numbers or None, fingerprints or None, words_per_key, seed): uint64 seals of a chunk's blocks.
- * With fingerprints it is a chunk of sketches. */
-FUNCTION(seal_blocks) {
-    uint64_t words_per_key, seed;
-    size_t count = 0;
-    if (need(nargs, 5, "seal_blocks") < 0 || as_u64(args[3], &words_per_key) < 0 || as_u64(args[4], &seed) < 0)
+/* (words, seed): uint64 seals of a chunk of words. */
+FUNCTION(seal_words) {
+    uint64_t seed;
+    size_t count;
+    if (need(nargs, 2, "seal_words") < 0 || as_u64(args[1], &seed) < 0) return NULL;
+    buffers held = {.count = 0};
+    const void *words = take_items(&held, args[0], READABLE, 8, &count, "words");
+    PyObject *result = NULL;
+    if (!held.failed) {
+        uint64_t blocks = (count + WORDS_BLOCK - 1) / WORDS_BLOCK;
+        chunk_row chunk = {.keys = (uintptr_t)words, .seed = seed, .count = (uint32_t)count};
+        result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(blocks * SEAL_BYTES));
+        for (uint64_t b = 0; result && b < blocks; b++) {
+            uint64_t seal = seal_block(&chunk, b);
+            memcpy(PyBytes_AsString(result) + b * SEAL_BYTES, &seal, SEAL_BYTES);
+        }
+    }
+    release(&held);
+    return result;
+}
+
+/* The shape of pages, of rows whose number and whose words and fingerprints, 4 and `other_bytes`, fit: 0, or -1 with
+ * an exception. */
+static int require_shape(const page_shape *shape, size_t other_bytes) {
+    size_t room = shape->page_bytes - PAGE_HEAD - SEAL_BYTES;
+    if (shape->page_bytes && shape->page_bytes % PAGE_BYTES == 0 && shape->page_bytes <= 256 * PAGE_BYTES &&
+        shape->words_per_key <= MAX_NUM_PERM && shape->rows && shape->rows <= room / (4 + other_bytes))
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "pages: expected some of 4096 bytes, and rows that fit them");
+    return -1;
+}
+
+/* (keys, fingerprints or None, numbers, words_per_key, rows, page_bytes, seed): a chunk of entries, or of sketches,
+ * as it is stored. */
+FUNCTION(fill_pages) {
+    uint64_t words_per_key, rows, page_bytes, seed;
+    size_t count;
+    if (need(nargs, 7, "fill_pages") < 0 || as_u64(args[3], &words_per_key) < 0 || as_u64(args[4], &rows) < 0 ||
+        as_u64(args[5], &page_bytes) < 0 || as_u64(args[6], &seed) < 0)
         return NULL;
-    int has_numbers = args[1] != Py_None, is_sketch = args[2] != Py_None;
+    page_shape shape = {rows, page_bytes, words_per_key};
+    int is_sketch = args[1] != Py_None;
+    if (require_shape(&shape, words_per_key * 8 + (is_sketch ? 8 : 0)) < 0) return NULL;
     buffers held = {.count = 0};
     PyObject *result = NULL;
-    const void *numbers = has_numbers ? take_items(&held, args[1], READABLE, 4, &count, "numbers") : NULL;
+    const void *numbers = take_items(&held, args[2], READABLE, 4, &count, "numbers");
     const void *keys = take(&held, args[0], READABLE, count * words_per_key * 8, "keys");
-    if (!has_numbers) count = taken_bytes(&held) / 8;
-    const void *fingerprints = is_sketch ? take(&held, args[2], READABLE, count * 8, "fingerprints") : NULL;
-    if (held.failed) goto done;
-    uint64_t size = is_sketch ? SKETCH_BLOCK : TABLE_BLOCK, blocks = (count + size - 1) / size;
-    chunk_row chunk = {(uintptr_t)keys, (uintptr_t)numbers, (uintptr_t)fingerprints, 0, 0, seed, count};
-    result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(blocks * 8));
-    for (uint64_t b = 0; result && b < blocks; b++) {
-        uint64_t seal = seal_block(&chunk, b, words_per_key, is_sketch);
-        memcpy(PyBytes_AsString(result) + b * 8, &seal, 8);
+    const void *fingerprints = is_sketch ? take(&held, args[1], READABLE, count * 8, "fingerprints") : NULL;
+    if (!held.failed) {
+        size_t bytes = (count + rows - 1) / rows * page_bytes;
+        if (bytes) bytes -= PAGE_HEAD;
+        result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);
     }
-done:
+    if (result && count) {
+        uint8_t *value = (uint8_t *)PyBytes_AsString(result);
+        size_t bytes = (size_t)PyBytes_Size(result);
+        Py_BEGIN_ALLOW_THREADS
+        memset(value, 0, bytes);
+        fill_pages(&shape, keys, fingerprints, numbers, count, seed, value);
+        Py_END_ALLOW_THREADS
+    }
+    release(&held);
+    return result;
+}
+
+/* (value, page_bytes, seed): the uint64 seals that the pages of a chunk should have. */
+FUNCTION(page_seals) {
+    uint64_t page_bytes, seed;
+    size_t bytes;
+    if (need(nargs, 3, "page_seals") < 0 || as_u64(args[1], &page_bytes) < 0 || as_u64(args[2], &seed) < 0) return NULL;
+    if (require_shape(&(page_shape){1, page_bytes, 0}, 0) < 0) return NULL;
+    buffers held = {.count = 0};
+    const uint8_t *value = take_items(&held, args[0], READABLE, 1, &bytes, "value");
+    PyObject *result = NULL;
+    if (!held.failed) {
+        uint64_t blocks = (bytes + PAGE_HEAD) / page_bytes;
+        chunk_row chunk = {.keys = (uintptr_t)value, .numbers = (uintptr_t)value, .key_stride = (uint32_t)page_bytes,
+                           .seals = (uintptr_t)value + page_bytes - PAGE_HEAD - SEAL_BYTES, .seed = seed};
+        result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(blocks * SEAL_BYTES));
+        for (uint64_t b = 0; result && b < blocks; b++) {
+            uint64_t seal = seal_block(&chunk, b);
+            memcpy(PyBytes_AsString(result) + b * SEAL_BYTES, &seal, SEAL_BYTES);
+        }
+    }
     release(&held);
     return result;
 }

@@ -102,24 +102,31 @@ FUNCTION(find_keys) {
     return result;
 }
 
-/* (directory, table, keys, words, fingerprints, most): documents of equal key in `table` whose whole
- * sketch equals the query's, of at most `most` a key and segment that are compared. */
+/* (directory, table, keys, next keys or None, words, fingerprints, most): documents of equal key in `table` whose
+ * whole sketch equals the query's, of at most `most` a key and segment that are compared. The next keys are what
+ * the table behind holds of such documents. */
 FUNCTION(find_equal) {
     uint64_t table, most;
     size_t count;
-    if (need(nargs, 6, "find_equal") < 0 || as_u64(args[1], &table) < 0 || as_u64(args[5], &most) < 0) return NULL;
+    if (need(nargs, 7, "find_equal") < 0 || as_u64(args[1], &table) < 0 || as_u64(args[6], &most) < 0) return NULL;
     buffers held = {.count = 0};
     PyObject *result = NULL;
     const directory *dir = take_directory(&held, args[0]);
     const uint64_t *keys = take_items(&held, args[2], READABLE, 8, &count, "keys");
     if (held.failed) goto done;
-    const uint64_t *words = take(&held, args[3], READABLE, count * dir->bands * 8, "words");
-    const uint64_t *fingerprints = take(&held, args[4], READABLE, count * 8, "fingerprints");
+    const uint64_t *next_keys = NULL;
+    if (args[3] != Py_None) next_keys = take(&held, args[3], READABLE, count * 8, "next_keys");
+    const uint64_t *words = take(&held, args[4], READABLE, count * dir->bands * 8, "words");
+    const uint64_t *fingerprints = take(&held, args[5], READABLE, count * 8, "fingerprints");
+    if (!held.failed && next_keys && table + 1 >= dir->num_tables) {
+        PyErr_SetString(PyExc_ValueError, "next_keys: no table is behind the last one");
+        held.failed = 1;
+    }
     if (held.failed) goto done;
     match_list found = {0};
     outcome end;
     Py_BEGIN_ALLOW_THREADS
-    end = find_equal(dir, table, keys, words, fingerprints, count, most, &found);
+    end = find_equal(dir, table, keys, next_keys, words, fingerprints, count, most, &found);
     Py_END_ALLOW_THREADS
     result = matches_of(end, &found);
 done:

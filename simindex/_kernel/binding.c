@@ -76,7 +76,8 @@ static PyMethodDef methods[] = {
     FAST(read_sketches),
     FAST(expect_missing_pages), FAST(missing_pages), FAST(stream_ahead), OF_ONE(ask_for_pages), FAST(let_go),
     FAST(find_pairs), FAST(find_copies),
-    OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_blocks), FAST(set_bitmap),
+    OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_words), FAST(fill_pages),
+    FAST(page_seals), FAST(set_bitmap),
     FAST(add_to_filter), FAST(merge), FAST(copy_sketches),
     FAST(join_edges), FAST(assign_stars), OF_ONE(make_circles), FAST(next_members), {NULL, NULL, 0, NULL}};
 
@@ -96,7 +97,9 @@ static int execute(PyObject *module) {
     int failed = !sizes || PyModule_AddObjectRef(module, "STRUCT_BYTES", sizes) < 0;
     Py_XDECREF(sizes);
     if (failed || PyModule_AddIntConstant(module, "TABLE_BLOCK", TABLE_BLOCK) < 0 ||
-        PyModule_AddIntConstant(module, "SKETCH_BLOCK", SKETCH_BLOCK) < 0 ||
+        PyModule_AddIntConstant(module, "WORDS_BLOCK", WORDS_BLOCK) < 0 ||
+        PyModule_AddIntConstant(module, "PAGE_BYTES", PAGE_BYTES) < 0 ||
+        PyModule_AddIntConstant(module, "PAGE_HEAD", PAGE_HEAD) < 0 ||
         PyModule_AddIntConstant(module, "MIN_BITMAP_BITS", MIN_BITMAP_BITS) < 0 ||
         PyModule_AddIntConstant(module, "LINE_WORDS", LINE_WORDS) < 0 ||
         PyModule_AddIntConstant(module, "FILTER_SLACK", FILTER_SLACK) < 0 ||

@@ -9,7 +9,7 @@
  *   sketch.c   its plain-Python twins in textbook.py; xxh64 with the xxhash package
  *   kept.c     its plain-Python twins, in textbook.py and in the test
  *   sort.c     NumPy's stable sort
- *   tables.c   plain Python over all entries
+ *   tables.c   plain Python over all entries; so is filters.c, in the same test
  *   merge.c    a sort of the live entries
  *   query.c    a comparison with every stored sketch
  *   buckets.c  a sort of all entries of a bucket
@@ -151,11 +151,21 @@ void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *w
 
 /* ---- stored tables: how a directory lays them out, and one entry of them ---- */
 
-/* A chunk of a sorted table (keys, numbers), of the sketch column (words, numbers, fingerprints) or of a
- * filter (words). `seals` holds one XXH64 for each block of entries; `checked` one byte a block, set once
- * verified. seals == 0: nothing to verify. All fields are addresses or counts, 8 bytes each. */
+/* A chunk of a sorted table (keys, numbers), of the sketch column (words, fingerprints, numbers), or of words (a
+ * filter, a bitmap, fences). It is cut into blocks, each with an XXH64 for its seal and one byte of `checked`, set
+ * once verified. seals == 0: nothing to verify. The fields are addresses, but for the last five.
+ *
+ * A stored chunk of entries or sketches is a row of pages, of 4,096 bytes or a few times as many: a page is a block,
+ * and holds all of it, so that one read fetches what a look at it needs:
+ *
+ *   PAGE_HEAD bytes | keys or words | fingerprints | numbers | zeros | seal
+ *
+ * The first page lacks its head: there LMDB has its own, so that pages of the chunk are pages of the file. What lies
+ * in memory only is one array a column. The strides say how far an array of a block is from that of the next one.
+ * Of words, which are one array followed by the seals of all blocks, they are not used. */
 typedef struct {
-    uint64_t keys, numbers, fingerprints, seals, checked, seed, count;
+    uint64_t keys, numbers, fingerprints, seals, checked, seed;
+    uint32_t count, key_stride, number_stride, fingerprint_stride;
 } chunk_row;
 
 /* A sorted table of one segment: its chunks, all of entries_per_chunk entries but the last.
@@ -170,10 +180,15 @@ typedef struct {
  *   bitmap  one bit for each pattern of the leading `bitmap_bits` bits, in small segments: a prefix up to three
  *           bits shorter stands for neighbouring bits of one byte.
  *
- * `words` and `checked` are those of a chunk that is the only one, to save a step. */
+ * `words` and `checked` are those of a chunk that is the only one, to save a step.
+ *
+ * A stored table has `fences`, the first key of each block: they lie together, so that a search reads no block but
+ * the one that holds what it looks for (fence pointers: Dayan, Athanassoulis and Idreos 2017). */
 typedef struct {
     uint64_t chunks;  /* address of chunk_row[] */
     uint64_t num_entries;
+    uint64_t fences;  /* address of chunk_row[], or 0: entries lie in memory, one array a chunk */
+    uint64_t fence_words;  /* of fences that are one chunk, else 0 */
     uint64_t filter;  /* address of chunk_row[], or 0 */
     uint64_t filter_words, filter_checked;  /* of a filter that is one chunk, else 0 */
     uint64_t bitmap;  /* address of one chunk_row, or 0 */
@@ -194,7 +209,10 @@ typedef struct {
 /* The directory of a snapshot: every live segment, oldest first. */
 typedef struct {
     uint64_t segments;  /* address of segment_row[num_segments] */
-    uint64_t num_segments, num_tables, entries_per_chunk, sketches_per_chunk, bands;
+    uint64_t num_segments, num_tables;
+    uint64_t entries_per_chunk;   /* a multiple of TABLE_BLOCK, or less than it */
+    uint64_t sketches_per_chunk;  /* a multiple of sketches_per_block, or less than it */
+    uint64_t sketches_per_block, fences_per_chunk, bands;
     uint64_t map, map_bytes, file; /* what stored chunks are mapped from: a descriptor; map_bytes 0: none */
 } directory;
 
@@ -247,8 +265,11 @@ void mark_each(const directory *dir, const uint64_t *addresses, size_t count, si
 
 /* ---- stored tables: their blocks, and one entry of them ---- */
 
-#define TABLE_BLOCK 128  /* entries a sealed block of a sorted table, words one of a filter or bitmap */
-#define SKETCH_BLOCK 16  /* sketches a sealed block of the sketch column */
+#define PAGE_BYTES 4096
+#define PAGE_HEAD 16     /* bytes that LMDB has at the beginning of the first page of a value */
+#define SEAL_BYTES 8
+#define TABLE_BLOCK 339  /* entries of a page of a sorted table: (4096 - 16 - 8) / 12 */
+#define WORDS_BLOCK 128  /* words a sealed block of a filter, a bitmap or fences */
 #define MIN_BITMAP_BITS 6  /* a bitmap is at least one word */
 #define LINE_WORDS 8       /* of a filter: one cache line */
 #define FILTER_SLACK 1     /* a filter serves prefixes that are so many bits shorter than its own */
@@ -258,13 +279,28 @@ static inline uint64_t high_product(uint64_t a, uint64_t b) {
     return (uint64_t)((unsigned __int128)a * b >> 64);
 }
 
-static inline const uint8_t *key_address(const directory *dir, const table_row *table, uint64_t entry) {
+/* Where the key and the number of an entry of a chunk lie. Those behind it follow up to the end of its block. */
+static inline const uint8_t *key_in(const chunk_row *chunk, uint64_t at) {
+    return (const uint8_t *)chunk->keys + at / TABLE_BLOCK * chunk->key_stride + at % TABLE_BLOCK * 8;
+}
+
+static inline const uint8_t *number_in(const chunk_row *chunk, uint64_t at) {
+    return (const uint8_t *)chunk->numbers + at / TABLE_BLOCK * chunk->number_stride + at % TABLE_BLOCK * 4;
+}
+
+/* The chunk of an entry, and its place there. */
+static inline const chunk_row *entry_chunk(const directory *dir, const table_row *table, uint64_t entry, uint64_t *at) {
     const chunk_row *chunk = (const chunk_row *)table->chunks;
-    if (entry >= dir->entries_per_chunk) {
-        chunk += entry / dir->entries_per_chunk;
-        entry %= dir->entries_per_chunk;
-    }
-    return (const uint8_t *)chunk->keys + entry * 8;
+    *at = entry;
+    if (entry < dir->entries_per_chunk) return chunk;
+    *at = entry % dir->entries_per_chunk;
+    return chunk + entry / dir->entries_per_chunk;
+}
+
+static inline const uint8_t *key_address(const directory *dir, const table_row *table, uint64_t entry) {
+    uint64_t at;
+    const chunk_row *chunk = entry_chunk(dir, table, entry, &at);
+    return key_in(chunk, at);
 }
 
 static inline uint64_t table_key(const directory *dir, const table_row *table, uint64_t entry) {
@@ -272,57 +308,114 @@ static inline uint64_t table_key(const directory *dir, const table_row *table, u
 }
 
 static inline uint32_t table_number(const directory *dir, const table_row *table, uint64_t entry) {
-    const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
-    return load32((const uint8_t *)chunk->numbers + entry % dir->entries_per_chunk * 4);
+    uint64_t at;
+    const chunk_row *chunk = entry_chunk(dir, table, entry, &at);
+    return load32(number_in(chunk, at));
+}
+
+/* Entries of a block of a table, but for its last: fence f is the key of entry f x block_entries. */
+static inline uint64_t block_entries(const directory *dir) {
+    return dir->entries_per_chunk < TABLE_BLOCK ? dir->entries_per_chunk : TABLE_BLOCK;
+}
+
+static inline uint64_t num_fences(const directory *dir, const table_row *table) {
+    if (dir->entries_per_chunk >= TABLE_BLOCK) return (table->num_entries + TABLE_BLOCK - 1) / TABLE_BLOCK;
+    return (table->num_entries + dir->entries_per_chunk - 1) / dir->entries_per_chunk;
+}
+
+static inline const uint8_t *fence_address(const directory *dir, const table_row *table, uint64_t fence) {
+    uint64_t words = table->fence_words;
+    if (!words) {
+        words = ((const chunk_row *)table->fences + fence / dir->fences_per_chunk)->keys;
+        fence %= dir->fences_per_chunk;
+    }
+    return (const uint8_t *)words + fence * 8;
+}
+
+static inline uint64_t table_fence(const directory *dir, const table_row *table, uint64_t fence) {
+    return load64(fence_address(dir, table, fence));
 }
 
 static inline const chunk_row *sketch_chunk(const directory *dir, const segment_row *segment, uint64_t row,
                                             uint64_t *at) {
+    const chunk_row *chunk = (const chunk_row *)segment->sketch_chunks;
+    *at = row;
+    if (row < dir->sketches_per_chunk) return chunk;
     *at = row % dir->sketches_per_chunk;
-    return (const chunk_row *)segment->sketch_chunks + row / dir->sketches_per_chunk;
+    return chunk + row / dir->sketches_per_chunk;
+}
+
+/* The block of a row of a chunk of sketches, and its place there: a division of 32 bits is the shorter one. */
+static inline uint64_t sketch_block(const directory *dir, uint64_t at, uint64_t *in_block) {
+    uint32_t rows = (uint32_t)dir->sketches_per_block, block = (uint32_t)at / rows;
+    *in_block = (uint32_t)at - block * rows;
+    return block;
+}
+
+static inline const uint8_t *words_in(const directory *dir, const chunk_row *chunk, uint64_t at) {
+    uint64_t in_block, block = sketch_block(dir, at, &in_block);
+    return (const uint8_t *)chunk->keys + block * chunk->key_stride + in_block * dir->bands * 8;
+}
+
+static inline uint64_t fingerprint_in(const directory *dir, const chunk_row *chunk, uint64_t at) {
+    uint64_t in_block, block = sketch_block(dir, at, &in_block);
+    return load64((const uint8_t *)chunk->fingerprints + block * chunk->fingerprint_stride + in_block * 8);
 }
 
 static inline uint32_t sketch_number(const directory *dir, const segment_row *segment, uint64_t row) {
     uint64_t at;
     const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
-    return load32((const uint8_t *)chunk->numbers + at * 4);
+    uint64_t in_block, block = sketch_block(dir, at, &in_block);
+    return load32((const uint8_t *)chunk->numbers + block * chunk->number_stride + in_block * 4);
 }
 
 static inline const uint8_t *sketch_words(const directory *dir, const segment_row *segment, uint64_t row) {
     uint64_t at;
     const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
-    return (const uint8_t *)chunk->keys + at * dir->bands * 8;
+    return words_in(dir, chunk, at);
 }
 
 static inline uint64_t sketch_fingerprint(const directory *dir, const segment_row *segment, uint64_t row) {
     uint64_t at;
     const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
-    return load64((const uint8_t *)chunk->fingerprints + at * 8);
+    return fingerprint_in(dir, chunk, at);
 }
 
-/* ---- tables.c: seals, prefix search, filters, comparison ---- */
+/* ---- tables.c and filters.c: seals, prefix search, filters, comparison ---- */
 
 /* Where a seal failed, or entries are in no order. table == num_tables: the sketch column; above it: the filter
- * of table - num_tables - 1, or, from 2 x num_tables + 1 on, the bitmap of table - 2 x num_tables - 1.
+ * of table - num_tables - 1, from 2 x num_tables + 1 on the bitmap of table - 2 x num_tables - 1, and from
+ * 3 x num_tables + 1 on the fences of table - 3 x num_tables - 1.
  * Who reads entries verifies their blocks first, or before it believes what they say. */
 typedef struct {
     uint64_t segment, table, chunk, block;
 } damage;
 
-uint64_t seal_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch);
+uint64_t seal_block(const chunk_row *chunk, uint64_t block);
 
 /* Whether a block fits its seal and is in order: the keys of a table or the numbers of sketches ascend. */
-int block_is_sound(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch);
+int block_is_sound(const chunk_row *chunk, uint64_t block);
 
 /* Whether each of `count` keys is at least the one before it. */
 int keys_ascend(const uint8_t *keys, size_t count);
 
+/* How entries or sketches are laid out in pages. */
+typedef struct {
+    size_t rows;           /* a page */
+    size_t page_bytes;
+    size_t words_per_key;  /* 1, or the bands of sketches */
+} page_shape;
+
+/* Fill the pages of a chunk of `count` entries, or of sketches: the bytes of a value, which is all zeros. */
+void fill_pages(const page_shape *shape, const uint8_t *keys, const uint8_t *fingerprints, const uint8_t *numbers,
+                size_t count, uint64_t seed, uint8_t *value);
+
 /* 1 where a block is not sound. Each is looked at once; two threads that do it together do no harm. */
-static inline int check_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch) {
+static inline int check_block(const chunk_row *chunk, uint64_t block) {
     if (!chunk->seals) return 0;
     uint8_t *checked = (uint8_t *)chunk->checked + block;
     if (__atomic_load_n(checked, __ATOMIC_RELAXED)) return 0;
-    if (!block_is_sound(chunk, block, words_per_key, is_sketch)) return 1;
+    if (!block_is_sound(chunk, block)) return 1;
     __atomic_store_n(checked, 1, __ATOMIC_RELAXED);
     return 0;
 }
@@ -339,17 +432,21 @@ static inline damage entry_damage(const directory *dir, uint64_t segment, uint64
 
 static inline damage sketch_damage(const directory *dir, uint64_t segment, uint64_t row) {
     uint64_t at = row % dir->sketches_per_chunk;
-    return (damage){segment, dir->num_tables, row / dir->sketches_per_chunk, at / SKETCH_BLOCK};
+    return (damage){segment, dir->num_tables, row / dir->sketches_per_chunk, at / dir->sketches_per_block};
 }
 
 /* The same as check_entries for the block that holds one sketch. */
 static inline int check_sketch(const directory *dir, uint64_t segment, uint64_t row, damage *where) {
     uint64_t at;
     const chunk_row *chunk = sketch_chunk(dir, segment_at(dir, segment), row, &at);
-    if (!check_block(chunk, at / SKETCH_BLOCK, dir->bands, 1)) return 0;
+    if (!check_block(chunk, at / dir->sketches_per_block)) return 0;
     *where = sketch_damage(dir, segment, row);
     return 1;
 }
+
+/* First fence of a table that is >= target, or their number. The entries before its block, but for those of the
+ * block before, are below the target, and those from it on are not. */
+uint64_t find_fence(const directory *dir, const table_row *table, uint64_t target);
 
 /* First entry in low..high-1 whose key is >= target, galloping from `probe`; high if there is none. */
 uint64_t gallop(const directory *dir, const table_row *table, uint64_t target, uint64_t low, uint64_t high,
@@ -366,8 +463,8 @@ typedef struct {
 
 #define LOOKUP_GROUP 128 /* lookups that are interleaved */
 
-/* Of paging.c: ask for the pages around the places where lookups will begin. */
-void ask_for_places(const directory *dir, const lookup *lookups, size_t count);
+/* Of paging.c: ask for the pages of the places where lookups will begin; around: so many neighbours together. */
+void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around);
 
 /* Ask for the pages of the entries that lookups have found. */
 void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count);
@@ -413,10 +510,11 @@ typedef struct {
     uint64_t items[MOST_MARKED];
 } marked_pages;
 
-/* The same for `count` whole keys in one table; lookups[i].query says for which key. marked: NULL, or for several
- * calls. */
-size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, probe *probes,
-                  lookup *lookups, marked_pages *marked, damage *where);
+/* The same for `count` whole keys in one table; lookups[i].query says for which key. next_keys: NULL, or what
+ * the table behind holds of each: where its filter denies that nothing is looked up, and of a hundred false alarms one
+ * is left. marked: NULL, or for several calls. */
+size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, const uint64_t *next_keys,
+                  probe *probes, lookup *lookups, marked_pages *marked, damage *where);
 
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
@@ -580,8 +678,9 @@ outcome find_keys(const directory *dir, uint64_t table, const uint64_t *keys, si
 
 /* Entries of one table whose key and whole sketch are equal, of at most `most` a key and segment that are
  * compared. words: count x bands. */
-outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *words,
-                   const uint64_t *fingerprints, size_t count, uint64_t most, match_list *found);
+outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *next_keys,
+                   const uint64_t *words, const uint64_t *fingerprints, size_t count, uint64_t most,
+                   match_list *found);
 
 /* The stored sketch of a number: 1, 0 where it has none, or -1 with *where on damage. words: bands. */
 int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where);

@@ -34,7 +34,7 @@ static void merge_two(const uint64_t *keys_a, const uint32_t *numbers_a, size_t 
 
 /* Whether entries may be copied: keys ascend from the entry before, and every number is below `span`. */
 PER_CPU static int may_copy(const chunk_row *chunk, uint64_t at, uint64_t n, uint64_t previous, uint64_t span) {
-    const uint8_t *keys = (const uint8_t *)chunk->keys + at * 8, *numbers = (const uint8_t *)chunk->numbers + at * 4;
+    const uint8_t *keys = key_in(chunk, at), *numbers = number_in(chunk, at);
     uint32_t highest = 0;
     for (uint64_t i = 0; i < n; i++) {
         uint32_t number = load32(numbers + i * 4);
@@ -62,10 +62,9 @@ static void find_fault(const directory *dir, const merge_source *sources, size_t
 
 /* ---- the entries of a step ---- */
 
-#define COPIED_AT_ONCE 512 /* entries, looked at and then copied while they are in the CPU's cache */
-
-/* Copy entries position..last-1 of a source, adding its offset and leaving out the dead. Returns how many, or
- * SIZE_MAX where an order or a number is wrong. */
+/* Copy entries position..last-1 of a source, adding its offset and leaving out the dead: a block at a time, looked
+ * at and then copied while it is in the CPU's cache. Returns how many, or SIZE_MAX where an order or a number is
+ * wrong. */
 static size_t copy_entries(const directory *dir, const merge_source *source, uint64_t last, const uint8_t *dead,
                            uint64_t *keys, uint32_t *numbers) {
     const table_row *table = table_of(dir, source);
@@ -75,10 +74,9 @@ static size_t copy_entries(const directory *dir, const merge_source *source, uin
     for (uint64_t entry = source->position; entry < last;) {
         const chunk_row *chunk = (const chunk_row *)table->chunks + entry / per_chunk;
         uint64_t at = entry % per_chunk, n = per_chunk - at < last - entry ? per_chunk - at : last - entry;
-        if (n > COPIED_AT_ONCE) n = COPIED_AT_ONCE;
+        if (n > TABLE_BLOCK - at % TABLE_BLOCK) n = TABLE_BLOCK - at % TABLE_BLOCK;
         if (!may_copy(chunk, at, n, previous, span)) return SIZE_MAX;
-        const uint8_t *from_keys = (const uint8_t *)chunk->keys + at * 8;
-        const uint8_t *from_numbers = (const uint8_t *)chunk->numbers + at * 4;
+        const uint8_t *from_keys = key_in(chunk, at), *from_numbers = number_in(chunk, at);
         for (uint64_t i = 0; i < n; i++) {
             uint32_t number = load32(from_numbers + i * 4) + (uint32_t)source->offset;
             keys[written] = load64(from_keys + i * 8);

@@ -145,56 +145,57 @@ int let_go(const mapped_file *file, const void *address, size_t bytes) {
     return 1;
 }
 
-/* Ask for entries first..last-1 with their seals, chunk by chunk. */
-static void ask_for_entries(const directory *dir, const table_row *table, uint64_t first, uint64_t last) {
-    for (uint64_t entry = first; entry < last;) {
-        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / dir->entries_per_chunk;
-        uint64_t at = entry % dir->entries_per_chunk, n = dir->entries_per_chunk - at;
-        if (!chunk->seals) return; /* no stored chunk: it lies in memory */
-        if (n > last - entry) n = last - entry;
-        uint64_t block = at / TABLE_BLOCK, blocks = (at + n - 1) / TABLE_BLOCK - block + 1;
-        ask_for((const uint8_t *)chunk->keys + at * 8, n * 8);
-        ask_for((const uint8_t *)chunk->numbers + at * 4, n * 4);
-        ask_for((const uint8_t *)chunk->seals + block * 8, blocks * 8);
+/* Ask for the pages of blocks first..last of a stored table, those of a chunk in one piece. */
+static void ask_for_blocks(const directory *dir, const table_row *table, uint64_t first, uint64_t last) {
+    uint64_t size = block_entries(dir), end = (last + 1) * size;
+    if (end > table->num_entries) end = table->num_entries;
+    for (uint64_t entry = first * size; entry < end;) {
+        uint64_t at;
+        const chunk_row *chunk = entry_chunk(dir, table, entry, &at);
+        uint64_t n = dir->entries_per_chunk - at < end - entry ? dir->entries_per_chunk - at : end - entry;
+        uint64_t blocks = (at + n - 1) / TABLE_BLOCK - at / TABLE_BLOCK + 1;
+        ask_for(key_in(chunk, at), blocks * PAGE_BYTES - PAGE_HEAD);
         entry += n;
     }
 }
 
-enum {
-    MOST_AROUND = 1024, /* entries on both sides of a first guess */
-    NEXT_TO_IT = 16     /* of them, what a search looks at beside the place */
-};
+enum { FENCES_MARKED = 4 }; /* of so many lookups those of one have their fences marked as used */
 
-/* A number of at least twice the deviation of the place of a key among n uniform ones, which is the root of
- * n p (1 - p), but MOST_AROUND at most. */
-static uint64_t around(uint64_t n, uint64_t place) {
-    double variance = (double)place * (double)(n - place) / (double)n;
-    uint64_t deviations = 1;
-    while (deviations < MOST_AROUND && (double)deviations * (double)deviations < 4 * variance) deviations *= 2;
-    return deviations < MOST_AROUND ? deviations + NEXT_TO_IT : MOST_AROUND;
-}
+static unsigned fences_marked;
 
-void ask_for_places(const directory *dir, const lookup *lookups, size_t count) {
+void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around) {
+    unsigned turn = __atomic_add_fetch(&fences_marked, 1, __ATOMIC_RELAXED);
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
-        uint64_t n = table->num_entries, place = high_product(lookups[i].target, n);
-        uint64_t reach = n ? around(n, place) : 0;
-        ask_for_entries(dir, table, place > reach ? place - reach : 0, n - place > reach ? place + reach : n);
+        if (!table->fences || !table->num_entries) continue; /* it lies in memory */
+        const uint8_t *fences = fence_address(dir, table, high_product(lookups[i].target, num_fences(dir, table)));
+        if ((i + turn) % FENCES_MARKED == 0 && !mark_used(dir, fences)) ask_for(fences, 8);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const table_row *table = lookups[i].table;
+        if (!table->fences || !table->num_entries) continue;
+        uint64_t fence = find_fence(dir, table, lookups[i].target), block = fence ? fence - 1 : 0;
+        block -= block % around;
+        ask_for_blocks(dir, table, block, block + around - 1);
     }
 }
 
+/* The block of the entry before a range has been asked for, and is there by now. */
 void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        ask_for_entries(dir, lookups[i].table, lookups[i].first, lookups[i].last);
+    uint64_t size = block_entries(dir);
+    for (size_t i = 0; i < count; i++) {
+        const lookup *l = lookups + i;
+        if (!l->table->fences || l->first == l->last) continue;
+        uint64_t from = l->first ? (l->first - 1) / size + 1 : 1;
+        if (from * size < l->last) ask_for_blocks(dir, l->table, from, (l->last - 1) / size);
+    }
 }
 
 void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row) {
-    uint64_t at;
+    uint64_t at, in_block;
     const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
     if (!chunk->seals) return;
-    uint64_t block = at / SKETCH_BLOCK, first = block * SKETCH_BLOCK;
-    ask_for((const uint8_t *)chunk->keys + first * dir->bands * 8, SKETCH_BLOCK * dir->bands * 8);
-    ask_for((const uint8_t *)chunk->fingerprints + first * 8, SKETCH_BLOCK * 8);
-    ask_for((const uint8_t *)chunk->numbers + first * 4, SKETCH_BLOCK * 4);
-    ask_for((const uint8_t *)chunk->seals + block * 8, 8);
+    uint64_t block = sketch_block(dir, at, &in_block);
+    const uint8_t *page = (const uint8_t *)chunk->keys + block * chunk->key_stride;
+    ask_for(block ? page - PAGE_HEAD : page, chunk->key_stride - PAGE_HEAD);
 }

@@ -20,6 +20,7 @@ typedef struct {
     size_t room;
     bucket_part *parts;    /* a segment each */
     int ahead;             /* whether pages are asked for before they are touched */
+    int by_fingerprint;
 } search;
 
 /* `lookups` for one query of so many tables, or so many keys of one table. */
@@ -101,8 +102,6 @@ static size_t gather_candidates(const directory *dir, const lookup *lookups, siz
     return gathered;
 }
 
-#define SCAN_BLOCK 512
-
 /* Append the candidates of one range whose permuted fingerprint lies within max_distance of the key, up to
  * `most` in all; returns how many there are now. */
 static size_t scan_range(const directory *dir, const lookup *range, uint64_t key, uint64_t each,
@@ -110,14 +109,16 @@ static size_t scan_range(const directory *dir, const lookup *range, uint64_t key
     uint64_t segment = (uint64_t)range->segment << 32, last = range->last;
     if (last - range->first > each) last = range->first + each;
     for (uint64_t entry = range->first; entry < last;) {
-        const chunk_row *chunk = (const chunk_row *)range->table->chunks + entry / dir->entries_per_chunk;
-        uint64_t at = entry % dir->entries_per_chunk, n = dir->entries_per_chunk - at;
-        uint32_t hits[SCAN_BLOCK];
+        uint64_t at;
+        const chunk_row *chunk = entry_chunk(dir, range->table, entry, &at);
+        uint64_t n = dir->entries_per_chunk - at, in_block = TABLE_BLOCK - at % TABLE_BLOCK;
+        uint32_t hits[TABLE_BLOCK];
         if (n > last - entry) n = last - entry;
-        if (n > SCAN_BLOCK) n = SCAN_BLOCK;
-        size_t num_hits = scan_distances((const uint8_t *)chunk->keys + at * 8, n, key, max_distance, hits);
+        if (n > in_block) n = in_block;
+        size_t num_hits = scan_distances(key_in(chunk, at), n, key, max_distance, hits);
+        const uint8_t *numbers = number_in(chunk, at);
         for (size_t i = 0; i < num_hits && count < most; i++)
-            candidates[count++] = segment | load32((const uint8_t *)chunk->numbers + (at + hits[i]) * 4);
+            candidates[count++] = segment | load32(numbers + hits[i] * 4);
         entry += n;
     }
     return count;
@@ -171,26 +172,36 @@ static outcome require_row(search *s, uint64_t candidate, uint64_t *row) {
     return SEARCH_DAMAGED;
 }
 
-/* Where a sketch lies: the chunk and the row in it, so that it is divided for once. */
+/* Where a sketch lies: the chunk, the block, and what is compared, so that it is divided for once. */
 typedef struct {
     const chunk_row *chunk;
-    uint64_t at;
+    const uint8_t *words;
+    uint64_t block, in_block;
 } place;
+
+static inline place place_of(const directory *dir, const segment_row *segment, uint64_t row) {
+    uint64_t at;
+    place lies = {.chunk = sketch_chunk(dir, segment, row, &at)};
+    lies.block = sketch_block(dir, at, &lies.in_block);
+    lies.words = (const uint8_t *)lies.chunk->keys + lies.block * lies.chunk->key_stride + lies.in_block * dir->bands * 8;
+    return lies;
+}
 
 static outcome compare_one(search *s, const wanted *want, uint64_t candidate, place lies) {
     const directory *dir = s->dir;
     const segment_row *segment = segment_at(dir, candidate >> 32);
-    if (check_block(lies.chunk, lies.at / SKETCH_BLOCK, dir->bands, 1)) {
+    if (check_block(lies.chunk, lies.block)) {
         uint64_t chunk = (uint64_t)(lies.chunk - (const chunk_row *)segment->sketch_chunks);
-        s->found->where = (damage){candidate >> 32, dir->num_tables, chunk, lies.at / SKETCH_BLOCK};
+        s->found->where = (damage){candidate >> 32, dir->num_tables, chunk, lies.block};
         return SEARCH_DAMAGED;
     }
     uint32_t agree = NO_FIGURE, distance = NO_FIGURE;
-    if (want->words)
-        agree = agreement((const uint8_t *)lies.chunk->keys + lies.at * dir->bands * 8, want->words, dir->bands);
+    if (want->words) agree = agreement(lies.words, want->words, dir->bands);
     if (agree < want->min_agree) return SEARCH_DONE;
-    if (want->with_distance)
-        distance = hamming(load64((const uint8_t *)lies.chunk->fingerprints + lies.at * 8), want->fingerprint);
+    if (want->with_distance) {
+        const uint8_t *prints = (const uint8_t *)lies.chunk->fingerprints + lies.block * lies.chunk->fingerprint_stride;
+        distance = hamming(load64(prints + lies.in_block * 8), want->fingerprint);
+    }
     if (distance > want->max_distance) return SEARCH_DONE;
     return add_match(s->found, (match){segment->base + (uint32_t)candidate, want->query, (uint16_t)agree,
                                        (uint16_t)distance});
@@ -226,13 +237,12 @@ static outcome compare_candidates(search *s, const wanted *want, size_t count) {
         uint64_t candidate = s->candidates[i], row;
         if ((end = require_row(s, candidate, &row))) return end;
         place *next = places + i % FETCH_AHEAD;
-        next->chunk = sketch_chunk(dir, segment_at(dir, candidate >> 32), row, &next->at);
+        *next = place_of(dir, segment_at(dir, candidate >> 32), row);
         /* Some words begin in the middle of a line. */
-        const uint8_t *words = (const uint8_t *)next->chunk->keys + next->at * dir->bands * 8;
-        __builtin_prefetch(words);
-        __builtin_prefetch(words + 64);
-        __builtin_prefetch(words + dir->bands * 8 - 1);
-        __builtin_prefetch((const void *)(next->chunk->checked + next->at / SKETCH_BLOCK));
+        __builtin_prefetch(next->words);
+        __builtin_prefetch(next->words + 64);
+        __builtin_prefetch(next->words + dir->bands * 8 - 1);
+        __builtin_prefetch((const void *)(next->chunk->checked + next->block));
     }
     return SEARCH_DONE;
 }
@@ -256,10 +266,15 @@ static int by_distance(const void *a, const void *b) {
 
 /* ---- queries by band words and by fingerprint ---- */
 
+/* Fingerprints are looked up in few tables, a tenth of an index, that soon are in memory whole. Where a query looks
+ * at many places of them, pages around each come with it, so that this takes a fourth of the queries. */
+enum { MANY_PLACES = 16, PAGES_AROUND = 4 };
+
 /* Search where a plan says. */
 static outcome find_planned(search *s, size_t planned) {
     s->ahead = reads_ahead();
-    if (s->ahead) ask_for_places(s->dir, s->lookups, planned);
+    uint64_t around = s->by_fingerprint && planned >= MANY_PLACES ? PAGES_AROUND : 1;
+    if (s->ahead) ask_for_places(s->dir, s->lookups, planned, around);
     if (find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
     if (s->ahead) ask_for_ranges(s->dir, s->lookups, planned);
     return SEARCH_DONE;
@@ -440,6 +455,7 @@ outcome query_fingerprints(const directory *dir, const query_batch *queries, con
                            match_list *found) {
     search s;
     outcome end = open_search(&s, dir, how->num_tables, found);
+    s.by_fingerprint = 1;
     uint64_t *keys = malloc((how->num_tables + 1) * sizeof *keys);
     if (!keys) end = SEARCH_NO_MEMORY;
     for (size_t query = 0; query < queries->count && !end; query++)
@@ -456,7 +472,7 @@ outcome query_fingerprints(const directory *dir, const query_batch *queries, con
 
 /* Sketches that documents must equal, one a key. */
 typedef struct {
-    const uint64_t *words, *fingerprints;
+    const uint64_t *words, *fingerprints, *next_keys; /* the last: of the table behind, or NULL */
 } originals;
 
 static outcome add_equal(search *s, const lookup *range, uint64_t entry, const originals *same, size_t query) {
@@ -483,10 +499,11 @@ static outcome add_equal(search *s, const lookup *range, uint64_t entry, const o
 static outcome find_key_group(search *s, uint64_t table, const uint64_t *keys, size_t first, size_t count,
                               const originals *same, uint64_t most, marked_pages *marked) {
     uint64_t taken[KEY_GROUP] = {0};
-    size_t planned = plan_equal(s->dir, table, keys + first, count, s->probes, s->lookups, marked,
+    const uint64_t *next_keys = same && same->next_keys ? same->next_keys + first : NULL;
+    size_t planned = plan_equal(s->dir, table, keys + first, count, next_keys, s->probes, s->lookups, marked,
                                 &s->found->where);
     if (planned == SIZE_MAX) return SEARCH_DAMAGED;
-    if (reads_ahead()) ask_for_places(s->dir, s->lookups, planned);
+    if (reads_ahead()) ask_for_places(s->dir, s->lookups, planned, 1);
     if (find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
     for (size_t l = 0; l < planned; l++) {
         const lookup *range = &s->lookups[l];
@@ -520,9 +537,10 @@ outcome find_keys(const directory *dir, uint64_t table, const uint64_t *keys, si
     return find_entries(dir, table, keys, count, NULL, most, found);
 }
 
-outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *words,
-                   const uint64_t *fingerprints, size_t count, uint64_t most, match_list *found) {
-    return find_entries(dir, table, keys, count, &(originals){words, fingerprints}, most, found);
+outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *next_keys,
+                   const uint64_t *words, const uint64_t *fingerprints, size_t count, uint64_t most,
+                   match_list *found) {
+    return find_entries(dir, table, keys, count, &(originals){words, fingerprints, next_keys}, most, found);
 }
 
 int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where) {

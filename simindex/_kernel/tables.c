@@ -1,22 +1,35 @@
-/* Sorted tables: seals, interleaved prefix search, filters, the sketch column, comparison.
+/* Sorted tables: blocks and their seals, interleaved prefix search, the sketch column, comparison.
  *
- * A table is a sorted list of (key, number) cut into chunks; a directory names the chunks of every
- * live segment by address. Keys are hashes, so a search starts at the place that a uniform
- * distribution predicts and gallops from there; it stays O(log n) for any distribution. Tested against plain
- * Python over all entries (tests/kernel/test_kernel_tables.py).
+ * A table is a sorted list of (key, number) cut into chunks, and these into blocks; a directory names the chunks of
+ * every live segment by address. Keys are hashes, so a search starts at the place that a uniform distribution
+ * predicts and gallops from there; it stays O(log n) for any distribution. In a stored table it goes by the first
+ * keys of blocks, and reads one block then. Tested against plain Python over all entries
+ * (tests/kernel/test_kernel_tables.py).
  */
 #include "kernel.h"
 
 /* ---- seals ---- */
 
-uint64_t seal_block(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch) {
-    uint64_t size = is_sketch ? SKETCH_BLOCK : TABLE_BLOCK;
-    uint64_t first = block * size, n = chunk->count - first < size ? chunk->count - first : size;
-    uint64_t h = chunk->seed + block;
-    h = xxh64((const uint8_t *)chunk->keys + first * words_per_key * 8, n * words_per_key * 8, h);
-    if (chunk->numbers) h = xxh64((const uint8_t *)chunk->numbers + first * 4, n * 4, h);
-    if (is_sketch) h = xxh64((const uint8_t *)chunk->fingerprints + first * 8, n * 8, h);
-    return h;
+static int has_pages(const chunk_row *chunk) { return chunk->numbers != 0; }
+
+/* Entries or sketches of a block of pages. */
+static uint64_t block_rows(const chunk_row *chunk) {
+    return chunk->fingerprints ? (chunk->numbers - chunk->fingerprints) / 8 : TABLE_BLOCK;
+}
+
+static const uint8_t *seal_address(const chunk_row *chunk, uint64_t block) {
+    return (const uint8_t *)chunk->seals + block * (has_pages(chunk) ? chunk->key_stride : SEAL_BYTES);
+}
+
+/* Of a page the seal is that of all bytes before it, whatever they are for. */
+uint64_t seal_block(const chunk_row *chunk, uint64_t block) {
+    const uint8_t *first = (const uint8_t *)chunk->keys;
+    if (has_pages(chunk)) {
+        first += block * chunk->key_stride - (block ? PAGE_HEAD : 0);
+        return xxh64(first, (size_t)(seal_address(chunk, block) - first), chunk->seed + block);
+    }
+    uint64_t left = chunk->count - block * WORDS_BLOCK;
+    return xxh64(first + block * WORDS_BLOCK * 8, (left < WORDS_BLOCK ? left : WORDS_BLOCK) * 8, chunk->seed + block);
 }
 
 PER_CPU int keys_ascend(const uint8_t *keys, size_t count) {
@@ -31,27 +44,60 @@ static int numbers_ascend(const uint8_t *numbers, size_t count) {
     return !descends;
 }
 
-int block_is_sound(const chunk_row *chunk, uint64_t block, uint64_t words_per_key, int is_sketch) {
-    uint64_t size = is_sketch ? SKETCH_BLOCK : TABLE_BLOCK;
-    uint64_t first = block * size, n = chunk->count - first < size ? chunk->count - first : size;
-    uint64_t sealed = load64((const uint8_t *)chunk->seals + block * 8);
-    if (seal_block(chunk, block, words_per_key, is_sketch) != sealed) return 0;
-    if (is_sketch) return numbers_ascend((const uint8_t *)chunk->numbers + first * 4, n);
-    return !chunk->numbers || keys_ascend((const uint8_t *)chunk->keys + first * 8, n);
+int block_is_sound(const chunk_row *chunk, uint64_t block) {
+    if (seal_block(chunk, block) != load64(seal_address(chunk, block))) return 0;
+    if (!has_pages(chunk)) return 1;
+    uint64_t rows = block_rows(chunk), left = chunk->count - block * rows, n = left < rows ? left : rows;
+    if (chunk->fingerprints)
+        return numbers_ascend((const uint8_t *)chunk->numbers + block * chunk->number_stride, n);
+    return keys_ascend((const uint8_t *)chunk->keys + block * chunk->key_stride, n);
+}
+
+void fill_pages(const page_shape *shape, const uint8_t *keys, const uint8_t *fingerprints, const uint8_t *numbers,
+                size_t count, uint64_t seed, uint8_t *value) {
+    size_t rows = shape->rows, page_bytes = shape->page_bytes, key_bytes = shape->words_per_key * 8;
+    for (size_t first = 0, block = 0; first < count; first += rows, block++) {
+        size_t n = count - first < rows ? count - first : rows;
+        uint8_t *at = value + block * page_bytes, *begin = block ? at - PAGE_HEAD : at;
+        uint8_t *seal = at + page_bytes - PAGE_HEAD - SEAL_BYTES;
+        memcpy(at, keys + first * key_bytes, n * key_bytes);
+        at += rows * key_bytes;
+        if (fingerprints) {
+            memcpy(at, fingerprints + first * 8, n * 8);
+            at += rows * 8;
+        }
+        memcpy(at, numbers + first * 4, n * 4);
+        uint64_t sealed = xxh64(begin, (size_t)(seal - begin), seed + block);
+        memcpy(seal, &sealed, SEAL_BYTES);
+    }
 }
 
 int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64_t first, uint64_t last,
                   damage *where) {
-    const chunk_row *chunks = (const chunk_row *)table_at(dir, segment, table)->chunks;
-    uint64_t per_chunk = dir->entries_per_chunk;
+    const table_row *row = table_at(dir, segment, table);
     for (uint64_t entry = first; entry <= last;) {
-        uint64_t chunk = entry / per_chunk, block = entry % per_chunk / TABLE_BLOCK;
-        if (check_block(chunks + chunk, block, 1, 0)) {
-            *where = (damage){segment, table, chunk, block};
+        uint64_t at;
+        const chunk_row *chunk = entry_chunk(dir, row, entry, &at);
+        if (check_block(chunk, at / TABLE_BLOCK)) {
+            *where = entry_damage(dir, segment, table, entry);
             return 1;
         }
-        uint64_t next = chunk * per_chunk + (block + 1) * TABLE_BLOCK;
-        entry = next < (chunk + 1) * per_chunk ? next : (chunk + 1) * per_chunk;
+        uint64_t in_chunk = dir->entries_per_chunk - at, in_block = TABLE_BLOCK - at % TABLE_BLOCK;
+        entry += in_chunk < in_block ? in_chunk : in_block;
+    }
+    return 0;
+}
+
+/* The same for fences first..last, of which a table has those that it has. */
+static int check_fences(const directory *dir, const lookup *l, uint64_t first, uint64_t last, damage *where) {
+    for (uint64_t fence = first; fence <= last;) {
+        uint64_t chunk = fence / dir->fences_per_chunk, at = fence % dir->fences_per_chunk;
+        uint64_t in_chunk = dir->fences_per_chunk - at, in_block = WORDS_BLOCK - at % WORDS_BLOCK;
+        if (check_block((const chunk_row *)l->table->fences + chunk, at / WORDS_BLOCK)) {
+            *where = (damage){l->segment, 3 * dir->num_tables + 1 + l->table_number, chunk, at / WORDS_BLOCK};
+            return 1;
+        }
+        fence += in_chunk < in_block ? in_chunk : in_block;
     }
     return 0;
 }
@@ -108,6 +154,15 @@ uint64_t gallop(const directory *dir, const table_row *table, uint64_t target, u
     return gallop_in(read_key, dir, table, target, low, high, probe);
 }
 
+static inline uint64_t read_fence(const directory *dir, const void *table, uint64_t at) {
+    return table_fence(dir, table, at);
+}
+
+static uint64_t gallop_fences(const directory *dir, const table_row *table, uint64_t target, uint64_t low,
+                              uint64_t high, uint64_t probe) {
+    return gallop_in(read_fence, dir, table, target, low, high, probe);
+}
+
 /* A guess moved by as many entries as the key found there is off, at so many entries for a distance of
  * 2^64 between keys. */
 static inline uint64_t interpolate(uint64_t at, uint64_t key, uint64_t target, double density, uint64_t n) {
@@ -122,31 +177,69 @@ static inline uint64_t interpolate(uint64_t at, uint64_t key, uint64_t target, d
 
 #define WINDOW 16
 
-/* First entry whose key is >= target, given a guess that is a few entries off: the keys around it are
- * compared all at once, without a branch to mispredict; where they do not hold the answer, gallop.
+/* How many of WINDOW keys that lie side by side are below a target, compared all at once, without a branch to
+ * mispredict; or WINDOW + 1 where that does not say where the target's place is. is_first, is_last: whether nothing
+ * lies before them, and behind them.
  *
- * Nobody has verified these keys yet, and one that is damaged makes the count wrong, from another block even.
- * So the two keys beside the place decide, as they do in `gallop`, and the caller verifies their blocks. */
+ * Nobody has verified these keys yet, and one that is damaged makes the count wrong, from another block even. So the
+ * two keys beside the place decide, as they do in `gallop`, and the caller verifies their blocks. */
+static inline __attribute__((always_inline)) uint64_t count_below(const uint8_t *keys, uint64_t target, int is_first,
+                                                                  int is_last) {
+    uint64_t below = 0;
+    for (int i = 0; i < WINDOW; i++) below += load64(keys + i * 8) < target;
+    int is_inside = (below || is_first) && (below < WINDOW || is_last);
+    if (is_inside && (!below || load64(keys + below * 8 - 8) < target) &&
+        (below == WINDOW || load64(keys + below * 8) >= target))
+        return below;
+    return WINDOW + 1;
+}
+
+/* Where a window around a guess begins, in low..high-1, which are more than a window. */
+static inline uint64_t window_around(uint64_t guess, uint64_t low, uint64_t high) {
+    uint64_t start = guess > low + WINDOW / 2 ? guess - WINDOW / 2 : low;
+    return start < high - WINDOW ? start : high - WINDOW;
+}
+
+/* First entry of low..high-1 whose key is >= target, or high, given a guess that is a few entries off. */
 static inline __attribute__((always_inline)) uint64_t find_near(const directory *dir, const table_row *table,
-                                                                uint64_t target, uint64_t guess) {
-    uint64_t n = table->num_entries, start = guess > WINDOW / 2 ? guess - WINDOW / 2 : 0;
-    if (n > WINDOW) {
-        if (start > n - WINDOW) start = n - WINDOW;
-        uint64_t in_chunk = n <= dir->entries_per_chunk ? 0 : start % dir->entries_per_chunk;
-        if (in_chunk + WINDOW <= dir->entries_per_chunk) {
-            const uint8_t *keys = key_address(dir, table, start);
-            uint64_t below = 0;
-            for (int i = 0; i < WINDOW; i++) below += load64(keys + i * 8) < target;
-            int is_inside = (below || !start) && (below < WINDOW || start + WINDOW == n);
-            if (is_inside && (!below || load64(keys + below * 8 - 8) < target) &&
-                (below == WINDOW || load64(keys + below * 8) >= target))
-                return start + below;
+                                                                uint64_t target, uint64_t low, uint64_t high,
+                                                                uint64_t guess) {
+    if (high - low > WINDOW) {
+        uint64_t start = window_around(guess, low, high), at;
+        const chunk_row *chunk = entry_chunk(dir, table, start, &at);
+        /* Side by side in a block, or in a chunk that is one array. */
+        uint64_t room = table->fences ? TABLE_BLOCK - at % TABLE_BLOCK : dir->entries_per_chunk - at;
+        if (WINDOW <= room) {
+            uint64_t below = count_below(key_in(chunk, at), target, start == low, start + WINDOW == high);
+            if (below <= WINDOW) return start + below;
         }
     }
-    return gallop(dir, table, target, 0, n, guess);
+    return gallop(dir, table, target, low, high, guess);
+}
+
+/* The same for fences. */
+static inline __attribute__((always_inline)) uint64_t find_near_fence(const directory *dir, const table_row *table,
+                                                                      uint64_t target, uint64_t n, uint64_t guess) {
+    if (n > WINDOW && table->fence_words) {
+        uint64_t start = window_around(guess, 0, n);
+        const uint8_t *fences = (const uint8_t *)table->fence_words + start * 8;
+        uint64_t below = count_below(fences, target, !start, start + WINDOW == n);
+        if (below <= WINDOW) return start + below;
+    }
+    return gallop_fences(dir, table, target, 0, n, guess);
+}
+
+uint64_t find_fence(const directory *dir, const table_row *table, uint64_t target) {
+    uint64_t n = num_fences(dir, table);
+    return n ? find_near_fence(dir, table, target, n, high_product(target, n)) : 0;
 }
 
 #define MOST_GUESSES 5
+
+/* What guesses are made of: the fences of a stored table, the keys of another. */
+static inline const uint8_t *guessed_at(const directory *dir, const table_row *table, uint64_t at) {
+    return table->fences ? fence_address(dir, table, at) : key_address(dir, table, at);
+}
 
 /* Guess where each target is, in passes over a group: each touches one place a lookup and fetches the next
  * one ahead, so the memory latencies of a group overlap. The first guess takes keys for uniform; the later
@@ -154,23 +247,23 @@ static inline __attribute__((always_inline)) uint64_t find_near(const directory 
  * crowded. A guess that moves by less than a window is the last. */
 static inline __attribute__((always_inline)) void guess_group(const directory *dir, const lookup *lookups,
                                                               size_t count, uint64_t *probes) {
-    uint64_t last_probes[LOOKUP_GROUP], last_keys[LOOKUP_GROUP];
+    uint64_t last_probes[LOOKUP_GROUP], last_keys[LOOKUP_GROUP], counts[LOOKUP_GROUP];
     uint8_t moving[LOOKUP_GROUP];
     int any_moving = 0;
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
-        moving[i] = table->num_entries > WINDOW;
+        counts[i] = table->fences ? num_fences(dir, table) : table->num_entries;
+        moving[i] = counts[i] > WINDOW;
         any_moving |= moving[i];
-        if (!table->num_entries) continue;
-        probes[i] = high_product(lookups[i].target, table->num_entries);
-        __builtin_prefetch(key_address(dir, table, probes[i]));
+        probes[i] = high_product(lookups[i].target, counts[i]);
+        if (counts[i]) __builtin_prefetch(guessed_at(dir, table, probes[i]));
     }
     for (int pass = 0; pass < MOST_GUESSES && any_moving; pass++) {
         any_moving = 0;
         for (size_t i = 0; i < count; i++) {
             if (!moving[i]) continue;
             const table_row *table = lookups[i].table;
-            uint64_t n = table->num_entries, at = probes[i], key = table_key(dir, table, at);
+            uint64_t n = counts[i], at = probes[i], key = load64(guessed_at(dir, table, at));
             double density = (double)n;
             if (pass && key != last_keys[i])
                 density = (double)(int64_t)(at - last_probes[i]) / ((double)key - (double)last_keys[i]) * 0x1p64;
@@ -179,32 +272,93 @@ static inline __attribute__((always_inline)) void guess_group(const directory *d
             probes[i] = interpolate(at, key, lookups[i].target, density, n);
             moving[i] = probes[i] + WINDOW / 2 < at || probes[i] > at + WINDOW / 2;
             any_moving |= moving[i];
-            const uint8_t *guess = key_address(dir, table, probes[i]);
+            const uint8_t *guess = guessed_at(dir, table, probes[i]);
             __builtin_prefetch(guess - 64);
             __builtin_prefetch(guess);
         }
     }
 }
 
+/* Where a target lies in a stored table: its first fence that is not below it, and a guess in the block before,
+ * which is as dense as the fences on both of its sides say. */
+typedef struct {
+    uint64_t fence, guess;
+} fenced_place;
+
+static inline __attribute__((always_inline)) fenced_place place_by_fences(const directory *dir, const table_row *table,
+                                                                          uint64_t target, uint64_t probe) {
+    uint64_t n = num_fences(dir, table), size = block_entries(dir);
+    fenced_place place = {.fence = find_near_fence(dir, table, target, n, probe)};
+    if (!place.fence) return place;
+    uint64_t begin = table_fence(dir, table, place.fence - 1), first = (place.fence - 1) * size;
+    uint64_t end = place.fence < n ? table_fence(dir, table, place.fence) : UINT64_MAX;
+    uint64_t in_block = place.fence < n ? size : table->num_entries - first;
+    double share = (double)(target - begin) / (double)(end - begin); /* begin < target <= end, or both are damaged */
+    place.guess = first + (share < 1 ? (uint64_t)(share * (double)in_block) : in_block - 1);
+    uint64_t at;
+    const chunk_row *chunk = entry_chunk(dir, table, place.guess, &at);
+    const uint8_t *key = key_in(chunk, at);
+    __builtin_prefetch(key - 64);
+    __builtin_prefetch(key);
+    __builtin_prefetch(key + 64);
+    __builtin_prefetch((const void *)(chunk->checked + at / TABLE_BLOCK));
+    return place;
+}
+
+static inline uint64_t end_of_block(const directory *dir, const table_row *table, uint64_t block) {
+    uint64_t end = (block + 1) * block_entries(dir);
+    return end < table->num_entries ? end : table->num_entries;
+}
+
+/* Find one range in a stored table, and prove it: 0, or 1 with *where on damage. Fences say which blocks hold its
+ * ends, as fence[f - 1] < target <= fence[f], and in such a block, whose keys ascend if it is sound, a search says
+ * the rest; so what is verified is these fences and these blocks, with all between them. */
+static inline __attribute__((always_inline)) int find_fenced(const directory *dir, lookup *l, fenced_place place,
+                                                             damage *where) {
+    const table_row *table = l->table;
+    uint64_t n = num_fences(dir, table), size = block_entries(dir), highest = l->target | l->tail;
+    uint64_t fence = place.fence, behind = fence, first = 0;
+    if (fence) {
+        uint64_t begin = (fence - 1) * size, end = end_of_block(dir, table, fence - 1);
+        first = find_near(dir, table, l->target, begin, end, place.guess);
+    }
+    if (highest == UINT64_MAX) behind = n;
+    else if (fence < n && table_fence(dir, table, fence) <= highest)
+        behind = gallop_fences(dir, table, highest + 1, fence + 1, n, fence + 1);
+    uint64_t last = behind ? end_of_block(dir, table, behind - 1) : 0;
+    if (behind && highest < UINT64_MAX) {
+        uint64_t low = (behind - 1) * size > first ? (behind - 1) * size : first;
+        last = gallop(dir, table, highest + 1, low, last, low);
+    }
+    l->first = first, l->last = last;
+    if (check_fences(dir, l, fence ? fence - 1 : 0, fence < n ? fence : n - 1, where)) return 1;
+    if (behind != fence && check_fences(dir, l, behind - 1, behind < n ? behind : n - 1, where)) return 1;
+    uint64_t from = fence ? (fence - 1) * size : 0, to = behind ? (behind - 1) * size : 0;
+    return behind && check_entries(dir, l->segment, l->table_number, from, to, where);
+}
+
+/* The same in a table that lies in memory, whose entries need no proof. */
+static inline __attribute__((always_inline)) void find_unfenced(const directory *dir, lookup *l, uint64_t probe) {
+    uint64_t n = l->table->num_entries, highest = l->target | l->tail;
+    l->first = l->last = find_near(dir, l->table, l->target, 0, n, probe);
+    if (l->first < n && table_key(dir, l->table, l->first) <= highest)
+        l->last = highest == UINT64_MAX ? n : gallop(dir, l->table, highest + 1, l->first + 1, n, l->first + 1);
+}
+
 PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t count, damage *where) {
     uint64_t probes[LOOKUP_GROUP];
+    fenced_place places[LOOKUP_GROUP];
     guess_group(dir, lookups, count, probes);
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
-        uint64_t n = table->num_entries, target = lookups[i].target, highest = target | lookups[i].tail;
+        if (table->num_entries && table->fences) places[i] = place_by_fences(dir, table, lookups[i].target, probes[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const table_row *table = lookups[i].table;
         lookups[i].first = lookups[i].last = 0;
-        if (!n) continue;
-        uint64_t first = find_near(dir, table, target, probes[i]), last = first;
-        if (first < n && table_key(dir, table, first) <= highest)
-            last = highest == UINT64_MAX ? n : gallop(dir, table, highest + 1, first + 1, n, first + 1);
-        lookups[i].first = first;
-        lookups[i].last = last;
-        /* The neighbours on both sides are verified as well: they prove where the range begins and ends, as
-         * key[first - 1] < target <= key[first] and key[last - 1] <= highest < key[last]. */
-        if (((const chunk_row *)table->chunks)->seals &&
-            check_entries(dir, lookups[i].segment, lookups[i].table_number, first ? first - 1 : 0,
-                          last < n ? last : n - 1, where))
-            return 1;
+        if (!table->num_entries) continue;
+        if (!table->fences) find_unfenced(dir, lookups + i, probes[i]);
+        else if (find_fenced(dir, lookups + i, places[i], where)) return 1;
     }
     return 0;
 }
@@ -215,307 +369,6 @@ int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *whe
         if (find_group(dir, lookups + done, n, where)) return 1;
     }
     return 0;
-}
-
-/* ---- bitmaps and filters ---- */
-
-void set_bitmap(const uint8_t *keys, size_t count, unsigned bitmap_bits, uint8_t *bitmap) {
-    for (size_t i = 0; i < count; i++) {
-        uint64_t place = load64(keys + i * 8) >> (64 - bitmap_bits);
-        bitmap[place >> 3] |= (uint8_t)(1 << (place & 7));
-    }
-}
-
-void fill_bitmap(const table_row *row) {
-    const chunk_row *entries = (const chunk_row *)row->chunks;
-    set_bitmap((const uint8_t *)entries->keys, row->num_entries, row->bitmap_bits, (uint8_t *)row->bitmap_words);
-}
-
-/* A finalizer of MurmurHash3 (Appleby), as SplitMix64 has it: every bit of the result depends on every bit. */
-static inline uint64_t mix(uint64_t x) {
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ULL;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBULL;
-    return x ^ x >> 31;
-}
-
-static inline uint64_t pattern_hash(uint64_t prefix) { return mix(prefix + 0x9E3779B97F4A7C15ULL); }
-
-static inline pattern pattern_of(uint64_t h) {
-    return (pattern){{1ULL << (h & 63) | 1ULL << (h >> 6 & 63) | 1ULL << (h >> 12 & 63),
-                      1ULL << (h >> 18 & 63) | 1ULL << (h >> 24 & 63) | 1ULL << (h >> 30 & 63)},
-                     {(uint32_t)(h >> 36 & 7), (uint32_t)(h >> 39 & 7)}};
-}
-
-static inline int line_has(const uint8_t *line, const pattern *p) {
-    return (load64(line + p->words[0] * 8) & p->masks[0]) == p->masks[0] &&
-           (load64(line + p->words[1] * 8) & p->masks[1]) == p->masks[1];
-}
-
-/* The chunk and the line of a key follow from its leading bits without the last ones. */
-static inline uint64_t line_bits(uint64_t key, unsigned bits) { return key >> (64 - bits) >> FILTER_SLACK; }
-
-static inline uint64_t filter_chunk_of(uint64_t leading, unsigned bits, uint64_t num_chunks) {
-    return high_product(leading << FILTER_SLACK << (64 - bits), num_chunks);
-}
-
-static inline uint64_t line_of(uint64_t leading, uint64_t num_lines) {
-    return (mix(leading) >> 32) * num_lines >> 32;
-}
-
-#define ADDED_AT_ONCE 64 /* keys: hashed in a loop that the compiler makes into vectors, then set one by one */
-
-PER_CPU static void hash_keys(const uint8_t *keys, size_t count, unsigned bits, uint64_t num_lines, uint64_t *lines,
-                              uint64_t *hashes) {
-    for (size_t i = 0; i < count; i++) {
-        uint64_t prefix = load64(keys + i * 8) >> (64 - bits);
-        lines[i] = line_of(prefix >> FILTER_SLACK, num_lines);
-        hashes[i] = pattern_hash(prefix);
-    }
-}
-
-size_t add_to_filter(const uint8_t *keys, size_t count, unsigned bits, uint64_t chunk, uint64_t num_chunks,
-                     uint64_t num_lines, uint8_t *lines) {
-    uint64_t places[ADDED_AT_ONCE], hashes[ADDED_AT_ONCE];
-    for (size_t i = 0; i < count; i++) {
-        size_t at = i % ADDED_AT_ONCE;
-        if (!at)
-            hash_keys(keys + i * 8, count - i < ADDED_AT_ONCE ? count - i : ADDED_AT_ONCE, bits, num_lines, places,
-                      hashes);
-        uint64_t leading = line_bits(load64(keys + i * 8), bits);
-        if (num_chunks > 1 && filter_chunk_of(leading, bits, num_chunks) != chunk) return i;
-        pattern p = pattern_of(hashes[at]);
-        uint8_t *line = lines + places[at] * LINE_WORDS * 8;
-        for (int w = 0; w < 2; w++) {
-            uint64_t word = load64(line + p.words[w] * 8) | p.masks[w];
-            memcpy(line + p.words[w] * 8, &word, 8);
-        }
-    }
-    return count;
-}
-
-static inline void make_probe(probe *p, uint64_t key, unsigned prefix_bits, unsigned bits) {
-    unsigned shorter = prefix_bits < bits ? bits - prefix_bits : 0;
-    uint64_t first = key >> (64 - bits) >> shorter << shorter;
-    p->leading = line_bits(key, bits);
-    p->hash = mix(p->leading) >> 32;
-    p->num_patterns = 1u << shorter;
-    for (unsigned i = 0; i < p->num_patterns; i++) p->patterns[i] = pattern_of(pattern_hash(first + i));
-}
-
-static inline int bitmap_serves(const table_row *table, unsigned prefix_bits) {
-    return table->bitmap && prefix_bits + 3 >= table->bitmap_bits;
-}
-
-/* One pattern is cheaper than neighbouring bits, two are not. */
-static inline int filter_serves(const table_row *table, unsigned prefix_bits) {
-    if (!table->filter || prefix_bits + FILTER_SLACK < table->filter_bits) return 0;
-    return prefix_bits >= table->filter_bits || !bitmap_serves(table, prefix_bits);
-}
-
-static inline const uint8_t *probed_line(const table_row *table, const probe *p, uint64_t *chunk, uint64_t *line) {
-    *line = p->hash * table->filter_lines >> 32;
-    *chunk = 0;
-    uint64_t words = table->filter_words;
-    if (!words) {
-        *chunk = filter_chunk_of(p->leading, table->filter_bits, table->filter_chunks);
-        words = ((const chunk_row *)table->filter + *chunk)->keys;
-    }
-    return (const uint8_t *)words + *line * LINE_WORDS * 8;
-}
-
-/* What denies a prefix nobody looks at again, so such a block has to be verified: 0, or -1 with *where. */
-static __attribute__((noinline)) int verify_denial(const chunk_row *row, uint64_t block, damage place, damage *where) {
-    if (!check_block(row, block, 1, 0)) return 0;
-    *where = place;
-    where->block = block;
-    return -1;
-}
-
-/* Whether a table can hold a key with that prefix: 0 or 1, or -1 with *where on damage. `p`: for its filter. */
-static inline int may_hold(const directory *dir, uint32_t segment, uint32_t table_number, const table_row *table,
-                           uint64_t key, unsigned prefix_bits, const probe *p, damage *where) {
-    if (!table->num_entries) return 0;
-    if (filter_serves(table, prefix_bits)) {
-        uint64_t chunk, line;
-        const uint8_t *words = probed_line(table, p, &chunk, &line);
-        for (unsigned i = 0; i < p->num_patterns; i++)
-            if (line_has(words, p->patterns + i)) return 1;
-        uint64_t block = line * LINE_WORDS / TABLE_BLOCK;
-        if (table->filter_checked &&
-            __atomic_load_n((const uint8_t *)table->filter_checked + block, __ATOMIC_RELAXED))
-            return 0;
-        damage place = {segment, dir->num_tables + 1 + table_number, chunk, 0};
-        return verify_denial((const chunk_row *)table->filter + chunk, block, place, where);
-    }
-    if (!bitmap_serves(table, prefix_bits)) return 1;
-    unsigned shorter = prefix_bits < table->bitmap_bits ? table->bitmap_bits - prefix_bits : 0;
-    uint64_t place = key >> (64 - table->bitmap_bits) >> shorter << shorter;
-    unsigned bits = (1u << (1u << shorter)) - 1;
-    if (((const uint8_t *)table->bitmap_words)[place >> 3] >> (place & 7) & bits) return 1;
-    uint64_t block = place / (64 * TABLE_BLOCK);
-    if (!table->bitmap_checked ||
-        __atomic_load_n((const uint8_t *)table->bitmap_checked + block, __ATOMIC_RELAXED))
-        return 0;
-    damage at = {segment, 2 * dir->num_tables + 1 + table_number, 0, 0};
-    return verify_denial((const chunk_row *)table->bitmap, block, at, where);
-}
-
-static inline void fetch_denial(const table_row *table, uint64_t key, unsigned prefix_bits, const probe *p) {
-    uint64_t chunk, line;
-    if (filter_serves(table, prefix_bits)) __builtin_prefetch(probed_line(table, p, &chunk, &line));
-    else if (bitmap_serves(table, prefix_bits))
-        __builtin_prefetch((const uint8_t *)table->bitmap_words + (key >> (64 - table->bitmap_bits) >> 3));
-}
-
-/* All tables of a kind have filters of one size in a segment, so probes are made anew only where a segment's
- * filters have other bits than the last one's (*made_for). bits NULL: whole keys. */
-static void make_probes(const table_row *table, const uint64_t *keys, const uint8_t *bits, size_t count,
-                        unsigned *made_for, probe *probes) {
-    if (!table->filter || *made_for == table->filter_bits) return;
-    *made_for = table->filter_bits;
-    for (size_t i = 0; i < count; i++) {
-        unsigned prefix_bits = bits ? bits[i] : 64;
-        if (filter_serves(table, prefix_bits)) make_probe(probes + i, keys[i], prefix_bits, *made_for);
-    }
-}
-
-enum { MARKED = 4 }; /* of so many lines that are looked at one is marked as used */
-
-static unsigned lines_marked;
-
-/* Whether a page was marked before in this call; it counts as marked from now on. */
-static int was_marked(marked_pages *pages, const void *address) {
-    uint64_t page = (uint64_t)address >> 12, *place = pages->items + page % MOST_MARKED;
-    int is_old = *place == page;
-    *place = page;
-    return is_old;
-}
-
-/* Where pages are missing: mark some of the filters' lines that lookups will look at, and where one of them is not in
- * memory ask for all of them. bits NULL: whole keys, all of one table; else a key for each of `count` tables.
- * marked: pages that were marked for other keys of a call of many, or NULL. */
-static void keep_filters(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
-                         const uint8_t *bits, marked_pages *marked) {
-    size_t total = dir->num_segments * count, step = MARKED;
-    size_t from = __atomic_add_fetch(&lines_marked, 1, __ATOMIC_RELAXED) % MARKED;
-    for (size_t i = from; i < total; i += step) {
-        size_t t = i % count;
-        const table_row *table = table_at(dir, i / count, first_table + (bits ? t : 0));
-        if (!table->num_entries || !filter_serves(table, bits ? bits[t] : 64)) continue;
-        uint64_t chunk, line, leading = line_bits(keys[t], table->filter_bits);
-        probe p = {.leading = leading, .hash = mix(leading) >> 32};
-        const uint8_t *words = probed_line(table, &p, &chunk, &line);
-        if (marked && was_marked(marked, words)) continue;
-        if (step == 1) ask_for(words, LINE_WORDS * 8);
-        else if (!mark_used(dir, words)) ask_for(words, LINE_WORDS * 8), i = (size_t)-1, step = 1;
-    }
-}
-
-size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
-                    const uint8_t *bits, probe *probes, lookup *lookups, damage *where) {
-    size_t planned = 0;
-    unsigned made_for = 0;
-    if (pages_missing()) keep_filters(dir, first_table, count, keys, bits, NULL);
-    for (uint32_t segment = 0; segment < dir->num_segments && count; segment++) {
-        const table_row *tables = table_at(dir, segment, first_table);
-        make_probes(tables, keys, bits, count, &made_for, probes);
-        for (size_t t = 0; t < count; t++) fetch_denial(tables + t, keys[t], bits[t], probes + t);
-        for (size_t t = 0; t < count; t++) {
-            uint32_t number = (uint32_t)(first_table + t);
-            uint64_t tail = bits[t] >= 64 ? 0 : ~0ULL >> bits[t];
-            int held = may_hold(dir, segment, number, tables + t, keys[t], bits[t], probes + t, where);
-            if (held < 0) return SIZE_MAX;
-            if (held)
-                lookups[planned++] = (lookup){.target = keys[t] & ~tail, .tail = tail, .table = tables + t,
-                                              .segment = segment, .table_number = number};
-        }
-    }
-    return planned;
-}
-
-#define BATCH_AHEAD 16 /* probes that are fetched ahead of the one that is looked at */
-
-/* Ask for the lines of a table's filter that many queries will look at. */
-static void ask_for_lines(const directory *dir, const table_row *table, const uint64_t *keys, size_t num_tables, size_t count, uint8_t bits,
-                          uint64_t *pages) {
-    if (!table->num_entries || !filter_serves(table, bits)) return;
-    for (size_t q = 0; q < count; q++) {
-        uint64_t chunk, line, leading = line_bits(keys[q * num_tables], table->filter_bits);
-        probe p = {.leading = leading, .hash = mix(leading) >> 32};
-        pages[2 * q] = (uint64_t)probed_line(table, &p, &chunk, &line);
-        pages[2 * q + 1] = pages[2 * q] + LINE_WORDS * 8 - 1;
-    }
-    ask_for_each(pages, pages + 2 * count, 2 * count);
-    mark_each(dir, pages, 2 * count, 2 * MARKED);
-}
-
-int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, size_t count,
-               uint8_t bits, probe *probes, uint64_t *column, uint64_t *pages, uint64_t *held, size_t held_words,
-               damage *where) {
-    memset(held, 0, count * held_words * sizeof *held);
-    if (pages && dir->num_segments) ask_for_lines(dir, table_at(dir, 0, first_table), keys, num_tables, count, bits, pages);
-    for (size_t t = 0; t < num_tables; t++) {
-        unsigned made_for = 0;
-        for (size_t q = 0; q < count; q++) column[q] = keys[q * num_tables + t];
-        for (uint32_t segment = 0; segment < dir->num_segments; segment++) {
-            uint32_t number = (uint32_t)(first_table + t);
-            const table_row *table = table_at(dir, segment, number);
-            uint64_t bit = segment * num_tables + t;
-            /* While this table is looked at, the disk reads of the next one. */
-            size_t next = segment + 1 < dir->num_segments ? t : t + 1;
-            if (pages && next < num_tables)
-                ask_for_lines(dir, table_at(dir, next == t ? segment + 1 : 0, first_table + next), keys + next, num_tables,
-                              count, bits, pages);
-            if (table->filter && made_for != table->filter_bits && filter_serves(table, bits)) {
-                made_for = table->filter_bits;
-                for (size_t q = 0; q < count; q++) make_probe(probes + q, column[q], bits, made_for);
-            }
-            for (size_t q = 0; q < count + BATCH_AHEAD; q++) {
-                if (q < count) fetch_denial(table, column[q], bits, probes + q);
-                if (q < BATCH_AHEAD) continue;
-                size_t at = q - BATCH_AHEAD;
-                int found = may_hold(dir, segment, number, table, column[at], bits, probes + at, where);
-                if (found < 0) return 1;
-                held[at * held_words + (bit >> 6)] |= (uint64_t)found << (bit & 63);
-            }
-        }
-    }
-    return 0;
-}
-
-size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, uint8_t bits,
-                    const uint64_t *held, size_t held_words, lookup *lookups) {
-    uint64_t tail = bits >= 64 ? 0 : ~0ULL >> bits;
-    size_t planned = 0;
-    for (size_t word = 0; word < held_words; word++)
-        for (uint64_t left = held[word]; left; left &= left - 1) {
-            uint64_t bit = word * 64 + (uint64_t)__builtin_ctzll(left);
-            uint32_t segment = (uint32_t)(bit / num_tables), t = (uint32_t)(bit % num_tables);
-            lookups[planned++] = (lookup){.target = keys[t] & ~tail, .tail = tail, .segment = segment,
-                                          .table = table_at(dir, segment, first_table + t),
-                                          .table_number = (uint32_t)first_table + t};
-        }
-    return planned;
-}
-
-size_t plan_equal(const directory *dir, uint64_t table_number, const uint64_t *keys, size_t count, probe *probes,
-                  lookup *lookups, marked_pages *marked, damage *where) {
-    size_t planned = 0;
-    unsigned made_for = 0;
-    if (pages_missing()) keep_filters(dir, table_number, count, keys, NULL, marked);
-    for (uint32_t segment = 0; segment < dir->num_segments; segment++) {
-        const table_row *table = table_at(dir, segment, table_number);
-        make_probes(table, keys, NULL, count, &made_for, probes);
-        for (size_t q = 0; q < count; q++) fetch_denial(table, keys[q], 64, probes + q);
-        for (size_t q = 0; q < count; q++) {
-            int held = may_hold(dir, segment, (uint32_t)table_number, table, keys[q], 64, probes + q, where);
-            if (held < 0) return SIZE_MAX;
-            if (held)
-                lookups[planned++] = (lookup){.target = keys[q], .table = table, .segment = segment,
-                                              .table_number = (uint32_t)table_number, .query = (uint32_t)q};
-        }
-    }
-    return planned;
 }
 
 /* ---- the sketch column ---- */
@@ -548,7 +401,8 @@ int check_absence(const directory *dir, uint64_t segment, uint32_t number, damag
 void find_lost_sketch(const directory *dir, uint64_t segment, damage *where) {
     uint64_t n = segment_at(dir, segment)->num_sketches;
     *where = (damage){segment, dir->num_tables, 0, 0};
-    for (uint64_t row = 0; row < n; row += SKETCH_BLOCK)
+    uint64_t of_chunk = dir->sketches_per_chunk, step = dir->sketches_per_block;
+    for (uint64_t row = 0; row < n; row += step < of_chunk ? step : of_chunk)
         if (check_sketch(dir, segment, row, where)) return;
 }
 

@@ -141,6 +141,12 @@ def tell(tally: Tally, encoding: str) -> None:
         passed_over.append(f"{hidden}; --hidden takes {'it' if tally.hidden == 1 else 'them'}")
     if passed_over:
         note(f"simindex: left out of folders: {', '.join(passed_over)}")
+    if tally.tables:
+        files = counted(tally.tables, "file")
+        note(
+            f"simindex: {files} of folders named as tables or JSON, each read as one text; --format, or a "
+            "pattern like 'FOLDER/*.jsonl.gz', reads their rows"
+        )
     if tally.records:
         records = counted(tally.records, "record")
         note(f"simindex: left out of web archives: {records} without a page of status 2xx and text")

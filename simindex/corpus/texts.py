@@ -5,8 +5,9 @@ Must not open an index. Invariant: memory is that of the texts that were asked f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
+from simindex.corpus.dedup.paragraphs import Split, paragraph_key, spans_of
 from simindex.format.keys import Key
 from simindex.inputs import BadRowError, Row
 
@@ -35,3 +36,30 @@ def texts_of(rows: Iterable[Row | BadRowError], keys: Collection[Key]) -> dict[K
             if not wanted:
                 break
     return found
+
+
+def in_paragraphs(
+    rows: Iterable[Row | BadRowError], split: Split, keys: Collection[Key]
+) -> Iterator[Row | BadRowError]:
+    """Yield the paragraphs of rows, under their keys, of the documents of which one of the keys is.
+
+    >>> list(in_paragraphs([Row("a", "one\\ntwo", None), Row("b", "", None)], "line", ["a#2"]))
+    [Row(key='a#1', document='one', metadata=None), Row(key='a#2', document='two', metadata=None)]
+    """
+    wanted = {_document_of(key) for key in keys}
+    for row in rows:
+        if isinstance(row, BadRowError) or not isinstance(row.document, str):
+            yield row
+        elif _of_text(row.key) in wanted:
+            for place, (start, end) in enumerate(spans_of(row.document, split), 1):
+                yield Row(paragraph_key(row.key, place), row.document[start:end].strip(), None)
+
+
+def _document_of(paragraph: Key) -> str | bytes:
+    if isinstance(paragraph, bytes):
+        return paragraph.rpartition(b"#")[0]
+    return str(paragraph).rpartition("#")[0]
+
+
+def _of_text(key: Key) -> str | bytes:
+    return key if isinstance(key, bytes) else str(key)

@@ -1,8 +1,9 @@
 """The bytes of segments: chunks of tables, sketch columns and filters, and segments that are one value.
 
 Owns how arrays are joined and sealed, and where the arrays of a one-value segment lie in it. Must not decide
-how a segment is cut. Invariants: values are little-endian; a chunk ends in one seal for each of its blocks,
-seeded with its database and its key; a segment of one value ends in one seal.
+how a segment is cut. Invariants: values are little-endian; a chunk has one seal for each of its blocks,
+seeded with its database and its key, and a block of entries or sketches is a page that begins where one of
+LMDB's does; a segment of one value ends in one seal.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from simindex.format.layout import (
     Column,
     Geometry,
     SegmentEntry,
+    page_shape,
 )
-from simindex.format.rows import CHUNK_ROW
+from simindex.format.rows import CHUNK_ROW, STRIDES
 from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal
+
+_ENTRY_PAGE = page_shape((KEY_BYTES, 0, NUMBER_BYTES))
 
 
 def table_key(value: int) -> bytes:
@@ -36,22 +40,22 @@ def chunk_seed(key: bytes) -> int:
 
 
 def encode_chunk(key: bytes, keys: np.ndarray, numbers: np.ndarray) -> bytes:
-    """Return a chunk of a sorted table: keys <u8[n], numbers <u4[n], one seal <u8 a block."""
-    seals = _kernel.seal_blocks(keys, numbers, None, 1, chunk_seed(key))
-    return b"".join((keys.data, numbers.data, seals))
+    """Return a chunk of a sorted table, in pages: keys <u8[n], numbers <u4[n], one seal <u8 in each."""
+    return _kernel.fill_pages(keys, None, numbers, 1, *_ENTRY_PAGE, chunk_seed(key))
 
 
 def encode_sketch_chunk(
     key: bytes, words: np.ndarray, fingerprints: np.ndarray, numbers: np.ndarray
 ) -> bytes:
-    """Return a chunk of the sketch column: words, fingerprints, numbers, one seal <u8 a block."""
-    seals = _kernel.seal_blocks(words, numbers, fingerprints, words.shape[1], chunk_seed(key))
-    return b"".join((words.data, fingerprints.data, numbers.data, seals))
+    """Return a chunk of the sketch column, in pages: words, fingerprints, numbers, one seal <u8 in each."""
+    bands = words.shape[1]
+    shape = page_shape((KEY_BYTES * bands, FINGERPRINT_BYTES, NUMBER_BYTES))
+    return _kernel.fill_pages(words, fingerprints, numbers, bands, *shape, chunk_seed(key))
 
 
 def encode_words_chunk(key: bytes, words: np.ndarray) -> bytes:
-    """Return a chunk of a filter, or a bitmap: words <u8[n], one seal <u8 a block."""
-    return b"".join((words.data, _kernel.seal_blocks(words, None, None, 1, chunk_seed(key))))
+    """Return a chunk of fences, a filter, or a bitmap: words <u8[n], one seal <u8 a block."""
+    return b"".join((words.data, _kernel.seal_words(words, chunk_seed(key))))
 
 
 def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
@@ -68,7 +72,7 @@ def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:
     table, then the sketch column's. There are no seals, for the value has one of its own."""
     counts = np.array(geometry.entry_counts(entry), dtype=np.uint64)
     ends = np.cumsum(counts * np.uint64(ENTRY_BYTES))
-    rows = np.zeros(geometry.count + 1, dtype=CHUNK_ROW)
+    rows = chunk_rows(geometry.count + 1, geometry.bands, geometry.sketches_per_block)
     sorted_tables, sketches = rows[:-1], rows[-1]
     sorted_tables["keys"] = ends - counts * np.uint64(ENTRY_BYTES)
     sorted_tables["numbers"] = sorted_tables["keys"] + counts * np.uint64(KEY_BYTES)
@@ -81,25 +85,37 @@ def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:
     return rows
 
 
+def chunk_rows(count: int, bands: int, sketches_per_block: int) -> np.ndarray:
+    """Return CHUNK_ROWs of arrays that lie as they are, without pages; the last one is of sketches."""
+    rows = np.zeros(count, dtype=CHUNK_ROW)
+    rows["key_stride"], rows["number_stride"] = KEY_BYTES * _ENTRY_PAGE[0], NUMBER_BYTES * _ENTRY_PAGE[0]
+    widths = KEY_BYTES * bands, NUMBER_BYTES, FINGERPRINT_BYTES
+    for name, width in zip(STRIDES, widths, strict=True):
+        rows[name][-1:] = width * sketches_per_block
+    return rows
+
+
 def seals_of(column: Column, count: int, value: bytes | memoryview) -> bytes:
-    """Return the block seals that a chunk of so many entries ends in; they stand for all of it."""
-    return bytes(value[len(value) - SEAL_BYTES * column.blocks(count) :])
+    """Return the block seals of a chunk of so many entries; they stand for all of it."""
+    if not column.page_bytes:
+        return bytes(value[len(value) - SEAL_BYTES * column.blocks(count) :])
+    octets = np.frombuffer(value, dtype=np.uint8)
+    ends = np.arange(1, column.blocks(count) + 1) * column.page_bytes - _kernel.PAGE_HEAD
+    return bytes(octets[ends[:, None] + np.arange(-SEAL_BYTES, 0)])
 
 
 def is_sealed_chunk(key: bytes, column: Column, count: int, value: bytes) -> bool:
     """Whether a chunk has the length of so many entries, and every block of it fits its seal."""
     if len(value) != column.chunk_bytes(count):
         return False
-    words, fingerprints, numbers = (width * count for width in column.widths)
-    arrays = memoryview(value)
-    seals = _kernel.seal_blocks(
-        arrays[:words],
-        arrays[words + fingerprints :][:numbers] if numbers else None,
-        arrays[words:][:fingerprints] if fingerprints else None,
-        column.widths[0] // KEY_BYTES,
-        chunk_seed(key),
-    )
-    return seals == seals_of(column, count, value)
+    return expected_seals(key, column, count, value) == seals_of(column, count, value)
+
+
+def expected_seals(key: bytes, column: Column, count: int, value: bytes | memoryview) -> bytes:
+    """Return the block seals that a chunk of so many entries should have, which has the length for it."""
+    if column.page_bytes:
+        return _kernel.page_seals(value, column.page_bytes, chunk_seed(key))
+    return _kernel.seal_words(memoryview(value)[: KEY_BYTES * count], chunk_seed(key))
 
 
 class SketchChunk(NamedTuple):
@@ -118,19 +134,25 @@ class SketchChunk(NamedTuple):
 
 def read_sketch_chunk(value: bytes | memoryview, count: int, bands: int) -> SketchChunk:
     """Take apart a chunk of so many rows, whose length fits; nothing of it is proven."""
-    octets = np.frombuffer(value, dtype=np.uint8)
-    ends = np.cumsum([KEY_BYTES * bands * count, FINGERPRINT_BYTES * count, NUMBER_BYTES * count])
-    words, prints, numbers, seals = np.split(octets, ends)
+    widths = KEY_BYTES * bands, FINGERPRINT_BYTES, NUMBER_BYTES
+    rows, page_bytes = page_shape(widths)
+    head = bytes(_kernel.PAGE_HEAD)
+    pages = np.frombuffer(b"".join((head, value)), dtype=np.uint8).reshape(-1, page_bytes)
+    ends = _kernel.PAGE_HEAD + rows * np.cumsum(widths)
+    _, words, prints, numbers, _ = np.split(pages, [_kernel.PAGE_HEAD, *ends], axis=1)
     return SketchChunk(
-        words.copy().view(np.uint64).reshape(count, bands),
-        prints.copy().view(np.uint64),
-        numbers.copy().view(np.uint32),
-        seals.copy().view(np.uint64),
+        words.reshape(-1, widths[0])[:count].copy().view(np.uint64).reshape(count, bands),
+        prints.reshape(-1)[: FINGERPRINT_BYTES * count].copy().view(np.uint64),
+        numbers.reshape(-1)[: NUMBER_BYTES * count].copy().view(np.uint32),
+        pages[:, -SEAL_BYTES:].copy().view(np.uint64).reshape(-1),
     )
 
 
 def seals_of_sketches(chunk: SketchChunk, seed: int) -> np.ndarray:
     """Return the block seals that the rows of a chunk of that seed (`chunk_seed`) should have: uint64."""
     bands = chunk.words.shape[1]
-    found = _kernel.seal_blocks(chunk.words, chunk.numbers, chunk.fingerprints, bands, seed)
-    return np.frombuffer(found, dtype=np.uint64)
+    widths = KEY_BYTES * bands, FINGERPRINT_BYTES, NUMBER_BYTES
+    shape = page_shape(widths)
+    value = _kernel.fill_pages(chunk.words, chunk.fingerprints, chunk.numbers, bands, *shape, seed)
+    column = Column(0, len(chunk.numbers), len(chunk.numbers), widths)
+    return np.frombuffer(seals_of(column, len(chunk.numbers), value), dtype=np.uint64)

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from simindex import _kernel
-from simindex.format.rows import CHUNK_ROW
+from simindex.format.rows import CHUNK_ROW, STRIDES
 from simindex.format.seals import SEAL_BYTES
 
 _Each = TypeVar("_Each")
@@ -23,8 +23,8 @@ _Each = TypeVar("_Each")
 KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE = 0, 1, 2
 """Table numbers. Band tables follow, then permutation tables; the sketch column comes last."""
 
-FILTERS, BITMAPS = 0x8000, 0xC000
-"""Added to a table's number in the database keys of its filter and of its bitmap."""
+FENCES, FILTERS, BITMAPS = 0x4000, 0x8000, 0xC000
+"""Added to a table's number in the database keys of its fences, of its filter and of its bitmap."""
 
 KEY_BYTES, FINGERPRINT_BYTES, NUMBER_BYTES = 8, 8, 4
 """Widths of what segments consist of: keys and band words, fingerprints, relative numbers."""
@@ -38,10 +38,14 @@ _LINE_BYTES = 64
 _FILTER_BITS_AN_ENTRY = 10
 """About one absent prefix in ninety is then let through."""
 
+FILTER_BITS_A_KEY = 14
+"""One absent external key in three hundred and forty: every document that is inserted is asked for in every
+segment, and beyond memory what is let through is a read of the disk. Half a byte a document."""
+
 _WHOLE_KEY = 64
 
-_PAGE_BYTES, _PAGE_HEADER_BYTES = 4096, 16
-"""Of the pages that a large value has for itself; on machines with larger pages an estimate is too low."""
+_ROOM_LEFT = 16
+"""So much of a page may stay empty, as a fraction, before rows get pages of more bytes."""
 
 _LONG_PREFIX, _SHORT_PREFIX, _MOST_SHORT_LINES = 32, 25, (1 << 20) * 10 // 512
 """Leading bits of band words in a filter. 32 bits serve every threshold that compares four rows or more; in a
@@ -101,7 +105,7 @@ class Layout:
 
     Attributes:
         tier_factor: this many neighbouring segments of a tier become one of the next.
-        entries_per_chunk: entries of a sorted table in one value.
+        entries_per_chunk: entries of a sorted table in one value, rounded down to whole pages.
         chunk_bytes: about how many bytes of sketches go in one value, and the size from which a
             segment is cut into chunks.
     """
@@ -138,7 +142,7 @@ class TableKind(NamedTuple):
     block: int
 
 
-KIND_NAMES = "key", "copy", "band", "permutation", "sketch", "filter", "bitmap"
+KIND_NAMES = "key", "copy", "band", "permutation", "sketch", "fence", "filter", "bitmap"
 """The kinds of tables, in the order of their numbers."""
 
 
@@ -169,9 +173,9 @@ def filter_lines(size: int) -> int:
     return (8 + size % 8) << size // 8 >> 4
 
 
-def filter_size(entries: int) -> int:
-    """Return the size of the smallest filter with ten bits for each of so many entries, 1 or more."""
-    lines = -(-entries * _FILTER_BITS_AN_ENTRY // (8 * _LINE_BYTES))
+def filter_size(entries: int, bits: int = _FILTER_BITS_AN_ENTRY) -> int:
+    """Return the size of the smallest filter with so many bits for each of so many entries, 1 or more."""
+    lines = -(-entries * bits // (8 * _LINE_BYTES))
     size = 8 * (lines.bit_length() + 1)
     while filter_lines(size - 1) >= lines:
         size -= 1
@@ -183,8 +187,24 @@ def bitmap_bits(entries: int) -> int:
     return max(_kernel.MIN_BITMAP_BITS, (8 * entries - 1).bit_length())
 
 
+def page_shape(widths: tuple[int, int, int]) -> tuple[int, int]:
+    """Return the rows of a page, and its bytes: 4,096, or two or four times as many where rows are so long
+    that they would leave a good part of it empty.
+
+    >>> page_shape((8, 0, 4)), page_shape((128, 8, 4)), page_shape((1024, 8, 4))
+    ((339, 4096), (29, 4096), (15, 16384))
+    """
+    width = sum(widths)
+    for pages in (1, 2, 4):
+        room = pages * _kernel.PAGE_BYTES - _kernel.PAGE_HEAD - SEAL_BYTES
+        rows, left = divmod(room, width)
+        if left * _ROOM_LEFT <= room:
+            break
+    return rows, pages * _kernel.PAGE_BYTES
+
+
 class Column(NamedTuple):
-    """A run of chunks in a segment: a sorted table, the sketch column, a filter, or a bitmap.
+    """A run of chunks in a segment: a sorted table, the sketch column, fences, a filter, or a bitmap.
 
     Attributes:
         table: table number in the database keys.
@@ -206,7 +226,12 @@ class Column(NamedTuple):
     @property
     def block(self) -> int:
         """Entries of a sealed block."""
-        return _kernel.SKETCH_BLOCK if self.widths[1] else _kernel.TABLE_BLOCK
+        return page_shape(self.widths)[0] if self.widths[2] else _kernel.WORDS_BLOCK
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a block that is a page; 0 of a column that is words."""
+        return page_shape(self.widths)[1] if self.widths[2] else 0
 
     def blocks(self, count: int) -> int:
         """Return the sealed blocks of a chunk of `count` entries."""
@@ -214,6 +239,8 @@ class Column(NamedTuple):
 
     def chunk_bytes(self, count: int) -> int:
         """Return the bytes of a chunk of `count` entries, seals included."""
+        if self.page_bytes:
+            return max(self.page_bytes * self.blocks(count) - _kernel.PAGE_HEAD, 0)
         return sum(self.widths) * count + SEAL_BYTES * self.blocks(count)
 
 
@@ -238,24 +265,28 @@ class Chunks:
     _offsets: np.ndarray
     _counts: np.ndarray
     _blocks: np.ndarray
+    _strides: np.ndarray
 
     @classmethod
     def of(cls, columns: Sequence[Column]) -> Chunks:
         """Lay out the chunks of columns."""
-        figures = [(c.table, c.total, c.per_chunk, c.chunks, c.block, *c.widths) for c in columns]
-        fields = np.array(figures, dtype=np.int64).reshape(len(figures), 8)
+        figures = [
+            (c.table, c.total, c.per_chunk, c.chunks, c.block, c.page_bytes, *c.widths) for c in columns
+        ]
+        fields = np.array(figures, dtype=np.int64).reshape(len(figures), 9)
         num_chunks = fields[:, 3]
         firsts = np.concatenate([[0], np.cumsum(num_chunks)])
         repeated = np.repeat(fields, num_chunks, axis=0).T
-        table, total, per_chunk, _, block, keys, fingerprints, numbers = repeated
+        table, total, per_chunk, _, block, page, keys, fingerprints, numbers = repeated
         at = np.arange(firsts[-1]) - np.repeat(firsts[:-1], num_chunks)
         counts = np.minimum(per_chunk, total - at * per_chunk)
         blocks = -(-counts // block)
-        ends = counts * np.cumsum([keys, fingerprints, numbers], axis=0)
-        # Where the arrays of a chunk begin; one that it has not lies nowhere.
-        offsets = np.array([np.where(fingerprints, ends[0], -1), np.where(numbers, ends[1], -1), ends[2]])
-        sizes = ends[2] + SEAL_BYTES * blocks
-        return cls(firsts, table, at, sizes, int(blocks.sum()), offsets, counts, blocks)
+        # Where the arrays of the first block begin; one that it has not lies nowhere.
+        ends = block * np.cumsum([keys, fingerprints], axis=0)
+        seals = np.where(page, page - _kernel.PAGE_HEAD - SEAL_BYTES, counts * keys)
+        offsets = np.array([np.where(fingerprints, ends[0], -1), np.where(numbers, ends[1], -1), seals])
+        sizes = np.where(page, page * blocks - _kernel.PAGE_HEAD, seals + SEAL_BYTES * blocks)
+        return cls(firsts, table, at, sizes, int(blocks.sum()), offsets, counts, blocks, page)
 
     def rows(self, bases: np.ndarray, seeds: list[int], checked: int) -> np.ndarray:
         """Return the kernel's rows: CHUNK_ROW, one a chunk.
@@ -272,7 +303,13 @@ class Chunks:
         rows["checked"] = checked + np.cumsum(self._blocks) - self._blocks
         rows["seed"] = seeds
         rows["count"] = self._counts
+        for name in STRIDES:
+            rows[name] = self._strides
         return rows
+
+
+def _whole_blocks(rows: int, block: int) -> int:
+    return rows if rows < block else rows // block * block
 
 
 @dataclass(frozen=True)
@@ -310,10 +347,11 @@ class Geometry:
         )
         firsts = (
             *(KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, self.first_permutation, self.count),
-            *(FILTERS, BITMAPS + FIRST_BAND_TABLE),
+            *(FENCES, FILTERS, BITMAPS + FIRST_BAND_TABLE),
         )
-        counts = 1, 1, self.bands, self.permutations, 1, self.count, self.bands
-        widths = entry, entry, entry, entry, sketch, (KEY_BYTES, 0, 0), (KEY_BYTES, 0, 0)
+        counts = 1, 1, self.bands, self.permutations, 1, self.count, self.count, self.bands
+        words = KEY_BYTES, 0, 0
+        widths = entry, entry, entry, entry, sketch, words, words, words
         return [
             TableKind(name, first, count, width, Column(first, 0, 1, width).block)
             for name, first, count, width in zip(KIND_NAMES, firsts, counts, widths, strict=True)
@@ -326,8 +364,28 @@ class Geometry:
 
     @property
     def sketches_per_chunk(self) -> int:
-        """Rows of the sketch column in one value."""
-        return max(1, self.layout.chunk_bytes // self.sketch_bytes)
+        """Rows of the sketch column in one value: whole pages, or a part of one."""
+        rows = max(1, self.layout.chunk_bytes // self.sketch_bytes)
+        return _whole_blocks(rows, self.sketches_per_block)
+
+    @property
+    def sketches_per_block(self) -> int:
+        """Rows of the sketch column in a page."""
+        return page_shape((KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES))[0]
+
+    @property
+    def entries_per_chunk(self) -> int:
+        """Entries of a sorted table in one value: whole pages, or a part of one."""
+        return _whole_blocks(self.layout.entries_per_chunk, _kernel.TABLE_BLOCK)
+
+    @property
+    def fences_per_chunk(self) -> int:
+        """Fences of a sorted table in one value."""
+        return max(1, self.layout.chunk_bytes // KEY_BYTES)
+
+    def num_fences(self, entries: int) -> int:
+        """Return the blocks of a sorted table of so many entries, each of which has a fence."""
+        return -(-entries // min(self.entries_per_chunk, _kernel.TABLE_BLOCK))
 
     def entry_counts(self, entry: SegmentEntry) -> list[int]:
         """Return the number of entries of each sorted table."""
@@ -347,8 +405,9 @@ class Geometry:
         keys, copies, bands, permutations = entry.counts
         if permutations > 1 << self.shortest_prefix - 1 or self.shortest_prefix <= _kernel.FILTER_SLACK:
             permutations = 0
-        sizes = [filter_size(n) if n else 0 for n in (keys, copies, bands, permutations)]
-        return bytes([*sizes, bitmap_bits(bands) if 0 < bands <= MOST_BITMAP_ENTRIES else 0])
+        sizes = [filter_size(n) if n else 0 for n in (copies, bands, permutations)]
+        of_keys = filter_size(keys, FILTER_BITS_A_KEY) if keys else 0
+        return bytes([of_keys, *sizes, bitmap_bits(bands) if 0 < bands <= MOST_BITMAP_ENTRIES else 0])
 
     def filter_shapes(self, entry: SegmentEntry) -> list[FilterShape]:
         """Return the filter of each sorted table; one of no lines stands for none."""
@@ -380,20 +439,25 @@ class Geometry:
         return self._for_each([bitmap_bits(n) if n else 0 for n in entry.counts])
 
     def columns(self, entry: SegmentEntry) -> list[Column]:
-        """Return what a chunked segment consists of: sorted tables, the sketch column, filters, bitmaps."""
-        entries = self.layout.entries_per_chunk
+        """Return what a chunked segment consists of: sorted tables, the sketch column, fences, filters,
+        bitmaps."""
+        entries, counts = self.entries_per_chunk, self.entry_counts(entry)
         widths = KEY_BYTES, 0, NUMBER_BYTES
-        columns = [Column(t, n, entries, widths) for t, n in enumerate(self.entry_counts(entry))]
+        columns = [Column(t, n, entries, widths) for t, n in enumerate(counts)]
         widths = KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES
         columns.append(Column(self.count, entry.num_sketches, self.sketches_per_chunk, widths))
+        for table, count in enumerate(counts):
+            if count:
+                words = KEY_BYTES, 0, 0
+                columns.append(Column(FENCES + table, self.num_fences(count), self.fences_per_chunk, words))
         for table, shape in enumerate(self.filter_shapes(entry)):
             if shape.lines:
-                words = shape.lines * _kernel.LINE_WORDS
-                columns.append(Column(FILTERS + table, shape.chunks * words, words, (KEY_BYTES, 0, 0)))
+                each = shape.lines * _kernel.LINE_WORDS
+                columns.append(Column(FILTERS + table, shape.chunks * each, each, (KEY_BYTES, 0, 0)))
         for table, bits in enumerate(self.bitmap_bits(entry)):
             if bits:
-                words = 1 << bits - _kernel.MIN_BITMAP_BITS
-                columns.append(Column(BITMAPS + table, words, words, (KEY_BYTES, 0, 0)))
+                each = 1 << bits - _kernel.MIN_BITMAP_BITS
+                columns.append(Column(BITMAPS + table, each, each, (KEY_BYTES, 0, 0)))
         return columns
 
     def segment_bytes(self, entry: SegmentEntry) -> int:
@@ -403,7 +467,7 @@ class Geometry:
         return ENTRY_BYTES * entries + self.sketch_bytes * entry.num_sketches
 
     def stored_bytes(self, entries: Collection[SegmentEntry]) -> int:
-        """Return the bytes of segments with their stored filters, seals left out."""
+        """Return the bytes of segments with their stored fences and filters, seals left out."""
         if not entries:
             return 0
         # `segment_bytes` is linear in the counts: one call for the sums.
@@ -412,6 +476,7 @@ class Geometry:
         total = self.segment_bytes(SegmentEntry(0, 0, 0, keys, copies, signatures, fingerprints, sketches))
         for entry in entries:
             if entry.chunked:
+                total += KEY_BYTES * sum(map(self.num_fences, self.entry_counts(entry)))
                 total += sum(_LINE_BYTES * shape.chunks * shape.lines for shape in self.filter_shapes(entry))
                 total += sum(1 << bits >> 3 for bits in self.bitmap_bits(entry) if bits)
         return total
@@ -427,15 +492,16 @@ class Geometry:
         stored = [math.ceil(count * alive) for count in counts]
         entry = SegmentEntry._make([0, 0, 0, *stored, 1, filters])
         if self.fits_one_value(entry):
-            return self.segment_bytes(entry) + _PAGE_BYTES
+            return self.segment_bytes(entry) + _kernel.PAGE_BYTES
         sizes = Chunks.of(self.columns(entry)).sizes
-        return int((-(-(sizes + _PAGE_HEADER_BYTES) // _PAGE_BYTES)).sum()) * _PAGE_BYTES
+        # On machines with larger pages the estimate is too low.
+        return int((-(-(sizes + _kernel.PAGE_HEAD) // _kernel.PAGE_BYTES)).sum()) * _kernel.PAGE_BYTES
 
     def fits_one_value(self, entry: SegmentEntry) -> bool:
         """Whether a segment of so many entries is stored as one value, and not cut into chunks."""
         return (
             self.segment_bytes(entry) <= self.layout.chunk_bytes
-            and entry.num_keys <= self.layout.entries_per_chunk
+            and entry.num_keys <= self.entries_per_chunk
             and entry.num_sketches <= self.sketches_per_chunk
         )
 
@@ -451,7 +517,5 @@ class Geometry:
             return f"permutation {table - self.first_permutation + 1}"
         if table == self.count:
             return "sketches"
-        first_filter, first_bitmap = self.count + 1, 2 * self.count + 1
-        if table < first_bitmap:
-            return f"filter of {self.name(table - first_filter)}"
-        return f"bitmap of {self.name(table - first_bitmap)}"
+        kind, of = divmod(table - self.count - 1, self.count)
+        return f"{('filter', 'bitmap', 'fences')[kind]} of {self.name(of)}"

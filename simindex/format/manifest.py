@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.ages import Run
-from simindex.format.layout import MAX_SPAN, MOST_BITMAP_ENTRIES, SegmentEntry, bitmap_bits, filter_size
+from simindex.format.layout import (
+    FILTER_BITS_A_KEY,
+    MAX_SPAN,
+    MOST_BITMAP_ENTRIES,
+    SegmentEntry,
+    bitmap_bits,
+    filter_size,
+)
 from simindex.format.records import MAX_INSERTED_AT
 from simindex.format.seals import SEAL_BYTES, pack, seal, unpack, unseal
 from simindex.sketching.sketch import OF_DOCUMENTS, OF_ROWS
@@ -139,10 +146,11 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
 
 def _require_filters(filters: bytes, span: int) -> None:
     """Refuse filters and bitmaps that no writer chooses for tables of up to `span` entries."""
-    most, most_bits = filter_size(span), bitmap_bits(min(span, MOST_BITMAP_ENTRIES))
+    most = [filter_size(span, FILTER_BITS_A_KEY), *[filter_size(span)] * (_KINDS - 1)]
+    most_bits = bitmap_bits(min(span, MOST_BITMAP_ENTRIES))
     if (
         len(filters) != _KINDS + 1
-        or any(size and not _LEAST_SIZE <= size <= most for size in filters[:_KINDS])
+        or any(size and not _LEAST_SIZE <= size <= limit for size, limit in zip(filters, most, strict=False))
         or (filters[_KINDS] and not _kernel.MIN_BITMAP_BITS <= filters[_KINDS] <= most_bits)
     ):
         raise _contradiction(

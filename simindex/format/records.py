@@ -339,6 +339,10 @@ def flags_unverified(value: bytes | memoryview) -> int:
     return value[0] if len(value) else 0
 
 
+FLAGS_BYTES = 16
+"""Of stored REMOVED flags: a count and its seal."""
+
+
 def encode_flags(number: int, flags: int) -> bytes:
     """Return the sealed REMOVED flags of a number."""
     return seal("removed", number_key(number), flags.to_bytes(_COUNT_BYTES, "little"))

@@ -21,7 +21,15 @@ def _words(*names: str) -> np.dtype[np.void]:
 
 # Laid out many at a time: arrays whose columns have names.
 
-CHUNK_ROW = _words("keys", "numbers", "fingerprints", "seals", "checked", "seed", "count")
+STRIDES = "key_stride", "number_stride", "fingerprint_stride"
+"""Of a chunk row: how far the arrays of a block are from those of the next one."""
+CHUNK_ROW = np.dtype(
+    [
+        *_words("keys", "numbers", "fingerprints", "seals", "checked", "seed").descr,
+        *[(name, np.uint32) for name in ("count", *STRIDES)],
+    ]
+)
+_FENCES = "fences", "fence_words"
 _FILTER = "filter", "filter_words", "filter_checked"
 _BITMAP = "bitmap", "bitmap_words", "bitmap_checked"
 _SHAPES: list[tuple[str, type]] = [
@@ -30,7 +38,7 @@ _SHAPES: list[tuple[str, type]] = [
     ("filter_bits", np.uint8),
     ("bitmap_bits", np.uint8),
 ]
-TABLE_ROW = np.dtype([*_words("chunks", "num_entries", *_FILTER, *_BITMAP).descr, *_SHAPES])
+TABLE_ROW = np.dtype([*_words("chunks", "num_entries", *_FENCES, *_FILTER, *_BITMAP).descr, *_SHAPES])
 MERGE_SOURCE = _words("segment", "table", "position", "offset")
 LONG_RUN = np.dtype([("prefix", np.uint64), ("ranks", np.uint32, _kernel.REPRESENTATIVES)])
 PAIR_CURSOR = _words(
@@ -43,7 +51,7 @@ PAIR_ROW = np.dtype([("a", np.uint32), ("b", np.uint32), ("agree", np.uint16), (
 # Laid out or taken one at a time, where a Struct costs a tenth of an array.
 
 SEGMENT_ROW = struct.Struct("=5Q")
-DIRECTORY = struct.Struct("=9Q")
+DIRECTORY = struct.Struct("=11Q")
 MATCH = struct.Struct("<QIHH")
 """A match: number, query, agreeing rows, distance."""
 
@@ -68,6 +76,8 @@ def directory(
     num_tables: int,
     entries_per_chunk: int,
     sketches_per_chunk: int,
+    sketches_per_block: int,
+    fences_per_chunk: int,
     bands: int,
     mapped: tuple[int, int, int] = (0, 0, 0),
 ) -> bytes:
@@ -78,6 +88,8 @@ def directory(
         num_tables,
         entries_per_chunk,
         sketches_per_chunk,
+        sketches_per_block,
+        fences_per_chunk,
         bands,
         *mapped,
     )

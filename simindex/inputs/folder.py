@@ -94,13 +94,19 @@ class Selection:
         )
 
 
-def read(source: Source, selection: Selection, read_file: ReadFile) -> Iterator[Row | BadRowError]:
+def read(
+    source: Source,
+    selection: Selection,
+    read_file: ReadFile,
+    named_table: Callable[[str], bool] = lambda _: False,
+) -> Iterator[Row | BadRowError]:
     """Yield the rows of each file of a folder.
 
     Args:
         source: the folder.
         selection: the files to take.
         read_file: the format by which each is read.
+        named_table: tells which are counted as tables that are read as one text.
     """
     done = 0
     for file in selection.files(source.path, source.tally):
@@ -108,6 +114,7 @@ def read(source: Source, selection: Selection, read_file: ReadFile) -> Iterator[
             yield file
             continue
         inner = source.inner(file)
+        source.tally.tables += named_table(file)
         source.follow(partial(_so_far, done, inner))
         try:
             for row in read_file(inner):

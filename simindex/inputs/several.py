@@ -221,10 +221,7 @@ class Inputs:
         name = remote.name_of(path).lower()
         if os.path.isdir(path):
             return "text"
-        if os.path.splitext(name)[1] in SUFFIXES:
-            return SUFFIXES[os.path.splitext(name)[1]]
-        unpacked = SUFFIXES.get(os.path.splitext(without_packing(name))[1], "text")
-        return unpacked if FORMATS[unpacked].may_be_packed else "text"
+        return _named_format(name)
 
     def _read(self, source: Source) -> Rows:
         name = self._format_of(source.path)
@@ -234,7 +231,9 @@ class Inputs:
                 raise InputError("stdin", f"expected a file, for .{name} cannot be read from a pipe")
             return format_.read(source, self._fields)
         if os.path.isdir(source.path):
-            return folder.read(source, self._selection, partial(_read_file, format_, fields=self._fields))
+            named_table = _named_table if self._reading.format is None else _never
+            read_file = partial(_read_file, format_, fields=self._fields)
+            return folder.read(source, self._selection, read_file, named_table)
         if remote.is_remote(source.path):
             remote.info(source.path)  # refuses what is missing, and a folder
         elif not os.path.exists(source.path):
@@ -253,6 +252,22 @@ class Inputs:
 
 def _read_file(format_: Format, source: Source, fields: Fields) -> Rows:
     return format_.read(source, fields)
+
+
+def _named_format(name: str) -> str:
+    """Return the format that a file's name tells, in lower case."""
+    if os.path.splitext(name)[1] in SUFFIXES:
+        return SUFFIXES[os.path.splitext(name)[1]]
+    unpacked = SUFFIXES.get(os.path.splitext(without_packing(name))[1], "text")
+    return unpacked if FORMATS[unpacked].may_be_packed else "text"
+
+
+def _named_table(path: str) -> bool:
+    return _named_format(path.lower()) != "text"
+
+
+def _never(_path: str) -> bool:
+    return False
 
 
 def _is_file(path: str) -> bool:

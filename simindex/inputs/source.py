@@ -22,7 +22,7 @@ from simindex.checks import require_int
 from simindex.inputs import remote
 from simindex.inputs.errors import BadRowError, InputError, NoTextError, reason_of
 from simindex.inputs.rows import tidy_path
-from simindex.inputs.streams import MAX_READ_AHEAD, Stream, is_utf8
+from simindex.inputs.streams import MAX_READ_AHEAD, PACKINGS, Stream, is_utf8
 
 _MIB = 1 << 20
 _PIECE = _MIB  # of a long line, read at a time
@@ -31,6 +31,18 @@ _WHOLE_PIECE = 1 << 18
 _MOST = 1 << 60
 
 BYTE_ORDER_MARK = codecs.BOM_UTF8
+
+_BEGINS_OF_PACKED = [
+    (b"\x1f\x8b", "gzip"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    *((b"BZh%d1AY&SY" % level, "bzip2") for level in range(1, 10)),
+    (b"\x04\x22\x4d\x18", "lz4"),
+    (b"PK\x03\x04", "zip"),
+    (b"7z\xbc\xaf\x27\x1c", "7-Zip"),
+    (b"Rar!\x1a\x07", "rar"),
+]
+"""What packed files begin with, and by what they are packed: a small one may have no zero byte."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +99,14 @@ class Tally:
         binary: files of a folder that were passed over because they are no text.
         records: of web archives, that were passed over because they are no page, or one without text.
         mended: text files with bytes that their encoding has no character for, read with U+FFFD there.
+        tables: files of a folder that are named as tables or JSON are, and were read as one text each.
     """
 
     hidden: int = 0
     binary: int = 0
     records: int = 0
     mended: int = 0
+    tables: int = 0
 
     def add(self, other: Tally) -> None:
         """Count what another has counted."""
@@ -100,6 +114,7 @@ class Tally:
         self.binary += other.binary
         self.records += other.records
         self.mended += other.mended
+        self.tables += other.tables
 
 
 class Newest(NamedTuple):
@@ -233,6 +248,8 @@ class Source:
         pieces: list[bytes] = []
         room = self.limits.document + 1
         while room and (piece := stream.file.read(min(room, _WHOLE_PIECE))):
+            if not pieces and (packing := _packing_of(piece)) is not None:
+                raise NoTextError(self.name, self._found_packed(packing))
             if not pieces and b"\0" in piece:
                 raise NoTextError(self.name, self._found_binary(piece))
             pieces.append(piece)
@@ -246,10 +263,18 @@ class Source:
             return "expected text, found UTF-16; --encoding utf-16 reads it"
         return "expected text, found a binary file (with a zero byte); --encoding names another encoding"
 
+    def _found_packed(self, packing: str) -> str:
+        unpacks = " and ".join([", ".join(PACKINGS[:-1]), PACKINGS[-1]])
+        return f"expected text, found a file packed by {packing}; what is unpacked is named {unpacks}"
+
     def wrong_bytes(self) -> str:
         """Return why bytes are no text: an error's reason."""
         known = "UTF-8" if is_utf8(self.encoding) else self.encoding
         return f"expected {known}, found other bytes; --encoding names another encoding, like latin-1"
+
+
+def _packing_of(content: bytes) -> str | None:
+    return next((name for begin, name in _BEGINS_OF_PACKED if content.startswith(begin)), None)
 
 
 class Lines:

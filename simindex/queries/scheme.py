@@ -7,6 +7,7 @@ later version's better choice loses no table of an existing index.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -15,13 +16,14 @@ from functools import cached_property
 import numpy as np
 
 from simindex.config import Config, SimHashConfig, config_from_dict, config_to_dict, require_equal
-from simindex.errors import FormatError
+from simindex.errors import FormatError, SimIndexError
 from simindex.format.header import CONFIG_KEY, IDENTITY_BYTES, Header, decode_header, encode_header
 from simindex.format.layout import Geometry, Layout
 from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
 from simindex.sketching.family import origin_of
 from simindex.sketching.permutations import PermutationPlan, make_plan, plan_for
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
+from simindex.storage.folder import keep_header, second_header
 from simindex.storage.store import Store
 
 _NO_PLAN = PermutationPlan(0, (), (), ())
@@ -91,12 +93,40 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
         value = txn.get("meta", CONFIG_KEY)
         if value is None:
             raise FormatError(f"{store.path}: an LMDB environment, but not a simindex index")
-        header = decode_header(value, store.path)
-        store.known_by(CONFIG_KEY, bytes(value))
+        stored = bytes(value)
+    header, stored = _read_header(store, stored)
+    store.known_by(CONFIG_KEY, stored)
     scheme = scheme_of_header(header, store.path)
     if config is not None:
         require_equal(scheme.config, config)
     return scheme
+
+
+def _read_header(store: Store, stored: bytes) -> tuple[Header, bytes]:
+    """Return the header and its bytes: the stored ones, or the second copy where those are damaged.
+
+    Nothing else of an index tells what it is, and both copies are sealed, so either is as good. A writer puts
+    right what is missing or broken of the two.
+
+    Raises:
+        FormatError, CorruptIndexError: as `decode_header`, of the stored one.
+    """
+    second, is_other_right = second_header(store.path), False
+    try:
+        header = decode_header(stored, store.path)
+    except SimIndexError:
+        with contextlib.suppress(SimIndexError):
+            header = decode_header(second, store.path)
+            is_other_right = True
+        if not is_other_right:
+            raise
+        if not store.writable:
+            return header, stored
+        store.commit(lambda txn: txn.put("meta", CONFIG_KEY, second), True)
+        return header, second
+    if second != stored and store.writable:
+        keep_header(store.path, stored)
+    return header, stored
 
 
 def _possible_blocks(simhash: SimHashConfig | None) -> Collection[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from simindex.errors import CorruptIndexError
 from simindex.format.bulk import decode_records
 from simindex.format.keys import NUMBER_KEY_BYTES, Key, numbers_of
 from simindex.format.manifest import Manifest
-from simindex.format.records import StoredRecord, decode_record
+from simindex.format.records import FLAGS_BYTES, StoredRecord, decode_flags, decode_record
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.rebuild.build import BATCH, Builder, Saved
 from simindex.rebuild.place import forget, making
@@ -33,6 +34,7 @@ from simindex.upkeep.child import Tell, run
 
 _MOST_NAMED = 1_000
 _WORK = "repair"
+MARKS_LOST = "marks of removed documents are lost; some of these may be among those saved"
 
 
 def repair(
@@ -46,8 +48,9 @@ def repair(
     A process of its own reads every record and sketch whose seal fits: through LMDB's trees as far as they
     lead, and page by page where they do not, for every value is bound to its key by its seal. The new index
     has the settings, documents, metadata and times of the old one; its tables are made anew. A document whose
-    sketch is lost is stored all the same, but is similar to nothing until it is inserted again. The damaged
-    index is not changed. Killed at any time, nothing is at the destination, or all; the next call removes
+    sketch is lost is stored all the same, but is similar to nothing until it is inserted again. Where marks
+    of removed documents are lost, some of these may come back; the report then says so. The damaged index is
+    not changed. Killed at any time, nothing is at the destination, or all; the next call removes
     what was left beside it. It costs what inserting ready sketches costs, and the memory of the largest
     segment's sketches.
 
@@ -188,7 +191,10 @@ class _Repair:
         self, entries: Entries, hashes: np.ndarray, remains: list[SegmentRemains]
     ) -> tuple[Entries, np.ndarray]:
         """Return the entries whose documents the key tables name, for an older state may have had others."""
-        removed = {int(n) for e in self._salvage.reached("removed") for n in numbers_of(e.keys)}
+        removed = self._removed() | self._marks_of_unreached()
+        tree = self._salvage.walked.trees.get("removed")
+        if tree is None or not tree.is_whole:
+            self._salvage.notes.append(MARKS_LOST)
         known: dict[int, int] = {}
         for part in remains:
             known.update(zip(part.key_numbers.tolist(), part.key_hashes.tolist(), strict=True))
@@ -199,6 +205,23 @@ class _Repair:
         ]
         is_kept = np.array(kept, dtype=bool)
         return Entries(*(column[is_kept] for column in entries)), hashes[is_kept]
+
+    def _removed(self) -> set[int]:
+        """Return the numbers that the tree of marks still reaches."""
+        return {int(n) for e in self._salvage.reached("removed") for n in numbers_of(e.keys)}
+
+    def _marks_of_unreached(self) -> set[int]:
+        """Return the numbers that a mark on any page names: one is given once, so an old mark holds."""
+        found = set[int]()
+        for entries in self._salvage.by_number():
+            is_mark = entries.lengths == FLAGS_BYTES
+            for number, place in zip(
+                numbers_of(entries.keys[is_mark]).tolist(), entries.places[is_mark].tolist(), strict=True
+            ):
+                with suppress(CorruptIndexError):
+                    decode_flags(number, bytes(self._salvage.file.value(place, FLAGS_BYTES)))
+                    found.add(number)
+        return found
 
     # ---- one segment ----
 
@@ -252,7 +275,7 @@ class _Repair:
 
     def _note_lost(self, part: SegmentRemains, numbers: np.ndarray) -> None:
         """Take note of numbers in the key table that have neither a record nor a mark."""
-        removed = {int(n) for e in self._salvage.reached("removed") for n in numbers_of(e.keys)}
+        removed = self._removed()
         lost = np.setdiff1d(part.key_numbers, numbers).tolist()
         for number in lost:
             if number in removed:

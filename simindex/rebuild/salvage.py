@@ -9,6 +9,7 @@ that is free, and so may be of an older state, only a header and a manifest are 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,11 +18,13 @@ from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.header import CONFIG_KEY, Header, decode_header
 from simindex.format.keys import NUMBER_KEY_BYTES
 from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
+from simindex.storage.folder import second_header
 from simindex.storage.tree.nodes import OVERFLOW, headers_of, read_nodes
 from simindex.storage.tree.pagefile import META_PAGES, PAGE_HEADER_BYTES, PageFile
 from simindex.storage.tree.walk import FREE, Entries, Walked, entries_of, walk_file
 
 _PAGES_AT_ONCE = 4096
+META_LOST = "a meta page of LMDB is lost; this may be the state of the commit before the last"
 
 
 class Salvage:
@@ -36,10 +39,12 @@ class Salvage:
         self.walked: Walked = walk_file(file)
         self.notes: list[str] = []
         # A lost meta page, which names no database, may have been the newer one.
-        is_free_known = not any(
-            finding.database == FREE or (not finding.database and 0 <= finding.page < META_PAGES)
-            for finding in self.walked.findings
+        is_meta_lost = any(
+            not finding.database and 0 <= finding.page < META_PAGES for finding in self.walked.findings
         )
+        if is_meta_lost:
+            self.notes.append(META_LOST)
+        is_free_known = not is_meta_lost and all(finding.database != FREE for finding in self.walked.findings)
         usage = self.walked.usage
         orphans = usage.lost() if is_free_known else usage.unused()
         free = np.setdiff1d(usage.unused(), orphans)
@@ -55,9 +60,11 @@ class Salvage:
                 return decode_header(value, where)
             except SimIndexError:
                 continue
+        with contextlib.suppress(SimIndexError):
+            return decode_header(second_header(where), where)
         raise CorruptIndexError(
-            f"{where}: expected a header, found none in any page: nobody can tell what the rest means; "
-            "restore a backup",
+            f"{where}: expected a header, found none in any page nor beside them: nobody can tell what the "
+            "rest means; restore a backup",
             path=where,
         )
 

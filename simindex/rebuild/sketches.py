@@ -104,12 +104,12 @@ class SegmentRemains:
         self._values[key] = pages[: self._bytes(count)]
 
     def _bytes(self, count: int) -> int:
-        blocks = -(-count // self._block)
-        return (self._tables.sketch_bytes) * count + 8 * blocks
+        column = self._tables.columns(self._entry)[self._tables.count]
+        return column.chunk_bytes(count)
 
     @property
     def _block(self) -> int:
-        return next(kind.block for kind in self._tables.kinds if kind.name == "sketch")
+        return self._tables.sketches_per_block
 
     def _chunks(self) -> Iterator[tuple[bytes, int]]:
         per_chunk, total = self._tables.sketches_per_chunk, self._entry.num_sketches

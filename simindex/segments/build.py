@@ -25,6 +25,7 @@ from simindex.format.keys import segment_key, whole_segment_key
 from simindex.format.layout import (
     BITMAPS,
     COPY_TABLE,
+    FENCES,
     FILTERS,
     FIRST_BAND_TABLE,
     KEY_TABLE,
@@ -123,7 +124,7 @@ class SegmentWriter:
     Takes table after table in order of their numbers, each followed by `end_table`, then the sketches;
     every call returns the values that are complete by then. A segment that fits one value is held until
     `finish`, so its arrays must stay as they are until then; of one in chunks nothing is held but the
-    open chunk of a filter.
+    fences of a table and the open chunk of its filter.
 
     Attributes:
         is_whole: whether the segment becomes one value.
@@ -149,6 +150,7 @@ class SegmentWriter:
         self._arrays: list[np.ndarray] = []
         self._counts: list[int] = []
         self._added = 0  # to the table under way, or to the sketch column
+        self._fences: list[np.ndarray] = []  # of the table under way
         self._filter, self._bitmap = self._next_filter(), self._next_bitmap()
 
     def add_entries(self, keys: np.ndarray, numbers: np.ndarray) -> Puts:
@@ -159,12 +161,13 @@ class SegmentWriter:
             self._arrays += keys, numbers
             return []
         puts: Puts = []
-        table, capacity = len(self._counts), self._geometry.layout.entries_per_chunk
+        table, capacity = len(self._counts), self._geometry.entries_per_chunk
         for first in range(0, len(keys), capacity):
             chunk_keys, chunk_numbers = keys[first : first + capacity], numbers[first : first + capacity]
             key = segment_key(self.entry.id, table, self._added // capacity)
             puts.append((key, encode_chunk(key, chunk_keys, np.ascontiguousarray(chunk_numbers))))
             self._added += len(chunk_keys)
+            self._fences.append(chunk_keys[:: _kernel.TABLE_BLOCK].copy())
             if self._filter:
                 puts += self._filter.add(chunk_keys)
             if self._bitmap is not None:
@@ -185,16 +188,28 @@ class SegmentWriter:
         return puts
 
     def end_table(self) -> Puts:
-        """Finish the table under way; returns the rest of its filter, and its bitmap."""
+        """Finish the table under way; returns its fences, the rest of its filter, and its bitmap."""
         self._counts.append(self._added)
         self._added = 0
         if self.is_whole:
             return []
-        puts = self._filter.finish() if self._filter else []
+        puts = self._fence_puts()
+        puts += self._filter.finish() if self._filter else []
         if self._bitmap is not None:
             key = segment_key(self.entry.id, BITMAPS + len(self._counts) - 1, 0)
             puts.append((key, encode_words_chunk(key, self._bitmap)))
         self._filter, self._bitmap = self._next_filter(), self._next_bitmap()
+        return puts
+
+    def _fence_puts(self) -> Puts:
+        """Return the fences of the table that has ended: the first key of each block."""
+        puts: Puts = []
+        fences = np.concatenate([np.empty(0, dtype=np.uint64), *self._fences])
+        self._fences.clear()
+        step = self._geometry.fences_per_chunk
+        for chunk, first in enumerate(range(0, len(fences), step)):
+            key = segment_key(self.entry.id, FENCES + len(self._counts) - 1, chunk)
+            puts.append((key, encode_words_chunk(key, fences[first : first + step])))
         return puts
 
     def _next_filter(self) -> FilterWriter | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.format.layout import Geometry
+from simindex.format.layout import FIRST_BAND_TABLE, Geometry
 from simindex.format.rows import MATCH, directory
 from simindex.segments.load import Segment
 from simindex.segments.memory import MemorySegment
@@ -51,8 +51,10 @@ class Directory:
             segments=_kernel.address(self._rows) if segments else 0,
             num_segments=len(segments),
             num_tables=geometry.count,
-            entries_per_chunk=geometry.layout.entries_per_chunk,
+            entries_per_chunk=geometry.entries_per_chunk,
             sketches_per_chunk=geometry.sketches_per_chunk,
+            sketches_per_block=geometry.sketches_per_block,
+            fences_per_chunk=geometry.fences_per_chunk,
             bands=geometry.bands,
             mapped=mapped.place if mapped else (0, 0, 0),
         )
@@ -96,8 +98,12 @@ class Directory:
     def find_equal(
         self, table: int, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, most: int
     ) -> Iterator[tuple[int, int]]:
-        """Return (place, number) of stored sketches equal to the query's whole sketch."""
-        found = self.run(_kernel.find_equal, table, keys, words, fingerprints, most)
+        """Return (place, number) of stored sketches equal to the query's whole sketch, whose entry in a table
+        has the query's key."""
+        next_keys = None
+        if table == FIRST_BAND_TABLE and self.geometry.bands > 1:
+            next_keys = np.ascontiguousarray(words[:, 1])
+        found = self.run(_kernel.find_equal, table, keys, next_keys, words, fingerprints, most)
         return ((place, number) for number, place, _, _ in MATCH.iter_unpack(found))
 
     def read_sketch(self, number: int) -> tuple[np.ndarray, int] | None:

@@ -195,7 +195,13 @@ class Segment:
         table_rows = np.zeros(geometry.count, dtype=TABLE_ROW)
         table_rows["chunks"] = places[: geometry.count]
         table_rows["num_entries"] = geometry.entry_counts(self.entry)
-        at = geometry.count + 1  # behind the tables and the sketch column: filters, then bitmaps
+        at = geometry.count + 1  # behind the tables and the sketch column: fences, filters, then bitmaps
+        for row in table_rows:
+            if row["num_entries"]:
+                row["fences"], first = places[at], chunks[firsts[at]]
+                if firsts[at + 1] == firsts[at] + 1:
+                    row["fence_words"] = first["keys"]
+                at += 1
         for row, shape in zip(table_rows, geometry.filter_shapes(self.entry), strict=True):
             if shape.lines:
                 row["filter"], first = places[at], chunks[firsts[at]]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from simindex import _kernel
+from simindex.format.chunks import chunk_rows
 from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE, KEY_TABLE, Geometry, SegmentEntry
 from simindex.format.rows import CHUNK_ROW, TABLE_ROW, segment_row
 from simindex.segments.build import SegmentData
@@ -51,9 +52,11 @@ def memory_segment(geometry: Geometry, segment: int, data: SegmentData) -> Memor
     entry = data.entry(segment)
     sorted_tables = data.sorted_tables()
     table_chunks = [
-        _chunk_rows(keys, None, numbers, geometry.layout.entries_per_chunk) for keys, numbers in sorted_tables
+        _chunk_rows(geometry, keys, None, numbers, geometry.entries_per_chunk)
+        for keys, numbers in sorted_tables
     ]
-    sketches = _chunk_rows(data.words, data.fingerprints, data.numbers, geometry.sketches_per_chunk)
+    per_chunk = geometry.sketches_per_chunk
+    sketches = _chunk_rows(geometry, data.words, data.fingerprints, data.numbers, per_chunk)
     chunks = np.concatenate(table_chunks)
     firsts = np.cumsum([0, *map(len, table_chunks[:-1])])
     bits = np.array(geometry.bitmap_bits(entry), dtype=np.int64)
@@ -81,17 +84,19 @@ def sketch_segment(geometry: Geometry, words: np.ndarray, fingerprints: np.ndarr
     count = len(fingerprints)
     numbers = np.arange(count, dtype=np.uint32)
     entry = SegmentEntry(2**63 - 1, 0, count, 0, 0, 0, 0, count)
-    sketches = _chunk_rows(words, fingerprints, numbers, geometry.sketches_per_chunk)
+    sketches = _chunk_rows(geometry, words, fingerprints, numbers, geometry.sketches_per_chunk)
     tables = np.zeros(geometry.count, dtype=TABLE_ROW)
     return MemorySegment(entry, tables, sketches, (words, fingerprints, numbers))
 
 
 def _chunk_rows(
-    keys: np.ndarray, fingerprints: np.ndarray | None, numbers: np.ndarray, per_chunk: int
+    geometry: Geometry, keys: np.ndarray, fingerprints: np.ndarray | None, numbers: np.ndarray, per_chunk: int
 ) -> np.ndarray:
     """Return the kernel's rows of arrays that lie in memory as they are, cut into chunks."""
     firsts = np.arange(0, len(numbers), per_chunk, dtype=np.uint64)
-    rows = np.zeros(len(firsts), dtype=CHUNK_ROW)
+    kind = 0 if fingerprints is None else 1
+    form = chunk_rows(2, geometry.bands, geometry.sketches_per_block)[kind : kind + 1]
+    rows = np.repeat(form, len(firsts))
     columns = [("keys", keys), ("numbers", numbers)]
     if fingerprints is not None:
         columns.append(("fingerprints", fingerprints))
@@ -115,8 +120,8 @@ class GrowingSegment:
     def __init__(self, geometry: Geometry, segment: int, base: int) -> None:
         self.base = base
         self.count = 0
-        layout = geometry.layout
-        self.capacity = min(MOST_GROWING, layout.entries_per_chunk, geometry.sketches_per_chunk)
+        self.capacity = min(MOST_GROWING, geometry.entries_per_chunk, geometry.sketches_per_chunk)
+        self._entry_row = chunk_rows(2, geometry.bands, geometry.sketches_per_block)[:1]
         self._entry = SegmentEntry(segment, base, 0, 0, 0, 0, 0, 0)
         # A row a table, that of copies among them, which stays empty.
         self._keys = np.zeros((geometry.count, self.capacity), dtype=np.uint64)
@@ -125,7 +130,7 @@ class GrowingSegment:
         self._words = np.empty((self.capacity, geometry.bands), dtype=np.uint64)
         self._fingerprints = np.empty(self.capacity, dtype=np.uint64)
         self._numbers = np.arange(self.capacity, dtype=np.uint32)
-        self._sketches = _chunk_rows(self._words, self._fingerprints, self._numbers, self.capacity)
+        self._sketches = _chunk_rows(geometry, self._words, self._fingerprints, self._numbers, self.capacity)
         self._held = self._words, self._fingerprints, self._numbers
         self._table_places = np.arange(geometry.count, dtype=np.uint64)
         self._made: MemorySegment | None = None
@@ -162,7 +167,7 @@ class GrowingSegment:
         keys = np.ascontiguousarray(self._keys[:, :count])
         ordered, places = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
         _kernel.sort_tables(keys, count, ordered, places)
-        chunks = np.zeros(len(keys), dtype=CHUNK_ROW)
+        chunks = np.repeat(self._entry_row, len(keys))
         chunks["keys"] = _addresses(ordered, self._table_places)
         chunks["numbers"] = _addresses(places, self._table_places)
         tables = np.zeros(len(keys), dtype=TABLE_ROW)

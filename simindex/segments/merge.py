@@ -136,7 +136,7 @@ class Merge:
         writer = SegmentWriter(self.geometry, self.entry)
         for table, count in enumerate(self.geometry.entry_counts(self.entry)):
             # One value is held until all of it is there: its arrays have room for everything.
-            capacity = count if writer.is_whole else min(count, self.geometry.layout.entries_per_chunk)
+            capacity = count if writer.is_whole else min(count, self.geometry.entries_per_chunk)
             for keys, numbers in self._merge_table(table, count, capacity):
                 yield writer.add_entries(keys, numbers)
             yield writer.end_table()
@@ -151,7 +151,7 @@ class Merge:
     def _merge_table(self, table: int, count: int, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (keys, numbers) of a merged table of `count` source entries, `capacity` at a time; the
         arrays are written anew for the next ones."""
-        sources, per_chunk = self._table_sources(table), self.geometry.layout.entries_per_chunk
+        sources, per_chunk = self._table_sources(table), self.geometry.entries_per_chunk
         keys, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
         filled, left = 0, count
         while left:

@@ -27,9 +27,9 @@ _MOST_SHARE = 3
 """Of all documents, a third at most is merged at once. A merge of everything, which tiers of equal size come
 to again and again, has the whole index in the file twice, and its space stays in the file."""
 
-_SPARE_TIERS = 0.5
-"""A large merge takes the whole budget of each commit until it is done. With more to spare it is done sooner,
-and the commits of that time are slower; with less, more of them have segments that wait for it."""
+_TIERS_FOR_DEAD = 0.5
+"""To spare for segments that are rewritten because most of them is removed. A large merge takes the whole
+budget of each commit until it is done: with more to spare it is done sooner, and those commits are slower."""
 
 
 def tier_of(entry: SegmentEntry, factor: int) -> int:
@@ -115,9 +115,11 @@ def step_budget(factor: int, manifest: Manifest, written_documents: int, written
     """Return how many bytes of merging a commit is to do: in proportion to what it wrote.
 
     Every byte is rewritten once a tier, so a commit's share is the number of tiers that stand between
-    its own size and the whole; `_SPARE_TIERS` more let a backlog shrink.
+    its own size and the whole; where documents were removed, `_TIERS_FOR_DEAD` more.
     """
-    tiers = math.log(max(manifest.num_documents / max(written_documents, 1), 1), factor) + _SPARE_TIERS
+    tiers = math.log(max(manifest.num_documents / max(written_documents, 1), 1), factor)
+    if sum(entry.num_keys for entry in manifest.segments) > manifest.num_documents:
+        tiers += _TIERS_FOR_DEAD
     backlog = len(manifest.segments) / (factor * (tiers + 1))
     return int(written_bytes * tiers * max(1.0, backlog))
 

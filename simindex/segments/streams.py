@@ -51,7 +51,7 @@ class SourceStreams:
         """Begin to read.
 
         Args:
-            num_columns: tables and sketch column, which a merge reads; not filters and bitmaps.
+            num_columns: tables and sketch column, which a merge reads; not fences, filters and bitmaps.
         """
         self.passes = False
         self._num_columns = num_columns

@@ -123,6 +123,15 @@ class Environment:
             self._mapped = self.map_generation, mapped
         return mapped
 
+    def bytes_in_place(self, data: str) -> int | None:
+        """Return the length of the data file; ``None`` where another one or none is in its place, a path."""
+        self.looked_at = time.monotonic()
+        try:
+            found = os.stat(data)
+        except OSError:
+            return None
+        return found.st_size if (found.st_dev, found.st_ino) == self.identity else None
+
     def move_map(self, size: int) -> None:
         """Set the map size (0: what the file says)."""
         with self.alone() as _alone:

@@ -21,16 +21,21 @@ from simindex.errors import CorruptIndexError, FormatError, IndexFullError, Inde
 DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE = "data.mdb", "lock.mdb", "writer.lock"
 COMPACT_FOLDER = "compact.tmp"
 BALLAST_FILE = "ballast"
+HEADER_FILE = "header"
+_NEW_HEADER_FILE = "header.new"
 
 _MIN_BALLAST, _MAX_BALLAST = 1 << 20, 1 << 24
 _BALLAST_STEP = 1 << 16
+
+_MOST_HEADER = 1 << 20
+"""Bytes that are read of it at most; it takes a few hundred."""
 
 MODES = ("r", "r+", "a", "x")
 
 DEFAULT_PERMISSIONS = 0o644
 """Of files, less the umask."""
 
-_FILES = (DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE, BALLAST_FILE)
+_FILES = (DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE, BALLAST_FILE, HEADER_FILE, _NEW_HEADER_FILE)
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.05
 """Between two attempts to get the writer's lock; each is twice the one before."""
 
@@ -118,6 +123,11 @@ def require_place(path: Path, mode: str, permissions: int | None = None) -> None
     if mode in ("r", "r+"):
         make = ' (mode "r+" makes none; "a" and "x" do)' if mode == "r+" else ""
         raise FileNotFoundError(errno.ENOENT, f"no simindex index{make}", str(path))
+    if HEADER_FILE in names:
+        raise CorruptIndexError(
+            f"{path}: {DATA_FILE} is gone, and the second copy of an index's header lies there alone; "
+            "restore a backup, or choose another path"
+        )
     if names - {WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER, BALLAST_FILE}:
         raise FormatError(
             f"{path}: expected an index, an empty folder or nothing, found other files; choose another path"
@@ -143,6 +153,34 @@ def sync_folder(path: Path) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def second_header(path: str) -> bytes:
+    """Return what the second copy of the header holds; nothing where there is none, or it cannot be read."""
+    try:
+        file = os.open(os.path.join(path, HEADER_FILE), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with open(file, "rb") as header:
+        return header.read(_MOST_HEADER)
+
+
+def keep_header(path: str, header: bytes) -> None:
+    """Write the second copy of the header: it lies there whole and durable, or not at all.
+
+    Whoever cannot (a full disk) goes on without; the next writer tries again.
+    """
+    new = os.path.join(path, _NEW_HEADER_FILE)
+    with contextlib.suppress(OSError):
+        file = open_plain(Path(new), permissions_of(Path(path), None))
+        try:
+            os.ftruncate(file, 0)
+            os.write(file, header)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.replace(new, os.path.join(path, HEADER_FILE))
+        sync_folder(Path(path))
 
 
 def open_plain(file: Path, permissions: int | None) -> int:

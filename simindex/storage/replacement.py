@@ -218,9 +218,13 @@ def _make_durable(store: Store, new: Path) -> None:
 
 def _get_ahead_of(store: Store, number: int) -> None:
     """Let the old file's transactions have larger numbers than the new file's: those in the lock file, which
-    other processes may have open, go on, and LMDB takes the meta page with the larger one for the newer."""
+    other processes may have open, go on, and LMDB takes the meta page with the larger one for the newer.
+
+    By an even number: whoever reads takes the meta page of that parity, and the other one's state has pages
+    that the next commit may use again.
+    """
     environment = store.environment()
-    while environment.env.info()["last_txnid"] < number:
+    while (ahead := environment.env.info()["last_txnid"] - number) < 0 or ahead % len(_BOTH_META_PAGES):
         store.commit(change_nothing, True)
 
 

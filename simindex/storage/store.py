@@ -35,6 +35,7 @@ from simindex.storage.folder import (
     Space,
     WriterLock,
     identity_of,
+    keep_header,
     permissions_of,
     require_permissions,
     require_place,
@@ -266,6 +267,7 @@ class Store:
             raise translated(exc, self.path) from exc
         sync_folder(Path(self.path))
         sync_folder(Path(self.path).parent)
+        keep_header(self.path, header)
         self.is_new = False
 
     # ---- life ----
@@ -416,7 +418,7 @@ class Store:
         Raises:
             ClosedError: somebody else has replaced or removed the file.
         """
-        if not environment.databases or self._bytes_in_place(environment) is not None:
+        if not environment.databases or environment.bytes_in_place(self.data) is not None:
             if environment.databases and txn.get(MOVED_KEY, db=environment.databases["meta"]) is None:
                 environment.checked_id = txn.id()
             return False
@@ -428,15 +430,6 @@ class Store:
                 return True
         self._lose(environment)
         return False
-
-    def _bytes_in_place(self, environment: Environment) -> int | None:
-        """Return the length of the data file; ``None`` where another one or none is in its place."""
-        environment.looked_at = time.monotonic()
-        try:
-            found = os.stat(self.data)
-        except OSError:
-            return None
-        return found.st_size if (found.st_dev, found.st_ino) == environment.identity else None
 
     def _lose(self, environment: Environment) -> None:
         """Let go of a file that is not the one that everybody else sees. Raises ClosedError."""
@@ -513,7 +506,7 @@ class Store:
             environment.env.reader_check()
         if self._lock is not None:
             self._lock.require_held()
-        file_bytes = self._bytes_in_place(environment)
+        file_bytes = environment.bytes_in_place(self.data)
         if file_bytes is None:
             self._lose(environment)
         usable = None if frees or file_bytes is None else self._space.usable_bytes(file_bytes)

@@ -6,6 +6,7 @@ file that is cut short while it is read, or a disk that fails, ends it.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import asdict
 
@@ -15,6 +16,7 @@ from simindex.format.keys import segment_of
 from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest, is_backup_of
 from simindex.format.meta.done import DONE_KEYS, NOTES, decode_done
 from simindex.queries.scheme import Scheme, scheme_of_header
+from simindex.storage.folder import second_header
 from simindex.storage.tree.pagefile import PageFile, pinned_pages
 from simindex.storage.tree.walk import Finding, Tree, Walked, walk_file
 from simindex.upkeep.child import Tell
@@ -84,14 +86,20 @@ class _Check:
         return {} if tree is None else _values(tree)
 
     def _header(self, meta: dict[bytes, memoryview]) -> Scheme | None:
-        value = meta.get(CONFIG_KEY)
+        value, second = meta.get(CONFIG_KEY), second_header(self._path)
         try:
             if value is None:
                 raise CorruptIndexError("expected a header, found none")
-            return scheme_of_header(decode_header(value, self._path), self._path)
+            scheme = scheme_of_header(decode_header(value, self._path), self._path)
         except SimIndexError as exc:
             self.found(Problem("header", str(exc), "meta", first_key=CONFIG_KEY.hex()))
-        return None
+            with contextlib.suppress(SimIndexError):
+                return scheme_of_header(decode_header(second, self._path), self._path)
+            return None
+        if second and second != value:  # a copy of the data file alone is an index, too
+            message = "expected the header once more beside the data file, found other bytes"
+            self.found(Problem("header", f"{message}; the next handle that writes puts it right"))
+        return scheme
 
     def _manifest(self, meta: dict[bytes, memoryview]) -> Manifest | None:
         value = meta.get(MANIFEST_KEY)

@@ -79,9 +79,10 @@ class SegmentCheck:
         """Return the name of a table by the number in its database keys; ``None`` for a whole segment."""
         for kind in self._tables.kinds:
             if kind.first <= table < kind.first + kind.num_tables:
-                if kind.name in ("filter", "bitmap"):
+                if kind.name in ("fence", "filter", "bitmap"):
                     of = table - kind.first + (FIRST_BAND_TABLE if kind.name == "bitmap" else 0)
-                    return f"{kind.name} of {self._tables.name(of)}"
+                    what = "fences" if kind.name == "fence" else kind.name
+                    return f"{what} of {self._tables.name(of)}"
                 return self._tables.name(table)
         return None
 

@@ -60,7 +60,7 @@ class StoredTables:
         """Yield (keys, numbers) of a sorted table, a chunk at a time; what is damaged is left out, and told
         in `errors`. The arrays are written anew for the next ones."""
         count = self._geometry.entry_counts(self._entry)[table]
-        room = min(count, self._geometry.layout.entries_per_chunk)
+        room = min(count, self._geometry.entries_per_chunk)
         keys, numbers = np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.uint32)
         source = np.zeros(1, dtype=MERGE_SOURCE)
         source["table"] = table
@@ -69,7 +69,7 @@ class StoredTables:
             source["position"] = position
             return self._directory.run(_kernel.merge, source, None, keys[:wanted], numbers[:wanted])
 
-        column = Column(table, count, self._geometry.layout.entries_per_chunk, (8, 0, 4))
+        column = Column(table, count, self._geometry.entries_per_chunk, (8, 0, 4))
         for taken in self._parts(column, room, read):
             yield keys[:taken], numbers[:taken]
 

@@ -55,6 +55,21 @@ def test_explain_reads_one_text_from_stdin(run: Run, files: tuple[str, str]) -> 
     assert run("explain", *files, "--index", "i", "--words", 2).code == 2
 
 
+def test_explain_says_what_to_do_with_an_index_or_a_folder(
+    run: Run, news: str, files: tuple[str, str]
+) -> None:
+    for arguments in ((news, files[0]), (files[0], news)):
+        result = run("explain", *arguments)
+        assert (result.code, result.out) == (1, "")
+        assert result.err.startswith(
+            f"simindex: {news}: expected a text file, found an index, which keeps no texts; "
+        )
+        assert f"simindex query {news} --file {files[0]} --explain INPUT" in result.err
+        assert f"simindex explain A B --index {news}" in result.err
+    result = run("explain", ".", files[0])
+    assert (result.code, result.err) == (1, "simindex: .: expected a text file, found a folder\n")
+
+
 def test_explain_leaves_out_long_stretches(run: Run, tmp_path: Path) -> None:
     alone = " ".join(f"alone{n}" for n in range(200))
     (tmp_path / "a.txt").write_text(f"{alone} {FOX}")

@@ -1,8 +1,10 @@
 """`simindex insert`: every kind of input, through the command."""
 
+import bz2
 import csv
 import gzip
 import json
+import lzma
 import os
 import sys
 from pathlib import Path
@@ -359,6 +361,52 @@ def test_insert_counts_what_it_leaves_out_of_a_folder(run: Run, tmp_path: Path) 
         "binary": 1,
         "mended": 0,
     }
+
+
+def test_insert_says_which_files_of_a_folder_have_rows_that_it_does_not_read(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/rows.jsonl.gz").write_bytes(gzip.compress(json_lines([{"id": "fox", "text": FOX}])))
+    (tmp_path / "tree/page.txt").write_text(SHIP)
+    result = run("insert", "ix", "tree")
+    assert stored("ix") == ["tree/page.txt", "tree/rows.jsonl.gz"]
+    assert result.err.splitlines()[0] == (
+        "simindex: 1 file of folders named as tables or JSON, each read as one text; --format, or a pattern "
+        "like 'FOLDER/*.jsonl.gz', reads their rows"
+    )
+    result = run("insert", "rows", "tree", "--glob", "*.gz", "--format", "jsonl", "--json")
+    assert json.loads(result.out)["tables"] == 0
+    assert stored("rows") == ["fox"]
+    assert run("insert", "rows", "tree/*.jsonl.gz", "--on-conflict", "skip").err.startswith("0 documents ins")
+
+
+@pytest.mark.parametrize(
+    ("packed", "packing"),
+    [
+        (bz2.compress(SHIP.encode()), "bzip2"),
+        (gzip.compress(SHIP.encode()), "gzip"),
+        (lzma.compress(SHIP.encode()), "xz"),
+        (b"PK\x03\x04and so on", "zip"),
+    ],
+    ids=["bzip2", "gzip", "xz", "zip"],
+)
+def test_insert_takes_no_packed_file_for_a_text(
+    run: Run, tmp_path: Path, packed: bytes, packing: str
+) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/page.old").write_bytes(packed)
+    (tmp_path / "tree/page").write_text(SHIP)
+    result = run("insert", "ix", "tree/page.old")
+    assert (result.code, result.err.split("; ")[:2]) == (
+        1,
+        [
+            f"simindex: tree/page.old: expected text, found a file packed by {packing}",
+            "what is unpacked is named .gz, .xz and .zst",
+        ],
+    )
+    assert "left out of folders: 1 binary file\n" in run("insert", "ix", "tree").err
+    assert stored("ix") == ["tree/page"]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,9 @@ def test_join_prints_the_pairs_of_the_library(run: Run, sides: tuple[str, str], 
     assert matches_of(run("join", a, b, "--threshold", 0.7, "--json")) == expected
     lines = run("join", a, b, "--threshold", 0.7).out.splitlines()
     assert [line.split()[:2] for line in lines] == [["a", "b"], ["fox", "1"], ["ship", "2"]]
-    assert len(matches_of(run("join", a, b, "--threshold", 0.7, "--json", "--limit", 1))) == 1
+    cut = run("join", a, b, "--threshold", 0.7, "--json", "--limit", 1)
+    assert len(matches_of(cut)) == 1
+    assert cut.err == "simindex: stopped at the limit, 1 pair; there may be more\n"
 
 
 def test_join_takes_standard_input_and_fingerprints(run: Run, sides: tuple[str, str]) -> None:

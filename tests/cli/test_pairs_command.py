@@ -37,6 +37,9 @@ def test_pairs_are_those_of_the_library_as_a_table_and_as_json(run: Run, stories
 def test_limit_ends_the_stream(run: Run, stories: str) -> None:
     every = matches_of(run("pairs", stories, "--threshold", 0.7, "--json"))
     assert matches_of(run("pairs", stories, "--threshold", 0.7, "--json", "--limit", 2)) == every[:2]
+    cut = run("pairs", stories, "--threshold", 0.7, "--limit", 1)
+    assert cut.err == "simindex: stopped at the limit, 1 pair; there may be more\n"
+    assert run("pairs", stories, "--threshold", 0.7, "--limit", 1_000).err == ""
 
 
 def test_pairs_by_fingerprints(run: Run, stories: str) -> None:

@@ -129,3 +129,21 @@ def test_report_on_a_job_is_of_a_finished_one(run: Run, journal: str) -> None:
     path.write_text("{}")
     assert "expected the journal of a deduplication" in run("report", journal, "-o", "page.html").err
     assert run("report", journal, "-o", "page.html", "--threshold", 0.5).code == 2
+
+
+def test_report_on_a_job_of_paragraphs_speaks_of_them_and_shows_their_texts(run: Run, tmp_path: Path) -> None:
+    rows = [{"id": "one", "text": f"{FOX}\n{SHIP}"}, {"id": 2, "text": f"something of its own\n\n{FOX}\n"}]
+    (tmp_path / "in.jsonl").write_bytes(json_lines(rows))
+    corpus.deduplicate("in.jsonl", "out.jsonl", 0.5, level="paragraph")
+    result = run("report", "out.jsonl.dedup", "-o", "page.html", "--texts", "in.jsonl")
+    assert result.err == "simindex: page.html: 4 paragraphs, 1 duplicate, 1 cluster\n"
+    data = data_in("page.html")
+    assert (data["noun"], data["measure"]) == (
+        "paragraph",
+        "removed by a similarity of 0.5 or more to a kept paragraph",
+    )
+    (cluster,) = data["clusters"]
+    assert [(member["key"], member["form"]["text"]) for member in cluster["members"]] == [
+        ("one#1", FOX),
+        ("2#2", FOX),
+    ]

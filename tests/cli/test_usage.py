@@ -5,11 +5,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
+from command_server import command_server
 from commandline import Run, process
 from samples import FOX, ROWS, SHIP, json_lines
 
@@ -59,18 +61,22 @@ def desk(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def simindex_command() -> Iterator[str]:
+    with command_server() as function:
+        yield function
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_examples_of_the_help_run(desk: Path, run: Run, command: str) -> None:
+def test_examples_of_the_help_run(desk: Path, run: Run, command: str, simindex_command: str) -> None:
     shown = run(command, "--help").out.partition("\nExamples:\n")[2]
     script = "\n".join(line.strip() for line in shown.splitlines())
     assert f"simindex {command} " in script
     if command == "insert":
         (desk / "news.simindex").rename(desk / "other.simindex")
-    function = 'simindex() { "$PYTHON" -m simindex "$@"; }\n'
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", function + script],
+        ["bash", "-euo", "pipefail", "-c", simindex_command + script],
         cwd=desk,
-        env=os.environ | {"PYTHON": sys.executable},
         capture_output=True,
         text=True,
         check=False,

@@ -1,11 +1,13 @@
 """deduplicate and join with files of other machines."""
 
+import json
 from pathlib import Path
 
 import fsspec
 import pytest
 from dedup_rows import lines, texts, write_lines
 from remote_files import in_memory, served
+from store_places import s3_store
 
 from simindex.corpus import deduplicate, join
 from simindex.corpus.dedup.journal import JobError
@@ -67,6 +69,33 @@ def test_a_remote_output_has_the_bytes_of_a_local_one(
         with pytest.raises(JobError, match=rf"memory://crawl/far/{name}: expected no such file yet"):
             deduplicate("a.jsonl", f"{url}/far/{name}")
         deduplicate(((n, text) for n, text in enumerate(TEXTS)), f"{url}/far/{name}", force=True)
+
+
+def test_s3_gives_and_takes_what_local_files_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs by a pattern, an output, its report, and the same job once more, through a server of its own."""
+    monkeypatch.chdir(tmp_path)
+    all_lines = write_lines(tmp_path / "a.jsonl", TEXTS)
+    expected = deduplicate("a.jsonl", "local.jsonl.zst", removed="gone.jsonl")
+    with s3_store() as url:
+        system = fsspec.filesystem("s3")
+        for name, part in (("a", all_lines[:100]), ("b", all_lines[100:])):
+            system.pipe_file(f"{url}/in/{name}.jsonl", b"".join(part))
+        inputs, outputs = f"{url}/in/*.jsonl", (f"{url}/out.jsonl.zst", f"{url}/gone.jsonl")
+        reports = [deduplicate(inputs, outputs[0], removed=outputs[1]) for _ in range(2)]
+        assert reports[0] == reports[1]
+        assert reports[0][:4] == expected[:4]
+        assert system.cat_file(outputs[0]) == Path("local.jsonl.zst").read_bytes()
+        gone = [json.loads(line) for line in system.cat_file(outputs[1]).splitlines()]
+        assert len(gone) == expected.removed
+        assert {row["input"] for row in gone} == {f"{url}/in/a.jsonl", f"{url}/in/b.jsonl"}
+        assert sorted(system.find(url)) == sorted(
+            f"{url}/{name}".removeprefix("s3://")
+            for name in ("gone.jsonl", "in/a.jsonl", "in/b.jsonl", "out.jsonl.zst")
+        )
+        with pytest.raises(FileNotFoundError, match="no such file"):
+            deduplicate(f"{url}/in/none.jsonl", "other.jsonl")
+        with pytest.raises(JobError, match=r"s3://.*out\.jsonl\.zst: expected no such file yet"):
+            deduplicate("a.jsonl", outputs[0], journal="another")
 
 
 def test_an_upload_that_breaks_off_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,7 +200,11 @@ def test_parquet_rows_can_be_written_as_lines_with_all_columns(tmp_path: Path) -
 # ---- against ----
 
 
-def test_against_removes_the_new_side_only_and_leaves_the_index_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("batch_size", [20, 4_000])
+def test_against_removes_the_new_side_only_and_leaves_the_index_alone(
+    tmp_path: Path, batch_size: int
+) -> None:
+    """In several batches, too, of the first of which a part is stored."""
     with simindex.open(tmp_path / "seen") as index:
         index.insert_many([(f"old{number}", text) for number, text in enumerate(TEXTS[:200])])
     before = {path: path.read_bytes() for path in (tmp_path / "seen").iterdir() if "lock" not in path.name}
@@ -208,7 +212,11 @@ def test_against_removes_the_new_side_only_and_leaves_the_index_alone(tmp_path: 
     new = TEXTS[200:]
     write_lines(tmp_path / "new.jsonl", new)
     deduplicate(
-        tmp_path / "new.jsonl", tmp_path / "out.jsonl", against=tmp_path / "seen", on_removed=gone.append
+        tmp_path / "new.jsonl",
+        tmp_path / "out.jsonl",
+        against=tmp_path / "seen",
+        on_removed=gone.append,
+        batch_size=batch_size,
     )
     with simindex.open(tmp_path / "seen", "r") as index:
         likes_old = {number for number, found in enumerate(index.query_many(new)) if found}

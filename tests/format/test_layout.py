@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from simindex.format.layout import (
     BITMAPS,
     COPY_TABLE,
+    FENCES,
     FILTERS,
     FIRST_BAND_TABLE,
     KEY_TABLE,
@@ -18,7 +19,30 @@ from simindex.format.layout import (
     SegmentEntry,
     filter_lines,
     filter_size,
+    page_shape,
 )
+
+
+@pytest.mark.parametrize("bands", range(129))
+def test_a_page_is_full_but_for_a_sixteenth(bands: int) -> None:
+    width = 8 * bands + 12
+    rows, page_bytes = page_shape((8 * bands, 8, 4))
+    assert page_bytes in (4096, 8192, 16384)
+    room = page_bytes - 16 - 8
+    assert 0 <= room - rows * width < width
+    assert room - rows * width <= room / 16
+    if page_bytes > 4096:
+        assert (page_bytes // 2 - 24) % width > (page_bytes // 2 - 24) / 16
+
+
+@pytest.mark.parametrize(
+    ("asked", "entries"), [(1, 1), (338, 338), (339, 339), (1000, 678), (65_536, 65_427)]
+)
+def test_chunks_are_whole_pages_or_a_part_of_one(asked: int, entries: int) -> None:
+    geometry = Geometry(16, 0, Layout(entries_per_chunk=asked))
+    assert geometry.entries_per_chunk == entries
+    assert geometry.sketches_per_chunk == 258 * 29
+    assert geometry.num_fences(2 * entries + 1) == 2 * -(-entries // 339) + 1
 
 
 @settings(max_examples=60)
@@ -41,12 +65,18 @@ def test_chunks_of_columns_lie_one_after_the_other_and_all_but_the_last_are_full
     checked = 77
     for column in columns:
         keys, fingerprints, numbers = column.widths
+        rows_of_page, page = page_shape(column.widths) if numbers else (0, 0)
         for chunk, first in enumerate(range(0, column.total, column.per_chunk)):
             count, base = min(column.per_chunk, column.total - first), int(bases[len(expected)])
-            behind_keys, behind = base + keys * count, base + sum(column.widths) * count
-            places = behind - numbers * count if numbers else 0, behind_keys if fingerprints else 0
+            behind_keys = base + keys * rows_of_page
+            numbers_at = behind_keys + fingerprints * rows_of_page if numbers else 0
+            seals = base + page - 16 - 8 if page else base + keys * count
+            places = numbers_at, behind_keys if fingerprints else 0, seals
             where = column.table, chunk, column.chunk_bytes(count)
-            expected.append((*where, base, *places, behind, checked, len(expected), count))
+            assert where[2] == (
+                page * column.blocks(count) - 16 if page else seals - base + 8 * -(-count // 128)
+            )
+            expected.append((*where, base, *places, checked, len(expected), count, page, page, page))
             checked += column.blocks(count)
     said = zip(chunks.tables.tolist(), chunks.numbers.tolist(), chunks.sizes.tolist(), strict=True)
     assert [(*own, *row) for own, row in zip(said, rows.tolist(), strict=True)] == expected
@@ -62,7 +92,10 @@ def test_bytes_of_a_segment_are_those_of_its_columns_without_seals(
     geometry = Geometry(bands, permutations, Layout(2, 100, 3000))
     entry = SegmentEntry._make([0, 0, 500, *counts, 1, bytes(5)])
     columns = geometry.columns(entry)
-    assert len(columns) == geometry.count + 1
+    fences, columns = columns[geometry.count + 1 :], columns[: geometry.count + 1]
+    assert [(c.table - FENCES, c.total) for c in fences] == [
+        (table, -(-count // 100)) for table, count in enumerate(geometry.entry_counts(entry)) if count
+    ]
     assert geometry.segment_bytes(entry) == sum(sum(column.widths) * column.total for column in columns)
 
 
@@ -76,18 +109,24 @@ def test_small_segments_fit_one_value(num_keys: int, num_sketches: int, fits: bo
 
 def test_table_names_tell_what_is_damaged() -> None:
     geometry = Geometry(2, 1, Layout())
-    names = [geometry.name(t) for t in (KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, 4, 5, 8, 10, 11, 15)]
+    names = [geometry.name(t) for t in (KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, 4, 5, 8, 10, 11, 15, 16, 20)]
     assert names == [
         *("keys", "copies", "band 1", "permutation 1", "sketches"),
         *("filter of band 1", "filter of permutation 1", "bitmap of keys", "bitmap of permutation 1"),
+        *("fences of keys", "fences of permutation 1"),
     ]
 
 
 @given(st.integers(1, 2**32 - 1))
 def test_a_filter_has_ten_bits_an_entry_and_an_eighth_more_at_most(entries: int) -> None:
-    lines = filter_lines(filter_size(entries))
-    needed = -(-10 * entries // 512)
-    assert needed <= lines <= needed * 9 / 8 + 1
+    """Fourteen where external keys are looked for, of which there are as many as inserts."""
+    kinds = Geometry(1, 1, Layout()).filters_of(
+        SegmentEntry(0, 0, entries, entries, entries, entries, entries, entries)
+    )
+    assert kinds[1] == kinds[2] == kinds[3] == filter_size(entries)
+    for bits, size in ((14, kinds[0]), (10, kinds[1])):
+        needed = -(-bits * entries // 512)
+        assert needed <= filter_lines(size) <= needed * 9 / 8 + 1
 
 
 @given(st.integers(0, 2**22), st.sampled_from([1, 100, 1 << 20]), st.integers(1, 64), st.integers(1, 2**20))

@@ -22,9 +22,9 @@ def manifests(draw: st.DrawFn) -> Manifest:
         span = draw(st.integers(1, 2**32 - 1))
         counts = [draw(st.integers(0, span)) for _ in range(5)]
         chunked = draw(st.booleans())
-        sizes = st.sampled_from([0, 8, filter_size(span)])
+        most = filter_size(span, 14), *[filter_size(span)] * 3  # of keys, and of all others
         bits = draw(st.sampled_from([0, 6, bitmap_bits(min(span, MOST_BITMAP_ENTRIES))]))
-        filters = bytes([*(draw(sizes) for _ in range(4)), bits]) if chunked else b""
+        filters = bytes([*(draw(st.sampled_from([0, 8, size])) for size in most), bits]) if chunked else b""
         entries.append(SegmentEntry._make([segment, number, span, *counts, int(chunked), filters]))
         number += span + draw(st.integers(0, 10))
     documents = draw(st.integers(0, sum(entry.num_keys for entry in entries)))
@@ -97,6 +97,8 @@ def with_second(**fields: object) -> Manifest:
         with_second(filters=bytes([200, 0, 0, 0, 0])),
         with_second(filters=bytes([7, 0, 0, 0, 0])),
         with_second(filters=bytes([9, 0, 0, 0, 0])),
+        with_second(span=400, filters=bytes([36, 0, 0, 0, 0])),
+        with_second(span=400, filters=bytes([0, 0, 33, 0, 0])),
         with_second(filters=bytes([0, 0, 0, 0, 5])),
         with_second(filters=bytes([0, 0, 0, 0, 7])),
         with_second(filters="abcde"),

@@ -3,12 +3,16 @@
 Keeps every array alive that a directory has the address of.
 """
 
-from typing import NamedTuple, TypedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
 from simindex import _kernel
 from simindex.format import rows
+from simindex.format.chunks import chunk_rows
+from simindex.format.layout import page_shape
+from simindex.format.rows import STRIDES
 
 
 class Stored(NamedTuple):
@@ -36,21 +40,50 @@ class Shape(TypedDict, total=False):
     filter_chunks: int
     filter_lines: int
     bitmap_bits: int
+    fences_per_chunk: int
     sealed: bool
 
 
-# What seals are made of: the arguments of `seal_blocks`.
-SealArguments = tuple[np.ndarray, np.ndarray | None, np.ndarray | None, int, int]
+ENTRY_WIDTHS = 8, 0, 4
+
+
+def whole_pages(count: int, of_page: int) -> int:
+    """Round down to whole pages, as chunks are: a chunk has some of them, or a part of one."""
+    return count if count < of_page else count // of_page * of_page
+
+
+class InPages:
+    """A column of a chunk in pages: elements are taken and set by the place of their row."""
+
+    def __init__(self, view: np.ndarray, count: int) -> None:
+        self._view, self._places = view, np.arange(count)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def _at(self, place: Any) -> tuple[Any, ...]:
+        row, *rest = place if isinstance(place, tuple) else (place,)
+        return (*np.divmod(self._places[row], self._view.shape[1]), *rest)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._view[self._at(place)]
+
+    def __setitem__(self, place: Any, value: object) -> None:
+        self._view[self._at(place)] = value
 
 
 class MadeUp:
     """A directory over made-up segments.
 
+    Sealed tables and sketches lie in pages and have fences, as stored ones do; others are one array a column.
+
     Attributes:
         header: what the kernel's functions take first.
         tables: the row of every table, as (segment, table).
         bases: number of each segment's first document.
-        arrays: every array laid out, in the order (segment, table or column, chunk, part).
+        arrays: every array laid out, in the order (segment, table or column, chunk, part); one in pages is
+            taken by the place of an entry.
+        values: the octets of every chunk in pages, in the order (segment, table or column, chunk).
     """
 
     def __init__(
@@ -65,14 +98,19 @@ class MadeUp:
         filter_chunks: int = 1,
         filter_lines: int = 1,
         bitmap_bits: int = 0,
+        fences_per_chunk: int = 1000,
         sealed: bool = True,
     ) -> None:
-        self.arrays: dict[tuple[int, int, int, str], np.ndarray] = {}
+        self.arrays: dict[tuple[int, int, int, str], Any] = {}
+        self.values: dict[tuple[int, int, int], np.ndarray] = {}
         self._kept: list[np.ndarray] = []
         self._checked: list[np.ndarray] = []
-        self._sealings: list[tuple[np.ndarray, SealArguments]] = []
+        self._sealings: list[tuple[np.ndarray, Callable[[], bytes]]] = []
         self._sealed, self._bands = sealed, bands
-        self._entries, self._sketches = entries_per_chunk, sketches_per_chunk
+        self.sketch_page = page_shape((8 * bands, 8, 4))
+        entries_per_chunk = whole_pages(entries_per_chunk, _kernel.TABLE_BLOCK)
+        sketches_per_chunk = whole_pages(sketches_per_chunk, self.sketch_page[0])
+        self._entries, self._sketches, self._fences = entries_per_chunk, sketches_per_chunk, fences_per_chunk
         self._filter, self._bitmap_bits = (filter_bits, filter_chunks, filter_lines), bitmap_bits
         self.bases = [sum(s.span for s in segments[:at]) for at in range(len(segments))]
         table = np.zeros((len(segments), num_tables), rows.TABLE_ROW)
@@ -94,6 +132,8 @@ class MadeUp:
             num_tables=num_tables,
             entries_per_chunk=entries_per_chunk,
             sketches_per_chunk=sketches_per_chunk,
+            sketches_per_block=self.sketch_page[0],
+            fences_per_chunk=fences_per_chunk,
             bands=bands,
         )
         self.header = np.frombuffer(header, np.uint64)
@@ -105,41 +145,80 @@ class MadeUp:
 
     def seal_anew(self) -> None:
         """Make every seal fit what the arrays hold now, as somebody who means harm can."""
-        for seals, arguments in self._sealings:
-            seals[:] = np.frombuffer(_kernel.seal_blocks(*arguments), np.uint64)
+        for seals, make in self._sealings:
+            seals[:] = np.frombuffer(make(), np.uint64).reshape(seals.shape)
 
     def _address(self, array: np.ndarray) -> int:
         self._kept.append(array)
         return _kernel.address(array)
 
-    def _chunk(
+    def _words(self, row: np.ndarray, where: tuple[int, int, int], words: np.ndarray) -> None:
+        """Lay out a chunk of a filter, a bitmap or fences."""
+        row["keys"], row["count"] = self._address(words), len(words)
+        row["seed"] = seed = 1000 * where[0] + 10 * where[1] + where[2]
+        self.arrays[(*where, "keys")] = words
+        if self._sealed:
+            seals = np.frombuffer(bytearray(_kernel.seal_words(words, seed)), np.uint64)
+            self._seal(row, self._address(seals), seals, lambda: _kernel.seal_words(words, seed))
+
+    def _seal(self, row: np.ndarray, address: int, seals: np.ndarray, make: Callable[[], bytes]) -> None:
+        row["seals"] = address
+        self._checked.append(np.zeros(len(seals), np.uint8))
+        row["checked"] = self._address(self._checked[-1])
+        self._sealings.append((seals, make))
+
+    def _rows(
         self,
         row: np.ndarray,
         where: tuple[int, int, int],
         keys: np.ndarray,
-        numbers: np.ndarray | None,
         fingerprints: np.ndarray | None,
-        words_per_key: int,
+        numbers: np.ndarray,
     ) -> None:
-        segment, table, chunk = where
-        seed = 1000 * segment + 10 * table + chunk
-        row["keys"], row["seed"], row["count"] = self._address(keys), seed, keys.size // words_per_key
-        self.arrays[(*where, "keys")] = keys
-        if numbers is not None:
-            row["numbers"] = self._address(numbers)
-            row["count"] = len(numbers)
-            self.arrays[(*where, "numbers")] = numbers
-        if fingerprints is not None:
-            row["fingerprints"] = self._address(fingerprints)
-            self.arrays[(*where, "fingerprints")] = fingerprints
-        if self._sealed:
-            seals = _kernel.seal_blocks(keys, numbers, fingerprints, words_per_key, seed)
-            self._sealings.append(
-                (np.frombuffer(seals, np.uint64).copy(), (keys, numbers, fingerprints, words_per_key, seed))
-            )
-            row["seals"] = self._address(self._sealings[-1][0])
-            self._checked.append(np.zeros(len(seals) // 8, np.uint8))
-            row["checked"] = self._address(self._checked[-1])
+        """Lay out a chunk of entries, or of sketches, in pages if it is sealed."""
+        columns = {"keys": keys, "fingerprints": fingerprints, "numbers": numbers}
+        is_sketch, seed = fingerprints is not None, 1000 * where[0] + 10 * where[1] + where[2]
+        shape = self.sketch_page if is_sketch else page_shape(ENTRY_WIDTHS)
+        form = chunk_rows(2, self._bands, self.sketch_page[0])
+        row[:] = form[1:] if is_sketch else form[:1]
+        row["seed"], row["count"] = seed, len(numbers)
+        if not self._sealed:
+            for name, column in columns.items():
+                if column is not None:
+                    row[name] = self._address(column)
+                    self.arrays[(*where, name)] = column
+            return
+        words = self._bands if is_sketch else 1
+        value = np.frombuffer(
+            bytearray(_kernel.fill_pages(keys, fingerprints, numbers, words, *shape, seed)), np.uint8
+        )
+        self.values[where] = value
+        address, seals = self._lay_pages(row, where, value, shape, columns)
+        self._seal(row, address, seals, lambda: _kernel.page_seals(value, shape[1], seed))
+
+    def _lay_pages(
+        self,
+        row: np.ndarray,
+        where: tuple[int, int, int],
+        value: np.ndarray,
+        shape: tuple[int, int],
+        columns: dict[str, np.ndarray | None],
+    ) -> tuple[int, np.ndarray]:
+        """Say where the columns of pages lie; returns the address of the first seal, and the seals."""
+        (rows_of_page, page_bytes), base, at = shape, self._address(value), 0
+        blocks = (len(value) + _kernel.PAGE_HEAD) // page_bytes
+        for name in STRIDES:
+            row[name] = page_bytes
+        for name, column in columns.items():
+            if column is None:
+                continue
+            strides = page_bytes, *column.strides
+            view = np.ndarray((blocks, rows_of_page, *column.shape[1:]), column.dtype, value, at, strides)
+            row[name] = base + at
+            at += rows_of_page * column.strides[0]
+            self.arrays[(*where, name)] = InPages(view, len(column))
+        at = page_bytes - _kernel.PAGE_HEAD - 8
+        return base + at, np.ndarray((blocks,), np.uint64, value, at, (page_bytes,))
 
     def _lay_table(
         self, row: np.ndarray, segment: int, table: int, entries: list[tuple[int, int]], num_tables: int
@@ -151,12 +230,25 @@ class MadeUp:
         for chunk, at in enumerate(starts):
             part = slice(at, at + self._entries)
             where = segment, table, chunk
-            self._chunk(chunks[chunk : chunk + 1], where, keys[part].copy(), numbers[part].copy(), None, 1)
+            self._rows(chunks[chunk : chunk + 1], where, keys[part].copy(), None, numbers[part].copy())
         row["chunks"], row["num_entries"] = self._address(chunks), len(entries)
+        if self._sealed and entries:
+            self._lay_fences(row, segment, 3 * num_tables + 1 + table, keys)
         if self._filter[0] and entries:
             self._lay_filter(row, segment, num_tables + 1 + table, keys)
         if self._bitmap_bits and entries:
             self._lay_bitmap(row, segment, 2 * num_tables + 1 + table, keys)
+
+    def _lay_fences(self, row: np.ndarray, segment: int, table: int, keys: np.ndarray) -> None:
+        fences = keys[:: min(self._entries, _kernel.TABLE_BLOCK)].copy()
+        starts = range(0, len(fences), self._fences)
+        chunks = np.zeros(len(starts), rows.CHUNK_ROW)
+        for chunk, at in enumerate(starts):
+            part = fences[at : at + self._fences].copy()
+            self._words(chunks[chunk : chunk + 1], (segment, table, chunk), part)
+        row["fences"] = self._address(chunks)
+        if len(chunks) == 1:
+            row["fence_words"] = chunks[0]["keys"]
 
     def _lay_filter(self, row: np.ndarray, segment: int, table: int, keys: np.ndarray) -> None:
         (bits, num_chunks, num_lines), taken = self._filter, 0
@@ -165,7 +257,7 @@ class MadeUp:
             lines = np.zeros(num_lines * _kernel.LINE_WORDS, np.uint64)
             rest = np.ascontiguousarray(keys[taken:])
             taken += _kernel.add_to_filter(rest, bits, chunk, num_chunks, lines)
-            self._chunk(chunks[chunk : chunk + 1], (segment, table, chunk), lines, None, None, 1)
+            self._words(chunks[chunk : chunk + 1], (segment, table, chunk), lines)
         assert taken == len(keys)
         row["filter"] = self._address(chunks)
         row["filter_bits"], row["filter_chunks"], row["filter_lines"] = self._filter
@@ -176,7 +268,7 @@ class MadeUp:
         chunk = np.zeros(1, rows.CHUNK_ROW)
         bitmap = np.zeros(1 << self._bitmap_bits - _kernel.MIN_BITMAP_BITS, np.uint64)
         _kernel.set_bitmap(keys, bitmap)
-        self._chunk(chunk, (segment, table, 0), bitmap, None, None, 1)
+        self._words(chunk, (segment, table, 0), bitmap)
         row["bitmap"], row["bitmap_bits"] = self._address(chunk), self._bitmap_bits
         row["bitmap_words"], row["bitmap_checked"] = chunk[0]["keys"], chunk[0]["checked"]
 
@@ -190,5 +282,5 @@ class MadeUp:
             fingerprints = np.array([s.fingerprint for s in part], np.uint64)
             where = segment, column, chunk
             row = chunks[chunk : chunk + 1]
-            self._chunk(row, where, words, numbers, fingerprints, self._bands)
+            self._rows(row, where, words, fingerprints, numbers)
         return self._address(chunks)

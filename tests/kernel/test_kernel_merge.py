@@ -81,12 +81,13 @@ def test_merge_has_no_bound_on_its_sources() -> None:
 
 @pytest.mark.parametrize("part", ["keys", "numbers"])
 def test_merge_refuses_a_damaged_block(part: str) -> None:
-    directory, sources = made_up([[n << 50 for n in range(400)]])
-    directory.arrays[0, 0, 0, part][300] ^= 1
-    keys, numbers = np.zeros(400, np.uint64), np.zeros(400, np.uint32)
+    directory, sources = made_up([[n << 50 for n in range(800)]], entries_per_chunk=800)
+    place = 2 * _kernel.TABLE_BLOCK - 3
+    directory.arrays[0, 0, 0, part][place] ^= 1
+    keys, numbers = np.zeros(800, np.uint64), np.zeros(800, np.uint32)
     with pytest.raises(_kernel.Damage) as raised:
         _kernel.merge(directory.header, sources, None, keys, numbers)
-    assert raised.value.args == (0, 0, 0, 2)
+    assert raised.value.args == (0, 0, 0, 1)
 
 
 def merged_or_damage(
@@ -125,8 +126,10 @@ def test_merge_of_keys_in_no_order_is_damage_whatever_their_seals_say(
     runs = [[(3 * n + at) << 54 for n in range(300)] for at in range(3)]
     directory, sources = made_up(runs, **layout)
     first, size = random.randrange(250), random.choice([2, 20, 50])
-    columns = [array for where, array in directory.arrays.items() if where[0] == 1 and where[3] == "keys"]
-    keys = np.concatenate(columns)
+    columns = [
+        array for where, array in directory.arrays.items() if where[:2] == (1, 0) and where[3] == "keys"
+    ]
+    keys = np.concatenate([column[:] for column in columns])
     keys[first : first + size] = keys[first : first + size][::-1].copy()
     for at, column in enumerate(columns):
         column[:] = keys[at * len(columns[0]) :][: len(column)]
@@ -187,28 +190,29 @@ def test_copy_sketches_copies_the_live_ones_in_order(
 
 
 def test_copy_sketches_refuses_a_damaged_block_and_a_segment_that_is_not_there() -> None:
-    sketches = [Stored(n, (n, n), n) for n in range(40)]
-    directory = MadeUp([MadeUpSegment(40, [[]], sketches)], num_tables=1, bands=2)
-    room = np.zeros((40, 2), np.uint64), np.zeros(40, np.uint32), np.zeros(40, np.uint64)
+    sketches = [Stored(n, (n, n), n) for n in range(400)]
+    directory = MadeUp([MadeUpSegment(400, [[]], sketches)], num_tables=1, bands=2)
+    room = np.zeros((400, 2), np.uint64), np.zeros(400, np.uint32), np.zeros(400, np.uint64)
     with pytest.raises(ValueError, match="segment: out of range"):
         _kernel.copy_sketches(directory.header, 1, 0, 0, None, *room)
-    directory.arrays[0, 1, 0, "fingerprints"][33] ^= 1
+    directory.arrays[0, 1, 0, "fingerprints"][2 * directory.sketch_page[0] + 1] ^= 1
     with pytest.raises(_kernel.Damage) as raised:
         _kernel.copy_sketches(directory.header, 0, 0, 0, None, *room)
     assert raised.value.args == (0, 1, 0, 2)
 
 
 @pytest.mark.parametrize("sealed", [True, False])
-@pytest.mark.parametrize("number", [31, 32, 61, 0xFFFFFFF0])
+@pytest.mark.parametrize("number", [291, 290, 321, 0xFFFFFFF0])
 def test_copy_sketches_refuses_numbers_in_no_order_or_outside_whatever_their_seals_say(
     number: int, sealed: bool
 ) -> None:
-    sketches = [Stored(n, (n, n), n) for n in range(60)]
-    directory = MadeUp([MadeUpSegment(61, [[]], sketches)], num_tables=1, bands=2, sealed=sealed)
-    room = np.zeros((60, 2), np.uint64), np.zeros(60, np.uint32), np.zeros(60, np.uint64)
-    directory.arrays[0, 1, 0, "numbers"][33] = number
+    sketches = [Stored(n, (n, n), n) for n in range(320)]
+    directory = MadeUp([MadeUpSegment(321, [[]], sketches)], num_tables=1, bands=2, sealed=sealed)
+    room = np.zeros((320, 2), np.uint64), np.zeros(320, np.uint32), np.zeros(320, np.uint64)
+    assert directory.sketch_page[0] * 2 == 290
+    directory.arrays[0, 1, 0, "numbers"][292] = number
     directory.seal_anew()
-    dead = np.zeros(8, np.uint8)
+    dead = np.zeros(41, np.uint8)
     with pytest.raises(_kernel.Damage) as raised:
         _kernel.copy_sketches(directory.header, 0, 0, 0, dead, *room)
     assert raised.value.args == (0, 1, 0, 2)

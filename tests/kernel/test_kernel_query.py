@@ -53,6 +53,7 @@ documents = st.lists(
 layouts = st.fixed_dictionaries(
     {
         "entries_per_chunk": st.sampled_from([2, 7, 1000]),
+        "fences_per_chunk": st.sampled_from([1, 3, 1000]),
         "sketches_per_chunk": st.sampled_from([2, 5, 1000]),
         "filter_bits": st.sampled_from([0, 4, 9, 64]),
         "filter_chunks": st.integers(1, 3),
@@ -303,28 +304,71 @@ def test_find_keys_takes_more_keys_than_one_group() -> None:
     ]
 
 
-@settings(max_examples=100)
-@given(runs_of, layouts, st.lists(sketches, max_size=6), st.integers(1, 5) | st.just(ALL))
-def test_find_equal_equals_brute_force(runs: list[Run], layout: Shape, wanted: list[Pair], most: int) -> None:
+def first_word(sketch: Pair) -> int:
+    return sketch[0][0]
+
+
+@settings(max_examples=150)
+@given(
+    runs_of,
+    layouts,
+    st.lists(sketches, max_size=6),
+    st.integers(1, 5) | st.just(ALL),
+    st.sampled_from([(0, key_of, False), (1, first_word, False), (1, first_word, True)]),
+)
+def test_find_equal_equals_brute_force(
+    runs: list[Run],
+    layout: Shape,
+    wanted: list[Pair],
+    most: int,
+    of_table: tuple[int, Callable[[Pair], int], bool],
+) -> None:
     """`most` bounds the entries of equal key that are compared in each segment, equal or not."""
+    table, key, with_next = of_table
     runs = [[(key_of(sketch), sketch) for _, sketch in run if sketch] for run in runs]
     directory, stored = made_up(runs, layout)
     found = _kernel.find_equal(
         directory.header,
-        0,
-        np.array([key_of(sketch) for sketch in wanted], np.uint64),
+        table,
+        np.array([key(sketch) for sketch in wanted], np.uint64),
+        np.array([rows[1] for rows, _ in wanted], np.uint64) if with_next else None,
         np.array([rows for rows, _ in wanted], np.uint64),
         np.array([fingerprint for _, fingerprint in wanted], np.uint64),
         most,
     )
     expected: Found = []
     for place, sketch in enumerate(wanted):
-        of_key = [document for document in stored if document[2] == key_of(sketch)]
+        of_key = [d for d in stored if d[3] and d[4] is not None and key((d[3], d[4])) == key(sketch)]
         for _, compared in groupby(of_key, lambda document: document[1]):
             for number, _, _, own, fingerprint in list(compared)[:most]:
                 if (own, fingerprint) == sketch:
                     expected.append((number, place, NO_FIGURE, NO_FIGURE))
     assert sorted(MATCH.iter_unpack(found)) == sorted(expected)
+
+
+def test_find_equal_looks_up_nothing_that_the_next_table_denies() -> None:
+    """The first word is stored and its table damaged, which is met only where it is looked at."""
+    run: Run = [(n, ((n, n + 1_000), 7)) for n in range(40)]
+    directory, _ = made_up([run], {"filter_bits": 64, "filter_lines": 9})
+    directory.arrays[0, 1, 0, "keys"][20] ^= np.uint64(1)
+
+    def equal(second: int, next_keys: np.ndarray | None) -> bytes:
+        words = np.array([21, second], np.uint64)
+        return _kernel.find_equal(
+            directory.header, 1, words[:1], next_keys, words, np.array([7], np.uint64), ALL
+        )
+
+    assert equal(77_777, np.array([77_777], np.uint64)) == b""
+    for next_keys in (None, np.array([1_021], np.uint64)):
+        with pytest.raises(_kernel.Damage):
+            equal(1_021, next_keys)
+
+
+def test_find_equal_refuses_next_keys_of_the_last_table() -> None:
+    directory, _ = made_up([[(3, SKETCH)]], {})
+    words, one = np.array(SKETCH[0], np.uint64), np.array([1], np.uint64)
+    with pytest.raises(ValueError, match="no table is behind the last one"):
+        _kernel.find_equal(directory.header, NUM_TABLES - 1, one, one, words, one, ALL)
 
 
 @settings(max_examples=100)
@@ -342,9 +386,11 @@ SKETCH = ((5, 6), 7)
 
 
 def flipped(column: int, part: str) -> MadeUp:
-    """A directory of 40 equal sketches of which one byte of a part of row 20 was flipped."""
-    directory, _ = made_up([[(n << 57, SKETCH) for n in range(40)]], {"sketches_per_chunk": 32})
-    directory.arrays[0, column, 0, part][20] ^= 1
+    """A directory of 200 equal sketches of which one byte of a part of row 150, in the second page,
+    was flipped."""
+    directory, _ = made_up([[(n << 56, SKETCH) for n in range(200)]], {})
+    assert directory.sketch_page[0] == 145
+    directory.arrays[0, column, 0, part][150] ^= 1
     return directory
 
 
@@ -370,15 +416,15 @@ def test_query_refuses_a_damaged_table(query: Search, table: int, part: str) -> 
 
 def test_sketch_that_damage_hides_is_damage_and_not_nothing() -> None:
     """Numbers with gaps are searched; one that an entry names and nobody finds means a broken block."""
-    run: Run = [(n, SKETCH if n % 2 else None) for n in range(100)]
+    run: Run = [(n, SKETCH if n % 2 else None) for n in range(400)]
     directory, _ = made_up([run], {})
-    directory.arrays[0, NUM_TABLES, 0, "numbers"][20] += 1
+    directory.arrays[0, NUM_TABLES, 0, "numbers"][150] += 1
     with pytest.raises(_kernel.Damage) as raised:
         query_bands(directory, [(3, SKETCH)], 64, 0, ALL, True)
     assert raised.value.args == (0, NUM_TABLES, 0, 1)
     with pytest.raises(_kernel.Damage):
         _kernel.find_equal(
-            directory.header, 0, np.array([41], np.uint64), np.array(SKETCH[0], np.uint64),
+            directory.header, 0, np.array([301], np.uint64), None, np.array(SKETCH[0], np.uint64),
             np.array(SKETCH[1:], np.uint64), 1,
         )  # fmt: skip
 
@@ -386,19 +432,19 @@ def test_sketch_that_damage_hides_is_damage_and_not_nothing() -> None:
 @pytest.mark.parametrize("bit", [0, 3, 6, 31])
 def test_stored_sketch_is_read_or_is_damage_whatever_bit_of_a_number_is_flipped(bit: int) -> None:
     """Nobody vouches for the number: the blocks beside its place prove that it has no sketch."""
-    directory, _ = made_up([[(n, SKETCH if n % 2 else None) for n in range(100)]], {})
-    numbers = directory.arrays[0, NUM_TABLES, 0, "numbers"]
+    directory, _ = made_up([[(n, SKETCH if n % 2 else None) for n in range(800)]], {})
+    numbers, rows = directory.arrays[0, NUM_TABLES, 0, "numbers"], directory.sketch_page[0]
     damaged = set()
-    for row in range(14, 34):
+    for row in [*range(rows - 2, rows + 2), *range(2 * rows - 2, 2 * rows + 2)]:
         numbers[row] ^= np.uint32(1 << bit)
-        for number in range(100):
+        for number in range(2 * rows - 30, 4 * rows + 30):
             directory.forget_checked()
             read = np.zeros(BANDS, np.uint64)
             try:
                 found = _kernel.read_sketch(directory.header, number, read)
                 assert found == (SKETCH[1] if number % 2 else None), (row, number)
             except _kernel.Damage as damage:
-                damaged.add((row // _kernel.SKETCH_BLOCK, damage.args))
+                damaged.add((row // rows, damage.args))
         numbers[row] ^= np.uint32(1 << bit)
     assert damaged == {(block, (0, NUM_TABLES, 0, block)) for block in (0, 1, 2)}
 

@@ -8,11 +8,12 @@ import xxhash
 from filters import places_in_filter
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import MadeUp, MadeUpSegment, Shape
+from made_up import MadeUp, MadeUpSegment, Shape, Stored, whole_pages
 from strategies import uint64s
 
 from simindex import _kernel
-from simindex.format.rows import MATCH
+from simindex.format.layout import page_shape
+from simindex.format.rows import MATCH, MERGE_SOURCE
 
 ALL = 2**40
 crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1) | uint64s
@@ -63,13 +64,14 @@ def test_a_key_is_found_or_is_damage_whatever_bit_of_another_is_flipped(
 ) -> None:
     """Keys around a guess are compared before their blocks are verified: what they say has to be proven."""
     spaced = [n * (2**64 // 100) for n in range(100)]
-    keys = sorted(spaced * 3)  # entries 128 and 256 begin blocks, 150 a chunk
+    keys = sorted(spaced * 8)  # entries 339 and 678 begin blocks, 150 a chunk
     directory = table_of(keys, entries_per_chunk=entries_per_chunk)
+    entries_per_chunk = whole_pages(entries_per_chunk, _kernel.TABLE_BLOCK)
     asked = [key for near in (42, 50, 85) for key in spaced[near - 6 : near + 6]]
     asked += [key + step for key in asked for step in (-1, 1)]
     expected = {key: [(number, 0) for number, stored in enumerate(keys) if stored == key] for key in asked}
     damaged = set()
-    for entry in [*range(126, 131), *range(147, 153), *range(254, 258)]:
+    for entry in [*range(147, 153), *range(336, 342), *range(676, 680)]:
         chunk, place = divmod(entry, entries_per_chunk)
         column = directory.arrays[0, 0, chunk, "keys"]
         column[place] ^= np.uint64(1 << bit)
@@ -82,6 +84,60 @@ def test_a_key_is_found_or_is_damage_whatever_bit_of_another_is_flipped(
         column[place] ^= np.uint64(1 << bit)
     assert damaged
     assert all(expected == found for expected, found in damaged)
+
+
+@pytest.mark.parametrize("layout", [{}, {"entries_per_chunk": 150}, {"fences_per_chunk": 2}])
+@pytest.mark.parametrize("bit", [63, 58, 0])
+def test_a_key_is_found_or_is_damage_whatever_bit_of_a_fence_is_flipped(bit: int, layout: Shape) -> None:
+    """Fences say which block is read, and what lies behind its end."""
+    spaced = [n * (2**64 // 100) for n in range(100)]
+    keys = sorted(spaced * 11)
+    directory = table_of(keys, **layout)
+    asked = [key + step for key in spaced for step in (0, 1)] + [2**64 - 1]
+    expected = {key: [(number, 0) for number, stored in enumerate(keys) if stored == key] for key in asked}
+    damaged = set()
+    for where, fences in directory.arrays.items():
+        for place in range(len(fences)) if where[1] == 4 else ():
+            fences[place] ^= np.uint64(1 << bit)
+            for key in asked:
+                directory.forget_checked()
+                try:
+                    assert keys_found(directory, [key]) == expected[key], (where, place, key)
+                except _kernel.Damage as damage:
+                    damaged.add((where[2], damage.args))
+            fences[place] ^= np.uint64(1 << bit)
+    assert {place for place, _ in damaged} == {where[2] for where in directory.arrays if where[1] == 4}
+    assert all(found == (0, 4, chunk, 0) for chunk, found in damaged)
+
+
+@pytest.mark.parametrize("sketch", [False, True])
+def test_a_flipped_bit_of_any_byte_of_a_page_is_damage(sketch: bool) -> None:
+    """What is empty in a page is under its seal, too."""
+    count = 2 * _kernel.TABLE_BLOCK - 30
+    stored = [Stored(n, (n,), n) for n in range(count)]
+    segment = MadeUpSegment(count, [[(n << 50, n) for n in range(count)]], stored)
+    directory = MadeUp([segment], num_tables=1, bands=1)
+    value = directory.values[0, int(sketch), 0]
+    room = np.zeros((count, 1), np.uint64), np.zeros(count, np.uint32), np.zeros(count, np.uint64)
+    source = np.zeros(1, MERGE_SOURCE)
+
+    def read() -> None:
+        directory.forget_checked()
+        source["position"] = 0
+        if sketch:
+            _kernel.copy_sketches(directory.header, 0, 0, 0, None, *room)
+        else:
+            _kernel.merge(directory.header, source, None, room[0].reshape(-1), room[1])
+
+    read()
+    assert len(value) % 4096 == 4096 - 16
+    for byte in [*range(0, len(value), 5), len(value) - 1]:
+        value[byte] ^= np.uint8(1 << byte % 8)
+        with pytest.raises(_kernel.Damage) as raised:
+            read()
+        assert raised.value.args == (0, int(sketch), 0, (byte + 16) // 4096)
+        value[byte] ^= np.uint8(1 << byte % 8)
+    read()
 
 
 @settings(max_examples=150)
@@ -169,7 +225,7 @@ def test_a_filter_that_denies_by_damage_is_damage() -> None:
     assert keys_found(directory, [8 << 52]) == [(4, 0)]
     with pytest.raises(_kernel.Damage) as raised:
         keys_found(directory, [3998 << 52])
-    assert raised.value.args == (0, 2, 1, place // 64 // _kernel.TABLE_BLOCK)
+    assert raised.value.args == (0, 2, 1, place // 64 // _kernel.WORDS_BLOCK)
 
 
 def test_a_bitmap_that_denies_by_damage_is_damage() -> None:
@@ -184,26 +240,42 @@ def test_a_bitmap_that_denies_by_damage_is_damage() -> None:
     assert raised.value.args == (0, 3, 0, 1)
 
 
-def sealed_blocks(parts: list[tuple[np.ndarray, int]], count: int, size: int, seed: int) -> bytes:
-    """The definition: XXH64 of each part of a block, each seeded with the one before."""
-    seals = []
-    for block in range(-(-count // size)):
-        seal = seed + block
-        for array, width in parts:
-            data = array.tobytes()[block * size * width : min((block + 1) * size, count) * width]
-            seal = xxhash.xxh64_intdigest(data, seal % 2**64)
-        seals.append(seal)
-    return np.array(seals, np.uint64).tobytes()
+def pages_of(columns: list[np.ndarray], rows: int, page_bytes: int, seed: int) -> bytes:
+    """The definition: 16 bytes, the columns of each block, zeros, and the XXH64 of all before; the first 16
+    bytes are left out."""
+    value = b""
+    for block, first in enumerate(range(0, len(columns[0]), rows)):
+        page = bytes(16)
+        for column in columns:
+            part = column[first : first + rows].tobytes()
+            page += part.ljust(rows * column[:1].nbytes, b"\0")
+        page = page.ljust(page_bytes - 8, b"\0")[0 if block else 16 :]
+        value += page + xxhash.xxh64_intdigest(page, (seed + block) % 2**64).to_bytes(8, "little")
+    return value
 
 
-@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 127, 128, 129, 300])
-def test_seals_are_those_of_their_definition(count: int) -> None:
+@pytest.mark.parametrize("count", [0, 1, 127, 128, 129, 338, 339, 340, 1000])
+def test_seals_and_pages_are_those_of_their_definition(count: int) -> None:
     random = np.random.default_rng(count)
     keys, numbers = random.integers(0, 2**64, count, np.uint64), random.integers(0, 2**32, count, np.uint32)
-    words = random.integers(0, 2**64, (count, 3), np.uint64)
     seed = 2**64 - 2
-    table, filters, sketches = [(keys, 8), (numbers, 4)], [(keys, 8)], [(words, 24), (numbers, 4), (keys, 8)]
-    seal = _kernel.seal_blocks
-    assert seal(keys, numbers, None, 1, seed) == sealed_blocks(table, count, _kernel.TABLE_BLOCK, seed)
-    assert seal(keys, None, None, 1, seed) == sealed_blocks(filters, count, _kernel.TABLE_BLOCK, seed)
-    assert seal(words, numbers, keys, 3, seed) == sealed_blocks(sketches, count, _kernel.SKETCH_BLOCK, seed)
+    parts = [keys[at : at + 128].tobytes() for at in range(0, count, 128)]
+    seals = [xxhash.xxh64_intdigest(part, (seed + at) % 2**64) for at, part in enumerate(parts)]
+    assert _kernel.seal_words(keys, seed) == np.array(seals, np.uint64).tobytes()
+    pages = _kernel.fill_pages(keys, None, numbers, 1, 339, 4096, seed)
+    assert pages == pages_of([keys, numbers], 339, 4096, seed)
+    for bands in (0, 3, 128):
+        words = random.integers(0, 2**64, (count, bands), np.uint64)
+        rows, page_bytes = page_shape((8 * bands, 8, 4))
+        pages = _kernel.fill_pages(words, keys, numbers, bands, rows, page_bytes, seed)
+        columns = [words, keys, numbers] if bands else [keys, numbers]
+        assert pages == pages_of(columns, rows, page_bytes, seed)
+        ends = range(page_bytes - 16, len(pages) + 1, page_bytes)
+        assert _kernel.page_seals(pages, page_bytes, seed) == b"".join(pages[end - 8 : end] for end in ends)
+
+
+@pytest.mark.parametrize(("rows", "page_bytes"), [(340, 4096), (0, 4096), (9, 4095), (9, 0), (9, 2**22)])
+def test_pages_that_their_rows_do_not_fit_are_refused(rows: int, page_bytes: int) -> None:
+    keys, numbers = np.zeros(2, np.uint64), np.zeros(2, np.uint32)
+    with pytest.raises(ValueError, match="pages: expected some of 4096 bytes, and rows that fit them"):
+        _kernel.fill_pages(keys, None, numbers, 1, rows, page_bytes, 0)

@@ -83,7 +83,7 @@ def assert_complete(path: Path, count: int, max_distance: int, blocks: int) -> N
 
 @pytest.mark.parametrize(
     ("max_distance", "blocks"),
-    [(1, 2), (1, 4), (2, 4), (2, 5), (4, 5), (4, 6), (5, 6), (5, 7), (6, 7), (6, 8)],
+    [(1, 2), (1, 4), (2, 4), (2, 5), (3, 5), (4, 5), (4, 6), (5, 6), (5, 7), (6, 7), (6, 8)],
 )
 def test_query_simhash_equals_brute_force_over_100_000(
     tmp_path: Path, max_distance: int, blocks: int
@@ -91,10 +91,9 @@ def test_query_simhash_equals_brute_force_over_100_000(
     assert_complete(tmp_path / "i", 100_000, max_distance, blocks)
 
 
-@pytest.mark.parametrize("blocks", [4, 5])
-def test_query_simhash_equals_brute_force_over_a_million(tmp_path: Path, blocks: int) -> None:
-    """Takes 10 to 20 seconds a number of blocks; nearly all of it goes into the inserts."""
-    assert_complete(tmp_path / "i", 1_000_000, 3, blocks)
+def test_query_simhash_equals_brute_force_over_a_million(tmp_path: Path) -> None:
+    """Takes 10 to 20 seconds; nearly all of it goes into the inserts."""
+    assert_complete(tmp_path / "i", 1_000_000, 3, 4)
 
 
 @st.composite

@@ -1,6 +1,7 @@
 """A merge, a resketching or a repair whose process is killed leaves nothing at its destination, or all."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,15 +121,18 @@ def test_second_work_is_refused_while_the_first_goes_on(root: Path) -> None:
         assert len(new) == 40
 
 
-def test_repair_that_is_broken_off_leaves_nothing(root: Path) -> None:
-    """Its process is ended with it."""
+def test_repair_that_is_broken_off_leaves_nothing_or_all(root: Path) -> None:
+    """Its process is ended with it, unless it was quicker."""
 
     def stop(*_: object) -> None:
-        assert (root / ".new.repair").exists()
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         simindex.repair(root / "a", root / "new", progress=stop)
-    assert {entry.name for entry in root.iterdir()} == {"a", "b"}
+    left = {entry.name for entry in root.iterdir()} - {"a", "b"}
+    assert left <= {"new"}
+    if left:
+        assert simindex.check(root / "new").ok
+        shutil.rmtree(root / "new")
     assert simindex.repair(root / "a", root / "new").is_whole
     assert {entry.name for entry in root.iterdir()} == {"a", "b", "new"}

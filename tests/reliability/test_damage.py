@@ -14,7 +14,7 @@ from stored_values import flipped, store_values, stored_values
 import simindex
 from simindex import Config, CorruptIndexError, FormatError, Index, Layout, SimHashConfig
 from simindex.format.keys import WHOLE_SEGMENT, Key, number_key, segment_key
-from simindex.format.layout import COPY_TABLE, FILTERS, KEY_TABLE, Column
+from simindex.format.layout import COPY_TABLE, FENCES, FILTERS, KEY_TABLE, page_shape
 from simindex.format.manifest import MANIFEST_KEY
 
 DAMAGED = Config(num_perm=32, simhash=SimHashConfig(3, 4))
@@ -87,7 +87,8 @@ def kind_of(name: str, key: bytes) -> str:
         WHOLE_SEGMENT: "segment",
         KEY_TABLE: "key table",
         COPY_TABLE: "copy table",
-    }.get(table, "sketches" if table == SKETCHES else "filter" if table >= FILTERS else "table")
+        SKETCHES: "sketches",
+    }.get(table, "filter" if table >= FILTERS else "fences" if table >= FENCES else "table")
 
 
 def test_flipped_bit_is_an_error_or_of_no_consequence(tmp_path: Path, closed_index: ClosedIndex) -> None:
@@ -160,9 +161,10 @@ def test_damaged_numbers_of_the_sketch_column_hide_nothing(tmp_path: Path) -> No
     place = segment_key(1, 2 + 2, 0)
     values = {key: value for name, key, value in stored_values(tmp_path / "i") if name == "segments"}
     value = values[place]
-    count = next(n for n in range(1, 600) if Column(4, n, 600, (16, 8, 4)).chunk_bytes(n) == len(value))
-    numbers_at = 24 * count
-    damaged = value[: numbers_at + 400] + bytes(400) + value[numbers_at + 800 :]
+    rows, page_bytes = page_shape((16, 8, 4))
+    assert len(value) > 3 * page_bytes
+    numbers_at = page_bytes + 24 * rows  # of the second page
+    damaged = value[: numbers_at + 100] + bytes(400) + value[numbers_at + 500 :]
     store_values(tmp_path / "i", [("segments", place, damaged)])
     with simindex.open(tmp_path / "i", "r") as index:
         outcomes: list[bool | str] = []
@@ -254,11 +256,11 @@ def test_damage_met_by_a_merge_is_an_error_and_the_index_stays_as_it_was(tmp_pat
                 index.insert_many((f"{number}-{n}", f"text {n} of the batch {number}") for n in range(30))
 
     insert(path, range(3))
-    # A merge does not read the filters of its sources: it makes the new one from the keys.
+    # A merge does not read the fences and filters of its sources: it makes the new ones from the keys.
     chunks = [
         (name, key, value)
         for name, key, value in stored_values(path)
-        if name == "segments" and kind_of(name, key) != "filter"
+        if name == "segments" and kind_of(name, key) not in ("fences", "filter")
     ]
     assert len(chunks) > 60
     for name, key, value in random.Random("merge").sample(chunks, 20):

@@ -9,7 +9,7 @@ from strategies import uint64s
 
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import segment_key
-from simindex.format.layout import FILTERS, KEY_TABLE, Layout
+from simindex.format.layout import FENCES, FILTERS, KEY_TABLE, Layout
 from simindex.segments.directory import Directory
 
 
@@ -35,9 +35,20 @@ def test_find_keys_takes_no_more_than_asked(keys: list[int], most: int) -> None:
 def test_damage_in_a_chunk_names_its_place(chunk: int) -> None:
     """What repairs an index goes by attributes, not by the text of a message."""
     geometry, _, segment = damaged_segment(segment_key(0, KEY_TABLE, chunk))
+    first = geometry.entries_per_chunk * chunk
     with pytest.raises(CorruptIndexError) as raised:
-        list(Directory(geometry, [segment]).find_keys(KEY_TABLE, np.array([512 * chunk << 53], np.uint64), 1))
+        list(Directory(geometry, [segment]).find_keys(KEY_TABLE, np.array([first << 53], np.uint64), 1))
     assert place_of(raised.value) == (0, "keys", chunk, 0, None)
+
+
+def test_damaged_fences_are_an_error() -> None:
+    """They say which block is read, and no block says otherwise."""
+    geometry, _, segment = damaged_segment(segment_key(0, FENCES + KEY_TABLE, 0))
+    with pytest.raises(
+        CorruptIndexError, match="segment 0, table fences of keys, chunk 0, block 0"
+    ) as raised:
+        list(Directory(geometry, [segment]).find_keys(KEY_TABLE, np.array([1500 << 53], np.uint64), 1))
+    assert place_of(raised.value) == (0, "fences of keys", 0, 0, None)
 
 
 def test_a_damaged_filter_is_an_error() -> None:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from segment_cases import build, crowded, damaged_segment, layouts, load, table_only
 
+from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.chunks import encode_chunk
 from simindex.format.keys import segment_key
@@ -48,6 +49,7 @@ def test_merge_refuses_a_damaged_source() -> None:
         merge.advance(1, lambda _: segment)
 
 
+CHUNK = _kernel.TABLE_BLOCK
 KEYS = [n << 53 for n in range(2000)]
 NUMBERS = list(range(2000))
 
@@ -55,10 +57,10 @@ NUMBERS = list(range(2000))
 @pytest.mark.parametrize(
     ("keys", "numbers"),
     [
-        (KEYS[510::-1] + KEYS[511:], NUMBERS),
+        (KEYS[CHUNK - 2 :: -1] + KEYS[CHUNK - 1 :], NUMBERS),
         (KEYS[:700] + KEYS[1000:699:-1] + KEYS[1001:], NUMBERS),
-        (KEYS[:512] + KEYS[1024:1536] + KEYS[512:1024] + KEYS[1536:], NUMBERS),
-        (KEYS[:512] + [2**64 - 1] * 512 + KEYS[1024:], NUMBERS),
+        (KEYS[:CHUNK] + KEYS[2 * CHUNK : 3 * CHUNK] + KEYS[CHUNK : 2 * CHUNK] + KEYS[3 * CHUNK :], NUMBERS),
+        (KEYS[:CHUNK] + [2**64 - 1] * CHUNK + KEYS[2 * CHUNK :], NUMBERS),
         ([2**64 - 1, *KEYS[1:]], NUMBERS),
         (KEYS, [*NUMBERS[:-1], 2000]),
         (KEYS, [0xFFFFFFF0, *NUMBERS[1:]]),
@@ -70,12 +72,12 @@ def test_merge_of_an_index_made_to_harm_ends_in_an_error(
     keys: list[int], numbers: list[int], neighbours: int
 ) -> None:
     """Chunks in no order, or with numbers of no document, under right seals."""
-    geometry, segments = Geometry(0, 0, Layout(2, 512, 256)), []
+    geometry, segments = Geometry(0, 0, Layout(2, CHUNK, 256)), []
     data = table_only(0, KEYS)
     entry, puts = segment_puts(geometry, data.entry(0), data)
     values = {key: bytes(value) for key, value in puts}
-    for chunk in range(4):
-        part = slice(512 * chunk, 512 * chunk + 512)
+    for chunk in range(-(-len(KEYS) // CHUNK)):
+        part = slice(CHUNK * chunk, CHUNK * chunk + CHUNK)
         key = segment_key(0, KEY_TABLE, chunk)
         values[key] = encode_chunk(key, np.array(keys[part], np.uint64), np.array(numbers[part], np.uint32))
     segments = [Segment(geometry, entry, values.get)]

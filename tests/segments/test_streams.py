@@ -14,7 +14,7 @@ from simindex.segments.merge import Merge
 from simindex.segments.streams import SourceStreams, System
 from simindex.storage.pages import MappedFile
 
-CHUNK = 2_000
+CHUNK = 5 * 339
 GEOMETRY = Geometry(0, 0, Layout(2, CHUNK, 1 << 15))
 ROWS = 3 * CHUNK + 700
 
@@ -58,12 +58,13 @@ def places(segment: Segment) -> Places:
 
 
 def sources() -> list[Segment]:
-    """Three segments of four chunks each; chunks are numbered through all of them, filters among them."""
+    """Three segments of four chunks each; chunks are numbered through all of them, fences and filters
+    among them."""
     found = []
     for number in range(3):
         keys = np.sort(np.random.default_rng(number).integers(0, 2**64, ROWS, np.uint64)).tolist()
         found.append(load(GEOMETRY, number, table_only(number * ROWS, keys)))
-        assert places(found[-1]).firsts.tolist() == [0, 4, 4, 4, 5], "four chunks of keys, one of a filter"
+        assert places(found[-1]).firsts.tolist() == [0, 4, 4, 4, 5, 6], "keys; fences; a filter"
     return found
 
 
@@ -79,12 +80,12 @@ def merged(segments: list[Segment], recorder: Recorder) -> Merge:
 
 def test_chunk_that_is_missing_is_asked_for_once_and_let_go_once() -> None:
     segments = sources()
-    missing = {0, 1, 2, 3, 6, 8, 10, 12, 14}  # 4, 9 and 14 are filters, which no merge reads
+    missing = {0, 1, 2, 3, 7, 9, 12, 14, 16, 17}  # 4 and 5, ..., 16 and 17 no merge reads
     recorder = Recorder(segments, missing)
     merge = merged(segments, recorder)
-    assert recorder.times("ask") == Counter(missing - {14})
-    assert recorder.times("let go") == Counter(missing - {14})
-    for number in missing - {14}:
+    assert recorder.times("ask") == Counter(missing - {16, 17})
+    assert recorder.times("let go") == Counter(missing - {16, 17})
+    for number in missing - {16, 17}:
         assert recorder.events.index(("ask", number)) < recorder.events.index(("let go", number))
     assert sorted(recorder.touched) == sorted(recorder.names)
     assert merge.entry.num_keys == 3 * ROWS
@@ -92,10 +93,10 @@ def test_chunk_that_is_missing_is_asked_for_once_and_let_go_once() -> None:
 
 def test_chunk_is_asked_for_some_steps_before_it_is_read() -> None:
     segments = sources()
-    recorder = Recorder(segments, set(range(15)))
+    recorder = Recorder(segments, set(range(18)))
     merged(segments, recorder)
     steps = [i for i, event in enumerate(recorder.events) if event == ("step", 0)]
-    before = {number: recorder.events.index(("ask", number)) for number in (0, 1, 2, 5, 6, 7, 10, 11, 12)}
+    before = {number: recorder.events.index(("ask", number)) for number in (0, 1, 2, 6, 7, 8, 12, 13, 14)}
     assert all(at < steps[1] for at in before.values()), "the first chunk of each source and two more"
     assert steps[1] < recorder.events.index(("ask", 3)) < recorder.events.index(("let go", 1))
 
@@ -109,7 +110,7 @@ def test_nothing_of_what_is_in_memory_is_let_go() -> None:
 
 def test_no_more_than_some_bytes_are_asked_for_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     segments = sources()
-    recorder = Recorder(segments, set(range(15)))
+    recorder = Recorder(segments, set(range(18)))
     monkeypatch.setattr(streams, "_MOST_ASKED", 1)
     merged(segments, recorder)
     waiting, most = 0, 0
@@ -121,5 +122,5 @@ def test_no_more_than_some_bytes_are_asked_for_ahead(monkeypatch: pytest.MonkeyP
 
 def test_what_the_sources_are_says_whether_the_result_passes() -> None:
     segments = sources()
-    assert merged(segments, Recorder(segments, set(range(15)))).passes
+    assert merged(segments, Recorder(segments, set(range(18)))).passes
     assert not merged(segments, Recorder(segments, {0, 1})).passes

@@ -15,7 +15,7 @@ from simindex import Config, FormatError, Index
 from simindex.storage import replacement
 
 SMALL = Config(num_perm=16)
-FILES = ["ballast", "data.mdb", "lock.mdb", "writer.lock"]
+FILES = ["ballast", "data.mdb", "header", "lock.mdb", "writer.lock"]
 MODES = ["r", "r+", "a", "x"]
 
 

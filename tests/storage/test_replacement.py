@@ -80,6 +80,7 @@ def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(
         assert {path.name for path in (tmp_path / "i").iterdir()} == {
             "ballast",
             "data.mdb",
+            "header",
             "lock.mdb",
             "writer.lock",
         }

@@ -13,14 +13,20 @@ import lmdb_pages
 import numpy as np
 import pytest
 from batches import SMALL, TINY_LAYOUT, batch, removed_by
+from processes import ask, end, start
 from stored_values import flipped, store_values, stored_values
 
 import simindex
-from simindex import CheckReport, Config, FormatError, Layout, Problem, SimHashConfig
+from simindex import CheckReport, Config, FormatError, Layout, Problem, SimHashConfig, _kernel
 from simindex.format.ages import Run, encode_run, run_key
-from simindex.format.chunks import encode_chunk, encode_sketch_chunk, encode_words_chunk
+from simindex.format.chunks import (
+    encode_chunk,
+    encode_sketch_chunk,
+    encode_words_chunk,
+    read_sketch_chunk,
+)
 from simindex.format.keys import number_key, segment_key
-from simindex.format.layout import BITMAPS, COPY_TABLE, FILTERS, KEY_TABLE
+from simindex.format.layout import BITMAPS, COPY_TABLE, FILTERS, KEY_TABLE, Geometry
 from simindex.format.manifest import MANIFEST_KEY, decode_manifest, encode_manifest
 from simindex.format.records import (
     encode_flags,
@@ -335,7 +341,8 @@ def test_tables_rightly_sealed_but_of_other_content_are_told(index: Path) -> Non
     for table, name in ((KEY_TABLE, "keys"), (FIRST_BAND + 1, "band 2"), (FIRST_BAND + 2, "permutation 1")):
         key = segment_key(segment, table, 0)
         value = values[key]
-        keys, numbers = np.frombuffer(value[:128], np.uint64).copy(), np.frombuffer(value[128:192], np.uint32)
+        keys = np.frombuffer(value, np.uint64, 16).copy()
+        numbers = np.frombuffer(value, np.uint32, 16, 8 * _kernel.TABLE_BLOCK)
         keys[3] = keys[2]
         store_values(index, [("segments", key, encode_chunk(key, keys, numbers.copy()))])
         found = [problem for problem in Here(index) if problem.kind == "segment"]
@@ -347,10 +354,8 @@ def test_tables_rightly_sealed_but_of_other_content_are_told(index: Path) -> Non
     assert {problem.table for problem in Here(index)} == {"filter of keys"}
     store_values(index, [("segments", key, values[key])])
     key = segment_key(segment, SKETCHES, 0)
-    rows = (len(values[key]) - 8) // 28  # one seal; 28 bytes a row
-    words = np.frombuffer(values[key][: 16 * rows], np.uint64).reshape(rows, 2).copy()
-    prints = np.frombuffer(values[key][16 * rows : 24 * rows], np.uint64).copy()
-    numbers = np.frombuffer(values[key][24 * rows : 28 * rows], np.uint32).copy()
+    rows = Geometry(2, 0, LAYOUTS["chunked"]).sketches_per_chunk
+    words, prints, numbers, _ = read_sketch_chunk(values[key], rows, 2)
     words[1, 0] ^= 1
     prints[2] ^= 1
     store_values(index, [("segments", key, encode_sketch_chunk(key, words, prints, numbers))])
@@ -422,6 +427,41 @@ def test_file_that_ends_before_its_free_last_pages_is_all_right(
     assert not report.lost
     with simindex.open(path, "r", untrusted=True) as copy, simindex.open(tmp_path / "repaired") as repaired:
         assert sorted(copy) == sorted(repaired)
+
+
+@pytest.mark.parametrize("commits", range(4))
+def test_index_that_was_compacted_beside_a_reading_process_is_all_right(tmp_path: Path, commits: int) -> None:
+    """The lock file that the reader has open goes on counting; the new file's own numbers are behind."""
+    path = tmp_path / "i"
+    code = (
+        "import simindex, sys\n"
+        "with simindex.open(sys.argv[1], 'r', refresh='manual') as reader:\n"
+        "    for line in sys.stdin:\n"
+        "        if line == 'refresh\\n': reader.refresh()\n"
+        "        print(len(list(reader)), flush=True)\n"
+    )
+    with simindex.open(path, "x", CONFIG) as index:
+        index.insert_many((number, text(number)) for number in range(20))
+        for number in range(commits):
+            index.insert(f"more {number}", text(100 + number))
+        reader = start(code, path)
+        size = len(index)
+        assert ask(reader) == str(size)
+        index.compact()
+        environment = index._store.environment().env
+        with environment.begin() as txn:
+            ahead = txn.id() - environment.info()["last_txnid"]
+        assert ahead > 0
+        assert ahead % 2 == 0
+        assert Here(path) == Here(path, "quick") == []
+        assert ask(reader) == str(size)
+        assert ask(reader, "refresh") == str(size)
+        for number in range(20):  # what they free must not be what the reader reads
+            index.insert(f"after {number}", text(200 + number))
+            assert ask(reader) == str(size)
+        assert Here(path) == []
+        end(reader)
+    assert simindex.repair(path, tmp_path / "repaired").documents == size + 20
 
 
 def test_leaked_and_doubly_used_pages_are_told(index: Path, tmp_path: Path) -> None:

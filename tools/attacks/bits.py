@@ -21,11 +21,13 @@ from simindex import CorruptIndexError, _kernel, textbook
 from simindex.format.layout import (
     BITMAPS,
     COPY_TABLE,
+    FENCES,
     FILTERS,
     FIRST_BAND_TABLE,
     KEY_TABLE,
     Geometry,
     Layout,
+    page_shape,
 )
 from simindex.queries.search import EACH_SEES_ALL
 from simindex.segments.build import SegmentData, segment_puts
@@ -190,17 +192,33 @@ def merge(segments: list[Segment], dead: dict[int, int], budget: int) -> dict[by
 def documents_near(data: SegmentData, key: bytes, value: bytearray, byte: int) -> list[int]:
     """Return the documents whose entries lie around a byte of a chunk: whom a flip there could harm."""
     table, chunk = int.from_bytes(key[8:10], "big"), int.from_bytes(key[10:], "big")
-    if table == GEOMETRY.count:
-        order, per_chunk, size = data.numbers, GEOMETRY.sketches_per_chunk, 8 * BANDS
-    elif table >= FILTERS:
-        word = min(byte, len(value) - 9) // 8
+    word = min(byte, len(value) - 9) // 8
+    if table >= FILTERS:
         return sorted({n for n, words in words_set_by(data, table, chunk) if word in words})
+    if table >= FENCES:
+        each = min(GEOMETRY.entries_per_chunk, _kernel.TABLE_BLOCK)
+        block = chunk * GEOMETRY.fences_per_chunk + word
+        order = data.sorted_tables()[table - FENCES][1]
+        return list(map(int, order[max(0, (block - 1) * each) : (block + 1) * each]))
+    if table == GEOMETRY.count:
+        order, per_chunk, widths = data.numbers, GEOMETRY.sketches_per_chunk, (8 * BANDS, 8, 4)
     else:
-        order, per_chunk, size = data.sorted_tables()[table][1], GEOMETRY.layout.entries_per_chunk, 8
+        order, per_chunk, widths = data.sorted_tables()[table][1], GEOMETRY.entries_per_chunk, (8, 0, 4)
     count = min(per_chunk, len(order) - chunk * per_chunk)
-    at = byte // size if byte < size * count else (byte - size * count) // 8
-    at = chunk * per_chunk + min(at, count - 1)
+    at = chunk * per_chunk + min(row_of_byte(widths, byte), count - 1)
     return list(map(int, order[max(0, at - NEAR) : at + NEAR]))
+
+
+def row_of_byte(widths: tuple[int, int, int], byte: int) -> int:
+    """Return the row of a chunk in pages that a byte belongs to; 0 of a page where it belongs to none."""
+    rows, page_bytes = page_shape(widths)
+    page, at = divmod(byte + _kernel.PAGE_HEAD, page_bytes)
+    at -= _kernel.PAGE_HEAD
+    for width in widths:
+        if 0 <= at < rows * width:
+            return page * rows + at // width
+        at -= rows * width
+    return page * rows
 
 
 def words_set_by(data: SegmentData, table: int, chunk: int) -> list[tuple[int, frozenset[int]]]:

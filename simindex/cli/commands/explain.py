@@ -5,6 +5,7 @@ Owns what its options mean; the answer is `corpus.explain`, its form `explaining
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -13,8 +14,10 @@ from simindex import Config
 from simindex.cli import options, reading
 from simindex.cli.creation import CreationOptions, open_for_reading
 from simindex.cli.explaining import print_explanation
+from simindex.cli.failures import CommandError
 from simindex.cli.output import print_json
 from simindex.corpus import explain
+from simindex.corpus.join import is_index
 from simindex.inputs import Limits, read_text
 
 EXAMPLES = r"""
@@ -66,6 +69,7 @@ def run(
     else:
         with open_for_reading(index) as stored:
             config = stored.config
+    _require_texts(a, b)
     limits = options.limits({"max_document": max_document}) if max_document else Limits()
     texts = read_text(a, limits, encoding), read_text(b, limits, encoding)
     found = explain(*texts, config)
@@ -73,3 +77,15 @@ def run(
         print_json({"a": a, "b": b} | found.to_dict())
     else:
         print_explanation(found, (a, b), texts, full)
+
+
+def _require_texts(a: str, b: str) -> None:
+    for path, other in ((a, b), (b, a)):
+        if is_index(path):
+            raise CommandError(
+                f"{path}: expected a text file, found an index, which keeps no texts; "
+                f"simindex explain A B --index {path} cuts two files as it does, and "
+                f"simindex query {path} --file {other} --explain INPUT explains what is like a text in it"
+            )
+        if os.path.isdir(path):
+            raise CommandError(f"{path}: expected a text file, found a folder")

@@ -124,7 +124,7 @@ def print_pairs(found: Pairs, limit: int | None, as_json: bool, max_run: int) ->
 def print_some(
     found: Iterator[Pair], limit: int | None, as_json: bool, advance: Callable[[int], object]
 ) -> int:
-    """Print pairs up to the limit, some at a time; returns how many they were.
+    """Print pairs up to the limit, some at a time, and say so if they end there; returns how many they were.
 
     Args:
         advance: told how many have been printed so far.
@@ -138,6 +138,8 @@ def print_some(
             print_table(_COLUMNS, [_figures(pair) for pair in some], left=2, header=not num_pairs)
         num_pairs += len(some)
         advance(num_pairs)
+    if num_pairs == limit:
+        note(f"simindex: stopped at the limit, {counted(num_pairs, 'pair')}; there may be more")
     return num_pairs
 
 

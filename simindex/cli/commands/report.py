@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import typer
@@ -18,9 +18,9 @@ from simindex.cli.output import counted, note
 from simindex.corpus.report.job import Bounds, Subject, keys_of, report_of, subject_of, subject_of_job
 from simindex.corpus.report.journal import is_journal, overview_of_journal, read_journal
 from simindex.corpus.report.overview import Overview, overview_of
-from simindex.corpus.texts import texts_of
+from simindex.corpus.texts import in_paragraphs, texts_of
 from simindex.format.keys import Key
-from simindex.inputs import Inputs
+from simindex.inputs import BadRowError, Inputs, Row
 
 EXAMPLES = r"""
 simindex report news.simindex -o report.html
@@ -100,7 +100,10 @@ def _report(index: str, output: str, threshold: float | None, inputs: Inputs | N
             raise typer.BadParameter("--threshold goes with an index; a job has removed by its own")
         job = read_journal(index)
         overview = overview_of_journal(job, bounds.clusters, bounds.members)
-        _finish(output, subject_of_job(job), overview, inputs, bounds)
+        rows: Iterable[Row | BadRowError] | None = inputs
+        if inputs is not None and job.cut is not None:
+            rows = in_paragraphs(inputs, job.cut.split, keys_of(overview))
+        _finish(output, subject_of_job(job), overview, rows, bounds)
         return
     least = 0.8 if threshold is None else threshold
     with open_for_reading(index) as stored:
@@ -108,20 +111,26 @@ def _report(index: str, output: str, threshold: float | None, inputs: Inputs | N
         _finish(output, subject_of(stored, least), overview, inputs, bounds)
 
 
-def _finish(output: str, subject: Subject, overview: Overview, inputs: Inputs | None, bounds: Bounds) -> None:
-    found = None if inputs is None else texts_of(inputs, keys_of(overview))
+def _finish(
+    output: str,
+    subject: Subject,
+    overview: Overview,
+    rows: Iterable[Row | BadRowError] | None,
+    bounds: Bounds,
+) -> None:
+    found = None if rows is None else texts_of(rows, keys_of(overview))
     _write(output, report_of(subject, overview, found, bounds))
-    _tell(output, overview, found)
+    _tell(output, subject.noun, overview, found)
 
 
-def _tell(output: str, overview: Overview, found: Mapping[Key, str] | None) -> None:
+def _tell(output: str, noun: str, overview: Overview, found: Mapping[Key, str] | None) -> None:
     duplicates = counted(overview.duplicates, "duplicate")
     note(
-        f"simindex: {output}: {counted(overview.documents, 'document')}, {duplicates}, "
+        f"simindex: {output}: {counted(overview.documents, noun)}, {duplicates}, "
         f"{counted(overview.num_clusters, 'cluster')}"
     )
     if found is not None and (missing := len(set(keys_of(overview)) - found.keys())):
-        note(f"simindex: no text for {counted(missing, 'document')}; --texts takes more inputs")
+        note(f"simindex: no text for {counted(missing, noun)}; --texts takes more inputs")
 
 
 def _write(path: str, page: str) -> None:

@@ -15,6 +15,7 @@ from simindex.corpus.dedup.entries import Entries, Entry, Part, Spool
 from simindex.corpus.dedup.results import Removed
 from simindex.corpus.outputs.output import Output
 from simindex.corpus.outputs.rows import with_text
+from simindex.format.keys import Key
 from simindex.inputs import BadRowError
 from simindex.plain import plain
 
@@ -70,6 +71,15 @@ def spans_of(text: str, split: Split) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], len(text)], strict=True))
 
 
+def paragraph_key(document: Key, place: int) -> str | bytes:
+    """Return what a paragraph is known by: its document's key and its number there, from 1.
+
+    >>> paragraph_key("a", 2), paragraph_key(b"a", 2), paragraph_key(7, 2)
+    ('a#2', b'a#2', '7#2')
+    """
+    return document + b"#%d" % place if isinstance(document, bytes) else f"{document}#{place}"
+
+
 class Paragraphs:
     """The paragraphs of documents as rows, numbered through, each under ``document#number`` from 1 on.
 
@@ -106,7 +116,7 @@ class Paragraphs:
                 if least > 1 and len(document.split(None, least)) < least:
                     document = ""
                 part = Part(whole, place, start, end, place == len(spans))
-                key = whole.key + b"#%d" % place if isinstance(whole.key, bytes) else f"{whole.key}#{place}"
+                key = paragraph_key(whole.key, place)
                 yield whole._replace(number=number, key=key, document=document, part=part)
                 number += 1
 

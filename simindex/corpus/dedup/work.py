@@ -101,21 +101,30 @@ class Work:
                     )
                     self._texts.put((entry.number, entry.document) for entry in kept)
                 lines = self._lines_of(entries)
-                behind = 0
-                for place, verdict in enumerate(verdicts):
-                    if lines is None or bounded or verdict is not None:
-                        if lines is not None and place > behind:
-                            self._keep_lines(lines[behind:place])
-                        behind = place + 1
-                        state.bounded += place in bounded
+                state.bounded += len(bounded)
+                if lines is None:
+                    for place, verdict in enumerate(verdicts):
                         self._take(entries[place], verdict)
-                if lines is not None and len(lines) > behind:
-                    self._keep_lines(lines[behind:])
+                else:
+                    self._take_lines(lines, entries, verdicts)
                 self._job.advance()
             self._cut()
             self._output.finish()
         finally:
             self._mark_at_end()
+
+    def _take_lines(
+        self, lines: list[bytes], entries: Sequence[Entry], verdicts: Sequence[Verdict | None]
+    ) -> None:
+        """Take rows that are written as they stand, all between two that go at once."""
+        behind = 0
+        for place in [place for place, verdict in enumerate(verdicts) if verdict is not None]:
+            if place > behind:
+                self._keep_lines(lines[behind:place])
+            behind = place + 1
+            self._take(entries[place], verdicts[place])
+        if len(lines) > behind:
+            self._keep_lines(lines[behind:])
 
     def _lines_of(self, entries: Sequence[Entry]) -> list[bytes] | None:
         """Return the lines of rows that are written as they stand; ``None`` where a row is made of more."""

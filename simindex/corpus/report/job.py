@@ -49,6 +49,7 @@ class Subject(NamedTuple):
         by_similarity: whether by similarity, and not by distance.
         config: how texts are cut.
         metadata_of: gives the metadata of a key, or None.
+        noun: what one of them is called.
     """
 
     source: str
@@ -56,6 +57,7 @@ class Subject(NamedTuple):
     by_similarity: bool
     config: Config
     metadata_of: Callable[[Key], Any]
+    noun: str = "document"
 
 
 def subject_of(index: Index, threshold: float) -> Subject:
@@ -73,10 +75,10 @@ def _metadata(index: Index, key: Key) -> Any:
 
 def subject_of_job(job: Finished) -> Subject:
     """Return what to say of a finished job."""
-    measure = f"removed by a similarity of {job.threshold:g} or more to a kept document"
+    measure = f"removed by a similarity of {job.threshold:g} or more to a kept {job.noun}"
     if not job.by_similarity:
-        measure = "removed by the distance of fingerprints to a kept document"
-    return Subject(job.folder, measure, job.by_similarity, job.config, lambda _key: None)
+        measure = f"removed by the distance of fingerprints to a kept {job.noun}"
+    return Subject(job.folder, measure, job.by_similarity, job.config, lambda _key: None, job.noun)
 
 
 def report_of(subject: Subject, overview: Overview, texts: Mapping[Key, str] | None, bounds: Bounds) -> str:
@@ -98,6 +100,7 @@ def report_of(subject: Subject, overview: Overview, texts: Mapping[Key, str] | N
             "source": subject.source,
             "measure": subject.measure,
             "notes": notes,
+            "noun": subject.noun,
             "documents": overview.documents,
             "duplicates": overview.duplicates,
             "num_clusters": overview.num_clusters,

@@ -15,6 +15,7 @@ from typing import Any
 
 from simindex.config import Config
 from simindex.corpus.dedup.journal import Journal
+from simindex.corpus.dedup.paragraphs import Cut
 from simindex.corpus.report.overview import Cluster, Member, Overview, fresh_shares, labelled, step_of
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key
@@ -37,6 +38,7 @@ class Finished:
         config: how documents were compared.
         threshold: least similarity of a removed row.
         by_similarity: whether it compared by MinHash.
+        cut: how texts were cut into paragraphs, if that is what was compared.
         state: the counts of the job, as its journal has them.
     """
 
@@ -45,7 +47,13 @@ class Finished:
     threshold: float
     by_similarity: bool
     removed_path: str
+    cut: Cut | None
     state: dict[str, Any]
+
+    @property
+    def noun(self) -> str:
+        """What was compared."""
+        return "document" if self.cut is None else "paragraph"
 
 
 def read_journal(folder: str) -> Finished:
@@ -62,6 +70,7 @@ def read_journal(folder: str) -> Finished:
         config = Config.from_dict(job["config"])
         removed = job["outputs"][1] or Journal(folder, {}).removed_path
         by_similarity = bool(config.num_perm) and job["by"] != "simhash"
+        cut = None if job["paragraphs"] is None else Cut(*job["paragraphs"])
     except (KeyError, TypeError, IndexError) as exc:
         raise SimIndexError(f"{path}: expected the journal of a deduplication, found another file") from exc
     if state["phase"] != "done":
@@ -69,7 +78,7 @@ def read_journal(folder: str) -> Finished:
             f"{folder}: expected a finished job, found one that is {state['phase']}; "
             "start simindex dedup again with the same arguments"
         )
-    return Finished(folder, config, job["threshold"], by_similarity, removed, state)
+    return Finished(folder, config, job["threshold"], by_similarity, removed, cut, state)
 
 
 @dataclass
@@ -108,7 +117,8 @@ def overview_of_journal(job: Finished, most_clusters: int, most_members: int) ->
     documents = int(job.state["read"])
     largest = sorted(stars.values(), key=lambda star: -star.size)[:most_clusters]
     bounded = int(job.state["bounded"])
-    note = f"For {bounded:,} kept rows a limit on candidates was hit, so they may have duplicates still."
+    kept = "rows" if job.cut is None else "paragraphs"
+    note = f"For {bounded:,} kept {kept} a limit on candidates was hit, so they may have duplicates still."
     return Overview(
         documents=documents,
         duplicates=int(job.state["removed"]),

@@ -37,7 +37,7 @@ function showOverview() {
   byId("source").textContent = `${escaped(data.source)} \u00b7 ${data.measure}`;
   const share = data.documents ? (100 * data.duplicates) / data.documents : 0;
   const figures = [
-    ["documents", data.documents.toLocaleString("en")],
+    [`${data.noun}s`, data.documents.toLocaleString("en")],
     ["duplicates of an earlier one", data.duplicates.toLocaleString("en")],
     ["share of duplicates", `${share.toFixed(1)} %`],
     ["clusters", data.num_clusters.toLocaleString("en")],
@@ -53,8 +53,9 @@ function showOverview() {
   byId("histogram-title").textContent = `${data.histogram_title}, up to ${count(highest, "pair")} a bar`;
   chart(byId("histogram"), pairs, highest, labels.map((label, n) => `${label}: ${count(pairs[n], "pair")}`),
     labels.map((label, n) => `${label}: ${pairs[n]}`).join(", "), labels[0] ?? "", labels.at(-1) ?? "");
+  byId("fresh-title").textContent = `Share of new ${data.noun}s along the input, up to 100 %`;
   const percent = data.fresh.map((part) => `${Math.round(100 * part)} %`);
-  chart(byId("fresh"), data.fresh, 1, percent, `new, in equal parts: ${percent.join(", ")}`, "first document", "last");
+  chart(byId("fresh"), data.fresh, 1, percent, `new, in equal parts: ${percent.join(", ")}`, `first ${data.noun}`, "last");
 }
 
 // ---- clusters ----
@@ -68,7 +69,7 @@ function list(from) {
   const items = shown.slice(from, from + PAGE).map((number) => {
     const cluster = data.clusters[number];
     const button = make("button", {type: "button", class: "open", "aria-expanded": "false"},
-      make("span", {class: "count"}, count(cluster.size, "document")),
+      make("span", {class: "count"}, count(cluster.size, data.noun)),
       make("span", {class: "key"}, escaped(cluster.members[0].key)));
     const item = make("li", {"data-cluster": number}, button);
     button.addEventListener("click", () => { location.hash = opened === number ? "" : `cluster=${number}`; });
@@ -112,12 +113,12 @@ function memberRow(cluster, member, number, chosen, choose) {
 
 function detail(cluster, chosen, choose) {
   const head = ["left", "right"].map((side) => make("th", {class: "choice", scope: "col"}, side));
-  const names = ["document", "similarity to the nearest earlier one"].map((name) => make("th", {scope: "col"}, name));
+  const names = [data.noun, "similarity to the nearest earlier one"].map((name) => make("th", {scope: "col"}, name));
   const rows = cluster.members.map((member, number) => memberRow(cluster, member, number, chosen, choose));
   const table = make("table", {}, make("thead", {}, make("tr", {}, ...head, ...names)), make("tbody", {}, ...rows));
   const element = make("div", {class: "detail"}, make("div", {class: "members", tabindex: "0"}, table));
   if (cluster.size > cluster.members.length) {
-    element.append(make("p", {class: "soft"}, `The first ${cluster.members.length} of ${count(cluster.size, "document")}.`));
+    element.append(make("p", {class: "soft"}, `The first ${cluster.members.length} of ${count(cluster.size, data.noun)}.`));
   }
   element.append(sideBySide(cluster.members[chosen.a], cluster.members[chosen.b]));
   return element;
@@ -198,7 +199,7 @@ function sideBySide(a, b) {
     const column = make("section", {}, make("span", {class: "key"}, escaped(member.key)));
     if (!own) {
       column.append(make("p", {class: "soft"}, data.with_texts
-        ? "The text of this document is not in the page." : "An index keeps no texts; --texts INPUT brings them into the page."));
+        ? `The text of this ${data.noun} is not in the page.` : "An index keeps no texts; --texts INPUT brings them into the page."));
     } else {
       const marks = other ? passages(own, other) : new Uint32Array(own.starts.length);
       const share = marks.length ? marks.filter(Boolean).length / marks.length : 0;

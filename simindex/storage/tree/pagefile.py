@@ -156,7 +156,9 @@ def read_pages(path: str, transaction: int | None = None) -> PageFile:
     """Map the data file of a folder.
 
     Args:
-        transaction: the commit whose state is wanted; ``None``: the newest.
+        transaction: the number of a read transaction whose state is wanted; ``None``: the newest. As LMDB has
+            it, that is the meta page of its parity. Its own number is smaller where a compaction has put
+            the file there and nobody has committed since: the lock file goes on counting.
 
     Raises:
         CorruptIndexError: no meta page is left, or none is of that commit.
@@ -169,7 +171,9 @@ def read_pages(path: str, transaction: int | None = None) -> PageFile:
         mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
     octets = np.frombuffer(mapped, dtype=np.uint8)
     page_bytes, metas = metas_of(octets)
-    known = [meta for meta in metas if meta is not None and transaction in (None, meta.transaction)]
+    if transaction is not None:
+        metas = [metas[transaction % META_PAGES]]
+    known = [meta for meta in metas if meta and (transaction is None or _is_of(meta, transaction))]
     if not known:
         raise CorruptIndexError(
             f"{path}: expected a meta page of LMDB in {DATA_FILE}, found none"
@@ -179,6 +183,11 @@ def read_pages(path: str, transaction: int | None = None) -> PageFile:
     meta = max(known, key=lambda meta: meta.transaction)
     halves = octets[: size & -2].view(np.uint16)
     return PageFile(octets, halves, page_bytes, size // page_bytes, meta)
+
+
+def _is_of(meta: Meta, transaction: int) -> bool:
+    """Whether a meta page, of the right parity, is what a read transaction goes by, and no later one."""
+    return meta.transaction <= transaction and (transaction - meta.transaction) % META_PAGES == 0
 
 
 def bare_pages(path: str) -> PageFile | None:

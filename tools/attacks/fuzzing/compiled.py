@@ -13,7 +13,7 @@ import numpy as np
 
 from attacks import bits
 from simindex import CharShingles, Config, CorruptIndexError, Sketcher, WordShingles, _kernel, textbook
-from simindex.format.chunks import chunk_seed
+from simindex.format.chunks import expected_seals
 from simindex.format.layout import Column, Geometry, Layout
 from simindex.format.seals import SEAL_BYTES, seal
 from simindex.segments.build import segment_puts
@@ -84,7 +84,11 @@ def _groups(data: bytes) -> None:
 def _blocks(data: bytes) -> None:
     words = _array(data[2:], _U8)
     with contextlib.suppress(ValueError):
-        _kernel.seal_blocks(words, _array(data[1:], _U4), None, data[0] % 5, data[1])
+        _kernel.seal_words(words, data[1])
+        _kernel.page_seals(data, 4096 * (data[0] % 5), data[1])
+    with contextlib.suppress(ValueError):
+        prints, numbers = words if data[2] % 2 else None, _array(data[1:], _U4)[: len(words)]
+        _kernel.fill_pages(words, prints, numbers, data[0] % 5, data[1], 4096 * (data[2] % 5), data[3])
     with contextlib.suppress(ValueError):
         _kernel.agreement(words, words[::-1].copy())
         _kernel.num_common(_array(data, _U4), _array(data[1:], _U4))
@@ -136,15 +140,13 @@ def _changes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _resealed(value: bytearray, key: bytes, column: Column, count: int) -> bytes:
-    words, prints, numbers = (width * count for width in column.widths)
-    parts = memoryview(value)
-    return bytes(value[: words + prints + numbers]) + _kernel.seal_blocks(
-        parts[:words],
-        parts[words + prints :][:numbers] if numbers else None,
-        parts[words:][:prints] if prints else None,
-        column.widths[0] // 8,
-        chunk_seed(key),
-    )
+    seals, page = expected_seals(key, column, count, bytes(value)), column.page_bytes
+    if not page:
+        return bytes(value[: -len(seals)]) + seals
+    for block in range(column.blocks(count)):
+        end = (block + 1) * page - _kernel.PAGE_HEAD
+        value[end - SEAL_BYTES : end] = seals[SEAL_BYTES * block :][:SEAL_BYTES]
+    return bytes(value)
 
 
 def ask_a_segment(data: bytes) -> None:
