@@ -61,7 +61,7 @@ class NewDocuments:
             list(chain.from_iterable([part.encoded_keys for part in parts])),
             np.concatenate([part.key_hashes for part in parts]),
             list(chain.from_iterable([part.packed_metadata for part in parts])),
-            _joined([part.sketches for part in parts]),
+            SketchBatch.joined([part.sketches for part in parts]),
         )
 
     def record(self, place: int, inserted_at: int) -> StoredRecord:
@@ -180,16 +180,3 @@ def _taken(batch: SketchBatch, places: Sequence[int]) -> SketchBatch:
     if batch.kept is not None:
         taken.kept = [batch.kept[place] for place in places]
     return taken
-
-
-def _joined(batches: list[SketchBatch]) -> SketchBatch:
-    first = batches[0]
-    joined = SketchBatch(0, first.num_perm, first.kept is not None, first.origin)
-    joined.words = np.concatenate([batch.words for batch in batches])
-    joined.fingerprints = np.concatenate([batch.fingerprints for batch in batches])
-    joined.present = np.concatenate([batch.present for batch in batches])
-    for batch in batches:
-        joined.sources |= batch.sources
-    if first.kept is not None:
-        joined.kept = list(chain.from_iterable([batch.kept or [] for batch in batches]))
-    return joined

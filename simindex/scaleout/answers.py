@@ -11,12 +11,15 @@ index, while which of several equal ones are left out is the partitions' to say.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, repeat
+from itertools import islice, repeat
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from simindex.format.keys import encode_key
 from simindex.queries.answers import Answers
 from simindex.queries.matches import Match, Matches
+from simindex.scaleout.hosts.partition import Part
 
 Order = tuple[float, int, bytes]
 
@@ -72,62 +75,97 @@ class Columns(NamedTuple):
     """The matches of many queries as lists of plain values: a twentieth of the time of pickling each match.
 
     Attributes:
-        counts: matches of each query.
-        truncated: whether a limit was hit, a query.
-        candidates: entries that were looked at, a query, or ``None``.
+        asked: places of the queries that have matches, ascending.
+        counts: how many each of these has.
+        truncated: whether a limit was hit, a query: bool.
+        scanned: entries of tables that were looked at, a query, uint64, or ``None``.
         keys, similarities, distances, exact, errors: a match.
         metadata: a match; ``None`` where no match has any.
-        is_bare: whether the partitions hold bare fingerprints alone, and were asked for rows.
+        is_bare: whether partitions hold bare fingerprints alone, and were asked for rows.
     """
 
+    asked: list[int]
     counts: list[int]
-    truncated: list[bool]
-    candidates: list[int] | None
+    truncated: np.ndarray
+    scanned: np.ndarray | None
     keys: list[Any]
     similarities: list[float | None]
     distances: list[int | None]
     exact: list[bool]
     errors: list[float | None]
     metadata: list[Any] | None
-    is_bare: bool = False
+    is_bare: bool
 
     @classmethod
-    def of(cls, answers: Sequence[Matches], is_bare: bool = False) -> Columns:
-        """Return matches as columns."""
-        matches = list(chain.from_iterable(answers))
+    def of(cls, parts: Sequence[Part], limit: int | None, is_by_distance: bool) -> Columns:
+        """Return what partitions have answered, merged."""
+        merged = _merged(
+            [dict(zip(part.asked, part.found, strict=True)) for part in parts], limit, is_by_distance
+        )
+        asked = sorted(merged)
+        matches = [match for place in asked for match in merged[place]]
         metadata = [match.metadata for match in matches]
-        has_metadata = any(value is not None for value in metadata)
-        candidates = [found.candidates for found in answers]
+        scanned = [part.scanned for part in parts if part.scanned is not None]
         return cls(
-            [len(found) for found in answers],
-            [found.truncated for found in answers],
-            None if None in candidates else candidates,  # type: ignore[arg-type] # none of them is None
+            asked,
+            [len(merged[place]) for place in asked],
+            np.logical_or.reduce([part.truncated for part in parts]),
+            np.add.reduce(scanned) if scanned else None,
             [match.key for match in matches],
             [match.similarity for match in matches],
             [match.distance for match in matches],
             [match.exact for match in matches],
             [match.standard_error for match in matches],
-            metadata if has_metadata else None,
-            is_bare,
+            metadata if any(value is not None for value in metadata) else None,
+            any(part.is_bare for part in parts),
         )
 
-    def answers(self) -> list[Matches]:
-        """Return the matches of each query."""
-        rows = zip(
-            self.keys,
-            self.similarities,
-            self.distances,
-            repeat(None) if self.metadata is None else self.metadata,
-            self.exact,
-            self.errors,
-            strict=False,
-        )
-        results = []
-        scanned: Iterable[int | None] = repeat(None) if self.candidates is None else self.candidates
-        for count, truncated, candidates in zip(self.counts, self.truncated, scanned, strict=False):
-            matches = [Match(*next(rows)) for _ in range(count)] if count else ()
-            results.append(Matches(matches, truncated, candidates))
-        return results
+    def found(self) -> dict[int, list[Match]]:
+        """Return the matches of the queries that have any, by their places."""
+        metadata = repeat(None) if self.metadata is None else self.metadata
+        figures = self.keys, self.similarities, self.distances, metadata, self.exact, self.errors
+        rows = map(Match, *figures)
+        return {
+            place: list(islice(rows, count)) for place, count in zip(self.asked, self.counts, strict=True)
+        }
+
+
+def answers_of(places: Sequence[Columns], limit: int | None, is_by_distance: bool) -> list[Matches]:
+    """Return the matches of each query, of all places, in their order.
+
+    Args:
+        places: what each has answered; one at least.
+    """
+    merged = _merged([columns.found() for columns in places], limit, is_by_distance)
+    truncated = np.logical_or.reduce([columns.truncated for columns in places]).tolist()
+    scanned = [columns.scanned for columns in places if columns.scanned is not None]
+    candidates = np.add.reduce(scanned).tolist() if scanned else repeat(None)
+    nothing: list[Match] = []
+    return [
+        Matches(merged.get(place, nothing), flag, count)
+        for place, (flag, count) in enumerate(zip(truncated, candidates, strict=False))
+    ]
+
+
+def _merged(
+    parts: Sequence[Mapping[int, list[Match]]], limit: int | None, is_by_distance: bool
+) -> dict[int, list[Match]]:
+    """Return place of a query -> its matches of all parts, in their order, of queries that have any."""
+    order = by_distance if is_by_distance else by_similarity
+    merged: dict[int, list[Match]] = {}
+    several = set[int]()
+    for part in parts:
+        for place, matches in part.items():
+            if place in merged:
+                merged[place] = merged[place] + matches
+                several.add(place)
+            elif matches:
+                merged[place] = matches
+                if len(matches) > 1:
+                    several.add(place)
+    for place in several:
+        merged[place] = sorted(merged[place], key=order)[:limit]
+    return merged
 
 
 def by_similarity(match: Match) -> Order:
@@ -141,33 +179,6 @@ def by_distance(match: Match) -> Order:
     return 0.0, 65 if match.distance is None else match.distance, encode_key(match.key)
 
 
-def merged(parts: Sequence[list[Matches]], limit: int | None, is_by_distance: bool) -> list[Matches]:
-    """Return the matches of each query, of all parts, in their order.
-
-    Args:
-        parts: of each partition or place, the matches of each query.
-        limit: so many a query; ``None``: all.
-    """
-    order = by_distance if is_by_distance else by_similarity
-    if len(parts) == 1:
-        parts[0][:] = [_ordered(found, order) for found in parts[0]]
-        return parts[0]
-    results: list[Matches] = []
-    for of_one in zip(*parts, strict=True):
-        filled = [matches for matches in of_one if matches]
-        together: Sequence[Match] = ()
-        if len(filled) > 1:
-            together = sorted(chain.from_iterable(filled), key=order)[:limit]
-        elif filled:
-            together = _ordered(filled[0], order)
-        scanned = [matches.candidates for matches in of_one if matches.candidates is not None]
-        truncated = any(matches.truncated for matches in of_one)
-        results.append(Matches(together, truncated, sum(scanned) if scanned else None))
-    return results
-
-
-def _ordered(matches: Matches, order: Any) -> Matches:
-    """Return matches of one part in the order of all: equal figures by key."""
-    if len(matches) > 1:
-        matches.sort(key=order)
-    return matches
+def together(one: list[Match], other: list[Match], limit: int | None, is_by_distance: bool) -> Matches:
+    """Return matches of two sources of one query, in their order."""
+    return Matches(_merged([{0: one}, {0: other}], limit, is_by_distance)[0])

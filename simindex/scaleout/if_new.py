@@ -18,7 +18,7 @@ from simindex.format.keys import encode_keys, key_hashes
 from simindex.index.index import Conflict
 from simindex.queries.matches import Match, Matches
 from simindex.queries.search import BandQuery, FingerprintQuery
-from simindex.scaleout.answers import merged
+from simindex.scaleout.answers import together
 from simindex.scaleout.hosts.partition import Partition
 
 CHUNK = 64
@@ -115,9 +115,9 @@ def settle(
                 inner.append(_renamed(match, keys[at]))
         if outer or inner:
             settled.skipped += 1
-            together = merged([[Matches(outer)], [Matches(inner)]], limit, is_by_distance)[0]
-            together.truncated = outside[place].truncated
-            settled.matched.append((place, together))
+            found = together(outer, inner, limit, is_by_distance)
+            found.truncated = outside[place].truncated
+            settled.matched.append((place, found))
             continue
         if encoded not in owners:
             settled.inserted += 1

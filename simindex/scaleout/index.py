@@ -14,57 +14,46 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, overload
 
-from simindex.arrow import Table, documents_of, keyed_documents, keys_of
+from simindex.arrow import Table, keyed_documents, keys_of
 from simindex.changes.ages.expiry import limit_of
 from simindex.changes.if_new.many import OnMatch
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepared_batches
-from simindex.checks import require_callable, require_int, require_many, require_seconds
+from simindex.checks import require_callable, require_int, require_many
 from simindex.config import Config
-from simindex.errors import ClosedError, CorruptIndexError
+from simindex.errors import CorruptIndexError
 from simindex.format.keys import Key, encode_key
 from simindex.index.index import Conflict
-from simindex.parts import bytes_of, bytes_of_item, in_parts
+from simindex.parts import bytes_of_item, in_parts
 from simindex.queries.matches import Matches
 from simindex.queries.record import Record
 from simindex.queries.search import (
-    DEFAULT_MAX_CANDIDATES,
-    BandQuery,
-    FingerprintQuery,
     Method,
     Query,
-    Questions,
-    method_of,
-    sketched,
 )
-from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, merged
+from simindex.scaleout.answers import ScaledMatches
+from simindex.scaleout.asking import Asking
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.hosts.actors import ray_module, stop_hosts
-from simindex.scaleout.hosts.calls import Calls, Gathered, OnMissing, Sent
-from simindex.scaleout.hosts.host import partition_of
-from simindex.scaleout.hosts.partition import Nearest
+from simindex.scaleout.hosts.calls import Calls, Gathered, Sent
+from simindex.scaleout.hosts.carried import partition_of
+from simindex.scaleout.hosts.partition import is_by_distance
 from simindex.scaleout.if_new import Scratch, Settled, settle
 from simindex.scaleout.reports import ScaledCheckReport, ScaledStats
 from simindex.scaleout.routing import Routing, new_call
 from simindex.sketching.document import Document
-from simindex.sketching.sketch import HAS_FINGERPRINT, SketchBatch
-from simindex.sketching.sketcher import Sketcher
-from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
+from simindex.tuning.curve import DEFAULT_THRESHOLD
 from simindex.upkeep.check import Level
 
 _T = TypeVar("_T")
 
-CHANGE_SECONDS, QUERY_SECONDS = 300.0, 30.0
-"""Deadlines where nobody says another one."""
-
 _UNDER_WAY = 4
 """Batches that are sent ahead of the answer to the oldest."""
 
-_QUERY_BATCH = 1_000
 _WALKED = 1_000
 
 
-class ScaledIndex:
+class ScaledIndex(Asking):
     """An index over many machines, with the calls of `Index`. Open one with `simindex.scaleout.open`.
 
     What differs from one index: there is no `transaction`, for there is no commit over several machines; a
@@ -93,14 +82,9 @@ class ScaledIndex:
         has_started_ray: bool,
         carrier: Callable[[Catalog], Calls] = Calls,
     ) -> None:
-        self.uri = os.fspath(uri)
-        self.catalog = catalog
-        self.seconds = QUERY_SECONDS
+        super().__init__(os.fspath(uri), catalog, carrier(catalog))
         self._carrier = carrier
-        self._calls_of_open: Calls | None = carrier(catalog)
-        self._sketcher = Sketcher(catalog.config)
         self._routing = Routing(catalog, self._sketcher)
-        self._questions = Questions(catalog.config, DEFAULT_MAX_CANDIDATES)
         self._has_started_ray = has_started_ray
 
     # ---- life ----
@@ -109,12 +93,6 @@ class ScaledIndex:
     def config(self) -> Config:
         """The configuration of all partitions."""
         return self.catalog.config
-
-    @property
-    def _calls(self) -> Calls:
-        if self._calls_of_open is None:
-            raise ClosedError(f"{self.uri}: the handle is closed")
-        return self._calls_of_open
 
     @property
     def _change_seconds(self) -> float:
@@ -187,7 +165,9 @@ class ScaledIndex:
         comes back within the deadline has each batch once, by its id.
 
         Args:
-            items, on_conflict, batch_size, progress, id, text, metadata: as in `Index.insert_many`.
+            items, on_conflict, progress, id, text, metadata: as in `Index.insert_many`.
+            batch_size: documents a commit of a partition, about; a batch has so many times the number of
+                partitions, fewer where they take 16 MiB.
 
         Returns:
             InsertReport(inserted, replaced, skipped).
@@ -215,7 +195,7 @@ class ScaledIndex:
                 progress(sum(totals))
 
         try:
-            for part in in_parts(rows, batch_size, bytes_of_item):
+            for part in in_parts(rows, batch_size * len(self.catalog.partitions), bytes_of_item):
                 routed = self._routing.items(part.values)
                 if len(under_way) == _UNDER_WAY:
                     take_oldest()
@@ -330,8 +310,8 @@ class ScaledIndex:
         outside = self._ask(query, documents.sketches, "raise", self.seconds)
         held = self._of_keys("asks", "holds", documents.encoded_keys, "insert_many_if_new")
         stored = {key for keys in held for key in keys}
-        is_by_distance = query.compares == HAS_FINGERPRINT
-        settled = settle(documents, outside, within, stored, on_conflict, is_by_distance, query.limit)
+        by_distance = is_by_distance(query)
+        settled = settle(documents, outside, within, stored, on_conflict, by_distance, query.limit)
         if settled.places:
             routed = self._routing.documents(documents.taken(settled.places))
             self._calls.every("changes", "insert", on_conflict, to=routed, seconds=self._change_seconds)
@@ -389,189 +369,6 @@ class ScaledIndex:
         """Compact every partition, one after the other on each node; as `Index.compact`. It has no deadline,
         and queries and changes go on."""
         self._calls.every("jobs", "compact", seconds=math.inf)
-
-    # ---- queries ----
-
-    def query(
-        self,
-        document: Document,
-        threshold: float = DEFAULT_THRESHOLD,
-        limit: int | None = None,
-        *,
-        recall: float | None = None,
-        exact: bool = False,
-        seconds: float | None = None,
-        on_missing: OnMissing = "partial",
-    ) -> ScaledMatches:
-        """Return the stored documents whose estimated similarity is at least that, most similar first.
-
-        Args:
-            document, threshold, limit, recall, exact: as in `Index.query`. Each partition compares as many
-                candidates as one index does.
-            seconds: deadline; ``None``: that of the handle, 30.
-            on_missing: what becomes of places that do not answer until then: "partial" names them in the
-                result, "raise" raises `PlaceMissingError`, "wait" waits for them for ever.
-
-        Returns:
-            ScaledMatches; equal figures in the order of the keys.
-        """
-        query = self._questions.band_query("query", threshold, limit, recall, exact)
-        return self._ask_once("query", query, document, seconds, on_missing)
-
-    def query_many(
-        self,
-        documents: Iterable[Document] | Table,
-        threshold: float = DEFAULT_THRESHOLD,
-        limit: int | None = None,
-        *,
-        recall: float | None = None,
-        exact: bool = False,
-        seconds: float | None = None,
-        on_missing: OnMissing = "partial",
-        text: str | None = None,
-    ) -> ScaledAnswers:
-        """Return `query` for each document, in order; each thousand on one snapshot a partition.
-
-        Args:
-            documents, text: as in `Index.query_many`.
-            seconds, on_missing: as in `query`; a deadline of each thousand documents.
-        """
-        query = self._questions.band_query("query", threshold, limit, recall, exact)
-        return self._ask_many("query_many", query, documents_of(documents, text), seconds, on_missing)
-
-    def query_simhash(
-        self,
-        document: Document,
-        max_distance: int | None = None,
-        *,
-        limit: int | None = None,
-        seconds: float | None = None,
-        on_missing: OnMissing = "partial",
-    ) -> ScaledMatches:
-        """Return every stored document within that Hamming distance, nearest first; as
-        `Index.query_simhash`. `seconds` and `on_missing` are those of `query`."""
-        query = self._questions.fingerprint_query(max_distance, limit)
-        return self._ask_once("query_simhash", query, document, seconds, on_missing)
-
-    def query_simhash_many(
-        self,
-        documents: Iterable[Document] | Table,
-        max_distance: int | None = None,
-        *,
-        limit: int | None = None,
-        seconds: float | None = None,
-        on_missing: OnMissing = "partial",
-        text: str | None = None,
-    ) -> ScaledAnswers:
-        """Return `query_simhash` for each document, in order; arguments as of `query_many`."""
-        query = self._questions.fingerprint_query(max_distance, limit)
-        asked = documents_of(documents, text)
-        return self._ask_many("query_simhash_many", query, asked, seconds, on_missing)
-
-    def nearest(
-        self,
-        document: Document,
-        k: int = 10,
-        *,
-        by: Method | None = None,
-        threshold: float | None = None,
-        recall: float | None = None,
-        seconds: float | None = None,
-        on_missing: OnMissing = "partial",
-    ) -> ScaledMatches:
-        """Return the k most similar documents that can be found; as `Index.nearest`.
-
-        Each partition looks for its own k, so that what is found is at least as similar as in one index.
-        """
-        method = method_of("nearest", self.config, by, None, None, recall)
-        require_int("k", k, 1)
-        if method == "simhash" and threshold is not None:
-            raise ValueError("nearest: threshold is MinHash's, and this compares by SimHash; expected none")
-        if method == "minhash":
-            floor = 1.0 if threshold is None else threshold
-            prefix_bits_for(floor, self.config.bands, DEFAULT_RECALL if recall is None else recall)
-        query = BandQuery(1.0) if method == "minhash" else FingerprintQuery(0)
-        batch = sketched("nearest", query, self._sketcher, [document])
-        question = Nearest(k, method, threshold, recall)
-        return self._matches(question, batch, seconds, on_missing)
-
-    def _ask_once(
-        self, call: str, query: Query, document: Document, seconds: float | None, on_missing: OnMissing
-    ) -> ScaledMatches:
-        batch = sketched(call, query, self._sketcher, [document])
-        return self._matches(query, batch, seconds, on_missing)
-
-    def _matches(
-        self, query: Query | Nearest, batch: SketchBatch, seconds: float | None, on_missing: OnMissing
-    ) -> ScaledMatches:
-        found = self._ask(query, batch, on_missing, seconds)
-        (matches,) = found
-        candidates = matches.candidates
-        return ScaledMatches(matches, matches.truncated, candidates, found.partial, found.missing)
-
-    def _ask_many(
-        self,
-        call: str,
-        query: Query,
-        documents: Iterable[Document],
-        seconds: float | None,
-        on_missing: OnMissing,
-    ) -> ScaledAnswers:
-        """Ask in batches; while one is searched, the next is sketched."""
-        require_many(call, "documents", documents, f"{call.removesuffix('_many')}(document)")
-        results, missing = ScaledAnswers(), dict[str, str]()
-        under_way: deque[dict[str, Sent]] = deque()
-        seconds = self._seconds(seconds, on_missing)
-
-        def take_oldest() -> None:
-            found = self._calls.gather(under_way.popleft(), seconds)
-            answers = self._merged(query, found, on_missing)
-            missing.update(found.missing)
-            results.extend(answers)
-
-        for part in in_parts(documents, _QUERY_BATCH, bytes_of):
-            batch = sketched(call, query, self._sketcher, part.values)
-            if len(under_way) == _UNDER_WAY:
-                take_oldest()
-            under_way.append(self._calls.send_all("asks", "query", query, self._carried(batch)))
-        while under_way:
-            take_oldest()
-        results.partial, results.missing = self._calls.partitions_of(missing), missing
-        return results
-
-    def _seconds(self, seconds: float | None, on_missing: OnMissing) -> float:
-        require_seconds("seconds", seconds)
-        if on_missing not in ("partial", "wait", "raise"):
-            raise ValueError(f'on_missing: expected "partial", "wait" or "raise", found {on_missing!r}')
-        if on_missing == "wait":
-            return math.inf
-        return self.seconds if seconds is None else seconds
-
-    def _carried(self, batch: SketchBatch) -> Any:
-        """Return what a batch of sketches travels as: a reference, where several places read it."""
-        return self._calls.put(batch) if len(batch) > 1 and len(self._calls.places) > 1 else batch
-
-    def _ask(
-        self, query: Query | Nearest, batch: SketchBatch, on_missing: OnMissing, seconds: float | None
-    ) -> ScaledAnswers:
-        sent = self._calls.send_all("asks", "query", query, self._carried(batch))
-        found = self._calls.gather(sent, self._seconds(seconds, on_missing))
-        answers = self._merged(query, found, on_missing) or [Matches() for _ in range(len(batch))]
-        return ScaledAnswers(answers, self._calls.partitions_of(found.missing), found.missing)
-
-    def _merged(self, query: Query | Nearest, found: Gathered, on_missing: OnMissing) -> list[Matches]:
-        if found.missing and on_missing == "raise":
-            raise self._calls.missing("query", found.missing)
-        columns = list(found.answers.values())
-        if columns and any(one.is_bare for one in columns) and not any(one.counts for one in columns):
-            raise ValueError(
-                "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
-                'ask by SimHash: query_simhash(), or by="simhash"'
-            )
-        if isinstance(query, Nearest):
-            return merged([one.answers() for one in columns], query.k, query.by == "simhash")
-        answers = [one.answers() for one in columns]
-        return merged(answers, query.limit, query.compares == HAS_FINGERPRINT) if answers else []
 
     # ---- the container ----
 

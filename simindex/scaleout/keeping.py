@@ -6,6 +6,7 @@ Owns their arguments. Must not know the steps, which `moving` has.
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Mapping
 from typing import Any
 
@@ -168,13 +169,15 @@ def _call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
 
 
 def _sent(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
-    bound = getattr(host_of(catalog.id, place), method).options(concurrency_group="jobs")
-    return bound.remote(assignment(catalog, place), *arguments)
+    bound = host_of(catalog.id, place).call.options(concurrency_group="jobs")
+    return bound.remote(
+        pickle.dumps(assignment(catalog, place), protocol=5), method, pickle.dumps(arguments, protocol=5)
+    )
 
 
 def _answer(reference: Any) -> Any:
     ray = ray_module()
     try:
-        return ray.get(reference, timeout=JOB_SECONDS)
+        return pickle.loads(ray.get(reference, timeout=JOB_SECONDS))
     except ray.exceptions.RayTaskError as exc:
         raise (exc.cause if isinstance(exc.cause, Exception) else exc) from None

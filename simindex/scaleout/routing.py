@@ -17,7 +17,7 @@ from simindex.changes.ingest import prepare_documents
 from simindex.format.keys import encode_keys
 from simindex.format.records import NIL, pack_metadata
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.hosts.host import Routed, route
+from simindex.scaleout.hosts.carried import Blobs, Routed, Texts, route
 from simindex.sketching.sketcher import Sketcher
 
 
@@ -51,7 +51,7 @@ class Routing:
             type(item) is tuple and type(item[1]) is str for item in items
         ):
             keys, documents = map(list, zip(*items, strict=True))
-            return self._routed(encode_keys(keys), [NIL] * len(items), documents)
+            return self._routed(encode_keys(keys), None, documents)
         if all(type(item) is tuple and len(item) == 3 and type(item[1]) is str for item in items):
             keys, documents, metadata = map(list, zip(*items, strict=True))
             try:
@@ -62,7 +62,10 @@ class Routing:
 
     def documents(self, documents: NewDocuments) -> dict[str, tuple[bytes, Routed]]:
         """Return the same of documents that are sketched already."""
-        return self._routed(documents.encoded_keys, documents.packed_metadata, documents)
+        packed = documents.packed_metadata
+        return self._routed(
+            documents.encoded_keys, packed if any(p != NIL for p in packed) else None, documents
+        )
 
     def keys(self, encoded_keys: list[bytes]) -> dict[str, tuple[list[bytes], np.ndarray]]:
         """Return place -> (its keys, the partition of each)."""
@@ -73,7 +76,7 @@ class Routing:
         }
 
     def _routed(
-        self, encoded: list[bytes], packed: list[bytes], documents: list[str] | NewDocuments
+        self, encoded: list[bytes], packed: list[bytes] | None, documents: list[str] | NewDocuments
     ) -> dict[str, tuple[bytes, Routed]]:
         numbers, call = route(encoded, self._num_partitions), new_call()
         routed = {}
@@ -82,8 +85,9 @@ class Routing:
             if isinstance(documents, NewDocuments):
                 own = documents.taken(places).sketches
             else:
-                own = [documents[at] for at in places]
-            keys, metadata = [encoded[at] for at in places], [packed[at] for at in places]
+                own = Texts.of([documents[at] for at in places])
+            keys = Blobs.of([encoded[at] for at in places])
+            metadata = None if packed is None else Blobs.of([packed[at] for at in places])
             routed[place] = call, Routed(keys, metadata, numbers[places], own)
         return routed
 

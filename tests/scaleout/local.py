@@ -28,10 +28,13 @@ class LocalCalls(Calls):
         self.away: dict[str, str] = {}
         self.repeats = 1
 
-    def put(self, value: Any) -> Any:
-        return value
+    def send_all(
+        self, group: Group, method: str, *arguments: Any, to: Mapping[str, tuple[Any, ...]] | None = None
+    ) -> dict[str, Sent]:
+        to = dict.fromkeys(self.places, ()) if to is None else to
+        return {place: self._done(place, group, method, *own, *arguments) for place, own in to.items()}
 
-    def send(self, place: str, group: Group, method: str, *arguments: Any) -> Sent:
+    def _done(self, place: str, group: Group, method: str, *arguments: Any) -> Sent:
         if place in self.away:
             return Sent(None, group, method, arguments)
         carried = pickle.dumps((self.assignments[place], *arguments))

@@ -5,16 +5,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from simindex import Config
-from simindex.format.keys import encode_keys, key_hashes
-from simindex.format.records import NIL
+from simindex import Config, Sketcher
 from simindex.scaleout import CatalogChangedError, PartitionError
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.hosts.calls import assignment
-from simindex.scaleout.hosts.host import Routed
 from simindex.scaleout.hosts.keeping import KeepingHost
+from simindex.scaleout.routing import Routing
 
 CONFIG = Config(seed=1)
 
@@ -64,14 +60,9 @@ class Cluster:
                 return
 
     def _insert(self, catalog: Catalog, call: bytes, numbers: range) -> None:
-        encoded = encode_keys(list(numbers))
-        routes = (key_hashes(encoded) % np.uint64(len(catalog.partitions))).astype(np.uint32)
-        for place, own in catalog.places.items():
-            at = np.flatnonzero(np.isin(routes, own)).tolist()
-            if at:
-                keys, texts = [encoded[n] for n in at], [f"a text of the number {numbers[n]}" for n in at]
-                routed = Routed(keys, [NIL] * len(at), routes[at], texts)
-                self.call(catalog, place, "insert", call, routed, "error")
+        items = [(number, f"a text of the number {number}") for number in numbers]
+        for place, (_, routed) in Routing(catalog, Sketcher(CONFIG)).items(items).items():
+            self.call(catalog, place, "insert", call, routed, "error")
 
     def counts(self) -> dict[int, int]:
         """Number of a partition -> its documents."""

@@ -13,11 +13,11 @@ import lmdb
 import lmdb.verify
 import pytest
 from bare_store import bare_store, put
-from batches import SMALL, TINY_LAYOUT, Held, after_one_more, assert_holds, batch, removed_by
+from batches import SMALL, Held, after_one_more, assert_holds, batch, removed_by
 from processes import end, pipes_of, start
 
 import simindex
-from simindex import CorruptIndexError, FormatError, SimIndexError
+from simindex import CorruptIndexError, FormatError, Layout, SimIndexError
 from simindex.storage.lmdb_file import DATABASES, databases_of, file_lengths, open_lmdb
 from simindex.storage.store import Store
 
@@ -91,7 +91,7 @@ def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(
     def data_bytes(folder: Path) -> int:
         return (folder / "data.mdb").stat().st_size
 
-    with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
+    with simindex.open(path, "x", SMALL, layout=Layout(2, 1000, 20_000)) as index:
         monkeypatch.setattr(Store, "_lengthen_file", lambda *_: None)
         for number in range(400):
             with index.transaction():

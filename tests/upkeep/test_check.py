@@ -12,7 +12,7 @@ from typing import Any
 import lmdb_pages
 import numpy as np
 import pytest
-from batches import SMALL, TINY_LAYOUT, batch, removed_by
+from batches import SMALL, batch, removed_by
 from processes import ask, end, start
 from stored_values import flipped, store_values, stored_values
 
@@ -411,7 +411,7 @@ def test_file_that_ends_before_its_free_last_pages_is_all_right(
     """A page that was taken and given back in one commit is not written; the writer lengthens the file after
     the commit, and somebody may look before, or a kill may come."""
     path = tmp_path / "i"
-    with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
+    with simindex.open(path, "x", SMALL, layout=Layout(2, 1000, 20_000)) as index:
         monkeypatch.setattr(Store, "_lengthen_file", lambda *_: None)
         for number in range(400):
             with index.transaction():

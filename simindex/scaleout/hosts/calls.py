@@ -10,6 +10,7 @@ and called again here; so only what may be repeated is called.
 from __future__ import annotations
 
 import math
+import pickle
 import time
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
@@ -25,19 +26,23 @@ Group = Literal["changes", "asks", "jobs"]
 
 _AGAIN_SECONDS = 0.2
 
+_INLINE_BYTES = 100_000
+"""Arguments of more bytes than this go to Ray's object store in any case."""
+
 
 class Sent(NamedTuple):
     """A call that is under way.
 
     Attributes:
         reference: Ray's, of its answer.
-        group, method, arguments: to send it again.
+        group, method: what was called.
+        arguments: as they travel, to send them again.
     """
 
     reference: Any
     group: Group
     method: str
-    arguments: tuple[Any, ...]
+    arguments: Any
 
 
 class Gathered(NamedTuple):
@@ -63,29 +68,31 @@ class Calls:
         self.catalog = catalog
         self.places = catalog.places
         self._ray = ray_module()
-        self._methods: dict[tuple[str, str, str], Any] = {}
-        self.assignments = {place: assignment(catalog, place) for place in self.places}
-
-    def send(self, place: str, group: Group, method: str, *arguments: Any) -> Sent:
-        """Call a method of a place's host."""
-        bound = self._methods.get((place, group, method))
-        if bound is None:
-            bound = getattr(host_of(self.catalog.id, place), method).options(concurrency_group=group)
-            self._methods[place, group, method] = bound
-        reference = bound.remote(self.assignments[place], *arguments)
-        return Sent(reference, group, method, arguments)
-
-    def put(self, value: Any) -> Any:
-        """Return what a value travels as that several places read: a reference."""
-        return self._ray.put(value)
+        self._bound: dict[tuple[str, Group], Any] = {}
+        self._assignments = {
+            place: pickle.dumps(assignment(catalog, place), protocol=5) for place in self.places
+        }
 
     def send_all(
         self, group: Group, method: str, *arguments: Any, to: Mapping[str, tuple[Any, ...]] | None = None
     ) -> dict[str, Sent]:
         """Call a method at every place, or at some with arguments of their own before the others."""
         if to is None:
-            return {place: self.send(place, group, method, *arguments) for place in self.places}
-        return {place: self.send(place, group, method, *own, *arguments) for place, own in to.items()}
+            packed: Any = pickle.dumps(arguments, protocol=5)
+            if len(self.places) > 1 and len(packed) > _INLINE_BYTES:
+                packed = self._ray.put(packed)  # once, whatever the number of places
+            return {place: self._send(place, group, method, packed) for place in self.places}
+        return {
+            place: self._send(place, group, method, pickle.dumps((*own, *arguments), protocol=5))
+            for place, own in to.items()
+        }
+
+    def _send(self, place: str, group: Group, method: str, packed: Any) -> Sent:
+        bound = self._bound.get((place, group))
+        if bound is None:
+            bound = host_of(self.catalog.id, place).call.options(concurrency_group=group)
+            self._bound[place, group] = bound
+        return Sent(bound.remote(self._assignments[place], method, packed), group, method, packed)
 
     def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
         """Return what places answer within so many seconds; an error of a host is raised, when all are done.
@@ -106,7 +113,7 @@ class Calls:
                 place = places[reference]
                 call = under_way.pop(place)
                 try:
-                    found.answers[place] = self._ray.get(reference)
+                    found.answers[place] = pickle.loads(self._ray.get(reference))
                 except self._ray.exceptions.RayTaskError as exc:
                     failure = failure or (exc.cause if isinstance(exc.cause, Exception) else exc)
                 except (
@@ -120,7 +127,7 @@ class Calls:
                         continue
                     time.sleep(_AGAIN_SECONDS)
                     self.forget(place)
-                    under_way[place] = self.send(place, call.group, call.method, *call.arguments)
+                    under_way[place] = self._send(place, call.group, call.method, call.arguments)
             if time.monotonic() >= deadline:
                 for place, call in under_way.items():
                     self._ray.cancel(call.reference)
@@ -132,8 +139,8 @@ class Calls:
 
     def forget(self, place: str) -> None:
         """Look for the actor of a place anew, at the next call."""
-        for key in [key for key in self._methods if key[0] == place]:
-            self._methods.pop(key, None)
+        for key in [key for key in self._bound if key[0] == place]:
+            self._bound.pop(key, None)
 
     def _why_late(self, place: str) -> str:
         if place not in self._ray.cluster_resources():

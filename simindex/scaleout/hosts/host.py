@@ -11,7 +11,7 @@ import errno
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -21,16 +21,18 @@ import numpy as np
 from simindex.changes.documents import NewDocuments
 from simindex.config import Config
 from simindex.errors import ClosedError, ConfigMismatchError, KeyExistsError, ReadOnlyError, SimIndexError
-from simindex.format.keys import Key, encode_key, key_hashes, plain_keys
+from simindex.format.keys import Key, key_hashes
+from simindex.format.records import NIL
 from simindex.format.seals import unpack
 from simindex.index.index import Conflict
 from simindex.parallel import num_workers
 from simindex.queries.record import Record
-from simindex.queries.search import FingerprintQuery, Query
+from simindex.queries.search import Query
 from simindex.queries.stats import Stats
-from simindex.scaleout.answers import Columns, merged
+from simindex.scaleout.answers import Columns
 from simindex.scaleout.errors import CatalogChangedError, PartitionError
-from simindex.scaleout.hosts.partition import Nearest, Partition
+from simindex.scaleout.hosts.carried import Routed
+from simindex.scaleout.hosts.partition import Nearest, Partition, is_by_distance
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
 from simindex.upkeep.check import Level
@@ -66,21 +68,6 @@ class Assignment(NamedTuple):
     partitions: tuple[tuple[int, str], ...]
     config: Config
     journals: tuple[tuple[int, str], ...] = ()
-
-
-class Routed(NamedTuple):
-    """Documents on their way to one place.
-
-    Attributes:
-        encoded_keys, packed_metadata: as they will be stored.
-        partitions: number of the partition of each, uint32.
-        documents: texts, or the sketches of other documents.
-    """
-
-    encoded_keys: list[bytes]
-    packed_metadata: list[bytes]
-    partitions: np.ndarray
-    documents: list[str] | SketchBatch
 
 
 class Host:
@@ -164,7 +151,8 @@ class Host:
         Args:
             call: its id: the same again answers the same, and stores nothing twice.
         """
-        documents = self._documents(assignment, routed)
+        self.partitions(assignment)
+        documents = self._documents(routed)
 
         def add(partition: Partition, places: list[int]) -> list[int]:
             own = documents if len(places) == len(documents) else documents.taken(places)
@@ -198,21 +186,16 @@ class Host:
         """Remove the documents seen last before a time; returns how many."""
         return sum(self.each(assignment, lambda partition: partition.expire_once(call, limit, batch_size)))
 
-    def _documents(self, assignment: Assignment, routed: Routed) -> NewDocuments:
+    def _documents(self, routed: Routed) -> NewDocuments:
         """Return documents as an index takes them; texts are sketched here, all at once."""
-        self.partitions(assignment)
         assert self._sketcher is not None
         sketches = routed.documents
         if not isinstance(sketches, SketchBatch):
-            sketches = self._sketched(self._sketcher, sketches)
-        keys = [unpack(key) for key in routed.encoded_keys]
-        return NewDocuments(
-            plain_keys(keys, routed.encoded_keys),
-            routed.encoded_keys,
-            key_hashes(routed.encoded_keys),
-            routed.packed_metadata,
-            sketches,
-        )
+            sketches = self._sketched(self._sketcher, sketches.values())
+        encoded = routed.encoded_keys.values()
+        metadata = [NIL] * len(encoded) if routed.packed_metadata is None else routed.packed_metadata.values()
+        keys = [unpack(key) for key in encoded]
+        return NewDocuments(keys, encoded, key_hashes(encoded), metadata, sketches)
 
     def _sketched(self, sketcher: Sketcher, texts: list[str]) -> SketchBatch:
         if self._threads == 1 or len(texts) <= _SKETCHED_AT_ONCE:
@@ -224,20 +207,13 @@ class Host:
 
     def query(self, assignment: Assignment, query: Query | Nearest, batch: SketchBatch) -> Columns:
         """Return the matches of each sketch in all partitions together."""
-        results = self.each(
+        parts = self.each(
             assignment,
             lambda partition: partition.answers(query, batch),
             side_by_side=len(batch) >= _WORTH_A_THREAD,
         )
-        is_bare = any(bare for _, bare in results) and not any(
-            not bare and len(self._open[number])
-            for (number, _), (_, bare) in zip(assignment.partitions, results, strict=True)
-        )
-        is_by_distance = isinstance(query, FingerprintQuery) or (
-            isinstance(query, Nearest) and (query.by or default_method(assignment.config)) == "simhash"
-        )
         limit = query.k if isinstance(query, Nearest) else query.limit
-        return Columns.of(merged([answers for answers, _ in results], limit, is_by_distance), is_bare)
+        return Columns.of(parts, limit, is_by_distance(query))
 
     def get(self, assignment: Assignment, number: int, key: Key) -> Record | None:
         """Return the record of a key in a partition."""
@@ -327,21 +303,6 @@ class Host:
         partition = self.partitions(assignment)[number]
         with naming(assignment, number):
             return ask(partition)
-
-
-def default_method(config: Config) -> str:
-    """Return what documents are compared by where nobody says."""
-    return "minhash" if config.num_perm else "simhash"
-
-
-def route(encoded_keys: Sequence[bytes], num_partitions: int) -> np.ndarray:
-    """Return the partition of each key: the xxh3-64 of its stored form, modulo their number; uint32."""
-    return (key_hashes(list(encoded_keys)) % np.uint64(num_partitions)).astype(np.uint32)
-
-
-def partition_of(key: Key, num_partitions: int) -> int:
-    """Return the partition of one key."""
-    return int(route([encode_key(key)], num_partitions)[0])
 
 
 _OF_THE_CALLER = (KeyExistsError, PartitionError, CatalogChangedError)

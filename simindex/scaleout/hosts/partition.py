@@ -6,21 +6,24 @@ partitions.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import NamedTuple
+
+import numpy as np
 
 from simindex.changes.ages.expiry import expire_once
 from simindex.changes.documents import NewDocuments
 from simindex.changes.pending import Pending
 from simindex.changes.writer import Writer
 from simindex.format.keys import Key, key_hashes
-from simindex.format.rows import MATCH
+from simindex.format.rows import MATCH, MATCHES
 from simindex.index.index import Conflict, Index
 from simindex.queries.matches import Matches
-from simindex.queries.search import Method, Query
+from simindex.queries.search import Found, Method, Query
 from simindex.queries.view import View
 from simindex.scaleout.backups import StoreBackupReport, backup_index
 from simindex.scaleout.backups.journal import Journal
-from simindex.sketching.sketch import HAS_SIGNATURE, SketchBatch
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 
 
 class Nearest(NamedTuple):
@@ -34,6 +37,45 @@ class Nearest(NamedTuple):
 
 LEAVING = ".leaving"
 """Behind the name of a folder whose partition is moved: it is read, and not changed."""
+
+
+class Part(NamedTuple):
+    """What one partition answers many questions.
+
+    Attributes:
+        asked: places of the questions that something matches, ascending.
+        found: their matches.
+        truncated: whether a limit was hit, a question: bool.
+        scanned: entries looked at, a question, uint64, or ``None``.
+        is_bare: whether it holds bare fingerprints alone, and was asked for rows.
+    """
+
+    asked: list[int]
+    found: list[Matches]
+    truncated: np.ndarray
+    scanned: np.ndarray | None
+    is_bare: bool
+
+
+def is_by_distance(query: Query | Nearest) -> bool:
+    """Whether matches come in the order of their distances."""
+    if isinstance(query, Nearest):
+        return query.by == "simhash"
+    return query.compares == HAS_FINGERPRINT
+
+
+def _with_matches(everything: Found) -> tuple[list[int], Found]:
+    """Return the places of questions with matches, and what was found for these alone: most have none, and
+    each would cost a list in each partition."""
+    rows = np.frombuffer(everything.matches, dtype=MATCHES).copy()
+    asked, rows["query"] = np.unique(rows["query"], return_inverse=True)
+    batch, places = everything.batch, asked.tolist()
+    if batch.kept is not None:
+        batch = copy(batch)
+        batch.kept = [everything.batch.kept[place] for place in places] if everything.batch.kept else None
+    truncated = bytearray(everything.truncated[place] for place in places)
+    scanned = None if everything.scanned is None else everything.scanned[asked]
+    return places, Found(batch, rows.tobytes(), truncated, scanned)
 
 
 class Partition(Index):
@@ -84,16 +126,21 @@ class Partition(Index):
             self._journal.close()
         super().close()
 
-    def answers(self, query: Query | Nearest, batch: SketchBatch) -> tuple[list[Matches], bool]:
-        """Return the matches of each sketch, in order, on one snapshot; and whether this partition holds bare
-        fingerprints alone and was asked for rows, so that there are none."""
+    def answers(self, query: Query | Nearest, batch: SketchBatch) -> Part:
+        """Return the matches of many sketches, on one snapshot."""
         if isinstance(query, Nearest):
-            return [self.nearest(sketch, **query._asdict()) for sketch in batch], False
+            found = [self.nearest(sketch, **query._asdict()) for sketch in batch]
+            flags = np.array([matches.truncated for matches in found], dtype=bool)
+            return Part(list(range(len(batch))), found, flags, None, False)
         with self._store.reading() as txn:
             view = self._session.view(txn)
             if query.compares == HAS_SIGNATURE and not view.sources:
-                return [Matches() for _ in range(len(batch))], view.num_documents > 0
-            return query.matches(view, query.find(view, batch)), False
+                flags = np.zeros(len(batch), dtype=bool)
+                return Part([], [], flags, None, view.num_documents > 0)
+            everything = query.find(view, batch)
+            flags = np.frombuffer(bytes(everything.truncated), dtype=bool)
+            asked, those = _with_matches(everything)
+            return Part(asked, query.matches(view, those), flags, everything.scanned, False)
 
     def within(self, query: Query, documents: NewDocuments, most: int | None) -> list[Matches] | None:
         """Return the matches of documents among one another, as if they were stored; nothing is.

@@ -1,0 +1,254 @@
+"""Asking: the questions of an index over many machines.
+
+Owns the methods that ask all partitions, and what becomes of those that do not answer. Must not change
+anything. While a batch is searched, the next one is sketched.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from simindex.arrow import Table, documents_of
+from simindex.checks import require_int, require_many, require_seconds
+from simindex.errors import ClosedError
+from simindex.parallel import num_workers
+from simindex.parts import bytes_of, in_parts
+from simindex.queries.matches import Matches
+from simindex.queries.search import (
+    DEFAULT_MAX_CANDIDATES,
+    BandQuery,
+    FingerprintQuery,
+    Method,
+    Query,
+    Questions,
+    method_of,
+    sketched,
+)
+from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, answers_of
+from simindex.scaleout.catalog import Catalog
+from simindex.scaleout.hosts.calls import Calls, Gathered, OnMissing, Sent
+from simindex.scaleout.hosts.partition import Nearest, is_by_distance
+from simindex.sketching.document import Document
+from simindex.sketching.sketch import SketchBatch
+from simindex.sketching.sketcher import Sketcher
+from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
+
+QUERY_SECONDS = 30.0
+"""Deadline of a question where nobody says another one."""
+
+_UNDER_WAY = 4
+"""Batches that are sent ahead of the answer to the oldest."""
+
+_QUERY_BATCH = 1_000
+_SKETCHED_AT_ONCE = 256
+
+
+class Asking:
+    """The questions that `ScaledIndex` answers.
+
+    Attributes:
+        uri: of the catalog.
+        catalog: as it was loaded.
+        seconds: deadline of a question; that of changes is ten times as long.
+    """
+
+    def __init__(self, uri: str, catalog: Catalog, calls: Calls) -> None:
+        self.uri, self.catalog = uri, catalog
+        self.seconds = QUERY_SECONDS
+        self._calls_of_open: Calls | None = calls
+        self._sketcher = Sketcher(catalog.config)
+        self._questions = Questions(catalog.config, DEFAULT_MAX_CANDIDATES)
+
+    @property
+    def _calls(self) -> Calls:
+        if self._calls_of_open is None:
+            raise ClosedError(f"{self.uri}: the handle is closed")
+        return self._calls_of_open
+
+    def query(
+        self,
+        document: Document,
+        threshold: float = DEFAULT_THRESHOLD,
+        limit: int | None = None,
+        *,
+        recall: float | None = None,
+        exact: bool = False,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+    ) -> ScaledMatches:
+        """Return the stored documents whose estimated similarity is at least that, most similar first.
+
+        Args:
+            document, threshold, limit, recall, exact: as in `Index.query`. Each partition compares as many
+                candidates as one index does.
+            seconds: deadline; ``None``: that of the handle, 30.
+            on_missing: what becomes of places that do not answer until then: "partial" names them in the
+                result, "raise" raises `PlaceMissingError`, "wait" waits for them for ever.
+
+        Returns:
+            ScaledMatches; equal figures in the order of the keys.
+        """
+        query = self._questions.band_query("query", threshold, limit, recall, exact)
+        return self._ask_once("query", query, document, seconds, on_missing)
+
+    def query_many(
+        self,
+        documents: Iterable[Document] | Table,
+        threshold: float = DEFAULT_THRESHOLD,
+        limit: int | None = None,
+        *,
+        recall: float | None = None,
+        exact: bool = False,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+        text: str | None = None,
+    ) -> ScaledAnswers:
+        """Return `query` for each document, in order; each thousand on one snapshot a partition.
+
+        Args:
+            documents, text: as in `Index.query_many`.
+            seconds, on_missing: as in `query`; a deadline of each thousand documents.
+        """
+        query = self._questions.band_query("query", threshold, limit, recall, exact)
+        return self._ask_many("query_many", query, documents_of(documents, text), seconds, on_missing)
+
+    def query_simhash(
+        self,
+        document: Document,
+        max_distance: int | None = None,
+        *,
+        limit: int | None = None,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+    ) -> ScaledMatches:
+        """Return every stored document within that Hamming distance, nearest first; as
+        `Index.query_simhash`. `seconds` and `on_missing` are those of `query`."""
+        query = self._questions.fingerprint_query(max_distance, limit)
+        return self._ask_once("query_simhash", query, document, seconds, on_missing)
+
+    def query_simhash_many(
+        self,
+        documents: Iterable[Document] | Table,
+        max_distance: int | None = None,
+        *,
+        limit: int | None = None,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+        text: str | None = None,
+    ) -> ScaledAnswers:
+        """Return `query_simhash` for each document, in order; arguments as of `query_many`."""
+        query = self._questions.fingerprint_query(max_distance, limit)
+        asked = documents_of(documents, text)
+        return self._ask_many("query_simhash_many", query, asked, seconds, on_missing)
+
+    def nearest(
+        self,
+        document: Document,
+        k: int = 10,
+        *,
+        by: Method | None = None,
+        threshold: float | None = None,
+        recall: float | None = None,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+    ) -> ScaledMatches:
+        """Return the k most similar documents that can be found; as `Index.nearest`.
+
+        Each partition looks for its own k, so that what is found is at least as similar as in one index.
+        """
+        method = method_of("nearest", self.catalog.config, by, None, None, recall)
+        require_int("k", k, 1)
+        if method == "simhash" and threshold is not None:
+            raise ValueError("nearest: threshold is MinHash's, and this compares by SimHash; expected none")
+        if method == "minhash":
+            floor = 1.0 if threshold is None else threshold
+            prefix_bits_for(floor, self.catalog.config.bands, DEFAULT_RECALL if recall is None else recall)
+        query = BandQuery(1.0) if method == "minhash" else FingerprintQuery(0)
+        batch = sketched("nearest", query, self._sketcher, [document])
+        question = Nearest(k, method, threshold, recall)
+        return self._matches(question, batch, seconds, on_missing)
+
+    def _ask_once(
+        self, call: str, query: Query, document: Document, seconds: float | None, on_missing: OnMissing
+    ) -> ScaledMatches:
+        batch = sketched(call, query, self._sketcher, [document])
+        return self._matches(query, batch, seconds, on_missing)
+
+    def _matches(
+        self, query: Query | Nearest, batch: SketchBatch, seconds: float | None, on_missing: OnMissing
+    ) -> ScaledMatches:
+        found = self._ask(query, batch, on_missing, seconds)
+        (matches,) = found
+        candidates = matches.candidates
+        return ScaledMatches(matches, matches.truncated, candidates, found.partial, found.missing)
+
+    def _ask_many(
+        self,
+        call: str,
+        query: Query,
+        documents: Iterable[Document],
+        seconds: float | None,
+        on_missing: OnMissing,
+    ) -> ScaledAnswers:
+        """Ask in batches; while one is searched, the next is sketched."""
+        require_many(call, "documents", documents, f"{call.removesuffix('_many')}(document)")
+        results, missing = ScaledAnswers(), dict[str, str]()
+        under_way: deque[dict[str, Sent]] = deque()
+        seconds = self._seconds(seconds, on_missing)
+
+        def take_oldest() -> None:
+            found = self._calls.gather(under_way.popleft(), seconds)
+            answers = self._merged(query, found, on_missing)
+            missing.update(found.missing)
+            results.extend(answers)
+
+        for part in in_parts(documents, _QUERY_BATCH, bytes_of):
+            batch = self._sketched(call, query, part.values)
+            if len(under_way) == _UNDER_WAY:
+                take_oldest()
+            under_way.append(self._calls.send_all("asks", "query", query, batch))
+        while under_way:
+            take_oldest()
+        results.partial, results.missing = self._calls.partitions_of(missing), missing
+        return results
+
+    def _sketched(self, call: str, query: Query, documents: list[Document]) -> SketchBatch:
+        """Return sketches to search by; of many texts made by several threads."""
+        threads = num_workers(None)
+        if threads == 1 or len(documents) <= _SKETCHED_AT_ONCE or set(map(type, documents)) != {str}:
+            return sketched(call, query, self._sketcher, documents)
+        step = max(_SKETCHED_AT_ONCE, -(-len(documents) // threads))
+        parts = [documents[first : first + step] for first in range(0, len(documents), step)]
+        with ThreadPoolExecutor(len(parts), thread_name_prefix="simindex") as pool:
+            return SketchBatch.joined(list(pool.map(self._sketcher.sketch_many, parts)))
+
+    def _seconds(self, seconds: float | None, on_missing: OnMissing) -> float:
+        require_seconds("seconds", seconds)
+        if on_missing not in ("partial", "wait", "raise"):
+            raise ValueError(f'on_missing: expected "partial", "wait" or "raise", found {on_missing!r}')
+        if on_missing == "wait":
+            return math.inf
+        return self.seconds if seconds is None else seconds
+
+    def _ask(
+        self, query: Query | Nearest, batch: SketchBatch, on_missing: OnMissing, seconds: float | None
+    ) -> ScaledAnswers:
+        sent = self._calls.send_all("asks", "query", query, batch)
+        found = self._calls.gather(sent, self._seconds(seconds, on_missing))
+        answers = self._merged(query, found, on_missing) or [Matches() for _ in range(len(batch))]
+        return ScaledAnswers(answers, self._calls.partitions_of(found.missing), found.missing)
+
+    def _merged(self, query: Query | Nearest, found: Gathered, on_missing: OnMissing) -> list[Matches]:
+        if found.missing and on_missing == "raise":
+            raise self._calls.missing("query", found.missing)
+        columns = list(found.answers.values())
+        if columns and any(one.is_bare for one in columns) and not any(one.counts for one in columns):
+            raise ValueError(
+                "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
+                'ask by SimHash: query_simhash(), or by="simhash"'
+            )
+        limit = query.k if isinstance(query, Nearest) else query.limit
+        return answers_of(columns, limit, is_by_distance(query)) if columns else []
