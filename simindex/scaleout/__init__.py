@@ -17,9 +17,9 @@ from simindex.scaleout.errors import (
     UnsupportedError,
 )
 from simindex.scaleout.index import ScaledIndex
-from simindex.scaleout.keeping import backup, move, rebalance, restore
-from simindex.scaleout.moving import Move
 from simindex.scaleout.opening import create, open  # noqa: A004 - the public name
+from simindex.scaleout.places.keeping import backup, move, rebalance, restore
+from simindex.scaleout.places.moving import Move
 from simindex.scaleout.stores import MissingObjectError, StoreError, UnprovenStoreError
 
 __all__ = [

@@ -14,7 +14,7 @@ import simindex
 from simindex.scaleout import CatalogChangedError, MissingObjectError, PartitionError, StoreError
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.hosts import keeping
-from simindex.scaleout.moving import backup, move_partition, plan, restore_place
+from simindex.scaleout.places.moving import backup, move_partition, plan, restore_place
 from simindex.scaleout.stores.folder import FolderObjects
 
 
@@ -218,7 +218,7 @@ def test_where_the_mover_dies_the_partition_comes_back(
 
 def test_a_slow_mover_gives_up(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.insert(0, 50)
-    monkeypatch.setattr("simindex.scaleout.moving.MOVE_SECONDS", 0.0)
+    monkeypatch.setattr("simindex.scaleout.places.moving.MOVE_SECONDS", 0.0)
     with pytest.raises(PartitionError, match="partition 0 was not moved"):
         move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), cluster.call)
     cluster.insert(50, 20)

@@ -15,8 +15,8 @@ from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import PlaceMissingError
 from simindex.scaleout.hosts.actors import host_of, ray_module, start
 from simindex.scaleout.hosts.calls import assignment
-from simindex.scaleout.moving import Move, move_partition, plan, restore_place
-from simindex.scaleout.moving import backup as back_up
+from simindex.scaleout.places.moving import Move, move_partition, plan, restore_place
+from simindex.scaleout.places.moving import backup as back_up
 
 JOB_SECONDS = 24 * 3600.0
 
