@@ -173,7 +173,7 @@ def test_id_that_turns_out_to_be_live_is_not_removed() -> None:
 
 
 def test_segment_of_which_more_than_half_is_dead_is_rewritten(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i", "x", SMALL, layout=Layout(64, 8, 400)) as index:
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=Layout(64, 64, 1000)) as index:
         insert(index, 0)
         insert(index, 1)
         merges = index._session.writer().merges
