@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
@@ -390,11 +390,8 @@ class Job:
     def _decisions(self, folder: str, resumed: bool, others: list[str]) -> Iterator[Iterator[DecidedRows]]:
         """Give the rows that are not done yet, with what becomes of them, as a working index decides it."""
         star = Star(_working(folder), self._config, self._query, others)
-        try:
-            with self._decided(star, folder, resumed) as decided:
-                yield decided
-        finally:
-            star.close()
+        with closing(star), self._decided(star, folder, resumed) as decided:
+            yield decided
 
     @contextmanager
     def _decided(self, star: Star, folder: str, resumed: bool) -> Iterator[Iterator[DecidedRows]]:

@@ -27,6 +27,12 @@ from simindex.tuning.curve import DEFAULT_THRESHOLD
 _ON_ONE_MACHINE = {"against": None, "into": None, "level": "document", "explain": False, "exact": False}
 """What one machine keeps and many do not -> its usual value."""
 
+_OF_THE_JOB = (
+    *("keep", "mode", "by", "max_distance", "config", "removed", "batch_size", "progress"),
+    *("on_removed", "on_bad_row", "journal", "force", "memory_bytes", "max_run", "part_bytes"),
+)
+"""Arguments that are handed on as they are."""
+
 
 def deduplicate(
     sources: Any,
@@ -91,6 +97,7 @@ def deduplicate(
             read ends the job before anything is written.
         ScaleOutError: nodes are gone and nobody took over.
     """
+    given = locals()
     for name, value in others.items():
         if name not in _ON_ONE_MACHINE:
             raise TypeError(f"deduplicate() got an unexpected keyword argument {name!r}")
@@ -108,22 +115,8 @@ def deduplicate(
             sink,
             threshold,
             nodes=partial(Nodes, work=None if work is None else os.fspath(work)),
-            memory_bytes=memory_bytes,
-            max_run=max_run,
-            part_bytes=part_bytes,
             step=on_step or told_nobody,
-            keep=keep,
-            mode=mode,
-            by=by,
-            max_distance=max_distance,
-            config=config,
-            removed=removed,
-            batch_size=batch_size,
-            progress=progress,
-            on_removed=on_removed,
-            on_bad_row=on_bad_row,
-            journal=journal,
-            force=force,
+            **{name: given[name] for name in _OF_THE_JOB},
         ).run()
     finally:
         if has_started:
