@@ -12,6 +12,12 @@ from simindex import Config, scaleout
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts.actors import NAMESPACE, name_of
 
+pytestmark = pytest.mark.filterwarnings(
+    # Of processes that Ray has started and not waited for, when their handles are collected.
+    "ignore::ResourceWarning",
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+)
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _ray() -> Iterator[None]:
