@@ -18,6 +18,7 @@ from simindex.format.keys import number_key
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import MANIFEST_KEY
 from simindex.format.seals import pack, seal, unpack, unseal
+from simindex.storage.folder import HEADER_FILE
 from simindex.upkeep.proof import run_check
 
 CONFIG = Config(num_perm=16, simhash=SimHashConfig(3, 4), keep_shingles=4)
@@ -35,6 +36,7 @@ def closed_index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
         index.insert_many(((n, text, {"n": n}) for n, text in enumerate(TEXTS)), batch_size=8)
         index.insert("copy", TEXTS[0])
         index.remove(3)
+    (path / HEADER_FILE).unlink()  # or it would stand in for a crafted one
     return path
 
 
@@ -198,7 +200,10 @@ def test_database_key_of_another_length_is_damage(
     path = shutil.copytree(closed_index, tmp_path / "i")
     value = next(value for name, _, value in stored_values(path) if name == database)
     store_values(path, [(database, key, value)])
-    with pytest.raises(CorruptIndexError, match=r"expected a number of 8 bytes|in 14 bytes"):
+    with pytest.raises(
+        CorruptIndexError,
+        match=r"expected a number of 8 bytes|in 14 bytes|of another time|expected a leaf page",
+    ):
         list_with_writer(path)
 
 
@@ -207,7 +212,7 @@ def list_with_writer(path: Path) -> None:
         list(index)
 
 
-def test_numbers_ahead_of_the_manifest_are_found_by_iteration(tmp_path: Path) -> None:
+def test_numbers_ahead_of_the_manifest_are_found_when_it_is_read(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x", CONFIG) as index:
         index.insert("a", TEXTS[0])
     old = next(change for change in stored_values(tmp_path / "i") if change[:2] == PLACES["manifest"])
@@ -215,8 +220,8 @@ def test_numbers_ahead_of_the_manifest_are_found_by_iteration(tmp_path: Path) ->
         index.insert("b", TEXTS[1])
     store_values(tmp_path / "i", [old])
     with (
+        pytest.raises(CorruptIndexError, match="of another time"),
         simindex.open(tmp_path / "i", "r") as index,
-        pytest.raises(CorruptIndexError, match="ahead of the manifest"),
     ):
         list(index)
 

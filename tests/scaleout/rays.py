@@ -1,5 +1,6 @@
 """Ray, for tests: of one node, with little memory, in a folder with a short name; and its end."""
 
+import gc
 import os
 import shutil
 import tempfile
@@ -33,5 +34,8 @@ def one_node() -> Iterator[None]:
             ray.init(**OPTIONS, _temp_dir=folder)
             yield
     finally:
-        ray.shutdown()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.shutdown()
+            gc.collect()  # Ray leaves handles of processes that it has ended, which warn
         shutil.rmtree(folder, ignore_errors=True)
