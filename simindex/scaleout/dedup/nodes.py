@@ -191,6 +191,7 @@ class Nodes:
             errors.ObjectLostError,
             errors.NodeDiedError,
             errors.ActorUnavailableError,
+            errors.ActorUnschedulableError,
             errors.TaskUnschedulableError,
         )
 
