@@ -28,6 +28,11 @@ def swap(data: bytearray, one: int, other: int) -> None:
     data[one * PAGE : (one + 1) * PAGE], data[other * PAGE : (other + 1) * PAGE] = second, first
 
 
+def forget(data: bytearray, number: int) -> None:
+    """Let a page have its first node only; the bytes of the others stay."""
+    struct.pack_into("<H", data, number * PAGE + 12, _HEADER.size + 2)
+
+
 def nodes(content: bytes) -> list[tuple[bytes, int, bytes]]:
     """(key, the node's number, value) of a page's nodes; in a branch the number is of the child page."""
     _, _, flags, lower, _ = _HEADER.unpack_from(content)
@@ -41,13 +46,30 @@ def nodes(content: bytes) -> list[tuple[bytes, int, bytes]]:
     return found
 
 
-def root(data: bytes, name: str) -> int:
-    """The number of the root page of a named database."""
+def main_root(data: bytes) -> int:
+    """The number of the page that has the names of the databases."""
     metas = [_HEADER.size + number * PAGE for number in (0, 1)]
     newest = max(metas, key=lambda at: struct.unpack_from("<Q", data, at + 24 + 2 * _DATABASE.size + 8))
-    main = _DATABASE.unpack_from(data, newest + 24 + _DATABASE.size)[-1]
+    return int(_DATABASE.unpack_from(data, newest + 24 + _DATABASE.size)[-1])
+
+
+def root(data: bytes, name: str) -> int:
+    """The number of the root page of a named database."""
+    main = main_root(data)
     value = next(value for key, _, value in nodes(page(data, main)) if key == name.encode())
     return int(_DATABASE.unpack(value)[-1])
+
+
+def pages_of(data: bytes, name: str) -> list[int]:
+    """The numbers of the branch and leaf pages of a named database."""
+
+    def below(number: int) -> list[int]:
+        content = page(data, number)
+        if _HEADER.unpack_from(content)[2] & LEAF:
+            return [number]
+        return [number, *(found for _, child, _ in nodes(content) for found in below(child))]
+
+    return below(root(data, name))
 
 
 def leaves(data: bytes, name: str) -> list[int]:

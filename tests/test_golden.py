@@ -1,6 +1,7 @@
 """Indexes that earlier versions wrote give their answers."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 from stored_values import DATABASES, octets, store_values
 
 import simindex
+from simindex.format.header import CONFIG_KEY, FORMAT_VERSION
+from simindex.storage.folder import HEADER_FILE
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -63,6 +66,62 @@ def test_golden_index_gives_its_answers(tmp_path: Path, file: Path, name: str) -
         assert index.expire(index["new 3"].inserted_at) == size + 3
         index.insert_many((f"more {number}", "as many as there were") for number in range(size + 3))
         assert len(index) == len(list(index)) == size + 20
+
+
+FOLDERS = sorted(GOLDEN.glob("*.simindex"))
+
+
+def copied(folder: Path, to: Path) -> Path:
+    """A copy that may be changed; what is checked in stays as it is."""
+    to.mkdir()
+    for file in folder.iterdir():
+        shutil.copyfile(file, to / file.name)
+    return to
+
+
+def said(index: simindex.Index) -> dict[object, object]:
+    return {key: (index[key].metadata, index[key].inserted_at, index[key].sketch) for key in index}
+
+
+def test_every_format_has_its_folder_and_its_answers() -> None:
+    assert [folder.stem for folder in FOLDERS] == [path.stem for path in sorted(GOLDEN.glob("*.json"))]
+    assert {f"format-{version}" for version in range(2, FORMAT_VERSION + 1)} == {
+        path.stem for path in FOLDERS
+    }
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.stem)
+def test_golden_folder_is_read_checked_and_made_into_others(tmp_path: Path, folder: Path) -> None:
+    """What somebody has on a disk: not values, but the file as it was written."""
+    golden = json.loads((GOLDEN / f"{folder.stem}.json").read_text(encoding="utf-8"))["chunked"]
+    path = copied(folder, tmp_path / "i")
+    header = next(value for key, value in golden["databases"]["meta"] if bytes.fromhex(key) == CONFIG_KEY)
+    assert (path / HEADER_FILE).read_bytes() == bytes.fromhex(header)
+    with simindex.open(path, "r") as index:
+        first, config = said(index), index.config
+        assert [repr(key) for key in index] == [key for key, *_ in golden["records"]]
+        for document, call, arguments, expected in golden["queries"]:
+            matches = getattr(index, call)(document, *arguments)
+            assert sorted([m.distance, m.similarity, repr(m.key)] for m in matches) == expected
+        index.backup(tmp_path / "backup")
+    assert (path / "data.mdb").read_bytes() == (folder / "data.mdb").read_bytes()  # nobody wrote to it
+    for level in ("quick", "full"):
+        assert simindex.check(path, level).ok
+    report = simindex.repair(path, tmp_path / "repaired")
+    assert not report.lost
+    with simindex.open(tmp_path / "new", "x", config) as new:
+        new.insert("of today", "a document of today, beside those of then")
+    simindex.merge([path, tmp_path / "new"], tmp_path / "merged")
+    with simindex.open(tmp_path / "merged", "r") as index:
+        assert said(index).keys() == first.keys() | {"of today"}
+        assert {key: value for key, value in said(index).items() if key in first} == first
+    with simindex.open(path, "r+") as index:
+        index.compact()
+        assert said(index) == first
+    for made in ("i", "backup", "repaired"):
+        assert simindex.check(tmp_path / made).ok
+        with simindex.open(tmp_path / made, "r") as index:
+            assert said(index) == first
 
 
 def test_golden_indexes_hold_what_the_format_has() -> None:

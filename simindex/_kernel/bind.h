@@ -73,6 +73,7 @@ FUNCTION(read_sketches);
 
 /* bind_paging.c */
 FUNCTION(expect_missing_pages);
+FUNCTION(pages_missing);
 FUNCTION(missing_pages);
 FUNCTION(stream_ahead);
 FUNCTION_OF_ONE(ask_for_pages);

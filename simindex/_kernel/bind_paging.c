@@ -9,6 +9,13 @@ FUNCTION(expect_missing_pages) {
     return Py_NewRef(Py_None);
 }
 
+/* (): whether pages that a search touched were missing lately. */
+FUNCTION(pages_missing) {
+    (void)args;
+    if (need(nargs, 0, "pages_missing") < 0) return NULL;
+    return PyBool_FromLong(pages_missing());
+}
+
 /* (address, bytes): how many of the pages of some bytes are not in memory. */
 FUNCTION(missing_pages) {
     uint64_t address, bytes;

@@ -505,7 +505,7 @@ size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_table
 
 /* Pages of filters that a call of many keys has marked as used: a system's call for each line of each key would
  * take longer than to look for it. Begin with zeros. */
-enum { MOST_MARKED = 1024 };
+enum { MOST_MARKED = 1 << 16 };
 typedef struct {
     uint64_t items[MOST_MARKED];
 } marked_pages;

@@ -26,7 +26,7 @@ from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import StoredRecord, decode_kept
-from simindex.format.rows import MATCH, NO_FIGURE
+from simindex.format.rows import MATCH, MATCHES, NO_FIGURE
 from simindex.parallel import in_order, num_workers
 from simindex.parts import Part, bytes_of, in_parts
 from simindex.queries.matches import Match, Matches
@@ -452,6 +452,8 @@ def _matches(
     results = [Matches(truncated=flag != 0) for flag in found.truncated]
     if not found.matches:
         return results
+    if limit is None and len(found.matches) > MATCH.size:
+        view.expect_records(np.frombuffer(found.matches, dtype=MATCHES)["number"])
     kept = found.batch.kept if exact else None
     estimates = row_estimates(config.num_perm)
     room = EVERY if limit is None else min(limit, EVERY)  # beyond 64 bits the kernel would refuse it

@@ -39,6 +39,21 @@ def stored_manifest(txn: ReadTransaction) -> bytes:
     return bytes(value)
 
 
+def _require_count(txn: ReadTransaction, manifest: Manifest) -> None:
+    """Refuse a manifest of another time than the documents: an older page has right seals, too.
+
+    Raises:
+        CorruptIndexError: LMDB counts more or fewer documents.
+    """
+    expected, found = manifest.num_documents, txn.count("documents")
+    if found != expected:
+        raise CorruptIndexError(
+            f"manifest: expected the count of the {found} documents that are stored, found {expected}: it is "
+            "of another time; restore a backup or rebuild the index",
+            key=MANIFEST_KEY,
+        )
+
+
 class SnapshotCache:
     """Keeps the last snapshot of a handle; a call on an unchanged index costs one comparison.
 
@@ -71,6 +86,7 @@ class SnapshotCache:
             if stored != expected:
                 manifest = decode_manifest(stored)
                 self._require_room(txn, manifest)
+                _require_count(txn, manifest)
             segments = {entry.id: known.get(entry.id) or self.load(txn, entry) for entry in manifest.segments}
             directory = Directory(self._tables, list(segments.values()), txn.mapped_file())
             fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, segments, directory)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.ages import Run, decode_run, decode_runs, run_key
 from simindex.format.chunks import table_key
@@ -105,6 +106,15 @@ class View:
         return self.manifest.num_documents + len(self.pending.by_key) - self.pending.num_removed
 
     # ---- records ----
+
+    def expect_records(self, numbers: np.ndarray) -> None:
+        """Let the system read the records of stored documents side by side, where pages were missing lately.
+
+        Args:
+            numbers: uint64, in any order.
+        """
+        if len(numbers) > 1 and _kernel.pages_missing():
+            self._txn.ask_for("documents", np.unique(numbers))
 
     def record(self, number: int) -> StoredRecord | None:
         """Return a document's record, or ``None`` when it was removed.

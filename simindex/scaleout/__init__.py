@@ -18,11 +18,14 @@ from simindex.scaleout.errors import (
 )
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.opening import create, open  # noqa: A004 - the public name
+from simindex.scaleout.places.keeping import backup, move, rebalance, restore
+from simindex.scaleout.places.moving import Move
 from simindex.scaleout.stores import MissingObjectError, StoreError, UnprovenStoreError
 
 __all__ = [
     "CatalogChangedError",
     "MissingObjectError",
+    "Move",
     "PartitionError",
     "PlaceMissingError",
     "RestoreReport",
@@ -32,8 +35,12 @@ __all__ = [
     "StoreError",
     "UnprovenStoreError",
     "UnsupportedError",
+    "backup",
     "backup_index",
     "create",
+    "move",
     "open",
+    "rebalance",
+    "restore",
     "restore_index",
 ]

@@ -12,9 +12,10 @@ from typing import Any
 
 from simindex.checks import local_path, require_int
 from simindex.config import Config, require_equal
-from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Partition
+from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition
 from simindex.scaleout.hosts.actors import HERE, start
 from simindex.scaleout.index import ScaledIndex
+from simindex.scaleout.stores import open_store
 
 DEFAULT_PARTITIONS = 8
 
@@ -25,6 +26,8 @@ def create(
     *,
     partitions: int = DEFAULT_PARTITIONS,
     places: Mapping[str, str] | None = None,
+    store: str | None = None,
+    durability: Durability = "node",
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
 ) -> ScaledIndex:
@@ -37,6 +40,10 @@ def create(
             be machines, some for each: 8 a machine grow to eight times as many machines.
         places: resource of Ray -> folder on the disk of the machine with that resource; the partitions are
             dealt out in turn. ``None``: all on the head node, in a folder beside the catalog.
+        store: uri under which backups lie: a folder that all nodes see, s3://, gs:// or what else fsspec has;
+            ``None``: there are none.
+        durability: what an acknowledged change survives: "node", a crash of its machine; "store", the loss of
+            its machine as well: each commit is in the store, too, before it is acknowledged.
         address, ray: of Ray; see `open`.
 
     Raises:
@@ -54,6 +61,8 @@ def create(
             Partition(place, os.path.join(folders[place], f"{number:05}.simindex"))
             for number, place in enumerate(dealt)
         ),
+        store=None if store is None else open_store(store).uri,
+        durability=durability,
     )
     started = start(address, ray)
     index = ScaledIndex(uri, catalog, started)

@@ -14,6 +14,7 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -106,7 +107,11 @@ def open_lmdb(
 
 
 def open_known(
-    path: str, map_bytes: int, create: bool, permissions: int | None = None
+    path: str,
+    map_bytes: int,
+    create: bool,
+    permissions: int | None,
+    prove: Callable[[lmdb.Environment, int, str], None],
 ) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
     """Return what `open_lmdb` does, and the (device, inode) of the file, of which all is there.
 
@@ -115,8 +120,11 @@ def open_known(
     inode, so LMDB has the file that is seen before and after. Another one is opened anew, for nothing can be
     said of it.
 
+    Args:
+        prove: is given the environment, before LMDB follows a tree, the file's descriptor and the path.
+
     Raises:
-        CorruptIndexError: the file was cut short.
+        CorruptIndexError: the file was cut short, or is not what `prove` wants.
     """
     data = os.path.join(path, DATA_FILE)
     while True:
@@ -126,6 +134,7 @@ def open_known(
                 if kept.file is None:  # LMDB has just made it
                     return env, writable, identity_of(data)
                 if kept.is_in_place() and _is_whole(env, path, kept):
+                    prove(env, kept.file, path)
                     return env, writable, kept.identity()
             except BaseException:
                 env.close()  # a traceback may keep it, and a process may open it once only

@@ -28,8 +28,9 @@ from simindex import _kernel
 _PAGE = struct.Struct("=QHHHH")  # page number, padding, flags, lower, upper
 _NODE = struct.Struct("=HHHH")  # length of the value (low, high half), flags, length of the key
 _NUMBER = struct.Struct("=Q")
+_DATABASE = struct.Struct("=IHHQQQQQ")  # padding, flags, depth, pages of three kinds, entries, root
 _META = struct.Struct("=II")  # magic, data format
-_LEAF_PAGE, _BIG_VALUE = 0x02, 0x01
+_BRANCH_PAGE, _LEAF_PAGE, _BIG_VALUE = 0x01, 0x02, 0x01
 _MAGIC, _DATA_FORMAT = 0xBEEFC0DE, 1
 
 KNOWN_ENGINES = frozenset({(0, 9)})
@@ -46,6 +47,12 @@ def engine_of(env: lmdb.Environment) -> tuple[int, int]:
 
 _NODE_FIELDS = np.dtype([("low", "<u2"), ("high", "<u2"), ("flags", "<u2"), ("key_bytes", "<u2")])
 _PAGE_FIELDS = np.dtype([("number", "<u8"), ("padding", "<u2"), ("flags", "<u2"), ("bounds", "<u4")])
+
+
+def tree_of(record: bytes) -> tuple[int, int]:
+    """Return depth and root page of a named database, from its record in the main one."""
+    _, _, depth, *_, root = _DATABASE.unpack(record)
+    return depth, root
 
 
 def _bytes_at(address: int, size: int) -> bytes:
@@ -206,6 +213,48 @@ class PageMap:
         is_large &= first + (_PAGE.size + lengths - 1) // self.page_bytes < num_pages
         addresses = np.where(is_large, self.base + first * self.page_bytes + _PAGE.size, 0)
         return LargeValues(fields[:, _NODE.size : -_NUMBER.size], addresses.astype(np.uint64), lengths)
+
+    def leaves_of(self, root: int, depth: int, numbers: np.ndarray, num_pages: int) -> np.ndarray:
+        """Return the addresses of the leaf pages that keys are on, without touching them: uint64.
+
+        It follows branch pages as LMDB does; what lies below one that does not look as expected is left out.
+
+        Args:
+            root: number of the tree's root page.
+            depth: of the tree: 1 where the root is a leaf.
+            numbers: uint64, ascending: the keys are their 8 bytes, big-endian, as all of the tree are.
+            num_pages: pages of the map that are in use.
+        """
+        level = [(root, numbers)] if len(numbers) else []
+        for _ in range(depth - 1):
+            below: list[tuple[int, np.ndarray]] = []
+            for page, wanted in level:
+                children, keys = self._branch(page, num_pages)
+                if len(children):
+                    places = np.searchsorted(keys, wanted, side="right")
+                    starts = np.flatnonzero(np.diff(places, prepend=-1))
+                    below += zip(children[places[starts]].tolist(), np.split(wanted, starts[1:]), strict=True)
+            level = below
+        pages = np.array([page for page, _ in level if 0 < page < num_pages], dtype=np.uint64)
+        return self.base + pages * np.uint64(self.page_bytes)
+
+    def _branch(self, number: int, num_pages: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the children of a branch page and the first key of each but the first; none of another."""
+        none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
+        if not 0 < number < num_pages:
+            return none
+        page = np.frombuffer(_bytes_at(self.base + number * self.page_bytes, self.page_bytes), dtype=np.uint8)
+        found, _, flags, lower, _ = _PAGE.unpack(page[: _PAGE.size].tobytes())
+        longest = _NODE.size + _NUMBER.size
+        if found != number or not flags & _BRANCH_PAGE or not _PAGE.size + 4 <= lower <= self.page_bytes:
+            return none
+        nodes = page[_PAGE.size : lower & -2].view(np.uint16).astype(np.int64)
+        # The first node has no key, and may be the last bytes of the page; what is read behind it is unused.
+        fields = page[np.minimum(nodes[:, None] + np.arange(longest), self.page_bytes - 1)]
+        low, high, top, key_bytes = fields[:, : _NODE.size].copy().view(np.uint16).astype(np.int64).T
+        keys = fields[1:, _NODE.size :].copy().view(">u8")[:, 0].astype(np.uint64)
+        are_numbers = (key_bytes[1:] == _NUMBER.size).all()
+        return (low | high << 16 | top << 32, keys) if are_numbers else none
 
 
 _MADV_POPULATE_READ, _MADV_WILLNEED = 22, 3

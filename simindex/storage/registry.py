@@ -15,6 +15,8 @@ import threading
 import weakref
 from collections.abc import Callable
 
+import lmdb
+
 from simindex.errors import SimIndexError
 from simindex.storage.environment import Environment
 from simindex.storage.folder import LMDB_LOCK_FILE
@@ -34,6 +36,9 @@ class Registry:
         on_fork: what the child calls for each open handle, to let go of it; it keeps no handle alive.
         inherited: in a forked child: the parent's environments, kept from the garbage collector, and
             whether they were quiet, so that closing one takes nothing from the parent.
+        building: held for every step in a file that a compaction builds.
+        unseen: LMDB's environments of such files. A child closes what it has inherited: when the file has got
+            its place it could not open it otherwise, and nobody but the writer has locks in it.
     """
 
     def __init__(self) -> None:
@@ -41,8 +46,10 @@ class Registry:
         self.environments: dict[tuple[int, int], Environment] = {}
         self.on_fork: set[weakref.WeakMethod[Callable[[], None]]] = set()
         self.inherited: dict[tuple[int, int], tuple[Environment, bool]] = {}
+        self.building = threading.Lock()
+        self.unseen: set[lmdb.Environment] = set()
         self._has_hooks = False
-        self._is_held = False
+        self._is_held = self._is_building_held = False
         self._paused: list[Environment] = []  # between the hooks of one fork
 
     def close_unused(self, leaving: object = None) -> None:
@@ -107,6 +114,8 @@ class Registry:
         for environment in list(self.environments.values()):
             if environment.stop(_FORK_WAIT_SECONDS):
                 self._paused.append(environment)
+        # The last: who is inside of a gate may be about to take a step in a file that is being built.
+        self._is_building_held = self.building.acquire(timeout=_FORK_WAIT_SECONDS)
 
     def _go_on(self) -> None:
         for environment in self._paused:
@@ -114,10 +123,15 @@ class Registry:
         self._paused.clear()
         if self._is_held:
             self.lock.release()
+        if self._is_building_held:
+            self.building.release()
 
     def _abandon(self) -> None:
         """In the child: forget every environment without closing it, and let go of the writer lock."""
-        self.lock = threading.Lock()
+        self.lock, self.building = threading.Lock(), threading.Lock()
+        if self._is_building_held:  # else another thread of the parent is in the middle of something
+            while self.unseen:
+                self.unseen.pop().close()
         for identity, environment in self.environments.items():
             self.inherited[identity] = environment, environment in self._paused
         self._paused.clear()

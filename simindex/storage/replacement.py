@@ -23,6 +23,7 @@ import lmdb
 from simindex.errors import SimIndexError
 from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, DEFAULT_PERMISSIONS, sync_folder
 from simindex.storage.lmdb_file import DATABASES, ENGINE, file_lengths
+from simindex.storage.registry import registry
 from simindex.storage.store import MOVED_KEY, Store
 from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
 from simindex.storage.translation import translated
@@ -49,7 +50,7 @@ class NewFile:
 
     def __init__(self, env: lmdb.Environment, data: str) -> None:
         self._env = env
-        with env.begin(write=True) as txn:
+        with registry.building, env.begin(write=True) as txn:
             self._databases = {name: env.open_db(name.encode(), txn=txn) for name in DATABASES}
         self._data = data
         self._start_writing: Any = getattr(ctypes.CDLL(None), "sync_file_range", None)
@@ -62,12 +63,13 @@ class NewFile:
         """
         while True:
             try:
-                with self._env.begin(write=True) as txn:
+                with registry.building, self._env.begin(write=True) as txn:
                     result = change(WriteTransaction(txn, self._databases))
                 self._write_out()
                 return result
             except lmdb.MapFullError:
-                self._env.set_mapsize(2 * self._env.info()["map_size"])
+                with registry.building:
+                    self._env.set_mapsize(2 * self._env.info()["map_size"])
             except lmdb.Error as exc:
                 raise translated(exc, self._data) from exc
 
@@ -118,7 +120,8 @@ class NewFile:
         number."""
         for number in _BOTH_META_PAGES:
             self.commit(lambda txn, number=number: txn.put("meta", _COPIED_KEY, number))  # type: ignore[misc]
-        needed, found = file_lengths(self._env, os.path.dirname(self._data))
+        with registry.building:
+            needed, found = file_lengths(self._env, os.path.dirname(self._data))
         if found < needed:
             os.truncate(self._data, needed)
         return int(self._env.info()["last_txnid"])
@@ -142,14 +145,19 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
         with _translated(store):
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir(mode=0o700)
-            env = _open(new, expected_bytes)
-        with env:
-            with _translated(store):
-                file = NewFile(env, str(new / DATA_FILE))
-            if not build(file):
-                return False
-            with _translated(store):
-                last = file.finish()
+            with registry.building:
+                env = _open(new, expected_bytes)
+                registry.unseen.add(env)
+        try:
+            with env:
+                with _translated(store):
+                    file = NewFile(env, str(new / DATA_FILE))
+                if not build(file):
+                    return False
+                with _translated(store):
+                    last = file.finish()
+        finally:
+            registry.unseen.discard(env)
         with _translated(store):
             _make_durable(store, new / DATA_FILE)
             _get_ahead_of(store, last)

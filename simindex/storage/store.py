@@ -60,6 +60,7 @@ from simindex.storage.lmdb_file import (
 from simindex.storage.registry import registry
 from simindex.storage.transactions import Reading, ReadTransaction, WriteTransaction, begun, change_nothing
 from simindex.storage.translation import closed, read_only, translated
+from simindex.storage.tree.entrance import prove_entrance
 
 Result = TypeVar("Result")
 
@@ -180,7 +181,7 @@ class Store:
             return opened
 
     def _open_lmdb(self) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
-        return open_known(self.path, self._map_bytes, self.writable, self._permissions)
+        return open_known(self.path, self._map_bytes, self.writable, self._permissions, prove_entrance)
 
     def _stale_environment(self) -> Environment | None:
         """Return this process's environment of a file that a compaction has moved away from this path.

@@ -18,7 +18,7 @@ from simindex import _kernel
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.storage.environment import Environment
 from simindex.storage.gate import Visitor
-from simindex.storage.pages import LargeValues, MappedFile, map_pages
+from simindex.storage.pages import LargeValues, MappedFile, map_pages, tree_of
 from simindex.storage.translation import translated
 
 _PART_BYTES, _PART_ENTRIES = 1 << 22, 512
@@ -124,6 +124,19 @@ class ReadTransaction(Visitor):
             place = find(key)
             if isinstance(place, tuple):
                 map_pages(*place)
+
+    def ask_for(self, database: str, numbers: np.ndarray) -> None:
+        """Let the system read the pages of the tree that numbers are on, all at once and without waiting for
+        them; met one by one each that is missing would be waited for.
+
+        Args:
+            numbers: uint64, ascending: of a database whose keys they are.
+        """
+        pages, num_pages = self._environment.pages_of(self._txn)
+        tree = self._txn.get(database.encode())
+        if pages is not None and tree is not None:
+            depth, root = tree_of(bytes(tree))
+            _kernel.ask_for_pages(pages.leaves_of(root, depth, numbers, num_pages))
 
     def let_go(self, database: str, keys: Iterable[bytes]) -> None:
         """Let the pages of large values leave the memory: they were written, and will not be read soon."""

@@ -109,7 +109,7 @@ def test_compaction_changes_nothing_of_the_old_file_and_has_one_other_beside_it(
 
     monkeypatch.setattr(compaction, "_STEP_BYTES", 1)
     with segmented as index:
-        index.compact(lambda done, total: look() if done < total else None)
+        index.compact(lambda *_: look() if (path / "compact.tmp").exists() else None)
         assert len(found) > 10
         assert all(unchanged and files == 2 for unchanged, files, _ in found)  # LMDB's lock file is one
         assert max(new for _, _, new in found) <= (path / "data.mdb").stat().st_size

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from processes import Tell, everything_from, forked, run_in_threads
 
 import simindex
 from simindex import ClosedError, Index, IndexLockedError, ReadOnlyError
+from simindex.storage.replacement import NewFile
 
 
 def test_fork_gives_the_child_a_closed_writer_and_leaves_the_parent_alone(tmp_path: Path) -> None:
@@ -385,3 +387,35 @@ def test_fork_while_other_threads_ask_the_reader_gives_children_that_answer(tmp_
                 over.set()
 
         run_in_threads(ask, ask, fork)
+
+
+def test_child_of_a_fork_within_a_compaction_opens_the_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has inherited LMDB's environment of that file from when it was being built."""
+    path, finish, children = tmp_path / "i", NewFile.finish, list[int]()
+    go_on, tell = os.pipe()
+
+    def fork_and_finish(file: NewFile) -> int:
+        child = os.fork()
+        if not child:
+            try:
+                os.read(go_on, 1)
+                with simindex.open(path, "r") as index:
+                    os._exit(int(list(index) != list(range(40))))
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        children.append(child)
+        return finish(file)
+
+    monkeypatch.setattr(NewFile, "finish", fork_and_finish)
+    with simindex.open(path, "x") as index:
+        index.insert_many((number, f"the text of number {number}") for number in range(40))
+        index.compact()
+        os.write(tell, b".")
+        assert os.waitpid(children[0], 0)[1] == 0
+        assert len(index) == 40
+    os.close(go_on)
+    os.close(tell)

@@ -1,5 +1,6 @@
 """The index against the model, through any sequence of changes: a stateful Hypothesis test."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -422,4 +423,8 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 TestIndexMachine = IndexMachine.TestCase
-TestIndexMachine.settings = settings(max_examples=500, stateful_step_count=50)
+# For a long run: SIMINDEX_MODEL_EXAMPLES=20000 pytest --hypothesis-seed=N tests/reliability/test_model.py
+_EXAMPLES = os.environ.get("SIMINDEX_MODEL_EXAMPLES")
+TestIndexMachine.settings = settings(
+    max_examples=int(_EXAMPLES or 500), stateful_step_count=50, derandomize=_EXAMPLES is None
+)

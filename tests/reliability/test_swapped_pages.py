@@ -68,12 +68,13 @@ def test_page_of_documents_in_the_place_of_one_of_removed_hides_no_document(
 
 def test_iteration_notices_documents_that_are_missing(tmp_path: Path, pages: Path) -> None:
     data = (pages / "data.mdb").read_bytes()
-    top, leaves = lmdb_pages.root(data, "documents"), lmdb_pages.leaves(data, "documents")
+    leaves = lmdb_pages.leaves(data, "documents")
 
-    def only_one_leaf(data: bytearray) -> None:
-        data[top * lmdb_pages.PAGE : (top + 1) * lmdb_pages.PAGE] = lmdb_pages.page(data, leaves[0])
+    def one_of_each_leaf(data: bytearray) -> None:
+        for leaf in leaves[1:]:
+            lmdb_pages.forget(data, leaf)
 
-    path = damaged(pages, tmp_path / "i", only_one_leaf)
+    path = damaged(pages, tmp_path / "i", one_of_each_leaf)
     message = f"expected {SIZE - len(REMOVED)} of them, found"
     with simindex.open(path, "r") as index, pytest.raises(CorruptIndexError, match=message):
         list(index)
@@ -82,6 +83,15 @@ def test_iteration_notices_documents_that_are_missing(tmp_path: Path, pages: Pat
         assert 0 < index.expire(datetime.now(UTC)) < SIZE - len(REMOVED)
         with pytest.raises(CorruptIndexError, match="of them, found"):
             list(index)
+
+
+def test_open_notices_a_branch_page_that_is_another_page(tmp_path: Path, pages: Path) -> None:
+    data = (pages / "data.mdb").read_bytes()
+    top, leaf = lmdb_pages.root(data, "documents"), lmdb_pages.leaves(data, "documents")[0]
+    path = damaged(pages, tmp_path / "i", lambda data: lmdb_pages.swap(data, top, leaf))
+    for mode in ("r", "r+"):
+        with pytest.raises(CorruptIndexError, match=f"documents, page {top}: expected a branch page"):
+            simindex.open(path, mode)
 
 
 def test_iteration_ends_and_raises_where_keys_do_not_ascend(tmp_path: Path, pages: Path) -> None:

@@ -269,3 +269,56 @@ def test_no_memory_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "string_at", fail)
     with pytest.raises(MemoryError, match="no memory to read 8 bytes"):
         pages._bytes_at(1 << 20, 8)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 90, 300, 60_000])
+def test_leaves_of_numbers_are_where_lmdb_has_them(tmp_path: Path, count: int) -> None:
+    """Trees of one to three levels; of numbers that are not stored, where they would be."""
+    random = np.random.default_rng(count)
+    numbers = np.unique(random.integers(0, 2**63, count, np.uint64))
+    with simindex.open(tmp_path / "i", "x", Config(num_perm=16)) as index:
+        store = index._store
+        store.commit(
+            lambda txn: txn.append("documents", [(int(n).to_bytes(8, "big"), b"a value") for n in numbers])
+        )
+        with store.reading() as txn:
+            page_map, num_pages = txn._environment.pages_of(txn._txn)
+            assert page_map is not None
+            depth, root = tree_of_documents(txn)
+            size = page_map.page_bytes
+            places = {
+                int.from_bytes(key, "big"): _kernel.address(value) // size * size
+                for key, value in txn.items("documents")
+            }
+            wanted = np.sort(random.choice(numbers, min(count, 40), replace=False)) if count else numbers
+            found = page_map.leaves_of(root, depth, wanted, num_pages) if count else np.empty(0, np.uint64)
+            assert found.tolist() == list(dict.fromkeys(places[int(n)] for n in wanted))
+            everywhere = np.array([0, 2**62, 2**64 - 1], np.uint64)
+            if count:
+                near = page_map.leaves_of(root, depth, everywhere, num_pages).tolist()
+                assert near[0] == places[int(numbers[0])]
+                assert near[-1] == places[int(numbers[-1])]
+            txn.ask_for("documents", everywhere)
+            txn.ask_for("documents", np.empty(0, np.uint64))
+
+
+def tree_of_documents(txn: ReadTransaction) -> tuple[int, int]:
+    record = txn._txn.get(b"documents")
+    assert record is not None
+    return pages.tree_of(bytes(record))
+
+
+def test_leaves_below_what_is_no_branch_page_are_left_out(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", Config(num_perm=16)) as index:
+        index.insert_many([(n, f"text {n} of a few words") for n in range(2_000)])
+        with index._store.reading() as txn:
+            page_map, num_pages = txn._environment.pages_of(txn._txn)
+            assert page_map is not None
+            wanted = np.arange(0, 2_000, 7, dtype=np.uint64)
+            depth, root = tree_of_documents(txn)
+            assert depth == 2
+            leaf = int(page_map.leaves_of(root, depth, wanted, num_pages)[0] - page_map.base)
+            for number in (0, 1, num_pages, 2**40, leaf // page_map.page_bytes):
+                assert len(page_map.leaves_of(number, 2, wanted, num_pages)) == 0
+            for number in (0, num_pages):
+                assert len(page_map.leaves_of(number, 1, wanted, num_pages)) == 0

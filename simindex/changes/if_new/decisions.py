@@ -142,6 +142,7 @@ class Batch:
         is_before = answers["number"] < answers["query"] + np.uint64(self._first)
         answers = answers[is_before & ~compared]
         self._answers = answers
+        self._view.expect_records(answers["number"][answers["number"] < self._first])
         self._starts = np.searchsorted(self._answers["query"], np.arange(len(self._documents) + 1)).tolist()
         self._numbers: list[int] = self._answers["number"].tolist()
         of_one = self._answers.copy()

@@ -33,6 +33,7 @@ class Batch(NamedTuple):
         removed: encoded keys that are gone.
         touched: encoded keys that were seen at `time`.
         keys, metadata: of documents, encoded.
+        notes: of calls that may be repeated, as they are stored: database key and value.
         sketches: of documents.
     """
 
@@ -43,6 +44,7 @@ class Batch(NamedTuple):
     touched: list[bytes]
     keys: list[bytes]
     metadata: list[bytes]
+    notes: list[tuple[bytes, bytes]]
     sketches: SketchBatch
 
 
@@ -72,7 +74,7 @@ def decode_batch(content: bytes, where: str) -> Batch:
     """
     fields = unpack(unseal("meta", _KEY, content, f"{where}: batch of a journal"))
     try:
-        magic, version, state, writer, time, removed, touched, keys, metadata, columns = fields
+        magic, version, state, writer, time, removed, touched, keys, metadata, notes, columns = fields
         if (magic, version) != (_MAGIC, VERSION):
             raise ValueError(f"{magic!r:.40} {version!r:.20}")
         num_perm, sources, origin, words, fingerprints, present, kept = columns
@@ -88,7 +90,17 @@ def decode_batch(content: bytes, where: str) -> Batch:
             f"{where}: expected a batch of a journal of version {VERSION}, found {exc}; restore with the "
             "simindex version that wrote it"
         ) from exc
-    return Batch(state, writer, time, removed, touched, keys, metadata, sketches)
+    return Batch(
+        state,
+        writer,
+        time,
+        removed,
+        touched,
+        keys,
+        metadata,
+        [(key, value) for key, value in notes],
+        sketches,
+    )
 
 
 def state_of(stored_manifest: bytes) -> str:

@@ -57,7 +57,7 @@ def backup_index(
     uri: str | os.PathLike[str],
     *,
     progress: Progress | None = None,
-    position: Callable[[], int] = lambda: 0,
+    position: Callable[[], int] | None = None,
 ) -> StoreBackupReport:
     """Copy the newest committed state of an index to a store.
 
@@ -70,7 +70,8 @@ def backup_index(
         path: the folder of an index.
         uri: of the backup, which is of this index alone; see `open_store`.
         progress: called as ``progress(done)`` with bytes.
-        position: tells, just before the snapshot, up to which number the journal's batches are part of it.
+        position: tells, just before the snapshot, up to which number the journal's batches are part of it;
+            ``None``: those that are in the store by then.
 
     Returns:
         StoreBackupReport.
@@ -97,7 +98,7 @@ def _backup(
     scheme: Scheme,
     objects: Objects,
     progress: Progress | None,
-    position: Callable[[], int],
+    position: Callable[[], int] | None,
 ) -> StoreBackupReport:
     started = time.monotonic()
     prove(objects)
@@ -115,7 +116,11 @@ def _backup(
         copying = _Copying(source, scheme, older, uploads)
         copying.require_older(objects.uri)
         copying.copy_ahead()
-        covered = position()
+        covered = (
+            max(batch_names(objects), default=older.journal if older else 0)
+            if position is None
+            else position()
+        )
         pinned = time.monotonic()
         backup = copying.finish(covered)
         pinned_seconds = time.monotonic() - pinned

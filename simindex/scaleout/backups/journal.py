@@ -33,6 +33,7 @@ from simindex.changes.writer import Writer
 from simindex.errors import BackupTargetError
 from simindex.format.keys import encode_keys, key_hashes, number_of
 from simindex.format.manifest import decode_manifest
+from simindex.format.meta.done import decode_done, encode_done
 from simindex.format.objects.backup import StoredBackup
 from simindex.format.objects.batch import Batch, batch_name, decode_batch, encode_batch, state_of
 from simindex.format.records import decode_record
@@ -92,7 +93,7 @@ class Journal:
             if backup is None or self._states(backup, names)[-1:] != [state]:
                 self._require_newest(backup, names, state)
                 self.backup()
-            opening = Batch(state, self._writer, 0, [], [], [], [], SketchBatch(0, 0, False, None))
+            opening = Batch(state, self._writer, 0, [], [], [], [], [], SketchBatch(0, 0, False, None))
             self._last += 1
             if self._objects.create(f"{JOURNAL}/{batch_name(self._last)}", encode_batch(opening)):
                 return
@@ -183,6 +184,7 @@ def _batch_of(pending: Pending, prepared: Prepared, writer: str) -> Batch:
         encode_keys(touched) if touched else [],
         documents.encoded_keys,
         documents.packed_metadata,
+        [] if prepared.done is None else [encode_done(prepared.done)],
         documents.sketches,
     )
 
@@ -196,7 +198,8 @@ def _without_gaps(names: dict[int, str], covered: int) -> Iterable[str]:
 
 
 def replay(path: str | os.PathLike[str], objects: Objects, covered: int) -> tuple[int, int]:
-    """Do the batches of a journal again, in an index that was restored; returns how many, and its documents.
+    """Do the batches of a journal again, in an index that was restored; returns the number of the last one,
+    and how many documents there are.
 
     Args:
         path: of the index.
@@ -209,14 +212,14 @@ def replay(path: str | os.PathLike[str], objects: Objects, covered: int) -> tupl
     store = Store(path, "r+")
     try:
         session = Session(store, scheme_of(store, None, None))
-        done = 0
+        last = covered
         for name in _without_gaps(batch_names(objects), covered):
             batch = decode_batch(objects.get(name), objects.uri_of(name))
             with session.alone("restore") as writer:
                 _apply(session, writer, batch)
-            done += 1
+            last += 1
         with store.reading() as txn:
-            return done, decode_manifest(stored_manifest(txn)).num_documents
+            return last, decode_manifest(stored_manifest(txn)).num_documents
     finally:
         store.close()
 
@@ -232,6 +235,8 @@ def _apply(session: Session, writer: Writer, batch: Batch) -> None:
         _touch(pending, view, batch.touched)
         if batch.keys:
             writer.insert(pending, _documents(batch), "replace", view)
+        for key, value in batch.notes:
+            pending.done = decode_done(key, value)
         prepared = writer.prepare(pending, view) if pending.size else None
     if prepared is not None:
         session.commit(writer, prepared)

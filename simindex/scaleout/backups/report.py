@@ -46,6 +46,7 @@ class RestoreReport:
         documents: that it holds now.
         num_bytes: that were read.
         batches: of the journal that were done again.
+        last_batch: the number of the last one, or of the last one that the backup has.
         seconds: from the call to the end.
     """
 
@@ -54,4 +55,5 @@ class RestoreReport:
     documents: int
     num_bytes: int
     batches: int
+    last_batch: int
     seconds: float

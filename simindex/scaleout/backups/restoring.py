@@ -73,7 +73,7 @@ def restore_index(
         try:
             _fill(begun, objects, backup, progress)
             lock.release()
-            batches, documents = replay(begun, objects, backup.journal)
+            last, documents = replay(begun, objects, backup.journal)
             os.rename(begun, folder)
             sync_folder(folder.parent)
         except BaseException as exc:
@@ -82,9 +82,14 @@ def restore_index(
             if isinstance(exc, MissingObjectError) and attempt + 1 < _ATTEMPTS and _is_new(objects, backup):
                 continue
             raise
-        num_bytes = sum(part.num_bytes for part in backup.parts())
         return RestoreReport(
-            objects.uri, str(folder), documents, num_bytes, batches, time.monotonic() - started
+            uri=objects.uri,
+            path=str(folder),
+            documents=documents,
+            num_bytes=sum(part.num_bytes for part in backup.parts()),
+            batches=last - backup.journal,
+            last_batch=last,
+            seconds=time.monotonic() - started,
         )
     raise AssertionError("the last attempt returns or raises")
 

@@ -16,7 +16,8 @@ from contextlib import suppress
 from typing import Any
 
 from simindex.optional import optional_module
-from simindex.scaleout.hosts.host import Assignment, Host
+from simindex.scaleout.hosts.host import Assignment
+from simindex.scaleout.hosts.keeping import KeepingHost
 
 NAMESPACE = "simindex"
 
@@ -60,7 +61,7 @@ class HostActor:
     """
 
     def __init__(self) -> None:
-        self._host = Host()
+        self._host = KeepingHost()
         self._assignment: tuple[bytes, Assignment] | None = None
 
     def call(self, assignment: bytes, method: str, arguments: bytes) -> bytes:

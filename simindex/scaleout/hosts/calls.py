@@ -190,6 +190,10 @@ class Calls:
 
 def assignment(catalog: Catalog, place: str) -> Assignment:
     """Return what a place's host is to have open."""
-    numbers = catalog.places[place]
+    numbers = catalog.places.get(place, ())
     folders = tuple((number, catalog.partitions[number].path) for number in numbers)
-    return Assignment(catalog.id, catalog.version, place, folders, catalog.config)
+    journals: tuple[tuple[int, str], ...] = ()
+    if catalog.durability == "store":
+        uris = ((number, catalog.backup_uri(number)) for number in numbers)
+        journals = tuple((number, uri) for number, uri in uris if uri is not None)
+    return Assignment(catalog.id, catalog.version, place, folders, catalog.config, journals)

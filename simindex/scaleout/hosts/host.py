@@ -20,7 +20,7 @@ import numpy as np
 
 from simindex.changes.documents import NewDocuments
 from simindex.config import Config
-from simindex.errors import ConfigMismatchError, KeyExistsError, SimIndexError
+from simindex.errors import ClosedError, ConfigMismatchError, KeyExistsError, ReadOnlyError, SimIndexError
 from simindex.format.keys import Key, key_hashes
 from simindex.format.records import NIL
 from simindex.format.seals import unpack
@@ -59,6 +59,7 @@ class Assignment(NamedTuple):
         place: of the host.
         partitions: (number, folder) of each.
         config: of all of them.
+        journals: (number, uri) of those whose commits go to a store, too, before they are acknowledged.
     """
 
     catalog: str
@@ -66,6 +67,7 @@ class Assignment(NamedTuple):
     place: str
     partitions: tuple[tuple[int, str], ...]
     config: Config
+    journals: tuple[tuple[int, str], ...] = ()
 
 
 class Host:
@@ -84,7 +86,7 @@ class Host:
     def create(self, assignment: Assignment) -> int:
         """Make the partitions that are not there, empty; returns how many are."""
         for number, path in assignment.partitions:
-            with _naming(assignment, number, is_opening=True):
+            with naming(assignment, number, is_opening=True):
                 Partition(path, "a", assignment.config).close()
         return len(assignment.partitions)
 
@@ -113,13 +115,19 @@ class Host:
             if len(self._open) < len(assignment.partitions):
                 for number, path in assignment.partitions:
                     if number not in self._open:
-                        with _naming(assignment, number, is_opening=True):
-                            self._open[number] = _opened(path, assignment.config)
+                        with naming(assignment, number, is_opening=True):
+                            self._open[number] = self.opened(assignment, number, path)
             return dict(self._open)
+
+    def opened(self, assignment: Assignment, number: int, path: str) -> Partition:  # noqa: ARG002 - for others
+        """Open a partition."""
+        return Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS)
 
     def _assign(self, assignment: Assignment) -> None:
         current = self._assignment
         if current is not None and assignment.version < current.version:
+            if assignment.partitions == current.partitions:
+                return  # the newer version tells of backups, or of other places
             raise CatalogChangedError(
                 f"{assignment.place}: expected version {current.version} of the catalog, found a call by "
                 f"version {assignment.version}; load it and begin again",
@@ -128,7 +136,7 @@ class Host:
         if current is None or current.config != assignment.config:
             self._sketcher = Sketcher(assignment.config)
         wanted = dict(assignment.partitions)
-        left = [number for number, open_one in self._open.items() if wanted.get(number) != open_one.path]
+        left = [number for number, open_one in self._open.items() if wanted.get(number) != open_one.home]
         for number in left:
             self._open.pop(number).close()
         self._assignment = assignment
@@ -252,7 +260,7 @@ class Host:
         partitions = self.partitions(assignment)
 
         def named(number: int) -> T:
-            with _naming(assignment, number):
+            with naming(assignment, number):
                 return ask(partitions[number])
 
         numbers = [number for number, _ in assignment.partitions]
@@ -279,7 +287,7 @@ class Host:
         def named(one: tuple[int, np.ndarray]) -> T | Exception:
             number, places = one
             try:
-                with _naming(assignment, number):
+                with naming(assignment, number):
                     return ask(partitions[number], places.tolist())
             except Exception as exc:
                 return exc
@@ -293,20 +301,19 @@ class Host:
 
     def _one(self, assignment: Assignment, number: int, ask: Callable[[Partition], T]) -> T:
         partition = self.partitions(assignment)[number]
-        with _naming(assignment, number):
+        with naming(assignment, number):
             return ask(partition)
-
-
-def _opened(path: str, config: Config) -> Partition:
-    return Partition(path, "r+", config, timeout=OPEN_SECONDS)
 
 
 _OF_THE_CALLER = (KeyExistsError, PartitionError, CatalogChangedError)
 """Errors that are about what was asked, or that say already where they happened."""
 
+_OF_A_MOVE = (ReadOnlyError, ClosedError)
+"""Errors of a partition that is on its way to another place: it is read only, or has just been closed."""
+
 
 @contextmanager
-def _naming(assignment: Assignment, number: int, *, is_opening: bool = False) -> Iterator[None]:
+def naming(assignment: Assignment, number: int, *, is_opening: bool = False) -> Iterator[None]:
     """Let what goes wrong in a partition say where that is."""
     try:
         yield
@@ -314,6 +321,13 @@ def _naming(assignment: Assignment, number: int, *, is_opening: bool = False) ->
         if isinstance(exc, _OF_THE_CALLER) or (isinstance(exc, ConfigMismatchError) and not is_opening):
             raise
         node, hint = socket.gethostname(), ""
+        if isinstance(exc, _OF_A_MOVE):
+            raise CatalogChangedError(
+                f"partition {number} at {assignment.place} ({node}) is being moved; try again",
+                place=assignment.place,
+                partition=number,
+                node=node,
+            ) from exc
         if is_opening and _is_out_of_descriptors(exc):
             hint = (
                 f"; {len(assignment.partitions)} partitions take {_DESCRIPTORS} descriptors each or so: "

@@ -21,6 +21,8 @@ from simindex.index.index import Conflict, Index
 from simindex.queries.matches import Matches
 from simindex.queries.search import Found, Method, Query
 from simindex.queries.view import View
+from simindex.scaleout.backups import StoreBackupReport, backup_index
+from simindex.scaleout.backups.journal import Journal
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 
 
@@ -31,6 +33,10 @@ class Nearest(NamedTuple):
     by: Method | None
     threshold: float | None
     recall: float | None
+
+
+LEAVING = ".leaving"
+"""Behind the name of a folder whose partition is moved: it is read, and not changed."""
 
 
 class Part(NamedTuple):
@@ -74,6 +80,51 @@ def _with_matches(everything: Found) -> tuple[list[int], Found]:
 
 class Partition(Index):
     """An open partition. Safe to share between threads, as an index is."""
+
+    leaves = False
+    """Whether it is on its way to another place, and its folder called otherwise meanwhile."""
+
+    _journal: Journal | None = None
+
+    def keep_journal(self, uri: str) -> None:
+        """Put every commit from here on into the journal of a backup, too; see `Journal`."""
+        self._journal = Journal(self._session, uri)
+
+    @property
+    def home(self) -> str:
+        """Its folder, as the catalog has it."""
+        return self.path.removesuffix(LEAVING) if self.leaves else self.path
+
+    def settle(self) -> None:
+        """Wait until all commits are as durable as was asked for; only then they may be acknowledged.
+
+        Raises:
+            StoreError: the store does not take one.
+        """
+        if self._journal is not None:
+            self._journal.settle()
+
+    def back_up(self, uri: str) -> StoreBackupReport:
+        """Make a backup in a store, or bring it up to date."""
+        return backup_index(self.path, uri) if self._journal is None else self._journal.backup()
+
+    def finish(self) -> None:
+        """Close it when its journal has every commit. None can come between, for it is closed first.
+
+        Raises:
+            StoreError: the store does not take one; the partition is closed all the same.
+        """
+        super().close()
+        try:
+            self.settle()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close it, and its journal."""
+        if self._journal is not None:
+            self._journal.close()
+        super().close()
 
     def answers(self, query: Query | Nearest, batch: SketchBatch) -> Part:
         """Return the matches of many sketches, on one snapshot."""

@@ -169,20 +169,29 @@ def read_pages(path: str, transaction: int | None = None) -> PageFile:
         if not size:
             raise CorruptIndexError(f"{path}: {DATA_FILE} is empty; restore a backup", path=path)
         mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    pages = pages_of(mapped, transaction)
+    if pages is None:
+        raise CorruptIndexError(
+            f"{path}: expected a meta page of LMDB in {DATA_FILE}, found none"
+            f"{'' if transaction is None else f' of commit {transaction}'}; restore a backup, or repair it",
+            path=path,
+        )
+    return pages
+
+
+def pages_of(mapped: mmap.mmap, transaction: int | None = None) -> PageFile | None:
+    """Return the pages of a mapped file; ``None`` where no meta page is of that transaction, as `read_pages`
+    has it."""
     octets = np.frombuffer(mapped, dtype=np.uint8)
     page_bytes, metas = metas_of(octets)
     if transaction is not None:
         metas = [metas[transaction % META_PAGES]]
     known = [meta for meta in metas if meta and (transaction is None or _is_of(meta, transaction))]
     if not known:
-        raise CorruptIndexError(
-            f"{path}: expected a meta page of LMDB in {DATA_FILE}, found none"
-            f"{'' if transaction is None else f' of commit {transaction}'}; restore a backup, or repair it",
-            path=path,
-        )
+        return None
     meta = max(known, key=lambda meta: meta.transaction)
-    halves = octets[: size & -2].view(np.uint16)
-    return PageFile(octets, halves, page_bytes, size // page_bytes, meta)
+    halves = octets[: len(octets) & -2].view(np.uint16)
+    return PageFile(octets, halves, page_bytes, len(octets) // page_bytes, meta)
 
 
 def _is_of(meta: Meta, transaction: int) -> bool:

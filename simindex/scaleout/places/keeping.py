@@ -1,0 +1,183 @@
+"""Backups, restoring and moving over Ray: the calls of a program or a person who looks after an index.
+
+Owns their arguments. Must not know the steps, which `moving` has.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+from simindex.scaleout.backups import RestoreReport, StoreBackupReport
+from simindex.scaleout.catalog import Catalog
+from simindex.scaleout.errors import PlaceMissingError
+from simindex.scaleout.hosts.actors import host_of, ray_module, start
+from simindex.scaleout.hosts.calls import assignment
+from simindex.scaleout.places.moving import Move, move_partition, plan, restore_place
+from simindex.scaleout.places.moving import backup as back_up
+
+JOB_SECONDS = 24 * 3600.0
+
+
+def backup(
+    uri: str | os.PathLike[str], *, address: str | None = None, ray: Mapping[str, Any] | None = None
+) -> dict[int, StoreBackupReport]:
+    """Back up all partitions to the catalog's store, each host its own, all hosts at once.
+
+    What a store has already is not uploaded again; see `backup_index`. The catalog tells when each partition
+    was backed up last.
+
+    Args:
+        uri: of the catalog.
+        address, ray: as of `open`.
+
+    Returns:
+        Number of a partition -> what was done.
+
+    Raises:
+        ValueError: the catalog has no store.
+        PartitionError: one cannot be backed up; it names place, node and partition. The others may be.
+        PlaceMissingError: no node has a place.
+    """
+    start(address, ray)
+    return back_up(os.fspath(uri), _backup_all)
+
+
+def restore(
+    uri: str | os.PathLike[str],
+    place: str,
+    onto: Mapping[str, str],
+    *,
+    address: str | None = None,
+    ray: Mapping[str, Any] | None = None,
+) -> dict[int, RestoreReport]:
+    """Make the partitions of a lost place of their backups, elsewhere.
+
+    With `durability="store"` nothing that was acknowledged is missing, and a host that only seemed lost
+    acknowledges nothing any more once its partitions were opened elsewhere. With "node" they are as of their
+    last backup, and it is for the caller to see that the lost node stays away. Broken off, it is called
+    again: partitions that have a new place stay there.
+
+    Args:
+        uri: of the catalog.
+        place: that is lost.
+        onto: place -> folder on the disk of the machine with that resource; partitions are dealt out in turn.
+        address, ray: as of `open`.
+
+    Returns:
+        Number of a partition -> what was restored.
+
+    Raises:
+        ValueError: the catalog has no store, or `onto` is empty.
+        PartitionError: one cannot be restored; its `reason` names the object that is missing or damaged.
+        PlaceMissingError: no node has a place of `onto`.
+    """
+    start(address, ray)
+    _require_places("onto", onto)
+    return restore_place(os.fspath(uri), place, onto, _call)
+
+
+def move(
+    uri: str | os.PathLike[str],
+    partition: int,
+    place: str,
+    folder: str,
+    *,
+    store: str | None = None,
+    address: str | None = None,
+    ray: Mapping[str, Any] | None = None,
+) -> Catalog:
+    """Move a partition to another place, while it is asked and changed; nothing else moves.
+
+    Its changes are refused (`CatalogChangedError`) while the last few batches go over and until the catalog
+    is loaded again, its questions for the moment in which the catalog is replaced.
+
+    Args:
+        uri: of the catalog.
+        partition: its number.
+        place: where it goes.
+        folder: on the disk of the machine with that place.
+        store: a uri that both machines see, by which it goes; ``None``: the catalog's store.
+        address, ray: as of `open`.
+
+    Returns:
+        The new catalog.
+
+    Raises:
+        ValueError: there is no such partition, or no store to go by.
+        PartitionError, PlaceMissingError: as `restore`; the partition stays where it was.
+    """
+    start(address, ray)
+    uri = os.fspath(uri)
+    count = len(Catalog.load(uri).partitions)
+    if not 0 <= partition < count:
+        raise ValueError(f"partition: expected 0..{count - 1}, found {partition}")
+    _require_places("place", {place: folder})
+    return move_partition(uri, partition, place, folder, _call, store)
+
+
+def rebalance(
+    uri: str | os.PathLike[str],
+    places: Mapping[str, str],
+    *,
+    store: str | None = None,
+    dry_run: bool = False,
+    address: str | None = None,
+    ray: Mapping[str, Any] | None = None,
+) -> list[Move]:
+    """Move as few partitions as it takes for all places to have equally many, one after the other.
+
+    Args:
+        uri: of the catalog.
+        places: all that shall have partitions, with the folder of each for what comes to it.
+        store, address, ray: as of `move`.
+        dry_run: only say which would move.
+
+    Returns:
+        The moves.
+    """
+    uri = os.fspath(uri)
+    moves = plan(Catalog.load(uri), places)
+    if not dry_run:
+        for one in moves:
+            move(uri, one.partition, one.target, places[one.target], store=store, address=address, ray=ray)
+    return moves
+
+
+def _require_places(name: str, places: Mapping[str, str]) -> None:
+    if not places:
+        raise ValueError(f"{name}: expected one place or more, found none")
+    resources = ray_module().cluster_resources()
+    lost = [place for place in places if place not in resources]
+    if lost:
+        raise PlaceMissingError(
+            f"{name}: expected places of nodes that are there, found {', '.join(lost)}, which no node has",
+            reasons=dict.fromkeys(lost, "no node of the Ray cluster has this resource"),
+        )
+
+
+def _backup_all(catalog: Catalog, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    _require_places("backup", dict.fromkeys(wanted, ""))
+    sent = {place: _sent(catalog, place, "backup", uris) for place, uris in wanted.items()}
+    return {place: _answer(reference) for place, reference in sent.items()}
+
+
+def _call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
+    return _answer(_sent(catalog, place, method, *arguments))
+
+
+def _sent(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
+    bound = host_of(catalog.id, place).call.options(concurrency_group="jobs")
+    return bound.remote(
+        pickle.dumps(assignment(catalog, place), protocol=5), method, pickle.dumps(arguments, protocol=5)
+    )
+
+
+def _answer(reference: Any) -> Any:
+    ray = ray_module()
+    try:
+        return pickle.loads(ray.get(reference, timeout=JOB_SECONDS))
+    except ray.exceptions.RayTaskError as exc:
+        raise (exc.cause if isinstance(exc.cause, Exception) else exc) from None

@@ -1,0 +1,255 @@
+"""Partitions on their way: backed up, restored elsewhere, moved.
+
+Owns the order of the steps, and when the catalog changes. Must not know how a host does its part. Invariant:
+a partition is changed at one place at most. While it moves, the old place takes no changes from before the
+last batch of its journal was done again at the new one until the catalog names that; a mover that is slower
+than a host waits gives up.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from simindex.scaleout.backups import RestoreReport, StoreBackupReport
+from simindex.scaleout.catalog import Backup, Catalog, Partition
+from simindex.scaleout.errors import CatalogChangedError, PartitionError
+from simindex.scaleout.hosts.keeping import MOVE_SECONDS
+from simindex.scaleout.stores import open_store
+
+Call = Callable[..., Any]
+"""Calls a method of a place's host: ``call(catalog, place, method, *arguments)``."""
+
+_ATTEMPTS = 10
+
+_SHORT = 4
+"""Batches: with so few left to be done again, changes are stopped for them."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """A partition that changes its place.
+
+    Attributes:
+        partition: its number.
+        source, target: places.
+        documents: that it had when the catalog was written.
+    """
+
+    partition: int
+    source: str
+    target: str
+    documents: int
+
+
+def change_catalog(uri: str, change: Callable[[Catalog], Catalog | None]) -> Catalog:
+    """Replace the catalog by what a function makes of the newest one; again, where somebody else was first.
+
+    Args:
+        change: returns the next version, or ``None`` where nothing is to be changed.
+
+    Raises:
+        CatalogChangedError: others were first ten times.
+    """
+    for attempt in range(_ATTEMPTS):
+        found = Catalog.load(uri)
+        changed = change(found)
+        if changed is None:
+            return found
+        try:
+            return changed.replace(uri, found)
+        except CatalogChangedError:
+            if attempt + 1 == _ATTEMPTS:
+                raise
+            time.sleep(0.01 * secrets.randbelow(10))
+    raise AssertionError("the last attempt returns or raises")
+
+
+def with_partition(catalog: Catalog, number: int, partition: Partition) -> Catalog:
+    """Return the next version, with one partition changed."""
+    partitions = list(catalog.partitions)
+    partitions[number] = partition
+    return catalog.changed(partitions)
+
+
+# ---- backups ----
+
+
+def backup(
+    uri: str, call: Callable[[Catalog, Mapping[str, Any]], Mapping[str, Any]]
+) -> dict[int, StoreBackupReport]:
+    """Back up all partitions to the catalog's store, all places at once; the catalog tells of them.
+
+    Args:
+        uri: of the catalog.
+        call: gives place -> (number -> report) of a catalog and place -> (number -> uri).
+    """
+    catalog = Catalog.load(uri)
+    require_store(catalog, uri)
+    wanted = {
+        place: {number: str(catalog.backup_uri(number)) for number in numbers}
+        for place, numbers in catalog.places.items()
+    }
+    reports = {number: report for found in call(catalog, wanted).values() for number, report in found.items()}
+
+    def tell(newest: Catalog) -> Catalog:
+        partitions = list(newest.partitions)
+        for number, report in reports.items():
+            made_at = datetime.fromtimestamp(report.made_at / 1e6, UTC).isoformat(timespec="seconds")
+            told = Backup(report.uri, made_at, report.documents)
+            partitions[number] = replace(partitions[number], documents=report.documents, backup=told)
+        return newest.changed(partitions)
+
+    change_catalog(uri, tell)
+    return dict(sorted(reports.items()))
+
+
+def require_store(catalog: Catalog, uri: str) -> str:
+    """Return the store of a catalog. Raises ValueError where it has none."""
+    if catalog.store is None:
+        raise ValueError(
+            f"{uri}: expected a catalog with a store, found one without; give store= a folder that all nodes "
+            "see, or a uri like s3://bucket/backups"
+        )
+    return catalog.store
+
+
+# ---- restoring ----
+
+
+def restore_place(uri: str, place: str, onto: Mapping[str, str], call: Call) -> dict[int, RestoreReport]:
+    """Make the partitions of a lost place of their backups, elsewhere, and let the catalog say so.
+
+    Args:
+        uri: of the catalog.
+        place: that is lost.
+        onto: place -> folder on its disk; partitions are dealt out in turn.
+        call: of a host.
+    """
+    catalog = Catalog.load(uri)
+    numbers = catalog.places.get(place, ())
+    require_store(catalog, uri)
+    reports = {}
+    for turn, number in enumerate(numbers):
+        target = list(onto)[turn % len(onto)]
+        path = new_path(onto[target], number)
+        reports[number] = call(catalog, target, "restore", number, str(catalog.backup_uri(number)), path)
+
+        def say(newest: Catalog, number: int = number, target: str = target, path: str = path) -> Catalog:
+            found = newest.partitions[number]
+            if found.place != place:
+                raise CatalogChangedError(
+                    f"{uri}: expected partition {number} at {place}, found it at {found.place}: somebody "
+                    "else has restored it; nothing was changed",
+                    place=found.place,
+                    partition=number,
+                )
+            documents = reports[number].documents
+            return with_partition(
+                newest, number, replace(found, place=target, path=path, documents=documents)
+            )
+
+        catalog = change_catalog(uri, say)
+    return reports
+
+
+def new_path(folder: str, number: int) -> str:
+    """Return a folder for a partition that no other attempt has."""
+    return os.path.join(folder, f"{number:05}-{secrets.token_hex(4)}.simindex")
+
+
+# ---- moving ----
+
+
+def move_partition(
+    uri: str, number: int, target: str, folder: str, call: Call, store: str | None = None
+) -> Catalog:
+    """Move one partition, while queries go on; changes to it stop for its last few batches.
+
+    Args:
+        uri: of the catalog.
+        number: of the partition.
+        target: place that it goes to.
+        folder: on that place's disk.
+        call: of a host.
+        store: by which it goes, seen by both places; ``None``: the catalog's.
+    """
+    catalog = Catalog.load(uri)
+    found = catalog.partitions[number]
+    if found.place == target:
+        return catalog
+    own = catalog.backup_uri(number)
+    way = own or new_path(f"{(store or require_store(catalog, uri)).rstrip('/')}/moving/{catalog.id}", number)
+    path = new_path(folder, number)
+    try:
+        call(catalog, found.place, "send_journal", number, way)
+        last = call(catalog, target, "restore", number, way, path).last_batch
+        while True:
+            before, last = last, call(catalog, target, "catch_up", number, way, path, last)
+            if last - before <= _SHORT:
+                break
+        asked = time.monotonic()
+        call(catalog, found.place, "let_go", number)
+        call(catalog, target, "catch_up", number, way, path, last)
+        call(catalog, found.place, "forget", number, found.path)
+
+        def say(newest: Catalog) -> Catalog:
+            if newest.partitions[number].place != found.place:
+                raise CatalogChangedError(f"{uri}: partition {number} was moved by somebody else meanwhile")
+            if time.monotonic() - asked > MOVE_SECONDS / 2:
+                raise PartitionError(
+                    f"partition {number} was not moved: it took longer than {MOVE_SECONDS / 2:.0f} seconds "
+                    "to stop changes to it; it stays where it is, try again",
+                    place=found.place,
+                    partition=number,
+                )
+            return with_partition(newest, number, replace(newest.partitions[number], place=target, path=path))
+
+        moved = change_catalog(uri, say)
+    except BaseException:
+        if Catalog.load(uri).partitions[number] == found:
+            call(catalog, found.place, "keep", number, found.path)
+        raise
+    call(moved, found.place, "remove_left", number, found.path)
+    if own is None:
+        objects = open_store(way)
+        objects.remove(objects.sizes())
+    return moved
+
+
+def plan(catalog: Catalog, places: Iterable[str]) -> list[Move]:
+    """Return the fewest moves after which places have equally many partitions, one more or less.
+
+    Args:
+        places: all that shall have partitions; those of others go to them.
+
+    >>> from simindex import Config
+    >>> four = Catalog(Config(seed=1), tuple(Partition("a", f"/{n}") for n in range(4)))
+    >>> [(move.partition, move.source, move.target) for move in plan(four, ["a", "b"])]
+    [(2, 'a', 'b'), (3, 'a', 'b')]
+    """
+    wanted = list(dict.fromkeys(places))
+    if not wanted:
+        raise ValueError("places: expected one place or more, found none")
+    held: dict[str, list[int]] = {place: list(catalog.places.get(place, ())) for place in wanted}
+    homeless = [n for place, numbers in catalog.places.items() if place not in held for n in numbers]
+    least, more = divmod(len(catalog.partitions), len(wanted))
+    # Who has most may keep one more, so that as few as can be move.
+    most_first = sorted(wanted, key=lambda place: -len(held[place]))
+    room = {place: least + (turn < more) for turn, place in enumerate(most_first)}
+    for place in wanted:
+        homeless += held[place][room[place] :]
+        del held[place][room[place] :]
+    moves = []
+    for place in wanted:
+        while len(held[place]) < room[place]:
+            number = homeless.pop(0)
+            held[place].append(number)
+            found = catalog.partitions[number]
+            moves.append(Move(number, found.place, place, found.documents))
+    return moves

@@ -1,0 +1,257 @@
+"""Partitions that are backed up, restored elsewhere and moved: nothing acknowledged is lost."""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plain_hosts import CONFIG, Cluster
+
+import simindex
+from simindex.scaleout import CatalogChangedError, MissingObjectError, PartitionError, StoreError
+from simindex.scaleout.catalog import Catalog, Partition
+from simindex.scaleout.hosts import keeping
+from simindex.scaleout.places.moving import backup, move_partition, plan, restore_place
+from simindex.scaleout.stores.folder import FolderObjects
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path, store=str(tmp_path / "store"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def durable(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path, store=str(tmp_path / "store"), durability="store")
+    yield made
+    made.close()
+
+
+def test_backups_are_told_by_the_catalog(cluster: Cluster) -> None:
+    cluster.insert(0, 100)
+    reports = backup(cluster.uri, cluster.call_all)
+    catalog = Catalog.load(cluster.uri)
+    assert sorted(reports) == [0, 1, 2, 3]
+    assert sum(report.documents for report in reports.values()) == 100
+    for number, partition in enumerate(catalog.partitions):
+        assert partition.backup is not None
+        assert partition.backup.uri == catalog.backup_uri(number) == reports[number].uri
+        assert partition.backup.documents == partition.documents == reports[number].documents
+        assert partition.backup.time.endswith("+00:00")
+    cluster.insert(100, 10)  # by the older version of the catalog as well
+    assert sum(cluster.counts().values()) == 110
+
+
+def test_a_lost_place_is_restored_elsewhere_with_all_that_was_acknowledged(durable: Cluster) -> None:
+    durable.insert(0, 60)
+    backup(durable.uri, durable.call_all)
+    durable.insert(60, 40)
+    before, old = durable.counts(), Catalog.load(durable.uri)
+    durable.end("a")
+    shutil.rmtree(durable.folder / "a")
+
+    reports = restore_place(durable.uri, "a", {"b": str(durable.folder / "b")}, durable.call)
+    assert sorted(reports) == [0, 2]
+    assert all(report.batches for report in reports.values())
+    assert durable.counts() == before
+    new = Catalog.load(durable.uri)
+    assert [partition.place for partition in new.partitions] == ["b"] * 4
+    assert [new.partitions[number] for number in (1, 3)] == [old.partitions[number] for number in (1, 3)]
+    durable.insert(100, 20)
+    assert sum(durable.counts().values()) == 120
+    durable.close()
+    for partition in new.partitions:
+        assert simindex.check(partition.path).problems == ()
+
+
+def test_a_place_that_was_thought_lost_acknowledges_nothing_any_more(durable: Cluster) -> None:
+    durable.insert(0, 20)
+    old = Catalog.load(durable.uri)
+    restore_place(durable.uri, "a", {"b": str(durable.folder / "b")}, durable.call)
+    durable.counts()  # the new host has opened them
+    with pytest.raises(PartitionError, match=r"partition [02] at a .*restored elsewhere, and goes on there"):
+        durable._insert(old, bytes(16), range(100, 200))
+
+
+def test_without_a_backup_it_is_said_what_is_missing(cluster: Cluster) -> None:
+    with pytest.raises(PartitionError, match=r"partition 0 at b .*expected a backup, found none") as raised:
+        restore_place(cluster.uri, "a", {"b": str(cluster.folder / "b")}, cluster.call)
+    assert isinstance(raised.value.reason, MissingObjectError)
+    assert (raised.value.partition, raised.value.place) == (0, "b")
+    assert Catalog.load(cluster.uri).version == 1
+
+
+def test_a_store_that_cannot_be_written_acknowledges_nothing(
+    durable: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    durable.insert(0, 20)
+
+    def fail(self: FolderObjects, name: str, _: bytes) -> bool:
+        raise StoreError(self.uri_of(name), "no space left", 28)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FolderObjects, "create", fail)
+        with pytest.raises(
+            PartitionError, match=r"partition \d at [ab] .*journal/\d+: no space left"
+        ) as raised:
+            durable.insert(20, 20)
+    assert isinstance(raised.value.reason, StoreError)
+    assert raised.value.node
+
+
+# ---- moving ----
+
+
+@pytest.mark.parametrize("kind", ["cluster", "durable"])
+def test_a_partition_moves_and_nothing_else_does(kind: str, request: pytest.FixtureRequest) -> None:
+    cluster: Cluster = request.getfixturevalue(kind)
+    cluster.insert(0, 100)
+    before, old = cluster.counts(), Catalog.load(cluster.uri)
+    new = move_partition(cluster.uri, 2, "b", str(cluster.folder / "b"), cluster.call)
+    assert cluster.counts() == before
+    assert new == Catalog.load(cluster.uri)
+    assert [partition.place for partition in new.partitions] == ["a", "b", "b", "b"]
+    assert [p for n, p in enumerate(new.partitions) if n != 2] == [
+        p for n, p in enumerate(old.partitions) if n != 2
+    ]
+    assert sorted(path.name for path in (cluster.folder / "a").iterdir()) == ["00000.simindex"]
+    cluster.insert(100, 50)
+    assert sum(cluster.counts().values()) == 150
+    assert move_partition(cluster.uri, 2, "b", "/nowhere", cluster.call) == new
+
+
+def test_it_moves_by_another_store_and_leaves_nothing_there(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    cluster.insert(0, 50)
+    before = cluster.counts()
+    with pytest.raises(ValueError, match="expected a catalog with a store, found one without; give store="):
+        move_partition(cluster.uri, 0, "b", str(tmp_path / "b"), cluster.call)
+    move_partition(cluster.uri, 0, "b", str(tmp_path / "b"), cluster.call, store=str(tmp_path / "way"))
+    assert cluster.counts() == before
+    assert not [path for path in (tmp_path / "way").rglob("*") if path.is_file()]
+    cluster.close()
+
+
+@pytest.mark.parametrize("kind", ["cluster", "durable"])
+def test_documents_go_in_and_are_found_while_it_moves(kind: str, request: pytest.FixtureRequest) -> None:
+    cluster: Cluster = request.getfixturevalue(kind)
+    cluster.insert(0, 100)
+    done, seen, failures = [100], list[int](), list[BaseException]()
+    stop = threading.Event()
+
+    def insert() -> None:
+        while not stop.is_set():
+            cluster.insert(done[0], 7)
+            done[0] += 7
+
+    def ask() -> None:
+        while not stop.is_set():
+            acknowledged = done[0]
+            seen.append(sum(cluster.counts().values()) - acknowledged)
+
+    def guarded(work: Any) -> None:
+        try:
+            work()
+        except BaseException as exc:
+            failures.append(exc)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in (insert, ask)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number, place in ((0, "b"), (1, "a"), (0, "a")):
+            move_partition(cluster.uri, number, place, str(cluster.folder / place), cluster.call)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not failures
+    assert min(seen) >= 0  # nothing acknowledged is ever out of sight
+    assert sum(cluster.counts().values()) == done[0]
+
+
+STEPS = "send_journal", "restore", "catch_up", "let_go", "forget"
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("late", [False, True])
+def test_where_a_move_fails_it_stays_and_goes_on(cluster: Cluster, step: str, late: bool) -> None:
+    cluster.insert(0, 50)
+    before, old = cluster.counts(), Catalog.load(cluster.uri)
+
+    def failing(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
+        if method == step and not late:
+            raise OSError(28, "No space left on device")
+        answer = cluster.call(catalog, place, method, *arguments)
+        if method == step:
+            raise OSError(28, "No space left on device")
+        return answer
+
+    with pytest.raises(OSError, match="No space left"):
+        move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), failing)
+    assert Catalog.load(cluster.uri) == old
+    assert cluster.counts() == before
+    cluster.insert(50, 20)
+    move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), cluster.call)
+    assert sum(cluster.counts().values()) == 70
+
+
+def test_where_the_mover_dies_the_partition_comes_back(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.insert(0, 50)
+    before, catalog = cluster.counts(), Catalog.load(cluster.uri)
+    cluster.call(catalog, "a", "let_go", 0)
+    assert cluster.counts() == before  # it is read
+    with pytest.raises(CatalogChangedError, match=r"partition 0 at a .* is being moved; try again"):
+        cluster._insert(catalog, bytes(16), range(50, 150))
+    monkeypatch.setattr(keeping, "MOVE_SECONDS", 0.0)
+    cluster.end("a")
+    cluster.insert(150, 20)
+    assert sum(cluster.counts().values()) >= 70
+
+
+def test_a_slow_mover_gives_up(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.insert(0, 50)
+    monkeypatch.setattr("simindex.scaleout.places.moving.MOVE_SECONDS", 0.0)
+    with pytest.raises(PartitionError, match="partition 0 was not moved"):
+        move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), cluster.call)
+    cluster.insert(50, 20)
+    assert sum(cluster.counts().values()) == 70
+
+
+# ---- plans ----
+
+
+def catalog_of(places: str) -> Catalog:
+    return Catalog(CONFIG, tuple(Partition(place, f"/{n}") for n, place in enumerate(places)))
+
+
+@pytest.mark.parametrize(
+    ("held", "places", "moves"),
+    [
+        ("aabb", "ab", 0),
+        ("aaab", "ab", 1),
+        ("aaaabbbb", "abc", 2),
+        ("aabbcc", "ab", 2),
+        ("aaaaaaaa", "abcdefgh", 7),
+        ("aaaaaaaaab", "ab", 4),
+        ("abc", "abcd", 0),
+    ],
+)
+def test_a_plan_moves_as_few_as_can_be(held: str, places: str, moves: int) -> None:
+    catalog = catalog_of(held)
+    found = plan(catalog, places)
+    assert len(found) == moves
+    rows = list(catalog.partitions)
+    for move in found:
+        assert rows[move.partition].place == move.source
+        rows[move.partition] = replace(rows[move.partition], place=move.target)
+    counts = [sum(row.place == place for row in rows) for place in places]
+    assert sum(counts) == len(held)
+    assert max(counts) - min(counts) <= 1

@@ -1,0 +1,98 @@
+"""Opening meets damaged pages of LMDB's trees: a typed error, and never the end of the process."""
+
+import random
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import lmdb_pages
+import pytest
+from batches import SMALL
+from lmdb_pages import PAGE
+from processes import ask, end, start
+
+import simindex
+from simindex import CorruptIndexError, Layout
+from simindex.storage.tree.pagefile import read_pages
+from simindex.storage.tree.walk import walk_file
+
+_OPENS = (
+    "import simindex, sys\n"
+    "for line in sys.stdin:\n"
+    "    try:\n"
+    "        with simindex.open(line[:-1], 'r') as index: print(len(index), flush=True)\n"
+    "    except simindex.SimIndexError as error: print(type(error).__name__, flush=True)\n"
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """An index whose tree of segments has branches, and the pages that opening it walks."""
+    path = tmp_path_factory.mktemp("entrance") / "i"
+    with simindex.open(path, "x", SMALL, layout=Layout(4, 16, 200)) as index:
+        index.insert_many((number, f"{number} is a number of its own") for number in range(600))
+    data = (path / "data.mdb").read_bytes()
+    metas = [0, 1]
+    main = [lmdb_pages.main_root(data)]
+    walked = [*main, *lmdb_pages.leaves(data, "meta"), *lmdb_pages.pages_of(data, "segments")]
+    return SimpleNamespace(path=path, data=data, pages=metas + walked)
+
+
+def damages(data: bytes, page: int) -> list[bytes]:
+    """What a page can have become."""
+    chance = random.Random(page)
+    whole = data[page * PAGE : (page + 1) * PAGE]
+    other = chance.randrange(2, len(data) // PAGE)
+    torn = chance.randrange(16, PAGE - 16) & -16
+    return [
+        bytes(PAGE),
+        b"\xff" * PAGE,
+        chance.randbytes(PAGE),
+        data[other * PAGE : (other + 1) * PAGE],
+        whole[:torn] + b"\xff" * (PAGE - torn),
+        whole[:torn] + chance.randbytes(PAGE - torn),
+        whole[:16] + chance.randbytes(64) + whole[80:],
+    ]
+
+
+def test_damaged_page_on_the_way_of_an_open_is_a_typed_error(made: SimpleNamespace, tmp_path: Path) -> None:
+    path = shutil.copytree(made.path, tmp_path / "i")
+    child = start(_OPENS, cwd=tmp_path)
+    assert ask(child, path) == "600"
+    assert len(made.pages) > 20
+    found = set()
+    for page in made.pages:
+        for damage in damages(made.data, page):
+            data = bytearray(made.data)
+            data[page * PAGE : (page + 1) * PAGE] = damage
+            (path / "data.mdb").write_bytes(data)
+            (path / "lock.mdb").unlink()
+            answer = ask(child, path)
+            assert answer in ("600", "CorruptIndexError", "FormatError"), (page, damage[:40], answer)
+            if page not in (0, 1) and bytes(data) != made.data:
+                found.add(answer)
+    assert "CorruptIndexError" in found
+    end(child)
+
+
+@pytest.mark.parametrize("name", ["names of databases", "meta", "segments"])
+def test_error_names_the_page_and_what_to_do(made: SimpleNamespace, tmp_path: Path, name: str) -> None:
+    path = shutil.copytree(made.path, tmp_path / "i")
+    page = lmdb_pages.main_root(made.data) if "names" in name else lmdb_pages.pages_of(made.data, name)[-1]
+    data = bytearray(made.data)
+    data[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
+    (path / "data.mdb").write_bytes(data)
+    with pytest.raises(CorruptIndexError, match=f"{name}, page {page}: .*simindex repair") as caught:
+        simindex.open(path, "a")
+    assert caught.value.path == str(path)
+    if name != "meta":  # where the newest manifest lies, and there may be no other
+        assert simindex.repair(path, tmp_path / "repaired").documents == 600
+
+
+def test_pages_that_are_walked_are_those_of_the_trees_that_opening_reads(made: SimpleNamespace) -> None:
+    """The test's own walk and that of `check` agree, so that no page is left out here."""
+    walked = walk_file(read_pages(str(made.path)))
+    expected = {page for name in ("meta", "segments") for page in walked.trees[name].leaves.tolist()}
+    assert expected <= set(made.pages)
+    record = walked.trees["segments"].record
+    assert record.branch_pages + record.leaf_pages == len(lmdb_pages.pages_of(made.data, "segments"))
