@@ -8,7 +8,17 @@ from __future__ import annotations
 import typer
 
 from simindex.cli.commands import Command
-from simindex.cli.commands.scaleout import init, insert, query, status
+from simindex.cli.commands.scaleout import (
+    backup,
+    build,
+    init,
+    insert,
+    move,
+    query,
+    rebalance,
+    restore,
+    status,
+)
 
 app = typer.Typer(
     name="scaleout",
@@ -16,5 +26,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="An index over many machines, by Ray: see docs/scaleout.md.",
 )
-for _name, _module in {"init": init, "insert": insert, "query": query, "status": status}.items():
+for _name, _module in {
+    "init": init,
+    "build": build,
+    "insert": insert,
+    "query": query,
+    "status": status,
+    "backup": backup,
+    "restore": restore,
+    "move": move,
+    "rebalance": rebalance,
+}.items():
     app.command(_name, cls=Command, epilog=_module.EXAMPLES)(_module.run)

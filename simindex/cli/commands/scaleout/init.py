@@ -5,19 +5,27 @@ The work is `simindex.scaleout.create`.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated
 
 import typer
 
 from simindex import Config
 from simindex.cli import creation, options
-from simindex.cli.commands.scaleout.shared import Address, Uri
+from simindex.cli.commands.scaleout.shared import Address, Uri, places_of
 from simindex.cli.output import counted, note
 
 EXAMPLES = r"""
 simindex scaleout init news.catalog
 simindex scaleout init news.catalog --partitions 64 --place simindex:a=/nvme/a --place simindex:b=/nvme/b
 """
+
+
+class Durability(Enum):
+    """What an acknowledged change survives."""
+
+    node = "node"
+    store = "store"
 
 
 def run(
@@ -33,6 +41,16 @@ def run(
             "Default: this machine.",
         ),
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URI", help="Where backups lie: a folder that all nodes see, or s3://."),
+    ] = None,
+    durability: Annotated[
+        Durability,
+        options.word_option(
+            Durability, "What an acknowledged change survives: a crash of its node, or the loss of its disk."
+        ),
+    ] = Durability.node,
     words: creation.Words = None,
     chars: creation.Chars = None,
     normalize: creation.Normalize = None,
@@ -49,20 +67,14 @@ def run(
 
     config = creation.CreationOptions.among(locals()).config(Config())
     with scaleout.create(
-        catalog, config, partitions=partitions, places=_places(place), address=address
+        catalog,
+        config,
+        partitions=partitions,
+        places=places_of(place) if place else None,
+        store=store,
+        durability=durability.value,
+        address=address,
     ) as index:
         note(
             f"{catalog}: {counted(partitions, 'partition')} at {counted(len(index.catalog.places), 'place')}"
         )
-
-
-def _places(given: list[str] | None) -> dict[str, str] | None:
-    if not given:
-        return None
-    places = {}
-    for one in given:
-        resource, equals, folder = one.rpartition("=")
-        if not equals or not resource or not folder:
-            raise typer.BadParameter(f"expected RESOURCE=FOLDER, found {one!r}", param_hint="'--place'")
-        places[resource] = folder
-    return places

@@ -21,6 +21,37 @@ Address = Annotated[
     ),
 ]
 
+Lost = Annotated[str, typer.Argument(metavar="RESOURCE", help="The resource of the node that is lost.")]
+Places = Annotated[
+    list[str],
+    typer.Option(
+        metavar="RESOURCE=FOLDER",
+        help="A node, by the name of its resource, and the folder on its disk; several times.",
+    ),
+]
+Store = Annotated[
+    str | None,
+    typer.Option(metavar="URI", help="By which it goes: what both nodes see; default: the catalog's store."),
+]
+
+
+def places_of(given: list[str]) -> dict[str, str]:
+    """Return resource -> folder of what was typed.
+
+    Raises:
+        typer.BadParameter: one has no resource or no folder.
+
+    >>> places_of(["simindex:a=/nvme/a"])
+    {'simindex:a': '/nvme/a'}
+    """
+    places = {}
+    for one in given:
+        resource, _, folder = one.partition("=")
+        if not resource or not folder:
+            raise typer.BadParameter(f"expected RESOURCE=FOLDER, found {one!r}", param_hint="'--place'")
+        places[resource] = folder
+    return places
+
 
 def opened(uri: str, address: str | None) -> ScaledIndex:
     """Return the index of a catalog."""
