@@ -26,6 +26,7 @@ OPTIONS: dict[str, Any] = {
 def one_node() -> Iterator[None]:
     """Ray on this machine, which ends whatever happens."""
     os.environ["RAY_AUTH_MODE"] = "disabled"
+    os.environ.setdefault("RAY_worker_niceness", "0")  # or a busy machine starves hosts
     # Names of sockets are 107 bytes at most, and the folders of tests are longer than that alone.
     folder = tempfile.mkdtemp(prefix="r", dir="/tmp")
     # Ray lets its workers import from the driver's folder, and in a checkout that is the sources without
