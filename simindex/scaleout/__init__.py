@@ -9,11 +9,15 @@ not load this room: the first use of `simindex.scaleout` does.
 """
 
 from simindex.scaleout.backups import RestoreReport, StoreBackupReport, backup_index, restore_index
+from simindex.scaleout.building.job import build
+from simindex.scaleout.building.report import BuildReport
 from simindex.scaleout.errors import (
     CatalogChangedError,
     PartitionError,
     PlaceMissingError,
     ScaleOutError,
+    SourceError,
+    UnfinishedBuildError,
     UnsupportedError,
 )
 from simindex.scaleout.index import ScaledIndex
@@ -23,6 +27,7 @@ from simindex.scaleout.places.moving import Move
 from simindex.scaleout.stores import MissingObjectError, StoreError, UnprovenStoreError
 
 __all__ = [
+    "BuildReport",
     "CatalogChangedError",
     "MissingObjectError",
     "Move",
@@ -31,12 +36,15 @@ __all__ = [
     "RestoreReport",
     "ScaleOutError",
     "ScaledIndex",
+    "SourceError",
     "StoreBackupReport",
     "StoreError",
+    "UnfinishedBuildError",
     "UnprovenStoreError",
     "UnsupportedError",
     "backup",
     "backup_index",
+    "build",
     "create",
     "move",
     "open",

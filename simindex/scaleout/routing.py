@@ -7,7 +7,7 @@ that its key says, and so does every question about that key.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,11 @@ class Routing:
     Args:
         catalog: says so.
         sketcher: for documents that are no texts.
+        new_id: gives the id of each batch.
     """
 
-    def __init__(self, catalog: Catalog, sketcher: Sketcher) -> None:
+    def __init__(self, catalog: Catalog, sketcher: Sketcher, new_id: Callable[[], bytes] = new_call) -> None:
+        self._new_id = new_id
         self._sketcher = sketcher
         self._num_partitions = len(catalog.partitions)
         names = list(catalog.places)
@@ -78,7 +80,7 @@ class Routing:
     def _routed(
         self, encoded: list[bytes], packed: list[bytes] | None, documents: list[str] | NewDocuments
     ) -> dict[str, tuple[bytes, Routed]]:
-        numbers, call = route(encoded, self._num_partitions), new_call()
+        numbers, call = route(encoded, self._num_partitions), self._new_id()
         routed = {}
         for place, places in self._places(numbers):
             own: Any
