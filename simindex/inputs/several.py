@@ -21,8 +21,8 @@ from simindex.inputs.columns import Columns, gathered
 from simindex.inputs.errors import BadRowError, InputError
 from simindex.inputs.formats import csv, json, jsonl, parquet, text, warc
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import Limits, Newest, Source, Tally
-from simindex.inputs.streams import require_unpacker, without_packing
+from simindex.inputs.source import Extent, Limits, Newest, Source, Tally
+from simindex.inputs.streams import is_utf8, require_unpacker, without_packing
 
 Rows = Iterator[Row | BadRowError]
 T = TypeVar("T")
@@ -159,6 +159,42 @@ class Inputs:
     def columns(self) -> Iterator[Columns]:
         """Yield the same rows some at a time, all of one input; `newest` has none of them."""
         return self._each(self._read_columns)
+
+    def columns_of(self, place: int, extent: Extent | None) -> Iterator[Columns]:
+        """Yield the rows of one input, or those of some of its lines, as `columns` does.
+
+        Args:
+            place: of the input among the inputs, from 0.
+            extent: of an input with `has_plain_lines`; ``None``: all of it.
+        """
+        self.place = place
+        source = self._open(self._paths[place])
+        source.extent = extent
+        yield from self._read_columns(source)
+
+    def lines_of(self, place: int, extent: Extent) -> Iterator[list[bytes]]:
+        """Yield some lines of an input with `has_plain_lines`, all of which were read as rows before."""
+        source = self._open(self._paths[place])
+        source.extent = extent
+        with source.lines() as lines:
+            for some in lines.groups():
+                if isinstance(some, BadRowError):
+                    raise some
+                yield some
+
+    def row_of_line(self, place: int, number: int, line: bytes) -> Row:
+        """Return the row of a line, which was read as one before."""
+        row = jsonl.row_of(self._open(self._paths[place]), self._fields, number, line)
+        if isinstance(row, BadRowError):
+            raise row
+        return row
+
+    def has_plain_lines(self, path: str) -> bool:
+        """Whether an input is a file of this machine with a row a line, so that it can be read from any line
+        on."""
+        is_file = path != "-" and not remote.is_remote(path) and os.path.isfile(path)
+        is_plain = is_file and without_packing(path) == path and is_utf8(self._reading.encoding)
+        return is_plain and self._format_of(path) == "jsonl"
 
     def _each(self, read: Callable[[Source], Iterator[T]]) -> Iterator[T]:
         self._bytes_done = 0

@@ -155,6 +155,19 @@ class BatchRow(NamedTuple):
     at: int
 
 
+class Extent(NamedTuple):
+    """Some lines of a file that is not compressed.
+
+    Attributes:
+        begin, end: bytes of the file.
+        lines_before: lines of the file that stand before them.
+    """
+
+    begin: int
+    end: int
+    lines_before: int
+
+
 class Source:
     """An input that one format reads, once.
 
@@ -169,9 +182,11 @@ class Source:
         name: what it is called in messages.
         tally: what was not read of it, or not as it stands.
         newest: the row that was handed on last; ``None`` before the first.
+        extent: the lines of it that are read; ``None``: all.
     """
 
     newest: Newest | None = None
+    extent: Extent | None = None
 
     def __init__(
         self, path: str, limits: Limits | None = None, encoding: str = "utf-8", delimiter: str | None = None
@@ -218,7 +233,11 @@ class Source:
         """
         with Stream(self.path, self.limits.window, self.encoding) as stream:
             self.follow(stream.position)
-            yield Lines(stream, self.name, self.limits)
+            lines = Lines(stream, self.name, self.limits)
+            if self.extent is not None:
+                stream.narrow(self.extent.begin, self.extent.end)
+                lines.number = self.extent.lines_before
+            yield lines
 
     def inner(self, path: str) -> Source:
         """Return a file of this folder as an input that is read in the same way."""
@@ -313,7 +332,7 @@ class Lines:
             for line in self:
                 yield line if isinstance(line, BadRowError) else [line]
             return
-        stream, rest, number = self._stream, b"", 0
+        stream, rest, number = self._stream, b"", self.number
         read1: Callable[[int], bytes] = cast("io.BufferedReader", stream.file).read1
         try:
             while piece := read1(_GROUP):

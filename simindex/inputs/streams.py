@@ -172,6 +172,22 @@ class _Recoded(io.RawIOBase):
         return size
 
 
+class _Narrowed(io.RawIOBase):
+    """The next bytes of a file, so many of them."""
+
+    def __init__(self, file: BinaryIO, num_bytes: int) -> None:
+        self._file, self._left = file, num_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read(min(len(buffer), self._left))
+        self._left -= len(data)
+        buffer[: len(data)] = data
+        return len(data)
+
+
 def is_utf8(encoding: str) -> bool:
     """Return whether this is a name of UTF-8.
 
@@ -221,6 +237,11 @@ class Stream:
         else:
             unpacked = _Unpacked(self._counted, _zstd_part(unpacker, max_window))
         return cast("BinaryIO", io.BufferedReader(unpacked, _UNPACK_BYTES))
+
+    def narrow(self, begin: int, end: int) -> None:
+        """Read nothing but some bytes of a file that is neither compressed nor recoded."""
+        self._raw.seek(begin)
+        self.file = cast("BinaryIO", io.BufferedReader(_Narrowed(self._raw, end - begin), _READ_BYTES))
 
     @property
     def packed_bytes(self) -> int:

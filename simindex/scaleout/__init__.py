@@ -5,12 +5,14 @@ ordinary index in a folder of one machine. Ray carries the calls, restarts what 
 is where; it is imported when a call needs it (``pip install simindex[scaleout]``). Importing `simindex` does
 not load this room: the first use of `simindex.scaleout` does.
 
+`deduplicate` writes a corpus without its near duplicates, found by all nodes of a Ray cluster.
 `backup_index` and `restore_index` keep one index in a store, without Ray.
 """
 
 from simindex.scaleout.backups import RestoreReport, StoreBackupReport, backup_index, restore_index
 from simindex.scaleout.building.job import build
 from simindex.scaleout.building.report import BuildReport
+from simindex.scaleout.dedup.face import deduplicate
 from simindex.scaleout.errors import (
     CatalogChangedError,
     PartitionError,
@@ -46,6 +48,7 @@ __all__ = [
     "backup_index",
     "build",
     "create",
+    "deduplicate",
     "move",
     "open",
     "rebalance",

@@ -77,7 +77,7 @@ class PathEntries:
         self.names = ["stdin" if path == "-" else path for path in paths]
         self.can_resume = self.can_repeat = "-" not in paths
         self._paths = paths
-        self._inputs = inputs
+        self.inputs = self._inputs = inputs
         self._on_bad_row = on_bad_row
 
     def __iter__(self) -> Iterator[Entry]:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
@@ -351,7 +351,6 @@ class Job:
         if num_workers(self._workers) > 1 and isinstance(output, LinesOutput):
             output.pack_in_thread()
         began, before = time.monotonic(), self.state.seconds
-        working = os.path.join(folder, "working.simindex")
 
         def enter(phase: str) -> None:
             self.state.phase, self.state.seconds = phase, before + time.monotonic() - began
@@ -363,20 +362,14 @@ class Job:
             try:
                 if self.state.phase == "reading":
                     others = self._others if into is None else [*self._others, into.path]
-                    star = Star(working, self._config, self._query, others)
-                    try:
-                        with self._decided(star, folder, resumed) as decided:
-                            gathering = (
-                                None if self._cut is None else Gathering(self._entries.text_field, rollup)
-                            )
-                            texts = self._texts if self._keep == "first" else None
-                            Work(self, output, report, journal, gathering, texts).read(decided)
-                    finally:
-                        star.close()
+                    with self._decisions(folder, resumed, others) as decided:
+                        gathering = None if self._cut is None else Gathering(self._entries.text_field, rollup)
+                        texts = self._texts if self._keep == "first" else None
+                        Work(self, output, report, journal, gathering, texts).read(decided)
                     enter("storing")
                 if self.state.phase == "storing":
                     if into is not None:
-                        store_kept(working, into, self._entries.names)
+                        store_kept(_working(folder), into, self._entries.names)
                     output.complete()
                     enter("publishing")
                 output.publish()
@@ -392,6 +385,13 @@ class Job:
                     file.close()
                 if self._texts is not None:
                     self._texts.close()
+
+    @contextmanager
+    def _decisions(self, folder: str, resumed: bool, others: list[str]) -> Iterator[Iterator[DecidedRows]]:
+        """Give the rows that are not done yet, with what becomes of them, as a working index decides it."""
+        star = Star(_working(folder), self._config, self._query, others)
+        with closing(star), self._decided(star, folder, resumed) as decided:
+            yield decided
 
     @contextmanager
     def _decided(self, star: Star, folder: str, resumed: bool) -> Iterator[Iterator[DecidedRows]]:
@@ -582,6 +582,11 @@ def _comparison(
         config = replace(config, keep_shingles=MOST_KEPT)
     band_plan(threshold, config.num_perm, None)  # refuses one out of range
     return BandQuery(threshold, None, 1, exact, DEFAULT_MAX_CANDIDATES), config
+
+
+def _working(folder: str) -> str:
+    """Return where the working index of a job is."""
+    return os.path.join(folder, "working.simindex")
 
 
 def _row_for_a_call(row: Written, note: Note | None) -> KeptRow | AnnotatedRow | SeenRow:

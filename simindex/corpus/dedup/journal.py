@@ -51,6 +51,11 @@ class State:
     rollup: Any = None
 
 
+def digest_of(job: dict[str, Any]) -> str:
+    """Return what tells a job from others, hexadecimal."""
+    return xxhash.xxh3_128_hexdigest(json.dumps([_FORMAT, job], sort_keys=True).encode())
+
+
 class Journal:
     """The journal in a folder.
 
@@ -119,7 +124,7 @@ class Journal:
                 os.remove(path)
 
     def _digest(self) -> str:
-        return xxhash.xxh3_128_hexdigest(json.dumps([_FORMAT, self.job], sort_keys=True).encode())
+        return digest_of(self.job)
 
     def _found(self) -> dict[str, Any] | None:
         path = os.path.join(self.folder, _NAME)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from sys import getsizeof
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 from simindex.corpus.dedup.entries import Entry, PathEntries, label_of, labelled
 from simindex.inputs import BadRowError, Columns
@@ -98,7 +98,7 @@ def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows 
         skipped: of the first, which are done.
     """
     if type(entries) is PathEntries:
-        yield from _by_columns(entries, size, skipped)
+        yield from rows_by_columns(entries, size, skipped)
         return
     for part in in_parts(islice(entries, skipped, None), size, lambda entry: bytes_of(entry.document)):
         some = Entered(part.values)
@@ -106,7 +106,19 @@ def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows 
         yield some
 
 
-def _by_columns(entries: PathEntries, size: int, skipped: int) -> Iterator[Rows]:
+class ColumnEntries(Protocol):
+    """Rows that come as columns."""
+
+    @property
+    def takes_bad_rows(self) -> bool:
+        """Whether a row that is none is passed over."""
+
+    def columns(self) -> Iterator[tuple[int, Columns]]:
+        """Yield the rows some at a time, each with its place among the sources; bad rows with them."""
+
+
+def rows_by_columns(entries: ColumnEntries, size: int, skipped: int) -> Iterator[Rows]:
+    """Yield rows some at a time, as `rows_of` does."""
     rows, number = Rows(skipped), 0
     for place, some in entries.columns():
         begin = min(max(skipped - number, 0), len(some.keys))

@@ -45,6 +45,14 @@ def _row(source: Source, fields: Fields, orjson: Any, number: int, line: bytes) 
     return BadRowError(f"{source.name}:{number}", reason)
 
 
+def row_of(source: Source, fields: Fields, number: int, line: bytes) -> Row | BadRowError:
+    """Return the row of a line that is not empty."""
+    row = _row(source, fields, optional_module("orjson", f"{source.name}: reading .jsonl"), number, line)
+    return (
+        BadRowError(f"{source.name}:{number}", "expected a row, found an empty line") if row is None else row
+    )
+
+
 def columns(source: Source, fields: Fields) -> Iterator[Columns]:
     """Return an iterator of the same rows as columns."""
     return _columns(source, fields, optional_module("orjson", f"{source.name}: reading .jsonl"))

@@ -113,6 +113,12 @@ class PinnedTables:
             copies.append(piece[1])
         return np.concatenate(leaders), np.concatenate(copies)
 
+    def metadata(self, ranks: Sequence[int]) -> list[tuple[Any, int]]:
+        """Return (metadata, which halves of a sketch it has) of live documents by their ranks."""
+        numbers = self.ranks.numbers(np.array(ranks, dtype=np.uint32)).tolist()
+        records = self.read(lambda view: [view.record(number) for number in numbers])
+        return [(None, 0) if record is None else (record.metadata, record.present) for record in records]
+
     def documents(self, ranks: Sequence[int], limit: int) -> list[list[LiveDocument]]:
         """Return the live documents of the sketches stored under some ranks, oldest first.
 

@@ -100,6 +100,11 @@ class Found(NamedTuple):
     waiting: np.ndarray
     begins: bool = False
 
+    @classmethod
+    def of_pairs(cls, pairs: np.ndarray) -> Found:
+        """Return pairs that were found."""
+        return cls(pairs, np.zeros(0, dtype=PAIR_ROW), np.zeros(0, dtype=np.uint32))
+
 
 @dataclass
 class Counts:
@@ -154,8 +159,7 @@ class _LongRun:
 class RangeWalk:
     """A range of a table while it is walked.
 
-    Memory: `PairPlan.capacity` entries, 48 bytes each, the sketches of some 65,536 of them, and the pairs
-    that these make.
+    Memory: `PairPlan.capacity` entries, 48 bytes each, and the sketches of some 65,536 of them.
 
     Args:
         asked: the tables and what is done with runs.
@@ -200,8 +204,8 @@ class RangeWalk:
     def _of_block(self, block: Block) -> Iterator[Found]:
         sketches = self._fetched(block.numbers)
         keys, numbers, copies = self._folded(block.keys, block.numbers, sketches, None)
-        pairs = self._compared(keys, numbers, sketches, None)
-        yield Found(pairs, copies, _NOBODY)
+        yield Found(_NO_PAIRS, copies, _NOBODY)
+        yield from map(Found.of_pairs, self._compared(keys, numbers, sketches, None))
 
     def _of_long(self, part: LongPart) -> Iterator[Found]:
         if part.is_first:
@@ -214,8 +218,9 @@ class RangeWalk:
             others = known.row["ranks"][0] if known.count else _NOBODY
             sketches = self._fetched(np.concatenate([numbers, others]))
             keys, numbers, copies = self._folded(keys, numbers, sketches, known.seen)
-            pairs = self._compared(keys, numbers, sketches, known) if len(keys) else _NO_PAIRS
-            yield Found(pairs, copies, _NOBODY)
+            yield Found(_NO_PAIRS, copies, _NOBODY)
+            if len(keys):
+                yield from map(Found.of_pairs, self._compared(keys, numbers, sketches, known))
 
     def _fetched(self, numbers: np.ndarray) -> _Sketches:
         wanted = np.unique(numbers)
@@ -268,8 +273,8 @@ class RangeWalk:
 
     def _compared(
         self, keys: np.ndarray, numbers: np.ndarray, sketches: _Sketches, long: _LongRun | None
-    ) -> np.ndarray:
-        """Return the pairs of whole runs, or of a part of a long one with the first of it."""
+    ) -> Iterator[np.ndarray]:
+        """Yield the pairs of whole runs, or of a part of a long one with the first of it."""
         plan, table, firsts = self._plan, self._table, self._longs.firsts
         directory = Directory(
             self._asked.geometry,
@@ -289,20 +294,19 @@ class RangeWalk:
         how = np.array([table, *figures], dtype=np.uint64)
         ranks = sketches.local(numbers)
         entries = offsets, plan.masks, how, keys, ranks, cursor, np.array(firsts, dtype=np.uint64), longs
-        pairs = []
         outcome = None
         while outcome != _NEED_ENTRIES:
             outcome, count = directory.run(_kernel.find_pairs, *entries, self._buffer)
-            pairs.append(self._buffer[:count].copy())
-        rows = np.concatenate(pairs)
-        for side in ("a", "b"):
-            rows[side] = sketches.numbers[rows[side]]
+            rows = self._buffer[:count].copy()
+            for side in ("a", "b"):
+                rows[side] = sketches.numbers[rows[side]]
+            if count:
+                yield rows
         self.counts.compared += int(cursor["compared"][0])
         self.counts.bounded_runs += int(cursor["bounded_runs"][0])
         self.counts.bounded_entries += int(cursor["bounded_entries"][0])
         if long is not None:
             self._went_on(long, longs[-1:], sketches, len(keys), is_long=bool(cursor["is_long"][0]))
-        return rows
 
     def _went_on(
         self, long: _LongRun, row: np.ndarray, sketches: _Sketches, count: int, *, is_long: bool

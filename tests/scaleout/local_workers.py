@@ -1,0 +1,76 @@
+"""Workers of a deduplication in this process, one after the other: what Ray's nodes do, without Ray."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from simindex.scaleout.dedup.building import Making, make_partition, ranks_of
+from simindex.scaleout.dedup.parts import InputPart, num_lines
+from simindex.scaleout.dedup.workers import Step
+from simindex.scaleout.ranges.host import RangeHost
+from simindex.scaleout.ranges.source import LocalSource, Numbering
+from simindex.scaleout.ranges.walk import Asked, Found, RangeWalk
+
+
+class LocalWorkers:
+    """One host with all partitions."""
+
+    parallel = 2
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.waiting = 0
+
+    def count_lines(self, making: Making, parts: Sequence[InputPart]) -> list[int]:
+        return [num_lines(making.inputs, part) for part in parts]
+
+    def _path(self, number: int) -> str:
+        return os.path.join(self.folder, f"{number:06}.simindex")
+
+    def make(self, making: Making, parts: Sequence[InputPart], step: Step) -> Numbering:
+        for number, part in enumerate(parts):
+            make_partition(making, part, self._path(number))
+            step("parts", number + 1, len(parts))
+        self.num_parts = len(parts)
+        self.host = RangeHost({number: self._path(number) for number in range(len(parts))}, making.config)
+        totals = self.host.totals()
+        self.numbering = Numbering([totals[number][0] for number in range(len(parts))])
+        self.source = LocalSource(self.host._open, self.numbering)
+        return self.numbering
+
+    def ranks(self) -> Iterator[list[Any]]:
+        for number in range(self.num_parts):
+            yield ranks_of(self._path(number))
+
+    def copies(self) -> tuple[np.ndarray, np.ndarray]:
+        found = [
+            (
+                leaders + self.numbering.offsets[number].astype(np.uint32),
+                copies + self.numbering.offsets[number].astype(np.uint32),
+            )
+            for number, (leaders, copies) in self.host.copies().items()
+        ]
+        return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found])
+
+    def walk(self, asked: Asked, step: Step) -> Iterator[Found]:
+        for place in range(asked.count):
+            for table in asked.tables:
+                for found in RangeWalk(asked, table, self.source).found(place):
+                    self.waiting += len(found.waiting)
+                    yield found
+            step("ranges", place + 1, asked.count)
+
+    def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.source.sketches(numbers)
+
+    def labels(self, numbers: np.ndarray) -> list[tuple[str, int]]:
+        parts = list(self.numbering.parts(numbers))
+        found = self.host.metadata({number: ranks for number, _, ranks in parts})
+        return [each for number, _, _ in parts for each in found[number]]
+
+    def drop(self) -> None:
+        self.host.close()
+        shutil.rmtree(self.folder)

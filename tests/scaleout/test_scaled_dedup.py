@@ -1,0 +1,93 @@
+"""Deduplication by ranges against that of one machine, byte for byte, without Ray."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_workers import LocalWorkers
+from scaled_rows import rows_of, written
+
+from simindex import Config, scaleout
+from simindex.corpus import deduplicate
+from simindex.scaleout import UnsupportedError
+from simindex.scaleout.dedup.job import ScaledJob
+from simindex.scaleout.dedup.workers import told_nobody
+
+
+def both(
+    tmp_path: Path, sources: list[str], suffix: str = ".jsonl", *, max_run: int = 1_000, **named: Any
+) -> LocalWorkers:
+    """Run the job on one machine and by ranges; all files that are left must be the same."""
+    one, many = tmp_path / "one", tmp_path / "many"
+    one.mkdir()
+    many.mkdir()
+    workers = LocalWorkers(str(tmp_path / "work"))
+    expected = deduplicate(sources, one / f"out{suffix}", **named)
+    usual: dict[str, Any] = {
+        "threshold": 0.8,
+        "keep": "first",
+        "mode": "remove",
+        "by": None,
+        "max_distance": None,
+        "config": None,
+        "removed": None,
+        "batch_size": 100,
+        "progress": None,
+        "on_removed": None,
+        "on_bad_row": None,
+        "journal": None,
+        "force": False,
+    }
+    job = ScaledJob(
+        sources,
+        many / f"out{suffix}",
+        nodes=lambda _: workers,
+        memory_bytes=1 << 20,
+        max_run=max_run,
+        part_bytes=8_000,
+        step=told_nobody,
+        **(usual | named),
+    )
+    found = job.run()
+    assert found[:4] == expected[:4]
+    for name in [f"out{suffix}", f"out{suffix}.dedup/removed.jsonl"]:
+        assert (many / name).read_bytes() == (one / name).read_bytes()
+    assert not os.path.exists(workers.folder)
+    assert expected.removed > 20
+    return workers
+
+
+@pytest.mark.parametrize(
+    ("keep", "mode"),
+    [("first", "remove"), ("newest", "annotate"), ("longest", "annotate"), ("field:rank", "remove")],
+)
+def test_the_bytes_are_those_of_one_machine(keep: str, mode: Any, tmp_path: Path) -> None:
+    sources = [written(tmp_path / f"{seed}.jsonl", rows_of(seed, 150)) for seed in (1, 2)]
+    workers = both(tmp_path, sources, keep=keep, mode=mode, threshold=0.7)
+    assert workers.num_parts > 5
+
+
+@pytest.mark.parametrize(("keep", "threshold"), [("first", 0.4), ("first", 0.7), ("longest", 0.4)])
+def test_long_runs_end_as_on_one_machine(keep: str, threshold: float, tmp_path: Path) -> None:
+    sources = [written(tmp_path / "a.jsonl", rows_of(3, 300, newest=0))]
+    workers = both(tmp_path, sources, keep=keep, mode="annotate", threshold=threshold, max_run=16)
+    assert workers.waiting > 100
+
+
+@pytest.mark.parametrize("config", [Config(), None])
+def test_fingerprints_decide_as_on_one_machine(config: Config | None, tmp_path: Path) -> None:
+    sources = [written(tmp_path / "a.jsonl", rows_of(4, 300))]
+    both(tmp_path, sources, by="simhash", mode="annotate", config=config)
+
+
+def test_both_halves_are_told_of(tmp_path: Path) -> None:
+    sources = [written(tmp_path / "a.jsonl", rows_of(5, 300))]
+    both(tmp_path, sources, threshold=0.6, config=Config(), mode="annotate")
+
+
+def test_what_one_machine_alone_keeps_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="without against="):
+        scaleout.deduplicate([str(tmp_path / "a.jsonl")], None, against="other")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'treshold'"):
+        scaleout.deduplicate([str(tmp_path / "a.jsonl")], None, treshold=0.5)
