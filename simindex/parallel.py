@@ -15,6 +15,9 @@ from typing import TypeVar
 from simindex.checks import require_int
 from simindex.parts import AHEAD_BYTES
 
+_LOOK_SECONDS = 0.5
+"""How often a thread that is ahead looks whether the program has ended."""
+
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
@@ -74,7 +77,8 @@ def ahead(values: Iterable[Part], most: int) -> Iterator[Part]:
     """Yield values that a thread of their own takes from their iterator, at most so many before they are
     wanted. Where it raises, the values before it are yielded first.
 
-    The thread ends with this iterator; so a value must not be long in coming.
+    The thread ends with this iterator, so a value must not be long in coming; or with the program, where an
+    error that somebody keeps holds the iterator: Python waits for its threads before it lets go of anything.
     """
     found: deque[Part] = deque()
     changed = threading.Condition()
@@ -89,8 +93,9 @@ def ahead(values: Iterable[Part], most: int) -> Iterator[Part]:
                     found.append(value)
                     del value  # it is the consumer's now
                     changed.notify_all()
-                    changed.wait_for(lambda: len(found) < most or not is_wanted)
-                    if not is_wanted:
+                    while len(found) >= most and is_wanted and threading.main_thread().is_alive():
+                        changed.wait(_LOOK_SECONDS)
+                    if len(found) >= most or not is_wanted:
                         break
         except BaseException as exc:
             failure = exc

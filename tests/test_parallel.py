@@ -2,10 +2,14 @@
 
 import itertools
 import os
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -125,3 +129,22 @@ def test_thread_ahead_takes_no_more_than_said_and_ends_with_who_takes_its_values
     following.close()
     assert threading.active_count() == before - 1
     assert len(taken) <= 13
+
+
+def test_program_ends_although_an_error_holds_what_is_read_ahead(tmp_path: Path) -> None:
+    program = """
+        import sys
+        from simindex.parallel import ahead
+
+        def fail():
+            values = ahead(range(100), 2)
+            for value in values:
+                raise ValueError(value)
+
+        try:
+            fail()
+        except ValueError as exc:
+            sys.last_value = exc  # what Python's prompt does
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    subprocess.run(command, check=True, timeout=30, cwd=tmp_path)

@@ -46,6 +46,7 @@ from simindex.cli.commands import (  # noqa: E402
     repair,
     report,
     resketch,
+    scaleout,
     stats,
 )
 from simindex.cli.commands import list as list_  # noqa: E402
@@ -83,6 +84,7 @@ for _name, _module in {
     "curve": curve,
 }.items():
     app.command(_name, cls=getattr(_module, "OwnCommand", Command), epilog=_module.EXAMPLES)(_module.run)
+app.add_typer(scaleout.app)
 
 
 def _print_version(wanted: bool) -> None:

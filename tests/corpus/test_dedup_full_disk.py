@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,10 @@ def test_full_disk_of_the_output_is_named_and_the_job_goes_on(tmp_path: Path) ->
         subprocess.run([*mount, "true"], check=True, capture_output=True, timeout=20)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("no right to mount a small file system in a private mount namespace")
-    subprocess.run([*mount, sys.executable, "-W", "error", __file__, str(tmp_path)], check=True, timeout=120)
+    command = [*mount, sys.executable, "-W", "error", __file__, str(tmp_path)]
+    # A safe path has no folder of the script in it, where the helpers of these tests lie.
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    subprocess.run(command, env=environment, check=True, timeout=120)
 
 
 def fill_and_go_on(folder: Path) -> None:

@@ -26,8 +26,13 @@ OPTIONS: dict[str, Any] = {
 def one_node() -> Iterator[None]:
     """Ray on this machine, which ends whatever happens."""
     os.environ["RAY_AUTH_MODE"] = "disabled"
+    os.environ.setdefault("RAY_worker_niceness", "0")  # or a busy machine starves hosts
     # Names of sockets are 107 bytes at most, and the folders of tests are longer than that alone.
     folder = tempfile.mkdtemp(prefix="r", dir="/tmp")
+    # Ray lets its workers import from the driver's folder, and in a checkout that is the sources without
+    # their kernel, not the simindex that is installed.
+    before = os.getcwd()
+    os.chdir(folder)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -38,4 +43,5 @@ def one_node() -> Iterator[None]:
             warnings.simplefilter("ignore")
             ray.shutdown()
             gc.collect()  # Ray leaves handles of processes that it has ended, which warn
+        os.chdir(before)
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,13 +1,19 @@
 """An index over Ray of one node, which the program starts itself."""
 
+import json
+import os
+import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commandline import Run
 from rays import one_node
 
 import simindex
 from simindex import scaleout
+from simindex.scaleout.catalog import Partition
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,3 +35,76 @@ def test_documents_go_in_and_are_found(tmp_path: Path) -> None:
         for found, expected in zip(index.query_many(TEXTS), one.query_many(TEXTS), strict=True):
             assert set(map(repr, found)) == set(map(repr, expected))
             assert [match.similarity for match in found] == [match.similarity for match in expected]
+
+
+def test_killed_host_comes_back_with_everything(tmp_path: Path) -> None:
+    with scaleout.create(tmp_path / "catalog", partitions=3) as index:
+        index.insert_many(enumerate(TEXTS[:50]))
+        (status,) = index.status().values()
+        os.kill(status["pid"], signal.SIGKILL)
+        assert index.insert_many([(n, TEXTS[n]) for n in range(50, 100)]) == (50, 0, 0)
+        assert sorted(index) == list(range(100))
+        (after,) = index.status().values()
+        assert after["pid"] != status["pid"]
+        assert sum(after["documents"].values()) == 100
+        assert index.check()
+        index.stop()
+    # Each partition is an ordinary index, once its host has let it go.
+    folders = sorted((tmp_path / "catalog.partitions").iterdir())
+    sizes = []
+    for folder in folders:
+        with simindex.open(folder) as partition:
+            sizes.append(len(partition))
+    assert (len(folders), sum(sizes)) == (3, 100)
+
+
+def test_place_that_no_node_has_is_named(tmp_path: Path) -> None:
+    with scaleout.create(tmp_path / "catalog", partitions=2) as index:
+        index.insert_many(enumerate(TEXTS[:20]))
+        away = index.catalog.changed(
+            [index.catalog.partitions[0], Partition("simindex:away", str(tmp_path / "away"))]
+        ).replace(index.uri, index.catalog)
+    with scaleout.open(tmp_path / "catalog") as index:
+        assert index.catalog == away
+        found = index.query(TEXTS[0], seconds=2.0)
+        assert found.partial == (1,)
+        assert found.missing == {
+            "simindex:away": "no node of the Ray cluster has the resource 'simindex:away'"
+        }
+        with pytest.raises(scaleout.PlaceMissingError, match="none of partitions 1 ") as caught:
+            index.query(TEXTS[0], seconds=0.5, on_missing="raise")
+        assert caught.value.partitions == (1,)
+        index.seconds = 0.5
+        with pytest.raises(scaleout.PlaceMissingError):
+            len(index)
+        index.stop()
+
+
+def test_commands_make_fill_and_ask(run: Run, tmp_path: Path) -> None:
+    rows = [json.dumps({"id": n, "text": text, "page": n}) for n, text in enumerate(TEXTS[:40])]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    assert run("scaleout", "init", "c", "--partitions", 2, "--num-perm", 64).code == 0
+    done = run("scaleout", "insert", "c", "rows.jsonl", "--metadata", "--json")
+    assert (done.code, json.loads(done.out)["inserted"]) == (0, 40)
+    done = run("scaleout", "insert", "c", "rows.jsonl")
+    assert (done.code, "--on-conflict skip" in done.err) == (1, True)
+    found = [json.loads(line) for line in run("scaleout", "query", "c", TEXTS[7], "--json").out.splitlines()]
+    assert 7 in [match["key"] for match in found]
+    status = json.loads(run("scaleout", "status", "c", "--json").out)
+    (place,) = status.values()
+    assert (sum(place["documents"].values()), place["partitions"]) == (40, [0, 1])
+    assert "documents" in run("scaleout", "status", "c").out
+    assert run("scaleout", "query", "none", "x").code == 1
+
+
+def test_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "scaleout.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    exec(compile(program, "scaleout.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines() == [
+        "InsertReport(inserted=2, replaced=0, skipped=0)",
+        "a 1.0 ()",
+    ]

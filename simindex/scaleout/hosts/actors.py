@@ -98,6 +98,9 @@ def stop_hosts(catalog: str, places: list[str]) -> None:
             actor = ray.get_actor(name_of(catalog, place), namespace=NAMESPACE)
         except ValueError:
             continue  # there is none of that name
+        if place not in ray.cluster_resources():
+            ray.kill(actor)  # it runs nowhere
+            continue
         # One that is dead or away has nothing open.
         with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
             ray.get(actor.close.options(concurrency_group="jobs").remote(), timeout=_STOP_SECONDS)

@@ -1,0 +1,95 @@
+"""`simindex scaleout build`: files into an index over many machines, by tasks on all nodes.
+
+The work is `simindex.scaleout.build`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.cli import options, reading
+from simindex.cli.commands.scaleout.shared import Address, Uri
+from simindex.cli.output import counted, figure, note, print_json
+from simindex.cli.progress import work_bar
+from simindex.inputs import Inputs
+
+EXAMPLES = r"""
+simindex scaleout build news.catalog '/shared/news/*.jsonl' --metadata
+"""
+
+
+class OnConflict(Enum):
+    """What to do with a key that is stored already."""
+
+    skip = "skip"
+    replace = "replace"
+
+
+def run(
+    catalog: Uri,
+    inputs: options.InputPaths,
+    id_field: options.IdField = "id",
+    text_field: options.TextField = "text",
+    key_from: options.KeyOrigin = None,
+    metadata: options.KeepMetadata = False,
+    metadata_field: options.MetadataField = None,
+    format_: reading.Format = None,
+    encoding: reading.Encoding = "utf-8",
+    delimiter: reading.Delimiter = None,
+    glob: options.Globs = None,
+    hidden: reading.Hidden = False,
+    fingerprint_field: reading.FingerprintField = None,
+    fingerprint_base: reading.FingerprintBase = 16,
+    on_conflict: Annotated[
+        OnConflict, options.word_option(OnConflict, "What to do with a key that is stored already.")
+    ] = OnConflict.skip,
+    skip_bad_rows: options.SkipBadRows = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Forget an unfinished build of other inputs; what is stored stays."),
+    ] = False,
+    batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
+    max_line: options.MaxLine = None,
+    max_cell: options.MaxCell = None,
+    max_document: options.MaxDocument = None,
+    max_page: options.MaxPage = None,
+    max_window: options.MaxWindow = None,
+    max_ratio: options.MaxRatio = None,
+    address: Address = None,
+    as_json: options.JsonSummary = False,
+) -> None:
+    """Add the documents of files to an index over many machines, by tasks on all nodes; inputs are those of
+    insert, but for standard input, and every node has to see them under the same path.
+
+    Broken off and begun anew with the same options it goes on; files that are done are not read again.
+    """
+    from simindex import scaleout
+
+    given = locals()
+    how, limits = reading.how_to_read(given), options.limits(given)
+    rows = Inputs(inputs, reading.fields(given), reading=how, limits=limits)
+    with work_bar("documents", None) as advance:
+        report = scaleout.build(
+            rows,
+            catalog,
+            on_conflict=on_conflict.value,
+            skip_bad_rows=skip_bad_rows,
+            batch_size=batch_size,
+            force=force,
+            progress=advance,
+            address=address,
+        )
+    if as_json:
+        print_json(asdict(report))
+        return
+    note(
+        f"{counted(report.inserted, 'document')} inserted, {figure(report.replaced)} replaced, "
+        f"{figure(report.skipped)} skipped, {counted(report.bad, 'bad row')}; "
+        f"{counted(report.ranges, 'range')}, {figure(report.resumed)} of them done before; "
+        f"{report.seconds:,.1f} s"
+    )

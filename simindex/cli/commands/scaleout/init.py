@@ -1,0 +1,80 @@
+"""`simindex scaleout init`: make a catalog and its partitions, empty.
+
+The work is `simindex.scaleout.create`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from simindex import Config
+from simindex.cli import creation, options
+from simindex.cli.commands.scaleout.shared import Address, Uri, places_of
+from simindex.cli.output import counted, note
+
+EXAMPLES = r"""
+simindex scaleout init news.catalog
+simindex scaleout init news.catalog --partitions 64 --place simindex:a=/nvme/a --place simindex:b=/nvme/b
+"""
+
+
+class Durability(Enum):
+    """What an acknowledged change survives."""
+
+    node = "node"
+    store = "store"
+
+
+def run(
+    catalog: Uri,
+    partitions: Annotated[
+        int, typer.Option(metavar="N", parser=options.whole(1), help="How many there are, for good.")
+    ] = 8,
+    place: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RESOURCE=FOLDER",
+            help="A node, by the name of its resource, and the folder on its disk; several times. "
+            "Default: this machine.",
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URI", help="Where backups lie: a folder that all nodes see, or s3://."),
+    ] = None,
+    durability: Annotated[
+        Durability,
+        options.word_option(
+            Durability, "What an acknowledged change survives: a crash of its node, or the loss of its disk."
+        ),
+    ] = Durability.node,
+    words: creation.Words = None,
+    chars: creation.Chars = None,
+    normalize: creation.Normalize = None,
+    num_perm: creation.NumPerm = None,
+    max_distance: creation.MaxDistance = None,
+    no_minhash: creation.NoMinhash = False,
+    no_simhash: creation.NoSimhash = False,
+    keep_shingles: creation.KeepShingles = None,
+    seed: creation.Seed = None,
+    address: Address = None,
+) -> None:
+    """Make an index over many machines: a catalog, and its partitions, empty."""
+    from simindex import scaleout
+
+    config = creation.CreationOptions.among(locals()).config(Config())
+    with scaleout.create(
+        catalog,
+        config,
+        partitions=partitions,
+        places=places_of(place) if place else None,
+        store=store,
+        durability=durability.value,
+        address=address,
+    ) as index:
+        note(
+            f"{catalog}: {counted(partitions, 'partition')} at {counted(len(index.catalog.places), 'place')}"
+        )

@@ -1,0 +1,61 @@
+"""`simindex scaleout query`: what is similar to a text, of all partitions.
+
+The work is `ScaledIndex.query`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from simindex.cli import options
+from simindex.cli.commands.scaleout.shared import Address, Uri, opened
+from simindex.cli.output import figure, note, print_json, print_table, shown_key
+from simindex.tuning.curve import DEFAULT_THRESHOLD
+
+EXAMPLES = r"""
+simindex scaleout query news.catalog 'a text that was seen before'
+"""
+
+
+class OnMissing(Enum):
+    """What becomes of partitions that do not answer."""
+
+    partial = "partial"
+    wait = "wait"
+    fail = "raise"
+
+
+def run(
+    catalog: Uri,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to look for.")],
+    threshold: options.Threshold = None,
+    limit: options.Limit = None,
+    seconds: Annotated[float, typer.Option(metavar="S", help="How long to wait for an answer.")] = 30.0,
+    on_missing: Annotated[
+        OnMissing, options.word_option(OnMissing, "What becomes of partitions that do not answer.")
+    ] = OnMissing.partial,
+    address: Address = None,
+    as_json: options.JsonLines = False,
+) -> None:
+    """Show what is similar to a text. Partitions that do not answer in time are named, and the exit code
+    is 1."""
+    least = DEFAULT_THRESHOLD if threshold is None else threshold
+    with opened(catalog, address) as index:
+        found = index.query(text, least, limit, seconds=seconds, on_missing=on_missing.value)
+    if as_json:
+        for match in found:
+            print_json(match.to_dict())
+    elif found:
+        print_table(
+            ("key", "similarity", "distance"),
+            [(shown_key(m.key), figure(m.similarity, 3), figure(m.distance)) for m in found],
+        )
+    else:
+        note("simindex: no match")
+    if found.partial:
+        reasons = "; ".join(f"{place}: {why}" for place, why in found.missing.items())
+        note(f"simindex: partitions {', '.join(map(str, found.partial))} are missing ({reasons})")
+        raise typer.Exit(1)

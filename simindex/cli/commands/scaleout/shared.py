@@ -1,0 +1,60 @@
+"""What the commands of `simindex scaleout` take alike, and how they open an index.
+
+Owns their arguments. Must not print.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from simindex.scaleout import ScaledIndex
+
+Uri = Annotated[str, typer.Argument(metavar="CATALOG", help="The catalog of the index.")]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="The Ray cluster; default: RAY_ADDRESS, one that runs on this machine, or a new one.",
+    ),
+]
+
+Lost = Annotated[str, typer.Argument(metavar="RESOURCE", help="The resource of the node that is lost.")]
+Places = Annotated[
+    list[str],
+    typer.Option(
+        metavar="RESOURCE=FOLDER",
+        help="A node, by the name of its resource, and the folder on its disk; several times.",
+    ),
+]
+Store = Annotated[
+    str | None,
+    typer.Option(metavar="URI", help="By which it goes: what both nodes see; default: the catalog's store."),
+]
+
+
+def places_of(given: list[str]) -> dict[str, str]:
+    """Return resource -> folder of what was typed.
+
+    Raises:
+        typer.BadParameter: one has no resource or no folder.
+
+    >>> places_of(["simindex:a=/nvme/a"])
+    {'simindex:a': '/nvme/a'}
+    """
+    places = {}
+    for one in given:
+        resource, _, folder = one.partition("=")
+        if not resource or not folder:
+            raise typer.BadParameter(f"expected RESOURCE=FOLDER, found {one!r}", param_hint="'--place'")
+        places[resource] = folder
+    return places
+
+
+def opened(uri: str, address: str | None) -> ScaledIndex:
+    """Return the index of a catalog."""
+    from simindex import scaleout  # the other commands have no use for it
+
+    return scaleout.open(uri, address=address)
