@@ -101,7 +101,7 @@ def test_commands_look_after_an_index(run: Run, tmp_path: Path) -> None:
     folders = {place: str(tmp_path / place[-1]) for place in ("simindex:a", "simindex:b")}
     places = [f"--place={place}={folder}" for place, folder in folders.items()]
     assert run("scaleout", "init", "c", *settings, *places).code == 0
-    done = run("scaleout", "build", "c", str(tmp_path / "?.jsonl"), "--json")
+    done = run("scaleout", "build", "c", "?.jsonl", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["inserted"] == 80
     again = run("scaleout", "build", "c", str(tmp_path / "?.jsonl"))

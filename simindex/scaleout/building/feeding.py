@@ -6,6 +6,7 @@ calls under the same ids, so that whatever has died, nothing is stored twice.
 
 from __future__ import annotations
 
+import os
 import pickle
 import socket
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ class How:
         on_conflict: "skip" or "replace".
         skip_bad_rows: whether to pass over rows that are no documents.
         batch_size: as of `ScaledIndex.insert_many`.
+        folder: of the driver, from which relative paths go.
     """
 
     uri: str
@@ -43,6 +45,7 @@ class How:
     on_conflict: Conflict
     skip_bad_rows: bool
     batch_size: int
+    folder: str = "."
 
 
 class _Feeder(ScaledIndex):
@@ -58,14 +61,15 @@ class _Feeder(ScaledIndex):
 class _Rows:
     """The rows of a part, and those that are passed over."""
 
-    def __init__(self, part: Part, skip_bad_rows: bool) -> None:
+    def __init__(self, part: Part, how: How) -> None:
         self.bad = 0
-        self._part, self._skip_bad_rows = part, skip_bad_rows
+        self._part, self._how = part, how
 
     def __iter__(self) -> Iterator[Row]:
         part, node = self._part, socket.gethostname()
         paths = part.inputs.paths
         try:
+            os.chdir(self._how.folder)  # keys are paths as they were typed; a task has its process alone
             self._require_same(node)
             for row in part.inputs:
                 if isinstance(row, Row):
@@ -96,7 +100,7 @@ class _Rows:
             )
 
     def _pass_over(self, row: BadRowError) -> None:
-        if not self._skip_bad_rows:
+        if not self._how.skip_bad_rows:
             raise row
         self.bad += 1
 
@@ -117,7 +121,7 @@ def insert_part(
         batches += 1
         return xxhash.xxh3_128_digest(f"{how.job}/{number}/{batches}".encode())
 
-    rows = _Rows(part, how.skip_bad_rows)
+    rows = _Rows(part, how)
     index = _Feeder(how, catalog, next_id, carrier)
     report = index.insert_many(rows, on_conflict=how.on_conflict, batch_size=how.batch_size)
     return Counts(*report, rows.bad)

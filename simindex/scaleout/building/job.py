@@ -10,6 +10,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -127,7 +128,7 @@ class _Build:
     ) -> None:
         self._ray = ray_module()
         self._catalog, self._parts, self._journal, self._progress = catalog, parts, journal, progress
-        self._how = How(how.uri, journal.job, how.on_conflict, how.skip_bad_rows, how.batch_size)
+        self._how = replace(how, job=journal.job, folder=os.getcwd())
         self._task = self._ray.remote(num_cpus=1, max_retries=_RETRIES, scheduling_strategy="SPREAD")(
             insert_part
         )
