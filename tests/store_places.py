@@ -1,6 +1,7 @@
 """Stores of every kind for tests: a folder, fsspec's memory, and an S3 server of the test's own."""
 
 import importlib.util
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,9 @@ import fsspec
 import pytest
 
 S3_PACKAGES = "moto", "flask", "s3fs"
+
+_NUMBERS = itertools.count()
+"""A store of its own for each: moto's servers in one process share their buckets."""
 
 
 @contextmanager
@@ -42,7 +46,7 @@ def s3_store() -> Iterator[str]:
     }
     try:
         fsspec.filesystem("s3").call_s3("create_bucket", Bucket="bucket")
-        yield "s3://bucket/one"
+        yield f"s3://bucket/{next(_NUMBERS)}"
     finally:
         fsspec.filesystem("s3").clear_instance_cache()
         if before is None:

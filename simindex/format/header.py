@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from simindex.errors import FormatError
+from simindex.errors import CorruptIndexError, FormatError
 from simindex.format.layout import KIND_NAMES, Layout, TableKind
 from simindex.format.seals import SEAL_BYTES, pack, seal, unpack, unseal
 
@@ -53,6 +53,15 @@ def encode_header(header: Header) -> bytes:
     layout, kinds = list(astuple(header.layout)), [list(kind) for kind in header.kinds]
     fields = [MAGIC, FORMAT_VERSION, FEATURES, layout, header.blocks, kinds, header.config, header.identity]
     return seal("meta", CONFIG_KEY, pack(fields))
+
+
+def is_sealed_header(value: bytes | memoryview) -> bool:
+    """Return whether a value is as it was written, whatever it says and to whichever version."""
+    try:
+        unseal("meta", CONFIG_KEY, value, "header")
+    except CorruptIndexError:
+        return False
+    return True
 
 
 def decode_header(value: bytes | memoryview, where: str) -> Header:

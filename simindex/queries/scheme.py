@@ -17,7 +17,14 @@ import numpy as np
 
 from simindex.config import Config, SimHashConfig, config_from_dict, config_to_dict, require_equal
 from simindex.errors import FormatError, SimIndexError
-from simindex.format.header import CONFIG_KEY, IDENTITY_BYTES, Header, decode_header, encode_header
+from simindex.format.header import (
+    CONFIG_KEY,
+    IDENTITY_BYTES,
+    Header,
+    decode_header,
+    encode_header,
+    is_sealed_header,
+)
 from simindex.format.layout import Geometry, Layout
 from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
 from simindex.sketching.family import origin_of
@@ -106,7 +113,8 @@ def _read_header(store: Store, stored: bytes) -> tuple[Header, bytes]:
     """Return the header and its bytes: the stored ones, or the second copy where those are damaged.
 
     Nothing else of an index tells what it is, and both copies are sealed, so either is as good. A writer puts
-    right what is missing or broken of the two.
+    right what is missing or broken of the two. A header that fits its seal is never stood in for: what is
+    refused in it is what another version meant.
 
     Raises:
         FormatError, CorruptIndexError: as `decode_header`, of the stored one.
@@ -115,6 +123,8 @@ def _read_header(store: Store, stored: bytes) -> tuple[Header, bytes]:
     try:
         header = decode_header(stored, store.path)
     except SimIndexError:
+        if is_sealed_header(stored):
+            raise
         with contextlib.suppress(SimIndexError):
             header = decode_header(second, store.path)
             is_other_right = True

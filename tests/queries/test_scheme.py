@@ -48,12 +48,13 @@ def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> No
     with simindex.open(path) as index:
         index.insert("fox", FOX)
     rewrite_header(path, lambda fields: [fields[0], 7, *fields[2:], "a field of the future"])
-    before = (path / "data.mdb").read_bytes()
+    files = [path / "data.mdb", path / "header"]
+    before = [file.read_bytes() for file in files]
     message = "expected format version 2, found 7; open it with the simindex version that wrote it"
     for mode in "ra":
         with pytest.raises(FormatError, match=message):
             simindex.open(path, mode)
-    assert (path / "data.mdb").read_bytes() == before
+    assert [file.read_bytes() for file in files] == before
 
 
 @pytest.mark.parametrize(

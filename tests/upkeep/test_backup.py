@@ -361,8 +361,8 @@ def test_lost_record_is_found(paths: tuple[Path, Path]) -> None:
     filled(path).close()
     store_values(path, [("documents", bytes(7) + b"\x07", None)])
     with (
+        pytest.raises(CorruptIndexError, match="count of the 99 documents that are stored, found 100"),
         simindex.open(path, "r") as index,
-        pytest.raises(CorruptIndexError, match=r"100 documents .* found 99"),
     ):
         index.backup(target)
     assert not target.exists()
