@@ -288,6 +288,8 @@ def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
 
     Raises:
         FormatError: it holds something else.
+        lmdb.MapResizedError: a writer has made the file longer than the map since it was opened; for those
+            who may move the map.
     """
     try:
         with env.begin() as txn:
@@ -300,9 +302,20 @@ def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
                     raise FormatError(f"{path}: database {name!r} has unknown flags; not an index")
     except lmdb.NotFoundError as exc:
         raise FormatError(f"{path}: an LMDB environment, but not a simindex index") from exc
+    except lmdb.MapResizedError:
+        raise
     except lmdb.Error as exc:
         raise translated(exc, path) from exc
     return databases
+
+
+def databases_alone(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
+    """Return what `databases_of` does, for an environment that nobody else uses yet: its map may be moved."""
+    while True:
+        try:
+            return databases_of(env, path)
+        except lmdb.MapResizedError:
+            env.set_mapsize(0)
 
 
 def _opened(env: lmdb.Environment) -> dict[str, lmdb._Database]:

@@ -49,6 +49,7 @@ from simindex.storage.lmdb_file import (
     DEFAULT_MAP_BYTES,
     MAX_MAP_BYTES,
     MIN_MAP_BYTES,
+    databases_alone,
     databases_of,
     file_lengths,
     is_unfinished,
@@ -202,9 +203,14 @@ class Store:
 
     def _open_databases(self, environment: Environment, mode: str) -> bool:
         """Open the databases of an environment, if that is still to be done; whether there are any."""
-        if not environment.databases:
-            with environment.inside() as visit:
-                environment.databases = databases_of(visit.env, self.path)
+        is_read = bool(environment.databases)
+        while not is_read:
+            try:
+                with environment.inside() as visit:
+                    environment.databases = databases_of(visit.env, self.path)
+                is_read = True
+            except lmdb.MapResizedError:  # a writer was quicker than this opening
+                environment.move_map(0)
         if not environment.databases and mode in ("r", "r+"):
             raise never_completed(self.path)
         return bool(environment.databases)
@@ -452,7 +458,7 @@ class Store:
             env, _, identity = self._open_lmdb()
             try:
                 self._last_page = -1
-                environment.change(env, identity, databases_of(env, self.path))
+                environment.change(env, identity, databases_alone(env, self.path))
                 registry.environments[identity] = environment
             except BaseException:
                 environment.failure = BETWEEN_FILES
