@@ -136,6 +136,8 @@ def open_known(
                 if kept.is_in_place() and _is_whole(env, path, kept):
                     prove(env, kept.file, path)
                     return env, writable, kept.identity()
+            except lmdb.MapResizedError:
+                pass  # a writer was quicker: opened anew, the map is as long as the file is now
             except BaseException:
                 env.close()  # a traceback may keep it, and a process may open it once only
                 raise

@@ -32,13 +32,14 @@ def growing(path: Path, read: Callable[..., Any]) -> Callable[..., Any]:
     return late
 
 
+@pytest.mark.parametrize("step", ["prove_entrance", "databases_of"])
 def test_file_that_grows_beyond_the_map_of_its_opener_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     path = tmp_path / "i"
     with simindex.open(path) as index:
         index.insert("fox", "the quick brown fox jumps over the lazy dog")
-    monkeypatch.setattr(store, "databases_of", growing(path, lmdb_file.databases_of))
+    monkeypatch.setattr(store, step, growing(path, getattr(store, step)))
     with simindex.open(path, "r", map_bytes=1 << 20) as index:
         assert len(index) == 3001
 
