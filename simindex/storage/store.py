@@ -203,12 +203,11 @@ class Store:
 
     def _open_databases(self, environment: Environment, mode: str) -> bool:
         """Open the databases of an environment, if that is still to be done; whether there are any."""
-        is_read = bool(environment.databases)
-        while not is_read:
+        while not environment.databases:
             try:
                 with environment.inside() as visit:
                     environment.databases = databases_of(visit.env, self.path)
-                is_read = True
+                break
             except lmdb.MapResizedError:  # a writer was quicker than this opening
                 environment.move_map(0)
         if not environment.databases and mode in ("r", "r+"):

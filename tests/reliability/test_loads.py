@@ -8,7 +8,7 @@ from attacking import torture
 
 
 def test_twenty_backups_under_load_are_states_that_the_index_had() -> None:
-    """Made by the writer, by a reader and by a forked process, anew and to the place of an older one."""
+    """Made by the writer and by a reader, anew and to the place of an older one."""
     told = torture("backups", rounds=20)
     done = {name: int(number) for number, name in re.findall(r"^ +(\d+) (.+)$", told, re.MULTILINE)}
     assert sum(number for name, number in done.items() if name.startswith("backups")) == 20
