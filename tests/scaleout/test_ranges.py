@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, CorruptIndexError, Layout, SimHashConfig
+from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.queries.pairs.entries import EVERY_KEY
 from simindex.queries.pairs.pinned import PinnedTables
 from simindex.queries.pairs.plan import plan_pairs
@@ -164,7 +165,7 @@ def test_a_bundle_has_its_slices_in_order_whoever_is_asked_again(capacity: int) 
         paths = dict(enumerate(each.path for each in partitions))
         numbering = Numbering([each.ranks.total for each in partitions])
         source = LocalSource(dict(enumerate(partitions)), numbering)
-        slices = tuple(Slice(table, 0, EVERY_KEY) for table in range(1, 3))
+        slices = tuple(Slice(FIRST_BAND_TABLE + band, 0, EVERY_KEY) for band in (0, 1))
         whole = [
             [(place, *entry) for keys, numbers in some for entry in zip(keys, numbers, strict=True)]
             for place, some in enumerate(source.slices(slices, 1_000))
