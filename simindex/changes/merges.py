@@ -18,7 +18,7 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.view import View
 from simindex.segments.build import Puts
 from simindex.segments.merge import Merge
-from simindex.segments.merge_policy import is_free, pick_merges
+from simindex.segments.merge_policy import is_free, pick_merges, segments_until_due
 from simindex.storage.transactions import WriteTransaction
 
 
@@ -106,6 +106,8 @@ class Merges:
         self._stored: set[int] = set()
         """Ids that merges under way may have stored chunks under."""
         self._dead: Counter[int] = Counter()
+        self._calm_until = 0
+        """No run is due before a manifest has this `next_segment`: each new segment takes an id."""
 
     def note_stored(self, merged: Merged) -> None:
         """Take note that a commit has stored these steps."""
@@ -161,9 +163,14 @@ class Merges:
 
     def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
+        if manifest.next_segment < self._calm_until and not self._dead:
+            return manifest
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
         busy |= {entry.id for entry in manifest.segments if entry.id not in committed}
         runs = pick_merges(list(manifest.segments), busy, self._tables.layout.tier_factor)
+        if not runs and not self.under_way:
+            until = segments_until_due(manifest.segments, self._tables.layout.tier_factor)
+            self._calm_until = manifest.next_segment + until
         busy.update(entry.id for run in runs for entry in run)
         # A segment that is mostly dead is rewritten by itself, or old ones would keep their space for ever.
         if self._dead:
