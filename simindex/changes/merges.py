@@ -124,6 +124,7 @@ class Merges:
     def give_up(self, manifest: Manifest) -> Manifest:
         """Forget the merges under way: they begin anew, under the new ids of the manifest returned."""
         self.under_way.clear()
+        self._calm_until = 0  # their sources are free again
         self.abandoned += sorted(self._stored)
         self._stored.clear()
         # No segment may get an id whose chunks are about to be removed.
@@ -168,9 +169,8 @@ class Merges:
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
         busy |= {entry.id for entry in manifest.segments if entry.id not in committed}
         runs = pick_merges(list(manifest.segments), busy, self._tables.layout.tier_factor)
-        if not runs and not self.under_way:
-            until = segments_until_due(manifest.segments, self._tables.layout.tier_factor)
-            self._calm_until = manifest.next_segment + until
+        if not runs:
+            self._calm_until = manifest.next_segment + self._until_due(manifest)
         busy.update(entry.id for run in runs for entry in run)
         # A segment that is mostly dead is rewritten by itself, or old ones would keep their space for ever.
         if self._dead:
@@ -182,6 +182,13 @@ class Merges:
         for run in runs:
             manifest = self._begin(manifest, run, view)
         return manifest
+
+    def _until_due(self, manifest: Manifest) -> int:
+        """Return how many segments have to come before a run can be due, results of merges left aside."""
+        sources = {entry.id for merge in self.under_way for entry in merge.sources}
+        others = [entry for entry in manifest.segments if entry.id not in sources]
+        # What a merge makes has its id already.
+        return segments_until_due(others, self._tables.layout.tier_factor) - len(self.under_way)
 
     def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:
         """Begin a merge; returns the manifest without its segment id."""

@@ -87,8 +87,8 @@ def pick_merges(segments: list[SegmentEntry], busy: set[int], factor: int) -> li
 
 
 def segments_until_due(segments: Sequence[SegmentEntry], factor: int) -> int:
-    """Return how many segments have to come before `pick_merges` can find a run, busy ones given free or not;
-    0 or less: it may find one now."""
+    """Return how many more segments have to come before `pick_merges` can find a run among those that are not
+    busy, these; 0 or less: it may find one now."""
     tiers = Counter([tier_of(entry, factor) for entry in segments])
     return factor - max(tiers.values(), default=0)
 
