@@ -5,10 +5,9 @@ Owns the public methods and what they promise. Must not know how a host does wha
 
 from __future__ import annotations
 
-import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -28,7 +27,7 @@ from simindex.queries.matches import Matches
 from simindex.queries.record import Record
 from simindex.queries.search import Method, Query
 from simindex.scaleout.answers import ScaledMatches
-from simindex.scaleout.asking import UNDER_WAY, Asking
+from simindex.scaleout.asking import UNDER_WAY
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.hosts.actors import ray_module, stop_hosts
@@ -36,18 +35,17 @@ from simindex.scaleout.hosts.calls import Calls, Gathered, Sent
 from simindex.scaleout.hosts.carried import partition_of
 from simindex.scaleout.hosts.partition import is_by_distance
 from simindex.scaleout.if_new import Scratch, Settled, settle
-from simindex.scaleout.reports import ScaledCheckReport, ScaledStats
+from simindex.scaleout.places.upkeep import Upkeep, by_partition
 from simindex.scaleout.routing import Routing, new_call
 from simindex.sketching.document import Document
 from simindex.tuning.curve import DEFAULT_THRESHOLD
-from simindex.upkeep.check import Level
 
 _T = TypeVar("_T")
 
 _WALKED = 1_000
 
 
-class ScaledIndex(Asking):
+class ScaledIndex(Upkeep):
     """An index over many machines, with the calls of `Index`. Open one with `simindex.scaleout.open`.
 
     What differs from one index: there is no `transaction`, for there is no commit over several machines; a
@@ -359,11 +357,6 @@ class ScaledIndex(Asking):
         )
         return sum(answers.values())
 
-    def compact(self) -> None:
-        """Compact every partition, one after the other on each node; as `Index.compact`. It has no deadline,
-        and queries and changes go on."""
-        self._calls.every("jobs", "compact", seconds=math.inf)
-
     # ---- the container ----
 
     def _place_of(self, key: Key) -> tuple[str, int]:
@@ -401,7 +394,7 @@ class ScaledIndex(Asking):
 
     def __len__(self) -> int:
         counts = self._calls.every("asks", "count", seconds=self.seconds)
-        return sum(_by_partition(counts).values())
+        return sum(by_partition(counts).values())
 
     def __iter__(self) -> Iterator[Key]:
         """Yield the stored keys, partition by partition, in order of insertion in each; documents stored
@@ -436,27 +429,6 @@ class ScaledIndex(Asking):
             if record is not None:
                 yield key, record
 
-    # ---- upkeep ----
-
-    def stats(self) -> ScaledStats:
-        """Return counts and sizes, of all and of each partition."""
-        answers = self._calls.every("asks", "stats", seconds=self.seconds)
-        return ScaledStats.of(self.uri, self.catalog, _by_partition(answers))
-
-    def check(self, level: Level = "full") -> ScaledCheckReport:
-        """Check every partition, one after the other on each node; as `Index.check`. It has no deadline."""
-        if level not in ("full", "quick"):
-            raise ValueError(f'level: expected "full" or "quick", found {level!r}')
-        answers = self._calls.every("jobs", "check", level, seconds=math.inf)
-        return ScaledCheckReport(_by_partition(answers))
-
-    def status(self) -> dict[str, dict[str, Any]]:
-        """Return place -> the node and process of its host, documents by partition, and bytes; of a place
-        that does not answer, why."""
-        found = self._calls.ask("asks", "status", seconds=self.seconds, on_missing="partial")
-        missing = {place: {"missing": why} for place, why in found.missing.items()}
-        return {place: (found.answers | missing)[place] for place in self._calls.places}
-
     def write_counts(self) -> Catalog:
         """Write down in the catalog how many documents each partition holds, and return it."""
         counts = self.stats().partitions
@@ -473,8 +445,3 @@ class ScaledIndex(Asking):
         self.catalog = catalog
         self._calls_of_open = self._carrier(catalog)
         self._routing = Routing(catalog, self._sketcher)
-
-
-def _by_partition(answers: Mapping[str, Mapping[int, _T]]) -> dict[int, _T]:
-    """Return number -> answer of each partition, in order, of what the places answer."""
-    return dict(sorted(item for of_place in answers.values() for item in of_place.items()))
