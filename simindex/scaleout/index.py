@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -31,12 +31,13 @@ from simindex.scaleout.asking import UNDER_WAY
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.hosts.actors import ray_module, stop_hosts
-from simindex.scaleout.hosts.calls import Calls, Gathered, Sent
+from simindex.scaleout.hosts.calls import Calls, Group, Sent
 from simindex.scaleout.hosts.carried import partition_of
+from simindex.scaleout.hosts.following import MOVED, Way, whole
 from simindex.scaleout.hosts.partition import is_by_distance
 from simindex.scaleout.if_new import Scratch, Settled, settle
 from simindex.scaleout.places.upkeep import Upkeep, by_partition
-from simindex.scaleout.routing import Routing, new_call
+from simindex.scaleout.routing import new_call
 from simindex.sketching.document import Document
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
@@ -74,9 +75,8 @@ class ScaledIndex(Upkeep):
         has_started_ray: bool,
         carrier: Callable[[Catalog], Calls] = Calls,
     ) -> None:
-        super().__init__(os.fspath(uri), catalog, carrier(catalog))
-        self._carrier = carrier
-        self._routing = Routing(catalog, self._sketcher)
+        super().__init__(os.fspath(uri), catalog, carrier)
+        self._new_call = new_call
         self._has_started_ray = has_started_ray
 
     # ---- life ----
@@ -97,7 +97,7 @@ class ScaledIndex(Upkeep):
     def close(self) -> None:
         """Close the handle. Hosts go on, unless this handle has started Ray, which then ends. Twice is
         allowed."""
-        self._calls_of_open = None
+        self._is_closed = True
         if self._has_started_ray:
             self._has_started_ray = False
             ray_module().shutdown()
@@ -169,7 +169,7 @@ class ScaledIndex(Upkeep):
                 its own, and of those sent after it, partitions without such a key have stored their part.
             PlaceMissingError: a place did not answer within the deadline; what was reported by `progress` is
                 stored, of the batches under way a part may be. Repeated with "skip" or "replace" it goes on.
-            PartitionError: a partition cannot be written.
+            PartitionError, CatalogChangedError: a partition cannot be written, or is on its way elsewhere.
             TypeError, ValueError: as `Index.insert_many`.
         """
         rows = keyed_documents(items, id, text, metadata)
@@ -177,21 +177,28 @@ class ScaledIndex(Upkeep):
         require_conflict(on_conflict)
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
-        calls, totals = self._calls, [0, 0, 0]
-        under_way: deque[dict[str, Sent]] = deque()
+        totals = [0, 0, 0]
+        under_way: deque[tuple[Way, dict[str, Sent], list[Any], bytes]] = deque()
 
         def take_oldest() -> None:
-            for counts in self._whole(calls.gather(under_way.popleft(), self._change_seconds)).values():
+            way, sent, items, call = under_way.popleft()
+            try:
+                answers = whole("insert_many", way, way.calls.gather(sent, self._change_seconds))
+            except MOVED:
+                answers = self._insert("insert_many", lambda way: way.routing.items(items, call), on_conflict)
+            for counts in answers:
                 totals[:] = [total + count for total, count in zip(totals, counts, strict=True)]
             if progress is not None:
                 progress(sum(totals))
 
         try:
             for part in in_parts(rows, batch_size * len(self.catalog.partitions), bytes_of_item):
-                routed = self._routing.items(part.values)
                 if len(under_way) == UNDER_WAY:
                     take_oldest()
-                under_way.append(calls.send_all("changes", "insert", on_conflict, to=routed))
+                way, call = self._way_now(), self._new_call()
+                routed = way.routing.items(part.values, call)
+                sent = way.calls.send_all("changes", "insert", on_conflict, to=routed)
+                under_way.append((way, sent, part.values, call))
         finally:
             # What was sent is done or refused when the call ends, whatever ended it.
             failure = self._take_all(take_oldest, under_way)
@@ -200,7 +207,7 @@ class ScaledIndex(Upkeep):
         return InsertReport(*totals)
 
     @staticmethod
-    def _take_all(take_oldest: Callable[[], None], under_way: deque[dict[str, Sent]]) -> Exception | None:
+    def _take_all(take_oldest: Callable[[], None], under_way: deque[Any]) -> Exception | None:
         failure = None
         while under_way:
             try:
@@ -209,10 +216,10 @@ class ScaledIndex(Upkeep):
                 failure = failure or exc
         return failure
 
-    def _whole(self, found: Gathered, call: str = "insert_many") -> dict[str, Any]:
-        if found.missing:
-            raise self._calls.missing(call, found.missing)
-        return found.answers
+    def _insert(
+        self, name: str, to: Callable[[Way], Mapping[str, tuple[Any, ...]]], on_conflict: Conflict
+    ) -> list[Any]:
+        return self._some(name, "changes", "insert", to, on_conflict, seconds=self._change_seconds)
 
     def insert_if_new(
         self,
@@ -305,8 +312,8 @@ class ScaledIndex(Upkeep):
         by_distance = is_by_distance(query)
         settled = settle(documents, outside, within, stored, on_conflict, by_distance, query.limit)
         if settled.places:
-            routed = self._routing.documents(documents.taken(settled.places))
-            self._calls.every("changes", "insert", on_conflict, to=routed, seconds=self._change_seconds)
+            new, call = documents.taken(settled.places), self._new_call()
+            self._insert("insert_many_if_new", lambda way: way.routing.documents(new, call), on_conflict)
         return settled
 
     def remove(self, key: Key) -> None:
@@ -333,11 +340,13 @@ class ScaledIndex(Upkeep):
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
         return sum(self._of_keys("changes", "touch", encoded, "touch", new_call()))
 
-    def _of_keys(self, group: Any, method: str, encoded: list[bytes], call: str, *own: bytes) -> list[Any]:
+    def _of_keys(self, group: Group, method: str, encoded: list[bytes], call: str, *own: bytes) -> list[Any]:
         """Call the places of some keys; returns what each answers."""
-        to = {place: (*own, *arguments) for place, arguments in self._routing.keys(encoded).items()}
-        sent = self._calls.send_all(group, method, to=to)
-        return list(self._whole(self._calls.gather(sent, self._change_seconds), call).values())
+
+        def to(way: Way) -> dict[str, tuple[Any, ...]]:
+            return {place: (*own, *arguments) for place, arguments in way.routing.keys(encoded).items()}
+
+        return self._some(call, group, method, to, seconds=self._change_seconds)
 
     def expire(
         self,
@@ -352,16 +361,10 @@ class ScaledIndex(Upkeep):
         """
         require_int("batch_size", batch_size, 1)
         limit = limit_of(before, older_than)
-        answers = self._calls.every(
-            "changes", "expire", new_call(), limit, batch_size, seconds=self._change_seconds
-        )
-        return sum(answers.values())
+        arguments = new_call(), limit, batch_size
+        return sum(self._every("changes", "expire", *arguments, seconds=self._change_seconds).values())
 
     # ---- the container ----
-
-    def _place_of(self, key: Key) -> tuple[str, int]:
-        number = partition_of(key, len(self.catalog.partitions))
-        return self.catalog.partitions[number].place, number
 
     def __contains__(self, key: object) -> bool:
         """Whether a key is stored; of what cannot be a key, False."""
@@ -386,30 +389,37 @@ class ScaledIndex(Upkeep):
             PlaceMissingError: the place of its partition does not answer.
         """
         try:
-            place, number = self._place_of(key)
+            number = partition_of(key, len(self.catalog.partitions))
         except (TypeError, ValueError):
             return default
-        answers = self._calls.every("asks", "get", to={place: (number, key)}, seconds=self.seconds)
-        return default if answers[place] is None else answers[place]
+        found = self._of_partition(number, "get", key)
+        return default if found is None else found
 
     def __len__(self) -> int:
-        counts = self._calls.every("asks", "count", seconds=self.seconds)
+        counts = self._every("asks", "count", seconds=self.seconds)
         return sum(by_partition(counts).values())
 
     def __iter__(self) -> Iterator[Key]:
         """Yield the stored keys, partition by partition, in order of insertion in each; documents stored
         meanwhile may come, too."""
-        for number, partition in enumerate(self.catalog.partitions):
-            yield from self._walk(number, partition.place)
+        for number in range(len(self.catalog.partitions)):
+            yield from self._walk(number)
 
     keys = __iter__
 
-    def _walk(self, number: int, place: str) -> Iterator[Key]:
+    def _of_partition(self, number: int, method: str, *arguments: Any) -> Any:
+        """Ask the place of one partition."""
+
+        def to(way: Way) -> dict[str, tuple[Any, ...]]:
+            return {way.catalog.partitions[number].place: (number, *arguments)}
+
+        (answer,) = self._some(method, "asks", method, to, seconds=self.seconds)
+        return answer
+
+    def _walk(self, number: int) -> Iterator[Key]:
         first, count, states = 0, 0, set[tuple[int, int]]()
         while True:
-            to = {place: (number, first, _WALKED)}
-            (answer,) = self._calls.every("asks", "keys_from", to=to, seconds=self.seconds).values()
-            keys, behind, state = answer
+            keys, behind, state = self._of_partition(number, "keys_from", first, _WALKED)
             states.add(state)
             count += len(keys)
             yield from keys
@@ -418,8 +428,7 @@ class ScaledIndex(Upkeep):
             first = behind
         if len(states) == 1 and count != state[1]:
             raise CorruptIndexError(
-                f"partition {number} at {place}: expected {state[1]} documents, found {count}; "
-                "restore a backup of it"
+                f"partition {number}: expected {state[1]} documents, found {count}; restore a backup of it"
             )
 
     def items(self) -> Iterator[tuple[Key, Record]]:
@@ -439,9 +448,3 @@ class ScaledIndex(Upkeep):
         catalog.replace(self.uri, self.catalog)
         self._follow(catalog)
         return catalog
-
-    def _follow(self, catalog: Catalog) -> None:
-        """Go on by another version of the catalog."""
-        self.catalog = catalog
-        self._calls_of_open = self._carrier(catalog)
-        self._routing = Routing(catalog, self._sketcher)
