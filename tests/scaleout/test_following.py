@@ -59,7 +59,6 @@ CALLS: dict[str, Callable[[ScaledIndex], object]] = {
     "iteration": sorted,
     "stats": lambda index: index.stats().documents,
     "status": lambda index: sum(sum(of["documents"].values()) for of in index.status().values()),
-    "check": lambda index: bool(index.check("quick")),
     "compact": lambda index: index.compact(),
     "backup": lambda index: sum(report.documents for report in index.backup().values()),
     "touch": lambda index: index.touch(*range(8)),
@@ -90,7 +89,6 @@ def test_batches_under_way_during_a_move_are_stored_once(cluster: Cluster, index
 
     assert index.insert_many(ITEMS, batch_size=10, progress=move_once) == (200, 0, 0)
     assert sorted(index) == list(range(200))
-    assert index.check()
 
 
 def test_changes_wait_for_a_partition_that_is_on_its_way(
