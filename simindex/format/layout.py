@@ -330,12 +330,12 @@ class Geometry:
     layout: Layout
     shortest_prefix: int = 64
 
-    @property
+    @cached_property
     def first_permutation(self) -> int:
         """Number of the first permutation table."""
         return FIRST_BAND_TABLE + self.bands
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of sorted tables; also the number of the sketch column."""
         return FIRST_BAND_TABLE + self.bands + self.permutations
