@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-import mmap
 import os
 from pathlib import Path
 from typing import cast
@@ -18,7 +17,7 @@ from simindex import Config, CorruptIndexError, Layout, _kernel
 from simindex.storage import pages
 from simindex.storage.pages import FoundValues, MappedFile, PageMap
 from simindex.storage.transactions import ReadTransaction
-from simindex.storage.tree.pagefile import pages_of
+from simindex.storage.tree.pagefile import read_pages
 
 lengths = st.integers(0, 40) | st.integers(1_900, 2_200) | st.integers(4_000, 4_200) | st.integers(0, 70_000)
 
@@ -65,11 +64,10 @@ def test_values_of_neighbouring_keys_are_where_each_is(
         with env.begin(buffers=True) as reading:
             with reading.cursor() as cursor:
                 assert cursor.first()
-                page_map = PageMap.around(env, cast("memoryview", cursor.key()), num_pages)
+                page_map = PageMap.around(env, cursor.key(), num_pages)
             assert page_map is not None
-            root = pages_of(mmap.mmap(os.open(folder / "data.mdb", os.O_RDONLY), 0, access=mmap.ACCESS_READ))
-            assert root is not None
-            tree = root.meta.main.depth, root.meta.main.root
+            main = read_pages(str(folder)).meta.main
+            tree = main.depth, main.root
             expected = [key for key in sorted(sizes) if key >= first][:count]
             found = page_map.values(tree, first, count, num_pages)
             if len(expected) < count:
