@@ -34,9 +34,9 @@ _TIERS_FOR_DEAD = 0.5
 budget of each commit until it is done: with more to spare it is done sooner, and those commits are slower."""
 
 _SPARE_TIERS = 2.0
-"""To spare up to `_UNBOUNDED` documents, and down to none at twice as many. A merge waits for smaller ones, and
-queries ask all of its sources until it is done: without this the first half million would wait for as many more.
-A larger index may not be in memory, and its commits would feel it."""
+"""To spare up to `_UNBOUNDED` documents, and down to none at twice as many. A merge waits for smaller ones,
+and queries ask all of its sources until it is done: without this the first half million would wait for as
+many more. A larger index may not be in memory, and its commits would feel it."""
 
 
 def tier_of(entry: SegmentEntry, factor: int) -> int:

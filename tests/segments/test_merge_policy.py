@@ -134,7 +134,7 @@ def test_merging_is_spread_over_commits_and_done_before_segments_pile_up() -> No
     ("batch", "most", "average"), [(10_000, 9, 11.2), (4_000, 12, 13.2), (1_000, 20, 17)]
 )
 def test_a_small_index_has_few_segments(batch: int, most: int, average: float) -> None:
-    """At a million documents, and on the way there: 16, 19 and 20, and 13.5, 16.3 and 20.7, with none to spare."""
+    """At a million documents, and on the way: 16, 19 and 20, and 13.5, 16.3 and 20.7, with none to spare."""
     counts = [segments for _, _, segments in grow(1_000_000, batch)]
     assert counts[-1] <= most
     assert sum(counts) <= average * len(counts)
