@@ -290,12 +290,12 @@ class Chunks:
         sizes = np.where(page, page * blocks - _kernel.PAGE_HEAD, seals + SEAL_BYTES * blocks)
         return cls(firsts, table, at, sizes, int(blocks.sum()), offsets, counts, blocks, page)
 
-    def rows(self, bases: np.ndarray, seeds: list[int], checked: int) -> np.ndarray:
+    def rows(self, bases: np.ndarray, seeds: np.ndarray, checked: int) -> np.ndarray:
         """Return the kernel's rows: CHUNK_ROW, one a chunk.
 
         Args:
             bases: the address of each chunk, uint64.
-            seeds: `chunk_seed` of each chunk's database key.
+            seeds: `chunk_seed` of each chunk's database key, uint64.
             checked: address of one byte for each block.
         """
         rows = np.zeros(len(bases), dtype=CHUNK_ROW)
