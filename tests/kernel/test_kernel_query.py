@@ -197,6 +197,24 @@ def test_query_bands_equals_brute_force(
     )
 
 
+def test_query_bands_finds_each_of_many_sketches_among_missing_ones() -> None:
+    """Their rows are guessed from those found before: where none is missing, few, most, and another many."""
+    missing: list[set[int]] = [set(), {150}, {*range(300), *range(300, 400, 7)}, set(range(101, 390))]
+    rows = (0x0123456789ABCDEF, 0)
+    runs: list[Run] = [
+        [(number, None if number in gaps else (rows, (1 << number % 61) - 1)) for number in range(400)]
+        for gaps in missing
+    ]
+    for sketches_per_chunk in (60, 1000):
+        layout: Shape = {"entries_per_chunk": 1000, "fences_per_chunk": 1000}
+        layout |= {"sketches_per_chunk": sketches_per_chunk, "sealed": True}
+        directory, stored = made_up(runs, layout)
+        found, _ = query_bands(directory, [(3, (rows, 0))], 16, 0, ALL, with_fingerprints=True)
+        expected = {(number, number % 400 % 61) for number, *_, own in stored if own is not None}
+        assert {(number, distance) for number, _, _, distance in found} == expected
+        assert len(found) == len(expected) > 800
+
+
 @settings(max_examples=100)
 @given(
     runs_of,
@@ -412,6 +430,22 @@ def test_query_refuses_a_damaged_table(query: Search, table: int, part: str) -> 
     with pytest.raises(_kernel.Damage) as raised:
         query(flipped(table, part), [(3, SKETCH)])
     assert raised.value.args == (0, table, 0, 0)
+
+
+@pytest.mark.parametrize("count", [1, 100], ids=["alone", "many"])
+def test_query_refuses_a_filter_that_denies_by_damage(count: int) -> None:
+    """What a filter denies nobody looks at again, so its block is verified then."""
+    layout: Shape = {"filter_bits": 64, "filter_chunks": 2, "filter_lines": 40}
+    run: Run = [(n, ((n << 55 | n, n << 54 | n), n)) for n in range(200)]
+    queries: Queries = [(3, ((5, 5), 0))] * (count - 1) + [(3, run[150][1] or SKETCH)]
+    found, _ = query_bands(made_up([run], layout)[0], queries, 64, 0, ALL, True)
+    assert found == [(150, count - 1, 16, 0)]
+    directory, _ = made_up([run], layout)
+    column = NUM_TABLES + 1 + 1  # the filter of the first band
+    directory.arrays[0, column, 0, "keys"][:] = 0
+    with pytest.raises(_kernel.Damage) as raised:
+        query_bands(directory, queries, 64, 0, ALL, True)
+    assert raised.value.args[:3] == (0, column, 0)
 
 
 def test_sketch_that_damage_hides_is_damage_and_not_nothing() -> None:

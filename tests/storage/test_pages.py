@@ -3,7 +3,6 @@
 import ctypes
 import gc
 import os
-from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -16,8 +15,9 @@ from hypothesis import strategies as st
 import simindex
 from simindex import Config, CorruptIndexError, Layout, _kernel
 from simindex.storage import pages
-from simindex.storage.pages import LargeValues, MappedFile, PageMap
+from simindex.storage.pages import FoundValues, MappedFile, PageMap
 from simindex.storage.transactions import ReadTransaction
+from simindex.storage.tree.pagefile import read_pages
 
 lengths = st.integers(0, 40) | st.integers(1_900, 2_200) | st.integers(4_000, 4_200) | st.integers(0, 70_000)
 
@@ -47,33 +47,41 @@ def test_place_is_where_lmdb_says(tmp_path_factory: pytest.TempPathFactory, size
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.dictionaries(st.binary(min_size=5, max_size=5), lengths, min_size=1, max_size=60))
-def test_many_places_are_those_of_each(
-    tmp_path_factory: pytest.TempPathFactory, sizes: dict[bytes, int]
+@given(
+    st.dictionaries(st.binary(min_size=5, max_size=5), lengths, min_size=1, max_size=60),
+    st.binary(min_size=5, max_size=5),
+    st.integers(1, 61),
+)
+def test_values_of_neighbouring_keys_are_where_each_is(
+    tmp_path_factory: pytest.TempPathFactory, sizes: dict[bytes, int], first: bytes, count: int
 ) -> None:
     folder = tmp_path_factory.mktemp("pages")
     with lmdb.open(str(folder), map_size=1 << 26, lib_version=0) as env:
         with env.begin(write=True) as txn:
             for key, size in sizes.items():
-                txn.put(key, bytes(size))
-            txn.put(b"\xff" * 31, b"short")
-        num_pages = env.info()["last_pgno"] + 1
-        with env.begin(buffers=True) as reading, reading.cursor() as cursor:
-            page_map = PageMap.around(env, cast("memoryview", reading.get(b"\xff" * 31)), num_pages)
+                txn.put(key, bytes([key[0]]) * size)
+        num_pages, page_bytes = env.info()["last_pgno"] + 1, env.stat()["psize"]
+        with env.begin(buffers=True) as reading:
+            with reading.cursor() as cursor:
+                assert cursor.first()
+                page_map = PageMap.around(env, cursor.key(), num_pages)
             assert page_map is not None
-            assert cursor.first()
-            keys = list(islice(cursor.iternext(keys=True, values=False), len(sizes)))
-            elsewhere = np.zeros(7, np.uint8)
-            places = [*map(_kernel.address, keys), _kernel.address(elsewhere), 0, 2**64 - 1]
-            found = page_map.find_all(np.array(places, np.uint64), 5, num_pages)
-            assert found.keys.shape == (len(places), 5)
-            for at, (view, address) in enumerate(zip(keys, found.addresses.tolist(), strict=False)):
-                assert found.keys[at].tobytes() == bytes(view)
-                expected = page_map.find(view, num_pages)
-                assert (address and (address, int(found.lengths[at]))) == (expected or 0)
-            assert not found.addresses[len(keys) :].any()
-            wrong = page_map.find_all(np.array(places, np.uint64), 4, num_pages)
-            assert not wrong.addresses.any()  # keys of another length
+            main = read_pages(str(folder)).meta.main
+            tree = main.depth, main.root
+            expected = [key for key in sorted(sizes) if key >= first][:count]
+            found = page_map.values(tree, first, count, num_pages)
+            if len(expected) < count:
+                assert found is None
+                return
+            assert found is not None
+            assert [key.tobytes() for key in found.keys] == expected
+            for key, address, length in zip(expected, found.addresses, found.lengths.tolist(), strict=True):
+                assert length == sizes[key]
+                assert ctypes.string_at(int(address), length) == bytes([key[0]]) * length
+                is_large = int(address) in range(page_map.base, page_map.base + num_pages * page_bytes)
+                place = _kernel.address(cast("memoryview", reading.get(key))) if length else 0
+                assert not is_large or int(address) == place
+            assert page_map.values(tree, first[:4], 1, num_pages) is None  # keys of another length
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
@@ -198,7 +206,7 @@ def test_unknown_engine_takes_the_slow_way_and_the_results_are_right(
         raise AssertionError("a page of an unknown engine was read")
 
     monkeypatch.setattr(PageMap, "find", looked_into)
-    monkeypatch.setattr(PageMap, "find_all", looked_into)
+    monkeypatch.setattr(PageMap, "values", looked_into)
     with simindex.open(path, mode) as index:
         assert all([m.key for m in index.query(text, 0.9)] == [key] for key, text in TEXTS.items())
         assert len(list(index)) == len(TEXTS)
@@ -212,20 +220,24 @@ def test_unknown_engine_takes_the_slow_way_and_the_results_are_right(
 def test_engine_of_this_machine_is_asked_and_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the fast way is the one that all other tests take."""
     found = []
-    find_all = PageMap.find_all
+    values_of = PageMap.values
 
-    def watched(at: PageMap, places: np.ndarray, key_bytes: int, num_pages: int) -> LargeValues:
-        values = find_all(at, places, key_bytes, num_pages)
+    def watched(
+        at: PageMap, tree: tuple[int, int], first: bytes, count: int, num_pages: int
+    ) -> FoundValues | None:
+        values = values_of(at, tree, first, count, num_pages)
+        assert values is not None
         found.extend((values.addresses > 0).tolist())
         return values
 
-    monkeypatch.setattr(PageMap, "find_all", watched)
+    monkeypatch.setattr(PageMap, "values", watched)
     with simindex.open(made(tmp_path / "i"), "r") as index:
         assert index.query(TEXTS[0], 0.9)
         environment = index._store._environment
         assert environment is not None
         assert pages.engine_of(environment.env) in pages.KNOWN_ENGINES
-    assert sum(found) > 10
+    assert all(found)
+    assert len(found) > 10
 
 
 def test_engine_with_other_pages_has_no_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,3 +334,68 @@ def test_leaves_below_what_is_no_branch_page_are_left_out(tmp_path: Path) -> Non
                 assert len(page_map.leaves_of(number, 2, wanted, num_pages)) == 0
             for number in (0, num_pages):
                 assert len(page_map.leaves_of(number, 1, wanted, num_pages)) == 0
+
+
+def made_with_large_filters(path: Path) -> Path:
+    """An index of two segments, filters and fences of which have pages of their own."""
+    with simindex.open(path, "x", Config(num_perm=16), layout=Layout(4, 512, 4096)) as index:
+        texts = ((n, [f"{n} {letter}" for letter in "abcde"]) for n in range(8_000))
+        index.insert_many(texts, batch_size=4_000)
+    return path
+
+
+def test_warm_reads_filters_fences_and_bitmaps_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = made_with_large_filters(tmp_path / "i")
+    read: list[tuple[int, int]] = []
+    preadv = os.preadv
+
+    def seen(descriptor: int, buffers: list[memoryview], offset: int) -> int:
+        read.append((offset, len(buffers[0])))
+        return preadv(descriptor, buffers, offset)
+
+    monkeypatch.setattr(os, "preadv", seen)
+    monkeypatch.setattr(_kernel, "missing_pages", lambda *_: 1)
+    with simindex.open(path, "r", warm=True) as index:
+        last = index._session._snapshots._last
+        assert last is not None
+        assert last.directory.mapped is not None
+        base, num_bytes, _ = last.directory.mapped.place
+        expected = []
+        for segment in last.segments.values():
+            assert segment.places is not None
+            at = int(segment.places.firsts[last.directory.geometry.count + 1])
+            lengths = segment.places.sizes.tolist()[at:]
+            expected += list(zip(segment.places.addresses.tolist()[at:], lengths, strict=True))
+        stored = [(place - base, length) for place, length in expected if 0 <= place - base < num_bytes]
+        assert read == sorted(stored)
+        assert len(read) > len(last.segments)
+        assert [match.key for match in index.query(TEXTS[5], 0.9)] == [5]
+
+
+def test_warm_leaves_nothing_of_them_to_be_read_and_costs_nothing_where_they_are(tmp_path: Path) -> None:
+    path = made_with_large_filters(tmp_path / "i")
+    with open(
+        path / "data.mdb", "rb"
+    ) as file:  # on a file system in memory it all stays, which is right, too
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    with simindex.open(path, "r", warm=True) as index:
+        last = index._session._snapshots._last
+        assert last is not None
+        for segment in last.segments.values():
+            assert segment.places is not None
+            at = int(segment.places.firsts[last.directory.geometry.count + 1])
+            for place, length in zip(segment.places.addresses[at:], segment.places.sizes[at:], strict=True):
+                assert _kernel.missing_pages(int(place), int(length)) == 0
+        assert last.directory.warm() == 0
+
+
+def test_warm_of_an_index_without_large_segments_reads_nothing(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", Config(num_perm=16), warm=True) as index:
+        index.insert("a", "a text of a few words")
+    with simindex.open(tmp_path / "i", "r", warm=True) as index:
+        last = index._session._snapshots._last
+        assert last is not None
+        assert last.directory.warm() == 0
