@@ -14,6 +14,7 @@ from typing import cast
 
 import lmdb
 
+from simindex.errors import SimIndexError
 from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE, identity_of
 from simindex.storage.gate import Gate, Visitor
 from simindex.storage.pages import MappedFile, PageMap
@@ -50,9 +51,7 @@ class Environment:
         self.env = env
         self.folder = folder
         self.identity = identity
-        self.lock_inode: int | None = None
-        with contextlib.suppress(FileNotFoundError):
-            self.lock_inode = identity_of(os.path.join(folder, LMDB_LOCK_FILE))[1]
+        self.lock_inode = self._lock_inode_there()
         self.writable = writable
         self.gate = Gate()
         self.handles: weakref.WeakSet[object] = weakref.WeakSet()
@@ -81,10 +80,21 @@ class Environment:
         """Go on with another file. Everybody is kept out."""
         self.env = env
         self.identity = identity
+        self.lock_inode = self._lock_inode_there()
         self.databases = databases
         self.checked_id = -1
         self.is_broken = False
         self.failure = ""
+
+    def _lock_inode_there(self) -> int | None:
+        with contextlib.suppress(OSError):
+            return identity_of(os.path.join(self.folder, LMDB_LOCK_FILE))[1]
+        return None
+
+    def has_its_lock_file(self) -> bool:
+        """Whether LMDB's lock file, by which writers and readers know of one another, is still the one in
+        its place."""
+        return self.lock_inode is None or self.lock_inode == self._lock_inode_there()
 
     def stop(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
         """Keep everybody out once nobody is inside, and end pinned snapshots; see `Gate.stop`."""
@@ -133,9 +143,22 @@ class Environment:
         return found.st_size if (found.st_dev, found.st_ino) == self.identity else None
 
     def move_map(self, size: int) -> None:
-        """Set the map size (0: what the file says)."""
+        """Set the map size (0: what the file says).
+
+        Raises:
+            SimIndexError: no address space; every handle opens the file again at its next call.
+        """
         with self.alone() as _alone:
-            self.env.set_mapsize(size)
+            try:
+                self.env.set_mapsize(size)
+            except lmdb.Error as exc:
+                # LMDB has let go of the old map by then, and nothing can be read through it any more.
+                self.failure = BETWEEN_FILES
+                raise SimIndexError(
+                    f"{self.folder}: expected address space for a larger map, found none ({exc}); nothing of "
+                    "this change is stored, and what was committed before is intact. Close what takes "
+                    "memory, or raise the limit (ulimit -v)"
+                ) from exc
 
 
 class Visit(Visitor):

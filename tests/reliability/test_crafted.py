@@ -243,7 +243,7 @@ def index_with_numbers_ahead(tmp_path: Path) -> Path:
 def test_iteration_finds_numbers_ahead_of_a_manifest_whose_count_fits(index_with_numbers_ahead: Path) -> None:
     with (
         simindex.open(index_with_numbers_ahead, "r") as index,
-        pytest.raises(CorruptIndexError, match=r"expected numbers below \d+; stored numbers are ahead of the"),
+        pytest.raises(CorruptIndexError, match=r"expected numbers below \d+; stored numbers are ahead"),
     ):
         list(index)
 
@@ -251,7 +251,7 @@ def test_iteration_finds_numbers_ahead_of_a_manifest_whose_count_fits(index_with
 def test_insert_finds_numbers_ahead_of_a_manifest_whose_count_fits(index_with_numbers_ahead: Path) -> None:
     with (
         simindex.open(index_with_numbers_ahead, "r+") as index,
-        pytest.raises(CorruptIndexError, match=r"expected to append 1 new keys, appended 0; stored numbers are"),
+        pytest.raises(CorruptIndexError, match=r"expected to append 1 new keys, appended 0; stored numbers"),
     ):
         index.insert("d", TEXTS[3])
 
