@@ -86,6 +86,12 @@ def require_callable(name: str, value: object) -> None:
         raise TypeError(f"{name}: expected a callable or None, found {type(value).__name__}")
 
 
+def require_conflict(on_conflict: object) -> None:
+    """Raise ValueError unless a word says what becomes of a key that is stored already."""
+    if on_conflict not in ("error", "skip", "replace"):
+        raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
+
+
 def require_many(call: str, name: str, argument: object, instead: str) -> None:
     """Refuse what is one thing, or iterates over something else, where many are expected.
 

@@ -32,7 +32,7 @@ from simindex.changes.if_new.one import insert_if_new
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
-from simindex.checks import require_callable, require_int, require_many
+from simindex.checks import require_callable, require_conflict, require_int, require_many
 from simindex.config import Config
 from simindex.errors import ClosedError, SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
@@ -241,7 +241,7 @@ class Index(Jobs):
             KeyExistsError: the key is stored already (`on_conflict` "error").
             TypeError, ValueError: no such key, document or metadata.
         """
-        _require_conflict(on_conflict)
+        require_conflict(on_conflict)
         documents = prepare_documents([(key, document, metadata)], self._sketcher)
         self._insert(documents, on_conflict)
 
@@ -294,7 +294,7 @@ class Index(Jobs):
         """
         rows = keyed_documents(items, id, text, metadata)
         require_many("insert_many", "items", rows, "insert(key, document)")
-        _require_conflict(on_conflict)
+        require_conflict(on_conflict)
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
         self._session.writer()
@@ -645,7 +645,7 @@ class Index(Jobs):
         []
         """
         query = self._questions.query_by("insert_if_new", by, threshold, max_distance)
-        _require_conflict(on_conflict)
+        require_conflict(on_conflict)
         documents = prepare_documents([(key, document, metadata)], self._sketcher, query.compares)
         return insert_if_new(self._session, query, documents, on_conflict, touch)
 
@@ -698,7 +698,7 @@ class Index(Jobs):
         InsertReport(inserted=2, replaced=0, skipped=1)
         """
         query = self._questions.query_by("insert_many_if_new", by, threshold, max_distance)
-        _require_conflict(on_conflict)
+        require_conflict(on_conflict)
         require_callable("on_match", on_match)
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
@@ -820,8 +820,3 @@ class Index(Jobs):
         with self._store.reading() as txn:
             manifest, figures = self._session.view(txn).manifest, self._store.figures(txn)
         return make_stats(self.path, self._session.scheme, manifest, figures)
-
-
-def _require_conflict(on_conflict: object) -> None:
-    if on_conflict not in ("error", "skip", "replace"):
-        raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')

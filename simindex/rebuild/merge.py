@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 
 from simindex.changes.ingest import InsertReport
-from simindex.checks import require_callable
+from simindex.checks import require_callable, require_conflict
 from simindex.config import differing_fields
 from simindex.errors import ConfigMismatchError
 from simindex.index.index import Conflict
@@ -70,8 +70,7 @@ def merge(
     require_callable("progress", progress)
     if isinstance(sources, str | bytes | os.PathLike):
         raise TypeError(f"sources: expected several folders, found one, {sources!r}")
-    if on_conflict not in ("error", "skip", "replace"):
-        raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
+    require_conflict(on_conflict)
     counts = [0, 0, 0]
     with ExitStack() as stack:
         read = [stack.enter_context(opened(source)) for source in sources]

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 from simindex.arrow import Table, documents_of
 from simindex.checks import require_int, require_many, require_seconds
 from simindex.errors import ClosedError
-from simindex.parallel import num_workers
+from simindex.parallel import in_order, num_workers
 from simindex.parts import bytes_of, in_parts
 from simindex.queries.matches import Matches
 from simindex.queries.search import (
@@ -39,7 +38,7 @@ from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits
 QUERY_SECONDS = 30.0
 """Deadline of a question where nobody says another one."""
 
-_UNDER_WAY = 4
+UNDER_WAY = 4
 """Batches that are sent ahead of the answer to the oldest."""
 
 _QUERY_BATCH = 1_000
@@ -207,7 +206,7 @@ class Asking:
 
         for part in in_parts(documents, _QUERY_BATCH, bytes_of):
             batch = self._sketched(call, query, part.values)
-            if len(under_way) == _UNDER_WAY:
+            if len(under_way) == UNDER_WAY:
                 take_oldest()
             under_way.append(self._calls.send_all("asks", "query", query, batch))
         while under_way:
@@ -222,8 +221,7 @@ class Asking:
             return sketched(call, query, self._sketcher, documents)
         step = max(_SKETCHED_AT_ONCE, -(-len(documents) // threads))
         parts = [documents[first : first + step] for first in range(0, len(documents), step)]
-        with ThreadPoolExecutor(len(parts), thread_name_prefix="simindex") as pool:
-            return SketchBatch.joined(list(pool.map(self._sketcher.sketch_many, parts)))
+        return SketchBatch.joined(list(in_order(self._sketcher.sketch_many, parts, len(parts), 0)))
 
     def _seconds(self, seconds: float | None, on_missing: OnMissing) -> float:
         require_seconds("seconds", seconds)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -18,7 +18,7 @@ from simindex.arrow import Table, keyed_documents, keys_of
 from simindex.changes.ages.expiry import limit_of
 from simindex.changes.if_new.many import OnMatch
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepared_batches
-from simindex.checks import require_callable, require_int, require_many
+from simindex.checks import require_callable, require_conflict, require_int, require_many
 from simindex.config import Config
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import Key, encode_key
@@ -26,12 +26,9 @@ from simindex.index.index import Conflict
 from simindex.parts import bytes_of_item, in_parts
 from simindex.queries.matches import Matches
 from simindex.queries.record import Record
-from simindex.queries.search import (
-    Method,
-    Query,
-)
+from simindex.queries.search import Method, Query
 from simindex.scaleout.answers import ScaledMatches
-from simindex.scaleout.asking import Asking
+from simindex.scaleout.asking import UNDER_WAY, Asking
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.hosts.actors import ray_module, stop_hosts
@@ -46,9 +43,6 @@ from simindex.tuning.curve import DEFAULT_THRESHOLD
 from simindex.upkeep.check import Level
 
 _T = TypeVar("_T")
-
-_UNDER_WAY = 4
-"""Batches that are sent ahead of the answer to the oldest."""
 
 _WALKED = 1_000
 
@@ -182,7 +176,7 @@ class ScaledIndex(Asking):
         """
         rows = keyed_documents(items, id, text, metadata)
         require_many("insert_many", "items", rows, "insert(key, document)")
-        _require_conflict(on_conflict)
+        require_conflict(on_conflict)
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
         calls, totals = self._calls, [0, 0, 0]
@@ -197,7 +191,7 @@ class ScaledIndex(Asking):
         try:
             for part in in_parts(rows, batch_size * len(self.catalog.partitions), bytes_of_item):
                 routed = self._routing.items(part.values)
-                if len(under_way) == _UNDER_WAY:
+                if len(under_way) == UNDER_WAY:
                     take_oldest()
                 under_way.append(calls.send_all("changes", "insert", on_conflict, to=routed))
         finally:
@@ -280,7 +274,7 @@ class ScaledIndex(Asking):
             KeyExistsError, TypeError, ValueError: as `Index.insert_many_if_new`.
         """
         query = self._questions.query_by("insert_many_if_new", by, threshold, max_distance)
-        _require_conflict(on_conflict)
+        require_conflict(on_conflict)
         require_callable("on_match", on_match)
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
@@ -407,7 +401,7 @@ class ScaledIndex(Asking):
 
     def __len__(self) -> int:
         counts = self._calls.every("asks", "count", seconds=self.seconds)
-        return sum(count for of_place in counts.values() for count in of_place.values())
+        return sum(_by_partition(counts).values())
 
     def __iter__(self) -> Iterator[Key]:
         """Yield the stored keys, partition by partition, in order of insertion in each; documents stored
@@ -447,16 +441,14 @@ class ScaledIndex(Asking):
     def stats(self) -> ScaledStats:
         """Return counts and sizes, of all and of each partition."""
         answers = self._calls.every("asks", "stats", seconds=self.seconds)
-        found = {number: stats for of_place in answers.values() for number, stats in of_place.items()}
-        return ScaledStats.of(self.uri, self.catalog, dict(sorted(found.items())))
+        return ScaledStats.of(self.uri, self.catalog, _by_partition(answers))
 
     def check(self, level: Level = "full") -> ScaledCheckReport:
         """Check every partition, one after the other on each node; as `Index.check`. It has no deadline."""
         if level not in ("full", "quick"):
             raise ValueError(f'level: expected "full" or "quick", found {level!r}')
         answers = self._calls.every("jobs", "check", level, seconds=math.inf)
-        found = {number: report for of_place in answers.values() for number, report in of_place.items()}
-        return ScaledCheckReport(dict(sorted(found.items())))
+        return ScaledCheckReport(_by_partition(answers))
 
     def status(self) -> dict[str, dict[str, Any]]:
         """Return place -> the node and process of its host, documents by partition, and bytes; of a place
@@ -483,6 +475,6 @@ class ScaledIndex(Asking):
         self._routing = Routing(catalog, self._sketcher)
 
 
-def _require_conflict(on_conflict: object) -> None:
-    if on_conflict not in ("error", "skip", "replace"):
-        raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
+def _by_partition(answers: Mapping[str, Mapping[int, _T]]) -> dict[int, _T]:
+    """Return number -> answer of each partition, in order, of what the places answer."""
+    return dict(sorted(item for of_place in answers.values() for item in of_place.items()))

@@ -12,7 +12,8 @@ from simindex.scaleout.dedup.parts import InputPart, num_lines
 from simindex.scaleout.dedup.workers import Step
 from simindex.scaleout.ranges.host import RangeHost
 from simindex.scaleout.ranges.source import LocalSource, Numbering
-from simindex.scaleout.ranges.walk import Asked, Found, RangeWalk
+from simindex.scaleout.ranges.sweep import sweep
+from simindex.scaleout.ranges.walk import Asked, Found
 
 
 class LocalWorkers:
@@ -35,10 +36,11 @@ class LocalWorkers:
             make_partition(making, part, self._path(number))
             step("parts", number + 1, len(parts))
         self.num_parts = len(parts)
-        self.host = RangeHost({number: self._path(number) for number in range(len(parts))}, making.config)
-        totals = self.host.totals()
+        self.host = RangeHost(self._path, making.config)
+        totals = self.host.totals(range(len(parts)))
         self.numbering = Numbering([totals[number][0] for number in range(len(parts))])
-        self.source = LocalSource(self.host._open, self.numbering)
+        opened = {number: self.host._tables(number) for number in range(len(parts))}
+        self.source = LocalSource(opened, self.numbering)
         return self.numbering
 
     def ranks(self) -> Iterator[list[Any]]:
@@ -51,14 +53,14 @@ class LocalWorkers:
                 leaders + self.numbering.offsets[number].astype(np.uint32),
                 copies + self.numbering.offsets[number].astype(np.uint32),
             )
-            for number, (leaders, copies) in self.host.copies().items()
+            for number, (leaders, copies) in self.host.copies(range(self.num_parts)).items()
         ]
         return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found])
 
     def walk(self, asked: Asked, step: Step) -> Iterator[Found]:
         for place in range(asked.count):
-            for table in asked.tables:
-                for found in RangeWalk(asked, table, self.source).found(place):
+            for found in sweep(asked, asked.tables, self.source, place):
+                if isinstance(found, Found):
                     self.waiting += len(found.waiting)
                     yield found
             step("ranges", place + 1, asked.count)

@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, CorruptIndexError, Layout, SimHashConfig
+from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.queries.pairs.entries import EVERY_KEY
 from simindex.queries.pairs.pinned import PinnedTables
 from simindex.queries.pairs.plan import plan_pairs
+from simindex.scaleout.ranges.host import Bundle, RangeHost
 from simindex.scaleout.ranges.runs import Block, LongPart, bounds_of, runs_of
-from simindex.scaleout.ranges.source import LocalSource, Numbering, merged
-from simindex.scaleout.ranges.walk import Asked, LongRuns, RangeWalk
+from simindex.scaleout.ranges.source import LocalSource, Numbering, Slice, merged
+from simindex.scaleout.ranges.sweep import Swept, sweep
+from simindex.scaleout.ranges.walk import Asked, LongRuns
 from simindex.sketching.estimate import row_estimates
 
 TINY = Layout(2, 7, 256)
@@ -64,13 +67,14 @@ def pairs_by_range(partitions: list[PinnedTables], asked: Asked) -> list[tuple[i
     source = LocalSource(dict(enumerate(partitions)), numbering)
     rows, longs = [], LongRuns.none()
     for table in asked.tables:
-        walks = [RangeWalk(asked, table, source, longs) for _ in range(asked.count)]
-        for place, walk in enumerate(walks):
-            for found in walk.found(place):
-                rows += [*found.copies.tolist(), *found.pairs.tolist()]
-        longs = longs.with_table(
-            np.concatenate([longs.rows[:0], *(r for walk in walks for r in walk.long_runs)])
-        )
+        of_table = [longs.rows[:0]]
+        for place in range(asked.count):
+            for found in sweep(asked, [table], source, place, longs):
+                if isinstance(found, Swept):
+                    of_table += found.long_runs
+                else:
+                    rows += [*found.copies.tolist(), *found.pairs.tolist()]
+        longs = longs.with_table(np.concatenate(of_table))
     return rows
 
 
@@ -151,6 +155,40 @@ def test_slices_of_a_table_are_the_table(
         assert [entry for bound in bounds for entry in entries(*bound, capacity)] == whole
         some = data.draw(st.sampled_from([key for key, _ in whole] or [5]))
         assert entries(some, some + 1, capacity) == [entry for entry in whole if entry[0] == some]
+
+
+@pytest.mark.parametrize("capacity", [5, 64, 10_000])
+def test_a_bundle_has_its_slices_in_order_whoever_is_asked_again(capacity: int) -> None:
+    items = [(key, frozenset(f"{key} {number}" for number in range(5))) for key in range(60)]
+    parts = [items[:40], items[40:]]
+    with partitioned(parts, Config(num_perm=16, simhash=None)) as partitions:
+        paths = dict(enumerate(each.path for each in partitions))
+        numbering = Numbering([each.ranks.total for each in partitions])
+        source = LocalSource(dict(enumerate(partitions)), numbering)
+        slices = tuple(Slice(FIRST_BAND_TABLE + band, 0, EVERY_KEY) for band in (0, 1))
+        whole = [
+            [(place, *entry) for keys, numbers in some for entry in zip(keys, numbers, strict=True)]
+            for place, some in enumerate(source.slices(slices, 1_000))
+        ]
+        wanted = Bundle((0, 1), slices, capacity)
+        host, found, is_last = RangeHost(paths.__getitem__), list[Any](), False
+        nth = 0
+        while not is_last:
+            pieces, is_last = host.bundle(b"one", numbering, wanted, nth)
+            again = RangeHost(paths.__getitem__)  # as one that was started anew
+            other, _ = again.bundle(b"one", numbering, wanted, nth)
+            again.close()
+            assert [(p, k.tolist(), n.tolist()) for p, k, n in pieces] == [
+                (p, k.tolist(), n.tolist()) for p, k, n in other
+            ]
+            for place, keys, numbers in pieces:
+                found += [(place, *entry) for entry in zip(keys, numbers, strict=True)]
+            nth += 1
+        host.close()
+        assert nth > 1 or capacity > 120
+        assert found == [entry for some in whole for entry in some]
+        assert len(whole) == 2
+        assert len(found) == 120
 
 
 pieces_of_keys = st.lists(st.lists(st.integers(0, 12), max_size=12), max_size=5)

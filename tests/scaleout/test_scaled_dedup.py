@@ -10,8 +10,10 @@ from scaled_rows import rows_of, written
 
 from simindex import Config, scaleout
 from simindex.corpus import deduplicate
+from simindex.inputs import Inputs
 from simindex.scaleout import UnsupportedError
 from simindex.scaleout.dedup.job import ScaledJob
+from simindex.scaleout.dedup.parts import size_for
 from simindex.scaleout.dedup.workers import told_nobody
 
 
@@ -84,6 +86,17 @@ def test_fingerprints_decide_as_on_one_machine(config: Config | None, tmp_path: 
 def test_both_halves_are_told_of(tmp_path: Path) -> None:
     sources = [written(tmp_path / "a.jsonl", rows_of(5, 300))]
     both(tmp_path, sources, threshold=0.6, config=Config(), mode="annotate")
+
+
+def test_parts_are_small_enough_for_all_who_work(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.touch()
+    os.truncate(path, 64 << 20)
+    inputs = Inputs([str(path)])
+    assert size_for(inputs, 64 << 20, 1) == 16 << 20
+    assert size_for(inputs, 64 << 20, 2) == 8 << 20
+    assert size_for(inputs, 64 << 20, 100) == 4 << 20
+    assert size_for(inputs, 1_000, 2) == 1_000
 
 
 def test_what_one_machine_alone_keeps_is_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ documents. Must not compare anything, and not know that there are other indexes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import RLock
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -44,7 +45,7 @@ class LiveDocument(NamedTuple):
 
 
 class PinnedTables:
-    """The newest commit of an index. Not thread-safe.
+    """The newest commit of an index. Safe to share between threads, one of which reads at a time.
 
     Attributes:
         snapshot: the id of the commit.
@@ -57,6 +58,7 @@ class PinnedTables:
 
     def __init__(self, path: str, config: Config | None = None) -> None:
         self._store = Store(path, "r", DEFAULT_MAP_BYTES, None, pinned=True)
+        self._lock = RLock()
         try:
             self.scheme = scheme_of(self._store, config, None)
             self._snapshots = SnapshotCache(self.scheme)
@@ -81,7 +83,7 @@ class PinnedTables:
 
     def read(self, look: Callable[[View], _T]) -> _T:
         """Return what is to be seen in the snapshot. Raises SimIndexError where it is gone."""
-        with self._store.reading() as txn:
+        with self._lock, self._store.reading() as txn:
             if txn.id != self.snapshot:
                 raise SimIndexError(
                     f"{self.path}: expected the snapshot of commit {self.snapshot}, found that of {txn.id}: "

@@ -30,7 +30,7 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery
 from simindex.scaleout.dedup.building import Making
 from simindex.scaleout.dedup.orders import KeepOrder, by_rank, newest_first
-from simindex.scaleout.dedup.parts import PartRead, counted, parts_of, rows_of_parts
+from simindex.scaleout.dedup.parts import PartRead, counted, parts_of, rows_of_parts, size_for
 from simindex.scaleout.dedup.star import Outcome, Star
 from simindex.scaleout.dedup.workers import Step, Workers
 from simindex.scaleout.errors import UnsupportedError
@@ -41,8 +41,9 @@ from simindex.sketching.permutations import plan_for
 from simindex.sketching.sketch import HAS_FINGERPRINT
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
-_ENTRIES_OF_A_RANGE = 8 << 20
-"""Entries of all tables that a range has, at most, so that a worker who dies costs seconds."""
+_ENTRIES_OF_A_RANGE = 2 << 20
+"""Entries of all tables that a range has, about: they come in one message from each host, and a worker who
+dies costs a second or two."""
 
 _TOLD_AT_ONCE = 4_096
 """Rows whose verdicts come together."""
@@ -133,7 +134,8 @@ class ScaledJob(Job):
             entries.inputs, self._config, self._query.compares, self._keep, entries.takes_bad_rows
         )
         workers = self._make_workers(self._digest())
-        parts = parts_of(entries.inputs, self._part_bytes)
+        size = size_for(entries.inputs, self._part_bytes, workers.parallel)
+        parts = parts_of(entries.inputs, size)
         lines = workers.count_lines(making, parts)
         parts = counted(parts, lines)
         numbering = workers.make(making, parts, self._step)

@@ -18,7 +18,11 @@ from simindex.inputs import Columns, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 
 PART_OF_FILE = 64 << 20
-"""Bytes of lines that a part has, about: some ten thousand documents, and a minute of one core at most."""
+"""Bytes of lines that a part has, at most: some ten thousand documents, and a minute of one core."""
+
+_LEAST_PART = 4 << 20
+_OF_EACH = 4
+"""Parts that everybody who works has, or more: so nobody waits long for the last one."""
 
 _READ = 1 << 20
 
@@ -54,6 +58,12 @@ def parts_of(inputs: Inputs, size: int = PART_OF_FILE) -> list[InputPart]:
             InputPart(place, None)
         ]
     return parts
+
+
+def size_for(inputs: Inputs, most: int, parallel: int) -> int:
+    """Return how large parts are for so many who work, in bytes: `most`, or less where that gives too few."""
+    plain = sum(os.path.getsize(path) for path in inputs.paths if inputs.has_plain_lines(path))
+    return min(most, max(_LEAST_PART, -(-plain // (_OF_EACH * parallel))))
 
 
 def counted(parts: list[InputPart], num_lines: list[int]) -> list[InputPart]:

@@ -1,110 +1,169 @@
-"""The partitions of one machine, open for jobs that walk all of them.
+"""The partitions of one process, open for jobs that walk all of them.
 
-`RangeHost` is a plain class, and is tested as one. Owns which slices are under way. Must not change anything.
-Invariant: a call may be repeated, by the same caller or after a restart: it is answered the same.
+`RangeHost` is a plain class, and is tested as one. Owns which partitions are open, and which slices are under
+way. Must not change anything. Invariant: a call may be repeated, by the same caller or after a restart: it is
+answered the same, for a partition is opened when it is first asked for.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from simindex.config import Config
 from simindex.queries.pairs.pinned import LiveDocument, PinnedTables
-from simindex.scaleout.ranges.source import LocalSource, Numbering, Piece
+from simindex.scaleout.ranges.source import LocalSource, Numbering, Piece, Slice, Source
+from simindex.scaleout.ranges.sweep import Swept, sweep
+from simindex.scaleout.ranges.walk import Asked, Found, LongRuns
 
 _UNDER_WAY = 256
-"""Slices that are remembered; one that was forgotten is read again up to where it was."""
+"""Bundles that are remembered; one that was forgotten is read again up to where it was."""
 
 
-class Slice(NamedTuple):
-    """A slice of a table of several partitions.
+class Bundle(NamedTuple):
+    """Slices that are asked for together.
 
     Attributes:
-        table: its number.
-        first, behind: the range of keys.
-        capacity: entries in memory at a time.
+        partitions: of these.
+        slices: in order.
+        capacity: entries that come in one go, about.
     """
 
-    table: int
-    first: int
-    behind: int
+    partitions: tuple[int, ...]
+    slices: tuple[Slice, ...]
     capacity: int
+
+
+Pieces = list[tuple[int, np.ndarray, np.ndarray]]
+"""Place of a slice in its bundle, keys and numbers of some of its entries."""
+
+
+class SeesHosts(Protocol):
+    """All hosts, as one of them sees them."""
+
+    def beside(self, place: int, own: RangeHost) -> Source:
+        """Return them, of which one is in this process."""
 
 
 @dataclass
 class _UnderWay:
-    pieces: Iterator[Piece]
+    pieces: Iterator[Pieces]
     nth: int = 0
 
 
 class RangeHost:
-    """Partitions that are open to be read.
+    """Partitions that are open to be read. May be called from several threads.
 
     Args:
-        partitions: number -> folder.
-        config: of all of them.
-
-    Raises:
-        ConfigMismatchError: one has another one.
+        path_of: number of a partition -> its folder.
+        config: of all of them; the first call for a partition with another one raises ConfigMismatchError.
     """
 
-    def __init__(self, partitions: Mapping[int, str], config: Config | None = None) -> None:
+    def __init__(self, path_of: Callable[[int], str], config: Config | None = None) -> None:
+        self._path_of, self._config = path_of, config
         self._open: dict[int, PinnedTables] = {}
-        try:
-            for number, path in partitions.items():
-                self._open[number] = PinnedTables(path, config)
-        except BaseException:
-            self.close()
-            raise
-        self._under_way: OrderedDict[tuple[bytes, Slice], _UnderWay] = OrderedDict()
+        self._under_way: OrderedDict[tuple[bytes, Bundle], _UnderWay] = OrderedDict()
+        self._lock = Lock()
 
     def close(self) -> None:
         """Let go of all partitions."""
-        for each in self._open.values():
-            each.close()
+        with self._lock:
+            while self._open:
+                self._open.popitem()[1].close()
 
-    def totals(self) -> dict[int, tuple[int, int]]:
+    def ready(self) -> None:
+        """Return when it is there."""
+
+    def _tables(self, number: int) -> PinnedTables:
+        with self._lock:
+            found = self._open.get(number)
+            if found is None:
+                found = self._open[number] = PinnedTables(self._path_of(number), self._config)
+            return found
+
+    def totals(self, numbers: Sequence[int]) -> dict[int, tuple[int, int]]:
         """Return number of each partition -> (its ranks, the id of its snapshot)."""
-        return {number: (each.ranks.total, each.snapshot) for number, each in self._open.items()}
+        opened = {number: self._tables(number) for number in numbers}
+        return {number: (each.ranks.total, each.snapshot) for number, each in opened.items()}
 
-    def piece(self, token: bytes, numbering: Numbering, wanted: Slice, nth: int) -> Piece | None:
-        """Return the nth piece of a slice, ``None`` behind the last.
+    # ---- slices ----
+
+    def bundle(self, token: bytes, numbering: Numbering, wanted: Bundle, nth: int) -> tuple[Pieces, bool]:
+        """Return the nth part of a bundle, and whether there is none behind it.
 
         Args:
             token: of who reads it.
             numbering: of the documents of all partitions.
         """
         key = token, wanted
-        found = self._under_way.pop(key, None)
+        with self._lock:
+            found = self._under_way.pop(key, None)
         if found is None or found.nth > nth:
-            found = _UnderWay(LocalSource(self._open, numbering).slices(*wanted))
-        piece = None
+            found = _UnderWay(self.bundles(numbering, wanted))
+        pieces: Pieces | None = None
         while found.nth <= nth:
-            piece = next(found.pieces, None)
+            pieces = next(found.pieces, None)
             found.nth += 1
-        if piece is not None:
+        if pieces is None or sum(len(keys) for _, keys, _ in pieces) < wanted.capacity:
+            return pieces or [], True
+        with self._lock:
             self._under_way[key] = found
             while len(self._under_way) > _UNDER_WAY:
                 self._under_way.popitem(last=False)
-        return piece
+        return pieces, False
+
+    def bundles(self, numbering: Numbering, wanted: Bundle) -> Iterator[Pieces]:
+        """Yield the entries of a bundle; all parts but the last have its capacity or more."""
+        source = LocalSource({number: self._tables(number) for number in wanted.partitions}, numbering)
+        pieces, count = Pieces(), 0
+        for place, some in enumerate(source.slices(wanted.slices, wanted.capacity)):
+            for keys, numbers in some:
+                pieces.append((place, keys, numbers))
+                count += len(keys)
+                if count >= wanted.capacity:
+                    yield pieces
+                    pieces, count = [], 0
+        if pieces:
+            yield pieces
+
+    # ---- documents ----
 
     def sketches(self, ranks: Mapping[int, np.ndarray]) -> dict[int, Piece]:
         """Return number of a partition -> (words, fingerprints) of some of its documents, by rank."""
-        return {number: self._open[number].sketches(some) for number, some in ranks.items()}
+        return {number: self._tables(number).sketches(some) for number, some in ranks.items()}
 
     def metadata(self, ranks: Mapping[int, np.ndarray]) -> dict[int, list[tuple[Any, int]]]:
         """Return number of a partition -> what `PinnedTables.metadata` has of some of its documents."""
-        return {number: self._open[number].metadata(some.tolist()) for number, some in ranks.items()}
+        return {number: self._tables(number).metadata(some.tolist()) for number, some in ranks.items()}
 
     def documents(self, ranks: Mapping[int, np.ndarray], limit: int) -> dict[int, list[list[LiveDocument]]]:
         """Return number of a partition -> the live documents of some of its sketches, by rank."""
-        return {number: self._open[number].documents(some.tolist(), limit) for number, some in ranks.items()}
+        return {n: self._tables(n).documents(some.tolist(), limit) for n, some in ranks.items()}
 
-    def copies(self) -> dict[int, Piece]:
+    def copies(self, numbers: Sequence[int]) -> dict[int, Piece]:
         """Return number of each partition -> its copies; see `PinnedTables.copies`."""
-        return {number: each.copies() for number, each in self._open.items()}
+        return {number: self._tables(number).copies() for number in numbers}
+
+    # ---- ranges ----
+
+    def walk(
+        self,
+        asked: tuple[Asked, LongRuns | None],
+        tables: Sequence[int],
+        hosts: SeesHosts,
+        own: int,
+        place: int,
+    ) -> Iterator[Found | Swept]:
+        """Yield what a range of some tables has; see `sweep`.
+
+        Args:
+            asked: what is asked of all ranges, and long runs of the tables before.
+            hosts: all of them, this one among them.
+            own: its place there.
+        """
+        yield from sweep(asked[0], tables, hosts.beside(own, self), place, asked[1])

@@ -7,7 +7,7 @@ merging of sorted runs, Knuth, The Art of Computer Programming, volume 3, 5.4.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,11 +21,25 @@ LEAST_PIECE = 1_024
 """Entries of a slice that come in one go, at least."""
 
 
+class Slice(NamedTuple):
+    """A range of keys of one table.
+
+    Attributes:
+        table: its number.
+        first, behind: the keys.
+    """
+
+    table: int
+    first: int
+    behind: int
+
+
 class Source(Protocol):
     """What a range is read from."""
 
-    def slices(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
-        """Yield the entries of one table, of all partitions, whose keys are in first..behind-1: in order.
+    def slices(self, wanted: Sequence[Slice], capacity: int) -> Iterator[Iterator[Piece]]:
+        """Yield for each slice its entries, of all partitions, in order; each is read to its end before the
+        next one is asked for.
 
         Args:
             capacity: entries that are in memory at a time, about.
@@ -79,16 +93,15 @@ class LocalSource:
     def __init__(self, partitions: dict[int, PinnedTables], numbering: Numbering) -> None:
         self._partitions, self._numbering = partitions, numbering
 
-    def slices(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
-        """Yield entries in order; see `Source`."""
+    def slices(self, wanted: Sequence[Slice], capacity: int) -> Iterator[Iterator[Piece]]:
+        """Yield the entries of each; see `Source`."""
         each = max(capacity // max(len(self._partitions), 1), LEAST_PIECE)
-        return merged(
-            [self._slice(number, table, first, behind, each) for number in sorted(self._partitions)]
-        )
+        for one in wanted:
+            yield merged([self._slice(number, one, each) for number in sorted(self._partitions)])
 
-    def _slice(self, partition: int, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
+    def _slice(self, partition: int, wanted: Slice, capacity: int) -> Iterator[Piece]:
         offset = self._numbering.offsets[partition].astype(np.uint32)
-        entries = self._partitions[partition].slice(table, first, behind, capacity)
+        entries = self._partitions[partition].slice(*wanted, capacity)
         while (piece := entries.next_piece()) is not None:
             yield piece[0], piece[1] + offset
 

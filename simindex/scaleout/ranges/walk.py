@@ -19,7 +19,7 @@ from simindex.format.layout import Geometry
 from simindex.format.rows import LONG_RUN, NO_FIGURE, PAIR_CURSOR, PAIR_ROW
 from simindex.queries.pairs.plan import PairPlan
 from simindex.scaleout.ranges.runs import BLOCK, Block, LongPart, bounds_of, runs_of
-from simindex.scaleout.ranges.source import Source
+from simindex.scaleout.ranges.source import Piece, Source
 from simindex.segments.directory import Directory
 from simindex.segments.memory import sketch_segment
 
@@ -134,12 +134,27 @@ _NOBODY = np.zeros(0, dtype=np.uint32)
 
 
 @dataclass
-class _Sketches:
+class Sketches:
     """Sketches that are at hand, of ascending numbers."""
 
     numbers: np.ndarray
     words: np.ndarray
     fingerprints: np.ndarray
+
+    @classmethod
+    def fetched(cls, source: Source, numbers: np.ndarray) -> Sketches:
+        """Return those of some documents."""
+        wanted = np.unique(numbers)
+        words, fingerprints = source.sketches(wanted)
+        return cls(wanted, np.ascontiguousarray(words), np.ascontiguousarray(fingerprints))
+
+    def of(self, numbers: np.ndarray) -> Sketches:
+        """Return those of some documents that are here."""
+        wanted = np.unique(numbers)
+        if len(wanted) == len(self.numbers):
+            return self
+        places = np.searchsorted(self.numbers, wanted)
+        return Sketches(wanted, self.words[places], self.fingerprints[places])
 
     def local(self, numbers: np.ndarray) -> np.ndarray:
         """Return the places of numbers, `NOBODY` for those that are not here."""
@@ -180,34 +195,31 @@ class RangeWalk:
         self.counts = Counts()
         self.long_runs: list[np.ndarray] = []
 
-    def found(self, place: int) -> Iterator[Found]:
-        """Yield what the `place`-th range has."""
-        plan, table = self._plan, self._table
-        first, behind = self._asked.bounds(table, place)
-        if first == behind:
-            return
-        pieces = self._source.slices(plan.first_table + table, first, behind, plan.capacity)
-        for part in runs_of(map(self._counted, pieces), plan.bits[table], plan.max_run):
-            if isinstance(part, Block):
-                yield from self._of_block(part)
-            elif self._asked.puts_off:
-                yield Found(_NO_PAIRS, _NO_PAIRS, part.numbers, part.is_first)
-            else:
-                yield from self._of_long(part)
+    def parts(self, pieces: Iterator[Piece]) -> Iterator[Block | LongPart]:
+        """Yield the runs among the entries of the range."""
+        return runs_of(map(self._counted, pieces), self._plan.bits[self._table], self._plan.max_run)
 
-    def _counted(self, piece: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def _counted(self, piece: Piece) -> Piece:
         self.counts.entries += len(piece[0])
         return piece
 
     # ---- runs ----
 
-    def _of_block(self, block: Block) -> Iterator[Found]:
-        sketches = self._fetched(block.numbers)
+    def of_block(self, block: Block, sketches: Sketches) -> Iterator[Found]:
+        """Yield what whole runs have.
+
+        Args:
+            sketches: of their documents, and of no others.
+        """
         keys, numbers, copies = self._folded(block.keys, block.numbers, sketches, None)
         yield Found(_NO_PAIRS, copies, _NOBODY)
         yield from map(Found.of_pairs, self._compared(keys, numbers, sketches, None))
 
-    def _of_long(self, part: LongPart) -> Iterator[Found]:
+    def of_long(self, part: LongPart) -> Iterator[Found]:
+        """Yield what a part of a long run has."""
+        if self._asked.puts_off:
+            yield Found(_NO_PAIRS, _NO_PAIRS, part.numbers, part.is_first)
+            return
         if part.is_first:
             self._long = None
         known = self._long or _LongRun(np.zeros(1, dtype=LONG_RUN))
@@ -216,22 +228,17 @@ class RangeWalk:
         for first in range(0, len(part.keys), size):
             keys, numbers = part.keys[first : first + size], part.numbers[first : first + size]
             others = known.row["ranks"][0] if known.count else _NOBODY
-            sketches = self._fetched(np.concatenate([numbers, others]))
+            sketches = Sketches.fetched(self._source, np.concatenate([numbers, others]))
+            self.counts.fetched += len(sketches.numbers)
             keys, numbers, copies = self._folded(keys, numbers, sketches, known.seen)
             yield Found(_NO_PAIRS, copies, _NOBODY)
             if len(keys):
                 yield from map(Found.of_pairs, self._compared(keys, numbers, sketches, known))
 
-    def _fetched(self, numbers: np.ndarray) -> _Sketches:
-        wanted = np.unique(numbers)
-        self.counts.fetched += len(wanted)
-        words, fingerprints = self._source.sketches(wanted)
-        return _Sketches(wanted, np.ascontiguousarray(words), np.ascontiguousarray(fingerprints))
-
     # ---- equal sketches ----
 
     def _folded(
-        self, keys: np.ndarray, numbers: np.ndarray, sketches: _Sketches, seen: dict[bytes, _First] | None
+        self, keys: np.ndarray, numbers: np.ndarray, sketches: Sketches, seen: dict[bytes, _First] | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Leave out all but the first of equal sketches: they stand in one run of each table. Returns keys,
         numbers and, of the first table, the pairs of the first with the others.
@@ -272,7 +279,7 @@ class RangeWalk:
     # ---- comparison ----
 
     def _compared(
-        self, keys: np.ndarray, numbers: np.ndarray, sketches: _Sketches, long: _LongRun | None
+        self, keys: np.ndarray, numbers: np.ndarray, sketches: Sketches, long: _LongRun | None
     ) -> Iterator[np.ndarray]:
         """Yield the pairs of whole runs, or of a part of a long one with the first of it."""
         plan, table, firsts = self._plan, self._table, self._longs.firsts
@@ -309,7 +316,7 @@ class RangeWalk:
             self._went_on(long, longs[-1:], sketches, len(keys), is_long=bool(cursor["is_long"][0]))
 
     def _went_on(
-        self, long: _LongRun, row: np.ndarray, sketches: _Sketches, count: int, *, is_long: bool
+        self, long: _LongRun, row: np.ndarray, sketches: Sketches, count: int, *, is_long: bool
     ) -> None:
         """Take note of a part of a long run, and of those that represent it."""
         if not is_long:

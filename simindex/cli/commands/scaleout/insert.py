@@ -6,7 +6,6 @@ The work is `ScaledIndex.insert_many`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from enum import Enum
 from itertools import chain
 from typing import Annotated
@@ -18,7 +17,7 @@ from simindex.cli.commands.scaleout.shared import Address, Uri, opened
 from simindex.cli.failures import REPORTED, CommandError, describe
 from simindex.cli.output import counted, figure, note, print_json
 from simindex.cli.progress import shows_progress, work_bar
-from simindex.inputs import Inputs, Row
+from simindex.inputs import Inputs
 
 EXAMPLES = r"""
 simindex scaleout insert news.catalog news.jsonl --metadata
@@ -84,7 +83,10 @@ def run(
 
         try:
             report = index.insert_many(
-                _rows(batches), on_conflict=on_conflict.value, batch_size=batch_size, progress=progress
+                chain.from_iterable(batches),
+                on_conflict=on_conflict.value,
+                batch_size=batch_size,
+                progress=progress,
             )
             if batches.failure is not None:
                 raise batches.failure
@@ -99,7 +101,3 @@ def run(
         f"{counted(report.inserted, 'document')} inserted, {figure(report.replaced)} replaced, "
         f"{figure(report.skipped)} skipped; {seconds:,.1f} s"
     )
-
-
-def _rows(batches: Batches) -> Iterator[Row]:
-    return chain.from_iterable(batches)
