@@ -44,6 +44,7 @@ class Environment:
         map_generation: another one when the map moves; addresses from before are void.
         checked_id: newest transaction id that was seen not to be moved away from.
         looked_at: when its place in the file system was looked at, by the monotonic clock.
+        missing: which of its files another one was found in the place of, where one was.
         is_broken: whether LMDB refuses to go on with it after an error.
         failure: why it is dead, where it is; `BETWEEN_FILES` for its handles to open another one.
     """
@@ -61,6 +62,7 @@ class Environment:
         self.map_generation = next(_generations)
         self.checked_id = -1
         self.looked_at = time.monotonic()
+        self.missing = DATA_FILE
         self.is_broken = False
         self.failure = ""
         self._pages: tuple[int, PageMap | None] = -1, None
@@ -91,11 +93,6 @@ class Environment:
         with contextlib.suppress(OSError):
             return identity_of(os.path.join(self.folder, LMDB_LOCK_FILE))[1]
         return None
-
-    def has_its_lock_file(self) -> bool:
-        """Whether LMDB's lock file, by which writers and readers know of one another, is still the one in
-        its place."""
-        return self.lock_inode is None or self.lock_inode == self._lock_inode_there()
 
     def map_bytes(self) -> int:
         """Return the length of the map. The caller is not inside."""
@@ -150,13 +147,22 @@ class Environment:
         return mapped
 
     def bytes_in_place(self, data: str) -> int | None:
-        """Return the length of the data file; ``None`` where another one or none is in its place, a path."""
+        """Return the length of the data file; ``None`` where another one or none is in its place, a path.
+
+        Or in that of LMDB's lock file, by which writers and readers know of one another: see `missing`.
+        """
         self.looked_at = time.monotonic()
+        self.missing = DATA_FILE
         try:
             found = os.stat(data)
         except OSError:
             return None
-        return found.st_size if (found.st_dev, found.st_ino) == self.identity else None
+        if (found.st_dev, found.st_ino) != self.identity:
+            return None
+        if self.lock_inode is not None and self._lock_inode_there() != self.lock_inode:
+            self.missing = LMDB_LOCK_FILE
+            return None
+        return found.st_size
 
     def move_map(self, size: int) -> None:
         """Set the map size (0: what the file says).

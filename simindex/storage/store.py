@@ -32,7 +32,6 @@ from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLocke
 from simindex.storage.environment import BETWEEN_FILES, Environment, Pin
 from simindex.storage.folder import (
     DATA_FILE,
-    LMDB_LOCK_FILE,
     Space,
     WriterLock,
     identity_of,
@@ -425,8 +424,6 @@ class Store:
         Raises:
             ClosedError: somebody else has replaced or removed the file.
         """
-        if not environment.has_its_lock_file():
-            self._lose(environment, LMDB_LOCK_FILE)
         if not environment.databases or environment.bytes_in_place(self.data) is not None:
             if environment.databases and txn.get(MOVED_KEY, db=environment.databases["meta"]) is None:
                 environment.checked_id = txn.id()
@@ -440,9 +437,11 @@ class Store:
         self._lose(environment)
         return False
 
-    def _lose(self, environment: Environment, file: str = DATA_FILE) -> None:
+    def _lose(self, environment: Environment) -> None:
         """Let go of a file that is not the one that everybody else sees. Raises ClosedError."""
-        environment.failure = environment.failure or f"{file} was replaced or removed while it was open"
+        environment.failure = (
+            environment.failure or f"{environment.missing} was replaced or removed while it was open"
+        )
         if not environment.gate.is_stopped:
             raise self._lost(environment)
 
@@ -518,8 +517,6 @@ class Store:
         file_bytes = environment.bytes_in_place(self.data)
         if file_bytes is None:
             self._lose(environment)
-        if not environment.has_its_lock_file():
-            self._lose(environment, LMDB_LOCK_FILE)
         usable = None if frees or file_bytes is None else self._space.usable_bytes(file_bytes)
         while True:
             try:
