@@ -62,6 +62,7 @@ def shingles(
 ) -> list[bytes] | bytes: ...
 def hash_ready(shingles: Iterable[str | bytes | int], seed: int, /) -> bytes: ...
 def xxh64(data: Buffer, seed: int, /) -> int: ...
+def xxh64_each(rows: _Array, width: int, seed: int, hashes: _Array, /) -> None: ...
 def weighted_simhash(hashes: _Array, weights: _Array, /) -> int: ...
 def agreement(left: _Array, right: _Array, /) -> int: ...
 def permute(fingerprints: _Array, widths: _Array, orders: _Array, permuted: _Array, /) -> None: ...
@@ -134,6 +135,15 @@ def read_sketches(directory: _Array, numbers: _Array, words: _Array, fingerprint
 def merge(
     directory: _Array, sources: _Array, dead: _Array | None, keys: _Array, numbers: _Array, /
 ) -> int: ...
+def merge_tables(
+    directory: _Array,
+    sources: _Array,
+    num_sources: int,
+    dead: _Array | None,
+    keys: _Array,
+    numbers: _Array,
+    /,
+) -> bytes: ...
 def copy_sketches(
     directory: _Array,
     segment: int,
@@ -170,6 +180,30 @@ def find_copies(
     used: _Array,
     copies: _Array,
     found: _Array,
+    /,
+) -> int: ...
+def count_nodes(octets: _Array, page_bytes: int, pages: _Array, are_leaves: bool, /) -> int: ...
+def read_nodes(
+    octets: _Array,
+    page_bytes: int,
+    pages: _Array,
+    are_leaves: bool,
+    integer_keys: bool,
+    is_sound: _Array,
+    columns: _Array,
+    /,
+) -> int: ...
+def find_values(
+    base: int,
+    num_pages: int,
+    page_bytes: int,
+    root: int,
+    depth: int,
+    first: bytes,
+    keys: _Array,
+    addresses: _Array,
+    lengths: _Array,
+    is_large: _Array,
     /,
 ) -> int: ...
 def join_edges(links: _Array, edges: _Array, /) -> int: ...

@@ -39,6 +39,13 @@ def chunk_seed(key: bytes) -> int:
     return _kernel.xxh64(key, SEAL_SEEDS["segments"]) & (2**63 - 1)
 
 
+def chunk_seeds(keys: np.ndarray) -> np.ndarray:
+    """Return `chunk_seed` of many keys of one length: uint64, of uint8 of shape (n, bytes)."""
+    seeds = np.empty(len(keys), dtype=np.uint64)
+    _kernel.xxh64_each(keys, keys.shape[1], SEAL_SEEDS["segments"], seeds)
+    return seeds & np.uint64(2**63 - 1)
+
+
 def encode_chunk(key: bytes, keys: np.ndarray, numbers: np.ndarray) -> bytes:
     """Return a chunk of a sorted table, in pages: keys <u8[n], numbers <u4[n], one seal <u8 in each."""
     return _kernel.fill_pages(keys, None, numbers, 1, *_ENTRY_PAGE, chunk_seed(key))
@@ -65,6 +72,22 @@ def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
         arrays: keys and numbers of each table, then words, fingerprints and numbers of the sketch column.
     """
     return seal("segments", key, b"".join(arrays))  # type: ignore[arg-type] # arrays are buffers
+
+
+def encode_one_document(key: bytes, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray) -> bytes:
+    """Return what `encode_whole_segment` does of a segment of one document, number 0, with a whole sketch.
+
+    Args:
+        keys: uint64, of each table that is not empty: those have one entry each.
+    """
+    entries = np.zeros(len(keys), _ENTRY)
+    entries["key"] = keys
+    content = b"".join((entries.data, words.data, fingerprints.data, bytes(NUMBER_BYTES)))
+    return seal("segments", key, content)
+
+
+_ENTRY = np.dtype([("key", "<u8"), ("number", "<u4")])
+"""The only entry of a table: its keys and its numbers lie side by side."""
 
 
 def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:

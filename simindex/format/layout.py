@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -187,6 +188,7 @@ def bitmap_bits(entries: int) -> int:
     return max(_kernel.MIN_BITMAP_BITS, (8 * entries - 1).bit_length())
 
 
+@lru_cache(maxsize=64)
 def page_shape(widths: tuple[int, int, int]) -> tuple[int, int]:
     """Return the rows of a page, and its bytes: 4,096, or two or four times as many where rows are so long
     that they would leave a good part of it empty.
@@ -288,12 +290,12 @@ class Chunks:
         sizes = np.where(page, page * blocks - _kernel.PAGE_HEAD, seals + SEAL_BYTES * blocks)
         return cls(firsts, table, at, sizes, int(blocks.sum()), offsets, counts, blocks, page)
 
-    def rows(self, bases: np.ndarray, seeds: list[int], checked: int) -> np.ndarray:
+    def rows(self, bases: np.ndarray, seeds: np.ndarray, checked: int) -> np.ndarray:
         """Return the kernel's rows: CHUNK_ROW, one a chunk.
 
         Args:
             bases: the address of each chunk, uint64.
-            seeds: `chunk_seed` of each chunk's database key.
+            seeds: `chunk_seed` of each chunk's database key, uint64.
             checked: address of one byte for each block.
         """
         rows = np.zeros(len(bases), dtype=CHUNK_ROW)
@@ -328,12 +330,12 @@ class Geometry:
     layout: Layout
     shortest_prefix: int = 64
 
-    @property
+    @cached_property
     def first_permutation(self) -> int:
         """Number of the first permutation table."""
         return FIRST_BAND_TABLE + self.bands
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of sorted tables; also the number of the sketch column."""
         return FIRST_BAND_TABLE + self.bands + self.permutations
@@ -362,23 +364,23 @@ class Geometry:
         """Bytes of a row of the sketch column: band words, fingerprint, number."""
         return KEY_BYTES * self.bands + FINGERPRINT_BYTES + NUMBER_BYTES
 
-    @property
+    @cached_property
     def sketches_per_chunk(self) -> int:
         """Rows of the sketch column in one value: whole pages, or a part of one."""
         rows = max(1, self.layout.chunk_bytes // self.sketch_bytes)
         return _whole_blocks(rows, self.sketches_per_block)
 
-    @property
+    @cached_property
     def sketches_per_block(self) -> int:
         """Rows of the sketch column in a page."""
         return page_shape((KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES))[0]
 
-    @property
+    @cached_property
     def entries_per_chunk(self) -> int:
         """Entries of a sorted table in one value: whole pages, or a part of one."""
         return _whole_blocks(self.layout.entries_per_chunk, _kernel.TABLE_BLOCK)
 
-    @property
+    @cached_property
     def fences_per_chunk(self) -> int:
         """Fences of a sorted table in one value."""
         return max(1, self.layout.chunk_bytes // KEY_BYTES)

@@ -10,6 +10,8 @@ Source: log-structured merge tree, O'Neil et al. 1996; tiers of equal size as in
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 
 from simindex.format.layout import MAX_SPAN, Layout, SegmentEntry
@@ -30,6 +32,11 @@ to again and again, has the whole index in the file twice, and its space stays i
 _TIERS_FOR_DEAD = 0.5
 """To spare for segments that are rewritten because most of them is removed. A large merge takes the whole
 budget of each commit until it is done: with more to spare it is done sooner, and those commits are slower."""
+
+_SPARE_TIERS = 2.0
+"""To spare up to `_UNBOUNDED` documents, and down to none at twice as many. A merge waits for smaller ones,
+and queries ask all of its sources until it is done: without this the first half million would wait for as
+many more. A larger index may not be in memory, and its commits would feel it."""
 
 
 def tier_of(entry: SegmentEntry, factor: int) -> int:
@@ -84,6 +91,13 @@ def pick_merges(segments: list[SegmentEntry], busy: set[int], factor: int) -> li
     return due
 
 
+def segments_until_due(segments: Sequence[SegmentEntry], factor: int) -> int:
+    """Return how many more segments have to come before `pick_merges` can find a run among those that are not
+    busy, these; 0 or less: it may find one now."""
+    tiers = Counter([tier_of(entry, factor) for entry in segments])
+    return factor - max(tiers.values(), default=0)
+
+
 def _within(run: list[SegmentEntry], most: int) -> list[SegmentEntry]:
     """Return the most neighbours of a run that have so many documents together, or fewer; the first such."""
     best = first = total = 0
@@ -115,10 +129,12 @@ def step_budget(factor: int, manifest: Manifest, written_documents: int, written
     """Return how many bytes of merging a commit is to do: in proportion to what it wrote.
 
     Every byte is rewritten once a tier, so a commit's share is the number of tiers that stand between
-    its own size and the whole; where documents were removed, `_TIERS_FOR_DEAD` more.
+    its own size and the whole; in a small index `_SPARE_TIERS` more; where documents were removed,
+    `_TIERS_FOR_DEAD` more.
     """
     tiers = math.log(max(manifest.num_documents / max(written_documents, 1), 1), factor)
-    if sum(entry.num_keys for entry in manifest.segments) > manifest.num_documents:
+    tiers += _SPARE_TIERS * min(max(2 - manifest.num_documents / _UNBOUNDED, 0), 1)
+    if sum([entry.num_keys for entry in manifest.segments]) > manifest.num_documents:
         tiers += _TIERS_FOR_DEAD
     backlog = len(manifest.segments) / (factor * (tiers + 1))
     return int(written_bytes * tiers * max(1.0, backlog))
