@@ -134,6 +134,15 @@ def read_sketches(directory: _Array, numbers: _Array, words: _Array, fingerprint
 def merge(
     directory: _Array, sources: _Array, dead: _Array | None, keys: _Array, numbers: _Array, /
 ) -> int: ...
+def merge_tables(
+    directory: _Array,
+    sources: _Array,
+    num_sources: int,
+    dead: _Array | None,
+    keys: _Array,
+    numbers: _Array,
+    /,
+) -> bytes: ...
 def copy_sketches(
     directory: _Array,
     segment: int,

@@ -93,6 +93,7 @@ FUNCTION(page_seals);
 FUNCTION(set_bitmap);
 FUNCTION(add_to_filter);
 FUNCTION(merge);
+FUNCTION(merge_tables);
 FUNCTION(copy_sketches);
 
 /* bind_forest.c */

@@ -1,5 +1,5 @@
 /* Building and merging segments: address, fill_bitmaps, sort_tables, seal_words, fill_pages, page_seals,
- * set_bitmap, add_to_filter, merge, copy_sketches. */
+ * set_bitmap, add_to_filter, merge, merge_tables, copy_sketches. */
 #include "bind.h"
 
 /* (buffer): where it lies, for a directory; the caller keeps it alive. */
@@ -263,6 +263,57 @@ FUNCTION(merge) {
     Py_END_ALLOW_THREADS
     free(work.keys);
     result = written == SIZE_MAX ? raise_damage(&where) : PyLong_FromSize_t(written);
+done:
+    release(&held);
+    return result;
+}
+
+/* (directory, sources, sources a table, dead or None, keys, numbers): merge tables whole, one behind the other into
+ * keys and numbers, which have room for all source entries; sources is advanced. Returns the bytes of a size_t a
+ * table: how many entries it has. */
+FUNCTION(merge_tables) {
+    size_t count, capacity, used = 0;
+    uint64_t num_sources, num_numbers;
+    damage where;
+    if (need(nargs, 6, "merge_tables") < 0 || as_u64(args[2], &num_sources) < 0) return NULL;
+    buffers held = {.count = 0};
+    PyObject *result = NULL;
+    const directory *dir = take_directory(&held, args[0]);
+    merge_source *sources = take_items(&held, args[1], WRITABLE, sizeof *sources, &count, "sources");
+    uint64_t *keys = take_items(&held, args[4], WRITABLE, 8, &capacity, "keys");
+    uint32_t *numbers = take(&held, args[5], WRITABLE, capacity * 4, "numbers");
+    if (held.failed || require_sources(dir, sources, count, &num_numbers) < 0) goto done;
+    const uint8_t *dead = take_dead(&held, args[3], num_numbers);
+    if (held.failed) goto done;
+    uint64_t total = 0;
+    for (size_t s = 0; s < count; s++)
+        total += table_at(dir, sources[s].segment, sources[s].table)->num_entries - sources[s].position;
+    if (!num_sources || count % num_sources || total > capacity) {
+        PyErr_SetString(PyExc_ValueError, "sources: expected as many a table, and room for all their entries");
+        goto done;
+    }
+    merge_work work;
+    result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count / num_sources * sizeof(size_t)));
+    if (!result || allocate_work(capacity, num_sources, &work) < 0) {
+        Py_CLEAR(result);
+        PyErr_NoMemory();
+        goto done;
+    }
+    char *written = PyBytes_AsString(result);
+    size_t of_table = 0;
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t s = 0; s < count && of_table != SIZE_MAX; s += num_sources) {
+        of_table = merge_entries(dir, sources + s, num_sources, dead, capacity - used, keys + used, numbers + used,
+                                 &work, &where);
+        memcpy(written + s / num_sources * sizeof of_table, &of_table, sizeof of_table);
+        if (of_table != SIZE_MAX) used += of_table;
+    }
+    Py_END_ALLOW_THREADS
+    free(work.keys);
+    if (of_table == SIZE_MAX) {
+        Py_CLEAR(result);
+        raise_damage(&where);
+    }
 done:
     release(&held);
     return result;

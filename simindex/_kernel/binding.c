@@ -79,7 +79,7 @@ static PyMethodDef methods[] = {
     FAST(find_pairs), FAST(find_copies),
     OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_words), FAST(fill_pages),
     FAST(page_seals), FAST(set_bitmap),
-    FAST(add_to_filter), FAST(merge), FAST(copy_sketches),
+    FAST(add_to_filter), FAST(merge), FAST(merge_tables), FAST(copy_sketches),
     FAST(join_edges), FAST(assign_stars), OF_ONE(make_circles), FAST(next_members), {NULL, NULL, 0, NULL}};
 
 /* sizeof of the structs that Python lays out; a test compares them with the dtypes in Python. */

@@ -117,6 +117,13 @@ static __attribute__((noinline)) int verify_denial(const chunk_row *row, uint64_
     return -1;
 }
 
+static inline int verify_filter(const table_row *table, uint64_t line, damage place, damage *where) {
+    uint64_t block = line * LINE_WORDS / WORDS_BLOCK;
+    if (table->filter_checked && __atomic_load_n((const uint8_t *)table->filter_checked + block, __ATOMIC_RELAXED))
+        return 0;
+    return verify_denial((const chunk_row *)table->filter + place.chunk, block, place, where);
+}
+
 /* Whether a table can hold a key with that prefix: 0 or 1, or -1 with *where on damage. `p`: for its filter. */
 static inline int may_hold(const directory *dir, uint32_t segment, uint32_t table_number, const table_row *table,
                            uint64_t key, unsigned prefix_bits, const probe *p, damage *where) {
@@ -126,12 +133,8 @@ static inline int may_hold(const directory *dir, uint32_t segment, uint32_t tabl
         const uint8_t *words = probed_line(table, p, &chunk, &line);
         for (unsigned i = 0; i < p->num_patterns; i++)
             if (line_has(words, p->patterns + i)) return 1;
-        uint64_t block = line * LINE_WORDS / WORDS_BLOCK;
-        if (table->filter_checked &&
-            __atomic_load_n((const uint8_t *)table->filter_checked + block, __ATOMIC_RELAXED))
-            return 0;
         damage place = {segment, dir->num_tables + 1 + table_number, chunk, 0};
-        return verify_denial((const chunk_row *)table->filter + chunk, block, place, where);
+        return verify_filter(table, line, place, where);
     }
     if (!bitmap_serves(table, prefix_bits)) return 1;
     unsigned shorter = prefix_bits < table->bitmap_bits ? table->bitmap_bits - prefix_bits : 0;
@@ -235,6 +238,46 @@ static void ask_for_lines(const directory *dir, const table_row *table, const ui
     mark_each(dir, pages, 2 * count, 2 * MARKED);
 }
 
+/* What a filter says of a prefix, while its line is on the way. */
+typedef struct {
+    const uint8_t *words;
+    uint64_t chunk, line, hash;
+} look;
+
+static inline look look_at(const table_row *table, uint64_t key) {
+    unsigned bits = table->filter_bits;
+    probe p = {.leading = line_bits(key, bits)};
+    p.hash = mix(p.leading) >> 32;
+    look on = {.hash = pattern_hash(key >> (64 - bits))};
+    on.words = probed_line(table, &p, &on.chunk, &on.line);
+    return on;
+}
+
+static inline void hold(uint64_t *held, size_t held_words, size_t query, uint64_t bit) {
+    held[query * held_words + (bit >> 6)] |= 1ULL << (bit & 63);
+}
+
+/* Note what the filter of a table may hold of many prefixes no shorter than its own: a pattern each, which is made
+ * when its line has come. 0, or -1 with *where on damage. */
+static int hold_by_filter(const directory *dir, const table_row *table, const uint64_t *column, size_t count,
+                          uint64_t bit, uint64_t *held, size_t held_words, damage place, damage *where) {
+    look looks[BATCH_AHEAD];
+    place.table = dir->num_tables + 1 + place.table;
+    for (size_t q = 0; q < count + BATCH_AHEAD; q++) {
+        look *on = looks + q % BATCH_AHEAD;
+        if (q >= BATCH_AHEAD) {
+            pattern asked = pattern_of(on->hash);
+            place.chunk = on->chunk;
+            if (line_has(on->words, &asked)) hold(held, held_words, q - BATCH_AHEAD, bit);
+            else if (verify_filter(table, on->line, place, where)) return -1;
+        }
+        if (q >= count) continue;
+        *on = look_at(table, column[q]);
+        __builtin_prefetch(on->words);
+    }
+    return 0;
+}
+
 int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, size_t count,
                uint8_t bits, probe *probes, uint64_t *column, uint64_t *pages, uint64_t *held, size_t held_words,
                damage *where) {
@@ -252,6 +295,11 @@ int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, co
             if (pages && next < num_tables)
                 ask_for_lines(dir, table_at(dir, next == t ? segment + 1 : 0, first_table + next), keys + next, num_tables,
                               count, bits, pages);
+            if (table->num_entries && table->filter && bits >= table->filter_bits) {
+                damage place = {segment, number, 0, 0};
+                if (hold_by_filter(dir, table, column, count, bit, held, held_words, place, where)) return 1;
+                continue;
+            }
             if (table->filter && made_for != table->filter_bits && filter_serves(table, bits)) {
                 made_for = table->filter_bits;
                 for (size_t q = 0; q < count; q++) make_probe(probes + q, column[q], bits, made_for);
@@ -262,7 +310,7 @@ int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, co
                 size_t at = q - BATCH_AHEAD;
                 int found = may_hold(dir, segment, number, table, column[at], bits, probes + at, where);
                 if (found < 0) return 1;
-                held[at * held_words + (bit >> 6)] |= (uint64_t)found << (bit & 63);
+                if (found) hold(held, held_words, at, bit);
             }
         }
     }

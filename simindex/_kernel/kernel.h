@@ -229,6 +229,9 @@ static inline const table_row *table_at(const directory *dir, uint64_t segment, 
 /* Whether the pages of a search are to be asked for ahead; to be called once a search. */
 int reads_ahead(void);
 
+/* The same for so many searches that are planned together: whether enough pages were missing since the last call. */
+int batch_reads_ahead(size_t count);
+
 /* Whether `reads_ahead` would say so, without counting a search. */
 int pages_missing(void);
 

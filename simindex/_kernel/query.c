@@ -395,9 +395,9 @@ static outcome query_together(search *s, const query_batch *queries, const band_
     for (size_t first = 0; first < queries->count && !end; first += most) {
         size_t count = queries->count - first < most ? queries->count - first : most;
         const uint64_t *words = queries->words + first * bands;
-        s->ahead = reads_ahead();
+        int ahead = batch_reads_ahead(count);
         if (plan_batch(s->dir, how->first_table, bands, words, count, how->bits, probes, column,
-                       s->ahead ? pages : NULL, held, held_words, &s->found->where))
+                       ahead ? pages : NULL, held, held_words, &s->found->where))
             end = SEARCH_DAMAGED;
         window part = {.first = first};
         for (size_t q = 0, planned = 0; q < count && !end; q++) {
@@ -406,7 +406,7 @@ static outcome query_together(search *s, const query_batch *queries, const band_
                 planned += lookups_held(s->dir, how->first_table, bands, words + q * bands, how->bits, own, held_words,
                                         s->lookups + planned);
             part.ends[part.count++] = planned;
-            if (s->ahead && planned < WINDOW && q + 1 < count) continue;
+            if (ahead && planned < WINDOW && q + 1 < count) continue;
             end = query_window(s, queries, how, &part);
             part.first += part.count;
             part.count = planned = 0;

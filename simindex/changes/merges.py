@@ -18,7 +18,7 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.view import View
 from simindex.segments.build import Puts
 from simindex.segments.merge import Merge
-from simindex.segments.merge_policy import is_free, pick_merges
+from simindex.segments.merge_policy import is_free, pick_merges, segments_until_due
 from simindex.storage.transactions import WriteTransaction
 
 
@@ -106,6 +106,8 @@ class Merges:
         self._stored: set[int] = set()
         """Ids that merges under way may have stored chunks under."""
         self._dead: Counter[int] = Counter()
+        self._calm_until = 0
+        """No run is due before a manifest has this `next_segment`: each new segment takes an id."""
 
     def note_stored(self, merged: Merged) -> None:
         """Take note that a commit has stored these steps."""
@@ -122,6 +124,7 @@ class Merges:
     def give_up(self, manifest: Manifest) -> Manifest:
         """Forget the merges under way: they begin anew, under the new ids of the manifest returned."""
         self.under_way.clear()
+        self._calm_until = 0  # their sources are free again
         self.abandoned += sorted(self._stored)
         self._stored.clear()
         # No segment may get an id whose chunks are about to be removed.
@@ -161,9 +164,13 @@ class Merges:
 
     def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
+        if manifest.next_segment < self._calm_until and not self._dead:
+            return manifest
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
         busy |= {entry.id for entry in manifest.segments if entry.id not in committed}
         runs = pick_merges(list(manifest.segments), busy, self._tables.layout.tier_factor)
+        if not runs:
+            self._calm_until = manifest.next_segment + self._until_due(manifest)
         busy.update(entry.id for run in runs for entry in run)
         # A segment that is mostly dead is rewritten by itself, or old ones would keep their space for ever.
         if self._dead:
@@ -175,6 +182,13 @@ class Merges:
         for run in runs:
             manifest = self._begin(manifest, run, view)
         return manifest
+
+    def _until_due(self, manifest: Manifest) -> int:
+        """Return how many segments have to come before a run can be due, results of merges left aside."""
+        sources = {entry.id for merge in self.under_way for entry in merge.sources}
+        others = [entry for entry in manifest.segments if entry.id not in sources]
+        # What a merge makes has its id already.
+        return segments_until_due(others, self._tables.layout.tier_factor) - len(self.under_way)
 
     def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:
         """Begin a merge; returns the manifest without its segment id."""

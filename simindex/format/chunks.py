@@ -67,6 +67,22 @@ def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
     return seal("segments", key, b"".join(arrays))  # type: ignore[arg-type] # arrays are buffers
 
 
+def encode_one_document(key: bytes, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray) -> bytes:
+    """Return what `encode_whole_segment` does of a segment of one document, number 0, with a whole sketch.
+
+    Args:
+        keys: uint64, of each table that is not empty: those have one entry each.
+    """
+    entries = np.zeros(len(keys), _ENTRY)
+    entries["key"] = keys
+    content = b"".join((entries.data, words.data, fingerprints.data, bytes(NUMBER_BYTES)))
+    return seal("segments", key, content)
+
+
+_ENTRY = np.dtype([("key", "<u8"), ("number", "<u4")])
+"""The only entry of a table: its keys and its numbers lie side by side."""
+
+
 def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:
     """Return the kernel's rows of a one-value segment, as if its value lay at address 0: CHUNK_ROW, one a
     table, then the sketch column's. There are no seals, for the value has one of its own."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -328,12 +329,12 @@ class Geometry:
     layout: Layout
     shortest_prefix: int = 64
 
-    @property
+    @cached_property
     def first_permutation(self) -> int:
         """Number of the first permutation table."""
         return FIRST_BAND_TABLE + self.bands
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of sorted tables; also the number of the sketch column."""
         return FIRST_BAND_TABLE + self.bands + self.permutations
@@ -362,23 +363,23 @@ class Geometry:
         """Bytes of a row of the sketch column: band words, fingerprint, number."""
         return KEY_BYTES * self.bands + FINGERPRINT_BYTES + NUMBER_BYTES
 
-    @property
+    @cached_property
     def sketches_per_chunk(self) -> int:
         """Rows of the sketch column in one value: whole pages, or a part of one."""
         rows = max(1, self.layout.chunk_bytes // self.sketch_bytes)
         return _whole_blocks(rows, self.sketches_per_block)
 
-    @property
+    @cached_property
     def sketches_per_block(self) -> int:
         """Rows of the sketch column in a page."""
         return page_shape((KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES))[0]
 
-    @property
+    @cached_property
     def entries_per_chunk(self) -> int:
         """Entries of a sorted table in one value: whole pages, or a part of one."""
         return _whole_blocks(self.layout.entries_per_chunk, _kernel.TABLE_BLOCK)
 
-    @property
+    @cached_property
     def fences_per_chunk(self) -> int:
         """Fences of a sorted table in one value."""
         return max(1, self.layout.chunk_bytes // KEY_BYTES)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable
+from itertools import chain, islice
 
 from simindex.arrow import Table, documents_of
 from simindex.checks import require_int, require_many, require_seconds
@@ -41,7 +42,10 @@ QUERY_SECONDS = 30.0
 UNDER_WAY = 4
 """Batches that are sent ahead of the answer to the oldest."""
 
-_QUERY_BATCH = 1_000
+_FIRST_BATCH, _QUERY_BATCH = 1_000, 4_000
+"""Questions sent at a time: few at first, so that hosts begin early. By thousands throughout a host with
+eight partitions answered two thirds as many: each batch has its cost in each partition, and in Ray."""
+
 _SKETCHED_AT_ONCE = 256
 
 
@@ -105,11 +109,11 @@ class Asking:
         on_missing: OnMissing = "partial",
         text: str | None = None,
     ) -> ScaledAnswers:
-        """Return `query` for each document, in order; each thousand on one snapshot a partition.
+        """Return `query` for each document, in order; a few thousand at a time on one snapshot a partition.
 
         Args:
             documents, text: as in `Index.query_many`.
-            seconds, on_missing: as in `query`; a deadline of each thousand documents.
+            seconds, on_missing: as in `query`; a deadline of each 4,000 documents.
         """
         query = self._questions.band_query("query", threshold, limit, recall, exact)
         return self._ask_many("query_many", query, documents_of(documents, text), seconds, on_missing)
@@ -204,7 +208,9 @@ class Asking:
             missing.update(found.missing)
             results.extend(answers)
 
-        for part in in_parts(documents, _QUERY_BATCH, bytes_of):
+        rest = iter(documents)
+        first = in_parts(islice(rest, _FIRST_BATCH), _FIRST_BATCH, bytes_of)
+        for part in chain(first, in_parts(rest, _QUERY_BATCH, bytes_of)):
             batch = self._sketched(call, query, part.values)
             if len(under_way) == UNDER_WAY:
                 take_oldest()

@@ -35,7 +35,7 @@ class _WholeForm(NamedTuple):
     Attributes:
         rows: all but the bitmaps; addresses in it are still to be moved.
         num_words: their number with the bitmaps.
-        in_value, in_memory: which of `rows` are addresses in the stored value, and in this memory.
+        in_value, in_memory: of each of `rows`, 1 where it is an address in the stored value, in this memory.
         sketch_row, table_rows: where the sketch column's chunk row and the table rows begin.
         value_bytes: length of the stored value.
     """
@@ -79,11 +79,14 @@ def _whole_form(geometry: Geometry, entry: SegmentEntry) -> _WholeForm:
         _places(table_rows, tables_at, "bitmap")[mapped],
         _places(table_rows, tables_at, "bitmap_words")[mapped],
     ]
+    rows = np.concatenate([rows.view(np.uint64) for rows in (stored, bitmaps, table_rows)])
+    of_value, of_memory = np.zeros_like(rows), np.zeros_like(rows)
+    of_value[np.concatenate(in_value)] = of_memory[np.concatenate(in_memory)] = 1
     return _WholeForm(
-        rows=np.concatenate([rows.view(np.uint64) for rows in (stored, bitmaps, table_rows)]),
+        rows=rows,
         num_words=(bitmaps_at + int(bitmap_bytes.sum())) // 8,
-        in_value=np.concatenate(in_value),
-        in_memory=np.concatenate(in_memory),
+        in_value=of_value,
+        in_memory=of_memory,
         sketch_row=sketch_row // 8,
         table_rows=tables_at // 8,
         value_bytes=geometry.segment_bytes(entry) + SEAL_BYTES,
@@ -160,10 +163,11 @@ class Segment:
         value = self._kept(key, get(key), form.value_bytes)
         unseal("segments", key, value, f"segment {self.entry.id}", segment=self.entry.id)
         memory = np.zeros(form.num_words, dtype=np.uint64)
-        memory[: len(form.rows)] = form.rows
         place = _kernel.address(memory)
-        memory[form.in_value] += np.uint64(_kernel.address(value))
-        memory[form.in_memory] += np.uint64(place)
+        rows = memory[: len(form.rows)]
+        np.multiply(form.in_value, np.uint64(_kernel.address(value)), out=rows)
+        rows += form.in_memory * np.uint64(place)
+        rows += form.rows
         self._held.append(memory)
         try:
             _kernel.fill_bitmaps(memory[form.table_rows : len(form.rows)])

@@ -10,6 +10,8 @@ Source: log-structured merge tree, O'Neil et al. 1996; tiers of equal size as in
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 
 from simindex.format.layout import MAX_SPAN, Layout, SegmentEntry
@@ -84,6 +86,13 @@ def pick_merges(segments: list[SegmentEntry], busy: set[int], factor: int) -> li
     return due
 
 
+def segments_until_due(segments: Sequence[SegmentEntry], factor: int) -> int:
+    """Return how many more segments have to come before `pick_merges` can find a run among those that are not
+    busy, these; 0 or less: it may find one now."""
+    tiers = Counter([tier_of(entry, factor) for entry in segments])
+    return factor - max(tiers.values(), default=0)
+
+
 def _within(run: list[SegmentEntry], most: int) -> list[SegmentEntry]:
     """Return the most neighbours of a run that have so many documents together, or fewer; the first such."""
     best = first = total = 0
@@ -118,7 +127,7 @@ def step_budget(factor: int, manifest: Manifest, written_documents: int, written
     its own size and the whole; where documents were removed, `_TIERS_FOR_DEAD` more.
     """
     tiers = math.log(max(manifest.num_documents / max(written_documents, 1), 1), factor)
-    if sum(entry.num_keys for entry in manifest.segments) > manifest.num_documents:
+    if sum([entry.num_keys for entry in manifest.segments]) > manifest.num_documents:
         tiers += _TIERS_FOR_DEAD
     backlog = len(manifest.segments) / (factor * (tiers + 1))
     return int(written_bytes * tiers * max(1.0, backlog))

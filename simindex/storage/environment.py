@@ -30,7 +30,8 @@ class Environment:
     """One open LMDB environment.
 
     Attributes:
-        env: LMDB's.
+        env: LMDB's; for who is inside, or keeps everybody out. py-lmdb counts the calls under way, and a
+            child that is forked in the middle of one would wait for ever when it closes what it inherits.
         folder: its real path.
         identity: (device, inode) of its data file.
         lock_inode: of its lock file; ``None`` where there is none.
@@ -85,6 +86,21 @@ class Environment:
         self.checked_id = -1
         self.is_broken = False
         self.failure = ""
+
+    def map_bytes(self) -> int:
+        """Return the length of the map. The caller is not inside."""
+        with self.inside() as visit:
+            return int(visit.env.info()["map_size"])
+
+    def last_transaction(self) -> int:
+        """Return the number of the last commit. The caller is not inside."""
+        with self.inside() as visit:
+            return int(visit.env.info()["last_txnid"])
+
+    def check_readers(self) -> None:
+        """Free the slots that killed readers have left. The caller is not inside."""
+        with self.inside() as visit:
+            visit.env.reader_check()
 
     def stop(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
         """Keep everybody out once nobody is inside, and end pinned snapshots; see `Gate.stop`."""

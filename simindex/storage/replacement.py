@@ -122,9 +122,10 @@ class NewFile:
             self.commit(lambda txn, number=number: txn.put("meta", _COPIED_KEY, number))  # type: ignore[misc]
         with registry.building:
             needed, found = file_lengths(self._env, os.path.dirname(self._data))
+            last = int(self._env.info()["last_txnid"])
         if found < needed:
             os.truncate(self._data, needed)
-        return int(self._env.info()["last_txnid"])
+        return last
 
 
 def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], bool]) -> bool:
@@ -149,15 +150,16 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
                 env = _open(new, expected_bytes)
                 registry.unseen.add(env)
         try:
-            with env:
-                with _translated(store):
-                    file = NewFile(env, str(new / DATA_FILE))
-                if not build(file):
-                    return False
-                with _translated(store):
-                    last = file.finish()
+            with _translated(store):
+                file = NewFile(env, str(new / DATA_FILE))
+            if not build(file):
+                return False
+            with _translated(store):
+                last = file.finish()
         finally:
-            registry.unseen.discard(env)
+            with registry.building:  # a fork in the middle of it would leave the child one that never closes
+                env.close()
+                registry.unseen.discard(env)
         with _translated(store):
             _make_durable(store, new / DATA_FILE)
             _get_ahead_of(store, last)
@@ -232,7 +234,7 @@ def _get_ahead_of(store: Store, number: int) -> None:
     that the next commit may use again.
     """
     environment = store.environment()
-    while (ahead := environment.env.info()["last_txnid"] - number) < 0 or ahead % len(_BOTH_META_PAGES):
+    while (ahead := environment.last_transaction() - number) < 0 or ahead % len(_BOTH_META_PAGES):
         store.commit(change_nothing, True)
 
 

@@ -509,7 +509,7 @@ class Store:
         if now - self._checked_readers > _READER_CHECK_SECONDS:
             # Slots of killed readers pin pages until somebody looks.
             self._checked_readers = now
-            environment.env.reader_check()
+            environment.check_readers()
         if self._lock is not None:
             self._lock.require_held()
         file_bytes = environment.bytes_in_place(self.data)
@@ -558,12 +558,12 @@ class Store:
             return
         environment = self.environment()
         limit = self._space.settle()
-        if environment.env.info()["map_size"] > limit:
+        if environment.map_bytes() > limit:
             environment.move_map(max(limit, os.stat(self.data).st_size))
 
     def _grow(self) -> None:
         environment = self.environment()
-        size = environment.env.info()["map_size"]
+        size = environment.map_bytes()
         limit = self._space.map_limit
         if size >= limit:
             raise self._space.full(limit)

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
-from merging import BATCH, LAYOUT, SMALL, check, insert, keys_of
+from merging import BATCH, LAYOUT, SMALL, check, document, insert, keys_of
 
 import simindex
 from simindex import Index, IndexFullError, Layout
@@ -207,3 +208,34 @@ def test_what_a_merge_writes_leaves_the_memory_where_its_sources_were_not_there(
         check(index, range(14))
         assert tables >= {KEY_TABLE, index._session.scheme.tables.count}
         assert max(tables) < FILTERS
+
+
+def test_merges_are_begun_as_if_each_commit_looked_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit looks only where a run can be due; single ones, batches, removals and merges in many steps."""
+    random = Random(1)
+    steps = [(random.choice([0, 1, 1, 1, 3, 12]), random.random() < 0.1) for _ in range(70)]
+
+    def manifests(path: Path) -> list[Manifest]:
+        seen, count = [], 0
+        with simindex.open(path, "x", SMALL, layout=Layout(4, 8, 400)) as index:
+            for size, is_broken_off in steps:
+                rows = [(number, document(number)) for number in range(count, count + size)]
+                count += size
+                index.insert_many(rows, workers=1) if rows else index.remove(next(iter(index)))
+                writer = index._session.writer()
+                if is_broken_off:
+                    writer.manifest = writer.merges.give_up(writer.manifest)
+                seen.append(writer.manifest._replace(tail_time=0))
+        return seen
+
+    calm = manifests(tmp_path / "calm")
+    start = Merges._start
+
+    def look(merges: Merges, *arguments: Any) -> Manifest:
+        merges._calm_until = 0
+        return start(merges, *arguments)
+
+    monkeypatch.setattr(Merges, "_start", look)
+    assert calm == manifests(tmp_path / "looking")

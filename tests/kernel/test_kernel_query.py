@@ -414,6 +414,22 @@ def test_query_refuses_a_damaged_table(query: Search, table: int, part: str) -> 
     assert raised.value.args == (0, table, 0, 0)
 
 
+@pytest.mark.parametrize("count", [1, 100], ids=["alone", "many"])
+def test_query_refuses_a_filter_that_denies_by_damage(count: int) -> None:
+    """What a filter denies nobody looks at again, so its block is verified then."""
+    layout: Shape = {"filter_bits": 64, "filter_chunks": 2, "filter_lines": 40}
+    run: Run = [(n, ((n << 55 | n, n << 54 | n), n)) for n in range(200)]
+    queries: Queries = [(3, ((5, 5), 0))] * (count - 1) + [(3, run[150][1] or SKETCH)]
+    found, _ = query_bands(made_up([run], layout)[0], queries, 64, 0, ALL, True)
+    assert found == [(150, count - 1, 16, 0)]
+    directory, _ = made_up([run], layout)
+    column = NUM_TABLES + 1 + 1  # the filter of the first band
+    directory.arrays[0, column, 0, "keys"][:] = 0
+    with pytest.raises(_kernel.Damage) as raised:
+        query_bands(directory, queries, 64, 0, ALL, True)
+    assert raised.value.args[:3] == (0, column, 0)
+
+
 def test_sketch_that_damage_hides_is_damage_and_not_nothing() -> None:
     """Numbers with gaps are searched; one that an entry names and nobody finds means a broken block."""
     run: Run = [(n, SKETCH if n % 2 else None) for n in range(400)]

@@ -12,6 +12,11 @@ def test_twenty_backups_under_load_are_states_that_the_index_had() -> None:
     told = torture("backups", rounds=20)
     done = {name: int(number) for number, name in re.findall(r"^ +(\d+) (.+)$", told, re.MULTILINE)}
     assert sum(number for name, number in done.items() if name.startswith("backups")) == 20
+    assert {name.rpartition("from ")[2] for name in done if name.startswith("backups")} == {
+        "the writer",
+        "a reader",
+        "another process",
+    }
     assert done["changes meanwhile"] > 0
 
 

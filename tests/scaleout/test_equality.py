@@ -10,6 +10,7 @@ from local import LocalIndex
 
 import simindex
 from simindex import Config, Index, Matches, SimHashConfig
+from simindex.scaleout import asking
 
 CONFIG = Config(num_perm=64, simhash=SimHashConfig(3), keep_shingles=40)
 
@@ -58,6 +59,16 @@ def told(matches: Matches) -> set[tuple[Any, ...]]:
     return {
         (repr(m.key), m.similarity, m.distance, repr(m.metadata), m.exact, m.standard_error) for m in matches
     }
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 16), (20, 70)])
+def test_batches_of_any_size_give_the_answers_of_one(
+    many: LocalIndex, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = [told(matches) for matches in many.query_many(ASKED, 0.6)]
+    monkeypatch.setattr(asking, "_FIRST_BATCH", sizes[0])
+    monkeypatch.setattr(asking, "_QUERY_BATCH", sizes[1])
+    assert [told(matches) for matches in many.query_many(iter(ASKED), 0.6)] == expected
 
 
 def figures(matches: Matches) -> list[tuple[Any, ...]]:

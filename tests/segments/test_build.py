@@ -18,7 +18,7 @@ from simindex.format.layout import (
     SegmentEntry,
     filter_size,
 )
-from simindex.segments.build import FilterWriter, SegmentWriter, segment_puts
+from simindex.segments.build import FilterWriter, SegmentData, SegmentWriter, segment_puts
 
 
 @settings(max_examples=60)
@@ -93,3 +93,38 @@ def test_a_filter_of_keys_that_descend_is_refused() -> None:
     writer = FilterWriter(7, 3, FilterShape(64, 2, 1))
     with pytest.raises(ValueError, match="keys: expected ascending ones, found 5 behind a larger one"):
         writer.add(np.array([2**63, 5], np.uint64))
+
+
+@settings(max_examples=60)
+@given(layouts, st.integers(0, 4), st.integers(0, 4), st.integers(0, 2), st.booleans(), st.data())
+def test_one_document_is_stored_as_the_writer_stores_it(
+    layout: Layout, bands: int, permutations: int, copies: int, is_whole: bool, data: st.DataObject
+) -> None:
+    """A single insert makes its value in one piece."""
+    geometry, words = (
+        Geometry(bands, permutations, layout),
+        data.draw(st.lists(crowded, min_size=10, max_size=10)),
+    )
+    keys, first = np.array(words, np.uint64), np.zeros(1, np.uint32)
+    one = SegmentData(
+        base=7,
+        span=1,
+        key_hashes=keys[:1],
+        key_numbers=first,
+        leaders=keys[1 : 1 + copies // 2],
+        copies=first[: copies // 2],
+        words=keys[None, 2 : 2 + bands],
+        fingerprints=keys[9:],
+        numbers=first,
+        has_signature=np.array([is_whole]),
+        has_fingerprint=np.array([is_whole]),
+        permuted=keys[6 : 6 + (permutations if is_whole else 0), None],
+    )
+    if permutations and not is_whole:
+        one.permuted = np.empty((permutations, 0), np.uint64)
+    writer = SegmentWriter(geometry, one.entry(3))
+    puts = writer.add_tables(one.sorted_tables()) + writer.add_sketches(
+        one.words, one.fingerprints, one.numbers
+    )
+    puts += writer.finish()
+    assert segment_puts(geometry, one.entry(3), one) == (writer.entry, puts)

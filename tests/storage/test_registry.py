@@ -1,13 +1,20 @@
 """The environments of this process: one a file, and what fork() does to them."""
 
 import os
+import sys
 from pathlib import Path
+from typing import Any, cast
 
+import lmdb
 import pytest
 from bare_store import bare_store, held, put
+from merging import BATCH, BATCHES, LAYOUT, SMALL, check, insert
 from processes import Tell, everything_from, forked
 
+import simindex
 from simindex import ClosedError, SimIndexError
+from simindex.storage import replacement
+from simindex.storage.environment import Environment
 from simindex.storage.folder import identity_of
 from simindex.storage.registry import registry
 from simindex.storage.store import Store
@@ -109,3 +116,51 @@ def test_file_of_a_call_that_the_fork_came_in_the_middle_of_is_not_opened_again(
     assert everything_from(pipe) == ["refused"]
     put(store, "groups", key=b"value")
     store.close()
+
+
+class _Watched:
+    """LMDB's environment of a new file, which notes what is asked of it while a fork would not wait."""
+
+    def __init__(self, env: lmdb.Environment, outside: list[str]) -> None:
+        self._env, self._outside = env, outside
+
+    def __getattr__(self, name: str) -> Any:
+        if not registry.building.locked():
+            self._outside.append(f"new file: {name}")
+        return getattr(self._env, name)
+
+
+def test_lmdb_is_asked_nothing_that_a_fork_would_not_wait_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """py-lmdb counts calls under way: a child that inherits a count would wait for ever when it closes."""
+    outside = list[str]()
+
+    def env_of(environment: Environment) -> lmdb.Environment:
+        if environment.gate.is_empty and not environment.gate.is_stopped:
+            outside.append(sys._getframe(1).f_code.co_qualname)
+        return cast("lmdb.Environment", vars(environment)["env"])
+
+    def set_env(environment: Environment, env: lmdb.Environment) -> None:
+        vars(environment)["env"] = env
+
+    open_new = replacement._open
+    monkeypatch.setattr(Environment, "env", property(env_of, set_env), raising=False)
+    monkeypatch.setattr(replacement, "_open", lambda *given: _Watched(open_new(*given), outside))
+    monkeypatch.setattr("simindex.storage.store._READER_CHECK_SECONDS", -1.0)
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT, map_bytes=1 << 18) as index:
+        first_map = index._store.environment().map_bytes()
+        with simindex.open(tmp_path / "i", "r", refresh="manual") as pinned:
+            for batch in range(BATCHES):
+                insert(index, batch)
+            assert index._store.environment().map_bytes() > first_map  # it has grown
+            assert len(pinned) == BATCHES * BATCH
+            index.remove_many([0, 1])
+            index.compact()
+            pinned.refresh()
+            check(index, range(BATCHES), removed=[0, 1])
+            index.backup(tmp_path / "copy")
+            assert index.stats().file_bytes
+            assert index.check().ok
+            pinned.query(["a"])
+    assert outside == []

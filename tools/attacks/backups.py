@@ -24,9 +24,9 @@ _FRESH = 5
 """Backups to one place before there is a new one."""
 
 
-def back_up_many(folder: Path, seed: int, rounds: int, forks: bool = False) -> tuple[Counter[str], list[str]]:
+def back_up_many(folder: Path, seed: int, rounds: int) -> tuple[Counter[str], list[str]]:
     """Make so many backups, in a child; returns what was done, and what was wrong."""
-    end, result = run_child(partial(_work, folder, seed, rounds, forks), _SECONDS)
+    end, result = run_child(partial(_work, folder, seed, rounds), _SECONDS)
     return result if end is None else (Counter(), [f"{end}: {result}"])
 
 
@@ -73,7 +73,7 @@ class _Load:
         return script.difference(self.states[first], found)
 
 
-def _work(folder: Path, seed: int, rounds: int, forks: bool) -> tuple[Counter[str], list[str]]:
+def _work(folder: Path, seed: int, rounds: int) -> tuple[Counter[str], list[str]]:
     chance, done, wrong = random.Random(f"places {seed}"), Counter[str](), list[str]()
     path, copy = folder / "index", folder / "copy"
     layout = script.LAYOUTS[seed % len(script.LAYOUTS)]
@@ -83,7 +83,7 @@ def _work(folder: Path, seed: int, rounds: int, forks: bool) -> tuple[Counter[st
         for number in range(rounds):
             if number % _FRESH == 0:
                 shutil.rmtree(copy, ignore_errors=True)
-            whence = chance.choice(list(_WHENCE)[: 3 if forks else 2])
+            whence = chance.choice(list(_WHENCE))
             first = load.ended
             try:
                 _WHENCE[whence](path, copy, index)

@@ -6,8 +6,9 @@ partitions.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from copy import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +38,10 @@ class Nearest(NamedTuple):
 
 LEAVING = ".leaving"
 """Behind the name of a folder whose partition is moved: it is read, and not changed."""
+
+
+_FEW = 16
+"""Questions up to which sorting out those without matches costs more than it saves."""
 
 
 class Part(NamedTuple):
@@ -126,8 +131,14 @@ class Partition(Index):
             self._journal.close()
         super().close()
 
-    def answers(self, query: Query | Nearest, batch: SketchBatch) -> Part:
-        """Return the matches of many sketches, on one snapshot."""
+    def answers(
+        self, query: Query | Nearest, batch: SketchBatch, looking_up: AbstractContextManager[Any]
+    ) -> Part:
+        """Return the matches of many sketches, on one snapshot.
+
+        Args:
+            looking_up: held while the kernel's numbers become matches.
+        """
         if isinstance(query, Nearest):
             found = [self.nearest(sketch, **query._asdict()) for sketch in batch]
             flags = np.array([matches.truncated for matches in found], dtype=bool)
@@ -139,8 +150,15 @@ class Partition(Index):
                 return Part([], [], flags, None, view.num_documents > 0)
             everything = query.find(view, batch)
             flags = np.frombuffer(bytes(everything.truncated), dtype=bool)
-            asked, those = _with_matches(everything)
-            return Part(asked, query.matches(view, those), flags, everything.scanned, False)
+            if len(batch) <= _FEW:
+                found = query.matches(view, everything)
+                asked = [place for place, matches in enumerate(found) if matches]
+                matching = [found[place] for place in asked]
+                return Part(asked, matching, flags, everything.scanned, False)
+            with looking_up:
+                asked, those = _with_matches(everything)
+                found = query.matches(view, those)
+            return Part(asked, found, flags, everything.scanned, False)
 
     def within(self, query: Query, documents: NewDocuments, most: int | None) -> list[Matches] | None:
         """Return the matches of documents among one another, as if they were stored; nothing is.
