@@ -5,7 +5,7 @@ The work is `simindex.scaleout.deduplicate`.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,6 +25,7 @@ from simindex.cli.commands.pairs import By
 from simindex.cli.commands.scaleout.shared import Address
 from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import work_bar
+from simindex.corpus import DedupReport
 from simindex.inputs import Fields, Inputs
 from simindex.tuning import DEFAULT_THRESHOLD
 
@@ -78,31 +79,13 @@ def run(
     All nodes and this machine have to see INPUT under the same path. Killed and started again with the same
     arguments it goes on.
     """
-    from simindex import scaleout
-
     given = locals()
     require_of_method(by, max_distance, {"threshold": threshold})
     fields = Fields(id_field, text_field, key_from="line", whole_rows=True)
     rows = Inputs(inputs, fields, reading=reading.how_to_read(given), limits=options.limits(given))
     bad_rows = Reports("bad row")
     try:
-        with work_bar("rows", None) as advance:
-            report = scaleout.deduplicate(
-                rows,
-                output,
-                DEFAULT_THRESHOLD if threshold is None else threshold,
-                by=None if by is None else by.value,
-                max_distance=max_distance,
-                keep=keep,
-                mode=mode.value,
-                config=config_of(given),
-                removed=removed,
-                work=work,
-                progress=lambda done: advance(done, done),
-                on_bad_row=(lambda row: bad_rows.add(f"{row}; skipped")) if skip_bad_rows else None,
-                force=force,
-                address=address,
-            )
+        report = _deduplicated(rows, given, bad_rows)
     finally:
         bad_rows.close()
     if as_json:
@@ -112,3 +95,21 @@ def run(
         f"{counted(report.read, 'row')} read, {figure(report.kept)} kept, {figure(report.removed)} removed, "
         f"{counted(bad_rows.count, 'bad row')}; {report.seconds:,.1f} s"
     )
+
+
+def _deduplicated(rows: Inputs, given: dict[str, Any], bad_rows: Reports) -> DedupReport:
+    from simindex import scaleout
+
+    same = "max_distance", "keep", "removed", "work", "force", "address"
+    with work_bar("rows", None) as advance:
+        return scaleout.deduplicate(
+            rows,
+            given["output"],
+            DEFAULT_THRESHOLD if given["threshold"] is None else given["threshold"],
+            by=None if given["by"] is None else given["by"].value,
+            mode=given["mode"].value,
+            config=config_of(given),
+            progress=lambda done: advance(done, done),
+            on_bad_row=(lambda row: bad_rows.add(f"{row}; skipped")) if given["skip_bad_rows"] else None,
+            **{name: given[name] for name in same},
+        )
