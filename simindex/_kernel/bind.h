@@ -59,6 +59,7 @@ FUNCTION(num_common);
 FUNCTION(shingles);
 FUNCTION(hash_ready);
 FUNCTION(xxh64);
+FUNCTION(xxh64_each);
 FUNCTION(weighted_simhash);
 FUNCTION(agreement);
 FUNCTION(permute);
@@ -95,6 +96,11 @@ FUNCTION(add_to_filter);
 FUNCTION(merge);
 FUNCTION(merge_tables);
 FUNCTION(copy_sketches);
+
+/* bind_trees.c */
+FUNCTION(count_nodes);
+FUNCTION(read_nodes);
+FUNCTION(find_values);
 
 /* bind_forest.c */
 FUNCTION(join_edges);

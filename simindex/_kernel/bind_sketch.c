@@ -452,6 +452,22 @@ FUNCTION(xxh64) {
     return result;
 }
 
+/* (rows, bytes of each, seed, hashes): the hash of each of many rows. */
+FUNCTION(xxh64_each) {
+    uint64_t width, seed;
+    size_t length, count;
+    if (need(nargs, 4, "xxh64_each") < 0 || as_u64(args[1], &width) < 0 || as_u64(args[2], &seed) < 0) return NULL;
+    buffers held = {.count = 0};
+    uint64_t *hashes = take_items(&held, args[3], WRITABLE, 8, &count, "hashes");
+    const uint8_t *rows = take_items(&held, args[0], READABLE, 1, &length, "rows");
+    if (!held.failed && (width > length || count > (width ? length / width : length))) {
+        PyErr_SetString(PyExc_ValueError, "rows: expected as many as there are hashes");
+        held.failed = 1;
+    }
+    for (size_t i = 0; !held.failed && i < count; i++) hashes[i] = xxh64(rows + i * width, width, seed);
+    return nothing(&held);
+}
+
 /* (hashes, weights): fingerprint of weighted features. */
 FUNCTION(weighted_simhash) {
     size_t count;

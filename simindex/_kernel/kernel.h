@@ -16,6 +16,7 @@
  *   pairs.c    a comparison of all with all
  *   paging.c   the same searches without it
  *   forest.c   the groups of textbook/groups.py
+ *   trees.c    plain NumPy over the same pages, and what LMDB hands out
  *
  * Stored arrays lie anywhere in a memory map, so they are read with memcpy (`load64`, `load32`).
  */
@@ -265,6 +266,47 @@ int mark_used(const directory *dir, const void *address);
 
 /* The same for one in `step` of ascending addresses, a page once. */
 void mark_each(const directory *dir, const uint64_t *addresses, size_t count, size_t step);
+
+/* ---- trees.c: nodes of LMDB's pages ---- */
+
+#define KEY_ROOM 16   /* bytes; no key of an index is longer */
+#define MOST_DEPTH 32 /* CURSOR_STACK of LMDB */
+
+typedef struct {
+    const uint8_t *octets; /* page 0 */
+    uint64_t num_pages;
+    size_t page_bytes;
+} tree_file;
+
+/* One entry a node: the place of its page among those asked for; its key as two numbers whose order is that of the
+ * keys; in a branch the child page, in a leaf the length of the value; where in the file a value begins, or the page
+ * that has it. */
+typedef struct {
+    int64_t *page;
+    uint64_t *high, *low;
+    int64_t *key_bytes, *numbers, *flags, *data;
+    size_t room;
+} node_columns;
+
+/* An upper bound of what `read_nodes` finds. */
+size_t count_nodes(const tree_file *file, const int64_t *pages, size_t count, int are_leaves);
+
+/* Read the nodes of those pages that are sound; returns how many. is_sound: one byte a page. */
+size_t read_nodes(const tree_file *file, const int64_t *pages, size_t count, int are_leaves, int integer_keys,
+                  uint8_t *is_sound, const node_columns *columns);
+
+/* One entry a key; address 0: no page that could be its value's. */
+typedef struct {
+    uint8_t *keys; /* key_bytes each */
+    uint64_t *addresses;
+    int64_t *lengths;
+    uint8_t *is_large; /* whether it has pages of its own, else it lies in the leaf */
+} value_columns;
+
+/* Find `count` neighbouring keys from `first` on, and where their values lie, without touching these; returns how many
+ * there are, fewer where a page or a key is not as expected. depth: 1 where the root is a leaf. */
+size_t find_values(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
+                   size_t count, const value_columns *columns);
 
 /* ---- stored tables: their blocks, and one entry of them ---- */
 

@@ -39,6 +39,13 @@ def chunk_seed(key: bytes) -> int:
     return _kernel.xxh64(key, SEAL_SEEDS["segments"]) & (2**63 - 1)
 
 
+def chunk_seeds(keys: np.ndarray) -> np.ndarray:
+    """Return `chunk_seed` of many keys of one length: uint64, of uint8 of shape (n, bytes)."""
+    seeds = np.empty(len(keys), dtype=np.uint64)
+    _kernel.xxh64_each(keys, keys.shape[1], SEAL_SEEDS["segments"], seeds)
+    return seeds & np.uint64(2**63 - 1)
+
+
 def encode_chunk(key: bytes, keys: np.ndarray, numbers: np.ndarray) -> bytes:
     """Return a chunk of a sorted table, in pages: keys <u8[n], numbers <u4[n], one seal <u8 in each."""
     return _kernel.fill_pages(keys, None, numbers, 1, *_ENTRY_PAGE, chunk_seed(key))

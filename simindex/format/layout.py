@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -188,6 +188,7 @@ def bitmap_bits(entries: int) -> int:
     return max(_kernel.MIN_BITMAP_BITS, (8 * entries - 1).bit_length())
 
 
+@lru_cache(maxsize=64)
 def page_shape(widths: tuple[int, int, int]) -> tuple[int, int]:
     """Return the rows of a page, and its bytes: 4,096, or two or four times as many where rows are so long
     that they would leave a good part of it empty.
@@ -289,12 +290,12 @@ class Chunks:
         sizes = np.where(page, page * blocks - _kernel.PAGE_HEAD, seals + SEAL_BYTES * blocks)
         return cls(firsts, table, at, sizes, int(blocks.sum()), offsets, counts, blocks, page)
 
-    def rows(self, bases: np.ndarray, seeds: list[int], checked: int) -> np.ndarray:
+    def rows(self, bases: np.ndarray, seeds: np.ndarray, checked: int) -> np.ndarray:
         """Return the kernel's rows: CHUNK_ROW, one a chunk.
 
         Args:
             bases: the address of each chunk, uint64.
-            seeds: `chunk_seed` of each chunk's database key.
+            seeds: `chunk_seed` of each chunk's database key, uint64.
             checked: address of one byte for each block.
         """
         rows = np.zeros(len(bases), dtype=CHUNK_ROW)

@@ -106,6 +106,6 @@ class SnapshotCache:
     def load(self, txn: ReadTransaction, entry: SegmentEntry) -> Segment:
         """Load one live segment."""
         if entry.chunked:
-            scan = partial(txn.large_values, "segments")
+            scan = partial(txn.values, "segments")
             return Segment(self._tables, entry, txn.finder("segments"), scan)
         return Segment(self._tables, entry, lambda key: txn.get("segments", key))

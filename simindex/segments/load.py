@@ -15,12 +15,12 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.format.chunks import chunk_seed, whole_segment_rows
+from simindex.format.chunks import chunk_seeds, whole_segment_rows
 from simindex.format.keys import segment_keys, whole_segment_key
 from simindex.format.layout import Chunks, Geometry, SegmentEntry
 from simindex.format.rows import CHUNK_ROW, TABLE_ROW, segment_row
 from simindex.format.seals import SEAL_BYTES, unseal
-from simindex.storage.pages import LargeValues
+from simindex.storage.pages import FoundValues
 
 _COPIED_BYTES = 1 << 15
 """A shorter value may lie in a B-tree page, which moves with its neighbours: it is copied. A longer one
@@ -126,13 +126,13 @@ class Segment:
         geometry: Geometry,
         entry: SegmentEntry,
         get: Callable[[bytes], Any],
-        scan: Callable[[bytes, int], LargeValues | None] | None = None,
+        scan: Callable[[bytes, int], FoundValues | None] | None = None,
     ) -> None:
         """Load from the values that `get` returns for database keys.
 
         Args:
-            scan: gives many values of neighbouring keys at once by their places, or ``None``; to ask for
-                each of 40,000 chunks by itself took a third of a second.
+            scan: gives the places of many values of neighbouring keys at once, or ``None``; to ask for each
+                of 40,000 chunks by itself took a third of a second.
 
         Raises:
             CorruptIndexError: a value is missing, has another length, fails its seal, or is in no order.
@@ -185,7 +185,7 @@ class Segment:
         self,
         geometry: Geometry,
         get: Callable[[bytes], Any],
-        scan: Callable[[bytes, int], LargeValues | None] | None,
+        scan: Callable[[bytes, int], FoundValues | None] | None,
     ) -> tuple[int, int]:
         """Load a segment that is cut into chunks; returns what `_load_whole` does."""
         layout = Chunks.of(geometry.columns(self.entry))
@@ -193,40 +193,44 @@ class Segment:
         keys = segment_keys(self.entry.id, layout.tables, layout.numbers)
         bases = self._bases(keys, layout.sizes, get, scan)
         self.places = Places(layout.firsts, bases, layout.sizes)
-        seeds = list(map(chunk_seed, map(bytes, keys)))
-        chunks, firsts = layout.rows(bases, seeds, _kernel.address(checked)), layout.firsts
+        chunks, firsts = layout.rows(bases, chunk_seeds(keys), _kernel.address(checked)), layout.firsts
         places = _kernel.address(chunks) + CHUNK_ROW.itemsize * firsts
         table_rows = np.zeros(geometry.count, dtype=TABLE_ROW)
         table_rows["chunks"] = places[: geometry.count]
         table_rows["num_entries"] = geometry.entry_counts(self.entry)
-        at = geometry.count + 1  # behind the tables and the sketch column: fences, filters, then bitmaps
-        for row in table_rows:
-            if row["num_entries"]:
-                row["fences"], first = places[at], chunks[firsts[at]]
-                if firsts[at + 1] == firsts[at] + 1:
-                    row["fence_words"] = first["keys"]
-                at += 1
-        for row, shape in zip(table_rows, geometry.filter_shapes(self.entry), strict=True):
-            if shape.lines:
-                row["filter"], first = places[at], chunks[firsts[at]]
-                row["filter_bits"], row["filter_chunks"], row["filter_lines"] = shape
-                if shape.chunks == 1:
-                    row["filter_words"], row["filter_checked"] = first["keys"], first["checked"]
-                at += 1
-        for row, bits in zip(table_rows, geometry.bitmap_bits(self.entry), strict=True):
-            if bits:
-                row["bitmap"], first, row["bitmap_bits"] = places[at], chunks[firsts[at]], bits
-                row["bitmap_words"], row["bitmap_checked"] = first["keys"], first["checked"]
-                at += 1
+        self._join(geometry, table_rows, layout.firsts, chunks)
         self._held += [checked, chunks, table_rows]
         return _kernel.address(table_rows), int(places[geometry.count])
+
+    def _join(
+        self, geometry: Geometry, table_rows: np.ndarray, firsts: np.ndarray, chunks: np.ndarray
+    ) -> None:
+        """Let table rows know their fences, filters and bitmaps, which lie behind the sketch column."""
+        shapes = np.array(geometry.filter_shapes(self.entry))
+        table_rows["filter_bits"], table_rows["filter_chunks"], table_rows["filter_lines"] = shapes.T
+        table_rows["bitmap_bits"] = geometry.bitmap_bits(self.entry)
+        at, address = geometry.count + 1, _kernel.address(chunks)
+        for counts, column, words, checked in (
+            ("num_entries", "fences", "fence_words", None),
+            ("filter_lines", "filter", "filter_words", "filter_checked"),
+            ("bitmap_bits", "bitmap", "bitmap_words", "bitmap_checked"),
+        ):
+            tables = np.flatnonzero(table_rows[counts])
+            places, ends = firsts[at : at + len(tables)], firsts[at + 1 : at + len(tables) + 1]
+            at += len(tables)
+            table_rows[column][tables] = address + CHUNK_ROW.itemsize * places
+            # One of a single chunk is reached in one step.
+            is_one = ends == places + 1
+            table_rows[words][tables[is_one]] = chunks["keys"][places[is_one]]
+            if checked:
+                table_rows[checked][tables[is_one]] = chunks["checked"][places[is_one]]
 
     def _bases(
         self,
         keys: np.ndarray,
         sizes: np.ndarray,
         get: Callable[[bytes], Any],
-        scan: Callable[[bytes, int], LargeValues | None] | None,
+        scan: Callable[[bytes, int], FoundValues | None] | None,
     ) -> np.ndarray:
         """Return the address of each chunk, uint64. Raises CorruptIndexError as `__init__` does.
 
@@ -238,8 +242,9 @@ class Segment:
         if found is None or not np.array_equal(found.keys, keys):
             bases = np.zeros(len(keys), dtype=np.uint64)
         else:
-            bases = np.where(found.lengths == sizes, found.addresses, 0)
-        # Short values lie in pages of the tree; what has another length or is not there is told of by name.
+            bases = np.where(found.lengths == sizes, found.addresses, np.uint64(0))
+            self._held += found.held
+        # What has another length or is not there is told of by name.
         for at in np.flatnonzero(bases == 0).tolist():
             bases[at] = self._address(get, keys[at].tobytes(), int(sizes[at]))
         return bases

@@ -33,6 +33,11 @@ _TIERS_FOR_DEAD = 0.5
 """To spare for segments that are rewritten because most of them is removed. A large merge takes the whole
 budget of each commit until it is done: with more to spare it is done sooner, and those commits are slower."""
 
+_SPARE_TIERS = 2.0
+"""To spare up to `_UNBOUNDED` documents, and down to none at twice as many. A merge waits for smaller ones,
+and queries ask all of its sources until it is done: without this the first half million would wait for as
+many more. A larger index may not be in memory, and its commits would feel it."""
+
 
 def tier_of(entry: SegmentEntry, factor: int) -> int:
     """Return the tier of a segment: the power of the factor that its size reaches."""
@@ -124,9 +129,11 @@ def step_budget(factor: int, manifest: Manifest, written_documents: int, written
     """Return how many bytes of merging a commit is to do: in proportion to what it wrote.
 
     Every byte is rewritten once a tier, so a commit's share is the number of tiers that stand between
-    its own size and the whole; where documents were removed, `_TIERS_FOR_DEAD` more.
+    its own size and the whole; in a small index `_SPARE_TIERS` more; where documents were removed,
+    `_TIERS_FOR_DEAD` more.
     """
     tiers = math.log(max(manifest.num_documents / max(written_documents, 1), 1), factor)
+    tiers += _SPARE_TIERS * min(max(2 - manifest.num_documents / _UNBOUNDED, 0), 1)
     if sum([entry.num_keys for entry in manifest.segments]) > manifest.num_documents:
         tiers += _TIERS_FOR_DEAD
     backlog = len(manifest.segments) / (factor * (tiers + 1))

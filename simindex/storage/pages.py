@@ -45,10 +45,6 @@ def engine_of(env: lmdb.Environment) -> tuple[int, int]:
     return major, minor
 
 
-_NODE_FIELDS = np.dtype([("low", "<u2"), ("high", "<u2"), ("flags", "<u2"), ("key_bytes", "<u2")])
-_PAGE_FIELDS = np.dtype([("number", "<u8"), ("padding", "<u2"), ("flags", "<u2"), ("bounds", "<u4")])
-
-
 def tree_of(record: bytes) -> tuple[int, int]:
     """Return depth and root page of a named database, from its record in the main one."""
     _, _, depth, *_, root = _DATABASE.unpack(record)
@@ -62,18 +58,20 @@ def _bytes_at(address: int, size: int) -> bytes:
         raise MemoryError(f"no memory to read {size} bytes") from exc
 
 
-class LargeValues(NamedTuple):
+class FoundValues(NamedTuple):
     """Neighbouring keys of one length, and where their values lie.
 
     Attributes:
         keys: uint8, shape (n, bytes of a key).
-        addresses: uint64, shape (n,); 0: no large value, or a page that does not look as expected.
+        addresses: uint64, shape (n,); 0: a page that does not look as expected.
         lengths: int64, shape (n,); in bytes, where there is an address.
+        held: copies of the values that lie in leaf pages, which move; their addresses are of the copies.
     """
 
     keys: np.ndarray
     addresses: np.ndarray
     lengths: np.ndarray
+    held: list[bytes]
 
 
 class MappedFile:
@@ -179,40 +177,30 @@ class PageMap:
             return None
         return self.base + first * self.page_bytes + _PAGE.size, value_length
 
-    def find_all(self, places: np.ndarray, key_bytes: int, num_pages: int) -> LargeValues:
-        """Return the large values of many keys at once, as `find` does of one.
+    def values(self, tree: tuple[int, int], first: bytes, count: int, num_pages: int) -> FoundValues | None:
+        """Return where the values of neighbouring keys lie, by a walk of its own over the tree.
 
         Args:
-            places: uint64: the addresses of keys, as a cursor gives them.
-            key_bytes: of each key.
+            tree: its depth and root.
+            first: the first key, of which the others have the length.
+            count: of keys.
             num_pages: pages of the map that are in use.
+
+        Returns:
+            ``None`` where there are fewer keys, or a page does not look as expected.
         """
-        size = num_pages * self.page_bytes
-        used = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(self.base))
-        nodes = places.astype(np.int64) - self.base - _NODE.size
-        is_inside = (nodes >= 0) & (nodes <= size - _NODE.size - key_bytes)
-        nodes = np.where(is_inside, nodes, 0)
-        wanted = nodes[:, None] + np.arange(_NODE.size + key_bytes + _NUMBER.size)
-        fields = used[np.minimum(wanted, size - 1)]  # behind a short value there may be no more of the map
-        node = np.ascontiguousarray(fields[:, : _NODE.size]).view(_NODE_FIELDS)[:, 0]
-        numbers = nodes // self.page_bytes
-        page = used[numbers[:, None] * self.page_bytes + np.arange(_PAGE_FIELDS.itemsize)]
-        page = page.view(_PAGE_FIELDS)[:, 0]
-        first = np.ascontiguousarray(fields[:, _NODE.size + key_bytes :]).view(np.uint64)[:, 0]
-        lengths = node["low"].astype(np.int64) | node["high"].astype(np.int64) << 16
-        is_large = (
-            is_inside
-            & (page["number"] == numbers)
-            & (page["flags"] & _LEAF_PAGE > 0)
-            & (node["flags"] == _BIG_VALUE)
-            & (node["key_bytes"] == key_bytes)
-            & (first > 0)
-            & (first < num_pages)
-        )
-        first = np.where(is_large, first, 1).astype(np.int64)
-        is_large &= first + (_PAGE.size + lengths - 1) // self.page_bytes < num_pages
-        addresses = np.where(is_large, self.base + first * self.page_bytes + _PAGE.size, 0)
-        return LargeValues(fields[:, _NODE.size : -_NUMBER.size], addresses.astype(np.uint64), lengths)
+        depth, root = tree
+        keys = np.empty((count, len(first)), dtype=np.uint8)
+        addresses, lengths = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.int64)
+        are_large = np.empty(count, dtype=bool)
+        columns = keys, addresses, lengths, are_large
+        if _kernel.find_values(self.base, num_pages, self.page_bytes, root, depth, first, *columns) < count:
+            return None
+        held = []
+        for at in np.flatnonzero(~are_large & (addresses > 0)).tolist():
+            held.append(_bytes_at(int(addresses[at]), int(lengths[at])))
+            addresses[at] = _kernel.address(held[-1])
+        return FoundValues(keys, addresses, lengths, held)
 
     def leaves_of(self, root: int, depth: int, numbers: np.ndarray, num_pages: int) -> np.ndarray:
         """Return the addresses of the leaf pages that keys are on, without touching them: uint64.

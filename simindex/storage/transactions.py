@@ -18,7 +18,7 @@ from simindex import _kernel
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.storage.environment import Environment
 from simindex.storage.gate import Visitor
-from simindex.storage.pages import LargeValues, MappedFile, map_pages, tree_of
+from simindex.storage.pages import FoundValues, MappedFile, map_pages, tree_of
 from simindex.storage.translation import translated
 
 _PART_BYTES, _PART_ENTRIES = 1 << 22, 512
@@ -63,24 +63,21 @@ class ReadTransaction(Visitor):
 
         return find
 
-    def large_values(self, database: str, first: bytes, count: int) -> LargeValues | None:
-        """Return where the values of so many neighbouring keys lie, without reading them; see `pages`.
+    def values(self, database: str, first: bytes, count: int) -> FoundValues | None:
+        """Return where the values of neighbouring keys lie, large ones without reading them; see `pages`.
 
         Args:
             first: the first key, of which the others have the length.
+            count: of keys.
 
         Returns:
             ``None`` where there are fewer keys, or the pages of the map cannot be looked into.
         """
         pages, num_pages = self._environment.pages_of(self._txn)
-        if pages is None:
+        tree = self._txn.get(database.encode())
+        if pages is None or tree is None:
             return None
-        with self._txn.cursor(db=self._environment.databases[database]) as cursor:
-            if not cursor.set_key(first):
-                return None
-            keys = islice(cursor.iternext(keys=True, values=False), count)
-            places = np.fromiter(map(_kernel.address, keys), dtype=np.uint64)
-        return pages.find_all(places, len(first), num_pages) if len(places) == count else None
+        return pages.values(tree_of(bytes(tree)), first, count, num_pages)
 
     def mapped_file(self) -> MappedFile | None:
         """Return the file behind the map; ``None`` where nothing shows where the map lies."""

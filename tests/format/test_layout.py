@@ -60,7 +60,7 @@ def test_chunks_of_columns_lie_one_after_the_other_and_all_but_the_last_are_full
     columns = [Column(7 + at, *shape) for at, shape in enumerate(shapes)]
     chunks = Chunks.of(columns)
     bases = np.arange(len(chunks.sizes), dtype=np.uint64) * np.uint64(1 << 20) + np.uint64(5)
-    rows = chunks.rows(bases, list(range(len(bases))), 77)
+    rows = chunks.rows(bases, np.arange(len(bases), dtype=np.uint64), 77)
     expected: list[tuple[int, ...]] = []
     checked = 77
     for column in columns:

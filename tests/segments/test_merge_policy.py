@@ -1,5 +1,7 @@
 """Which segments are merged."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -96,12 +98,11 @@ def test_file_stays_within_two_fifths_of_what_is_in_it_and_segments_few(batch: i
             assert len(stored) <= 30
 
 
-def test_merging_is_spread_over_commits_and_done_before_segments_pile_up() -> None:
-    """Two million documents in commits of 10,000, a byte a document, so that a budget counts documents."""
-    batch, stored = 10_000, list[SegmentEntry]()
-    under_way: list[tuple[list[SegmentEntry], int]] = []
-    most_merged = most_segments = 0
-    for total in range(0, 2_000_000, batch):
+def grow(documents: int, batch: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (documents, merged documents, segments) of each commit, with a byte a document, so that a budget
+    counts documents."""
+    stored, under_way = list[SegmentEntry](), list[tuple[list[SegmentEntry], int]]()
+    for total in range(0, documents, batch):
         due = pick_merges(stored, {entry.id for run, _ in under_way for entry in run}, 8)
         under_way += [(run, sum(entry.num_keys for entry in run)) for run in due]
         stored.append(SegmentEntry(total, total, batch, batch, 0, 0, 0, 0))
@@ -117,17 +118,45 @@ def test_merging_is_spread_over_commits_and_done_before_segments_pile_up() -> No
                 continue
             at, size = stored.index(run[0]), sum(entry.num_keys for entry in run)
             stored[at : at + len(run)] = [run[0]._replace(span=size, num_keys=size)]
-        most_merged = max(most_merged, budget - left)
-        most_segments = max(most_segments, len(stored))
-    assert most_merged <= 2.7 * batch
-    assert most_segments <= 24
+        yield total + batch, budget - left, len(stored)
+
+
+def test_merging_is_spread_over_commits_and_done_before_segments_pile_up() -> None:
+    """Of a large index, where a merge that is done at once would be felt most."""
+    batch = 10_000
+    commits = list(grow(3_000_000, batch))
+    assert max(merged for total, merged, _ in commits if total > 2**21) <= 2.8 * batch
+    assert max(merged for _, merged, _ in commits) <= 4.3 * batch
+    assert max(segments for _, _, segments in commits) <= 24
+
+
+@pytest.mark.parametrize(
+    ("batch", "most", "average"), [(10_000, 9, 11.2), (4_000, 12, 13.2), (1_000, 20, 17)]
+)
+def test_a_small_index_has_few_segments(batch: int, most: int, average: float) -> None:
+    """At a million documents, and on the way: 16, 19 and 20, and 13.5, 16.3 and 20.7, with none to spare."""
+    counts = [segments for _, _, segments in grow(1_000_000, batch)]
+    assert counts[-1] <= most
+    assert sum(counts) <= average * len(counts)
 
 
 def test_removed_documents_let_commits_merge_more() -> None:
     """Segments that are mostly dead are rewritten on top of what tiers take."""
-    segments = tuple(entries_of(6_400, 100))
-    assert step_budget(8, Manifest(num_documents=6_400, segments=segments[:1]), 100, 1_000) == 2_000
-    assert step_budget(8, Manifest(num_documents=6_400, segments=segments), 100, 1_000) == 2_500
+    documents, written = 6_553_600, 102_400
+    segments = tuple(entries_of(documents, written))
+    assert step_budget(8, Manifest(num_documents=documents, segments=segments[:1]), written, 1_000) == 2_000
+    assert step_budget(8, Manifest(num_documents=documents, segments=segments), written, 1_000) == 2_500
+
+
+@pytest.mark.parametrize(
+    ("documents", "tiers"), [(64, 4), (2**20, 4), (2**20 + 2**19, 3), (2**21, 2), (2**24, 2)]
+)
+def test_a_small_index_lets_commits_merge_more(documents: int, tiers: int) -> None:
+    written = documents // 64
+    segments = tuple(entries_of(documents))
+    assert (
+        step_budget(8, Manifest(num_documents=documents, segments=segments), written, 1_000) == tiers * 1_000
+    )
 
 
 def test_runs_to_compact_are_as_few_as_numbers_and_sources_allow() -> None:

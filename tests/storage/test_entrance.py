@@ -6,13 +6,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import lmdb_pages
+import numpy as np
 import pytest
 from batches import SMALL
 from lmdb_pages import PAGE
 from processes import ask, end, start
 
 import simindex
-from simindex import CorruptIndexError, Layout
+from simindex import CorruptIndexError, Layout, _kernel
 from simindex.storage.tree.pagefile import read_pages
 from simindex.storage.tree.walk import walk_file
 
@@ -96,3 +97,24 @@ def test_pages_that_are_walked_are_those_of_the_trees_that_opening_reads(made: S
     assert expected <= set(made.pages)
     record = walked.trees["segments"].record
     assert record.branch_pages + record.leaf_pages == len(lmdb_pages.pages_of(made.data, "segments"))
+
+
+def test_pages_of_a_level_are_asked_for_together(
+    made: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Waited for one after the other, those of an index of 50 million documents took half a second."""
+    asked: list[int] = []
+    addresses: list[int] = []
+    ask = _kernel.ask_for_pages
+
+    def seen(places: np.ndarray) -> None:
+        asked.append(len(places))
+        addresses.extend(places.tolist())
+        ask(places)
+
+    monkeypatch.setattr(_kernel, "ask_for_pages", seen)
+    simindex.open(made.path, "r").close()
+    record = walk_file(read_pages(str(made.path))).trees["segments"].record
+    assert record.depth > 1
+    assert record.leaf_pages in asked
+    assert len(set(addresses)) == len(addresses)

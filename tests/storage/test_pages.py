@@ -3,7 +3,6 @@
 import ctypes
 import gc
 import os
-from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -16,8 +15,9 @@ from hypothesis import strategies as st
 import simindex
 from simindex import Config, CorruptIndexError, Layout, _kernel
 from simindex.storage import pages
-from simindex.storage.pages import LargeValues, MappedFile, PageMap
+from simindex.storage.pages import FoundValues, MappedFile, PageMap
 from simindex.storage.transactions import ReadTransaction
+from simindex.storage.tree.pagefile import read_pages
 
 lengths = st.integers(0, 40) | st.integers(1_900, 2_200) | st.integers(4_000, 4_200) | st.integers(0, 70_000)
 
@@ -47,33 +47,41 @@ def test_place_is_where_lmdb_says(tmp_path_factory: pytest.TempPathFactory, size
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.dictionaries(st.binary(min_size=5, max_size=5), lengths, min_size=1, max_size=60))
-def test_many_places_are_those_of_each(
-    tmp_path_factory: pytest.TempPathFactory, sizes: dict[bytes, int]
+@given(
+    st.dictionaries(st.binary(min_size=5, max_size=5), lengths, min_size=1, max_size=60),
+    st.binary(min_size=5, max_size=5),
+    st.integers(1, 61),
+)
+def test_values_of_neighbouring_keys_are_where_each_is(
+    tmp_path_factory: pytest.TempPathFactory, sizes: dict[bytes, int], first: bytes, count: int
 ) -> None:
     folder = tmp_path_factory.mktemp("pages")
     with lmdb.open(str(folder), map_size=1 << 26, lib_version=0) as env:
         with env.begin(write=True) as txn:
             for key, size in sizes.items():
-                txn.put(key, bytes(size))
-            txn.put(b"\xff" * 31, b"short")
-        num_pages = env.info()["last_pgno"] + 1
-        with env.begin(buffers=True) as reading, reading.cursor() as cursor:
-            page_map = PageMap.around(env, cast("memoryview", reading.get(b"\xff" * 31)), num_pages)
+                txn.put(key, bytes([key[0]]) * size)
+        num_pages, page_bytes = env.info()["last_pgno"] + 1, env.stat()["psize"]
+        with env.begin(buffers=True) as reading:
+            with reading.cursor() as cursor:
+                assert cursor.first()
+                page_map = PageMap.around(env, cursor.key(), num_pages)
             assert page_map is not None
-            assert cursor.first()
-            keys = list(islice(cursor.iternext(keys=True, values=False), len(sizes)))
-            elsewhere = np.zeros(7, np.uint8)
-            places = [*map(_kernel.address, keys), _kernel.address(elsewhere), 0, 2**64 - 1]
-            found = page_map.find_all(np.array(places, np.uint64), 5, num_pages)
-            assert found.keys.shape == (len(places), 5)
-            for at, (view, address) in enumerate(zip(keys, found.addresses.tolist(), strict=False)):
-                assert found.keys[at].tobytes() == bytes(view)
-                expected = page_map.find(view, num_pages)
-                assert (address and (address, int(found.lengths[at]))) == (expected or 0)
-            assert not found.addresses[len(keys) :].any()
-            wrong = page_map.find_all(np.array(places, np.uint64), 4, num_pages)
-            assert not wrong.addresses.any()  # keys of another length
+            main = read_pages(str(folder)).meta.main
+            tree = main.depth, main.root
+            expected = [key for key in sorted(sizes) if key >= first][:count]
+            found = page_map.values(tree, first, count, num_pages)
+            if len(expected) < count:
+                assert found is None
+                return
+            assert found is not None
+            assert [key.tobytes() for key in found.keys] == expected
+            for key, address, length in zip(expected, found.addresses, found.lengths.tolist(), strict=True):
+                assert length == sizes[key]
+                assert ctypes.string_at(int(address), length) == bytes([key[0]]) * length
+                is_large = int(address) in range(page_map.base, page_map.base + num_pages * page_bytes)
+                place = _kernel.address(cast("memoryview", reading.get(key))) if length else 0
+                assert not is_large or int(address) == place
+            assert page_map.values(tree, first[:4], 1, num_pages) is None  # keys of another length
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
@@ -198,7 +206,7 @@ def test_unknown_engine_takes_the_slow_way_and_the_results_are_right(
         raise AssertionError("a page of an unknown engine was read")
 
     monkeypatch.setattr(PageMap, "find", looked_into)
-    monkeypatch.setattr(PageMap, "find_all", looked_into)
+    monkeypatch.setattr(PageMap, "values", looked_into)
     with simindex.open(path, mode) as index:
         assert all([m.key for m in index.query(text, 0.9)] == [key] for key, text in TEXTS.items())
         assert len(list(index)) == len(TEXTS)
@@ -212,20 +220,24 @@ def test_unknown_engine_takes_the_slow_way_and_the_results_are_right(
 def test_engine_of_this_machine_is_asked_and_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the fast way is the one that all other tests take."""
     found = []
-    find_all = PageMap.find_all
+    values_of = PageMap.values
 
-    def watched(at: PageMap, places: np.ndarray, key_bytes: int, num_pages: int) -> LargeValues:
-        values = find_all(at, places, key_bytes, num_pages)
+    def watched(
+        at: PageMap, tree: tuple[int, int], first: bytes, count: int, num_pages: int
+    ) -> FoundValues | None:
+        values = values_of(at, tree, first, count, num_pages)
+        assert values is not None
         found.extend((values.addresses > 0).tolist())
         return values
 
-    monkeypatch.setattr(PageMap, "find_all", watched)
+    monkeypatch.setattr(PageMap, "values", watched)
     with simindex.open(made(tmp_path / "i"), "r") as index:
         assert index.query(TEXTS[0], 0.9)
         environment = index._store._environment
         assert environment is not None
         assert pages.engine_of(environment.env) in pages.KNOWN_ENGINES
-    assert sum(found) > 10
+    assert all(found)
+    assert len(found) > 10
 
 
 def test_engine_with_other_pages_has_no_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import os
 import lmdb
 import numpy as np
 
+from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.storage.folder import DATA_FILE
 from simindex.storage.lmdb_file import DATABASES
@@ -33,7 +34,7 @@ _READ_AT_OPENING = ("meta", "segments")
 
 _NUMBERS, _WORDS = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
 _NOTHING = Nodes(_NUMBERS, Keys(_WORDS, _WORDS), _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS)
-_PAGES_AT_ONCE = 4096
+_PAGES_AT_ONCE = 256
 _ATTEMPTS = 100
 
 
@@ -97,6 +98,9 @@ def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, *, with_
         is_inside = (level >= META_PAGES) & (level < file.num_used)
         if not is_inside.all() or len(np.unique(level)) != len(level):
             raise _damaged(path, name, "pages of the file, each once")
+        # All of a level at once: met one by one each that is missing would be waited for.
+        places = _kernel.address(file.octets) + level * file.page_bytes
+        _kernel.ask_for_pages(places.astype(np.uint64))
         parts = [
             _sound(
                 file, name, level[first : first + _PAGES_AT_ONCE], path, are_leaves=depth == record.depth - 1

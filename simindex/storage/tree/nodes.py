@@ -1,8 +1,8 @@
 """What lies in tree pages: many pages at once, each proven sound before its nodes are followed.
 
-Owns the structs of pages and nodes and what makes a page sound. Must not follow nodes. Invariant: the nodes
-of a sound page lie in it, fill it without gaps or overlaps, and have keys of 1 to 16 bytes (in a branch the
-first may have none), in strictly ascending order.
+Owns the structs of pages and nodes; what makes a page sound is in the kernel (`trees.c`). Must not follow
+nodes. Invariant: the nodes of a sound page lie in it, fill it without gaps or overlaps, and have keys of 1 to
+16 bytes (in a branch the first may have none), in strictly ascending order.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simindex import _kernel
 from simindex.storage.tree.pagefile import PAGE_HEADER_BYTES, PageFile
 
 BRANCH, LEAF, OVERFLOW = 0x01, 0x02, 0x04
@@ -21,8 +22,6 @@ BIG_VALUE, SUB_TREE = 0x01, 0x02
 
 KEY_ROOM = 16
 """No key of an index is longer."""
-
-_NODE_BYTES, _POINTER_BYTES, _NUMBER_BYTES = 8, 2, 8
 
 
 class Header(NamedTuple):
@@ -114,55 +113,10 @@ def read_nodes(
         are_leaves: what they are to be, all of them.
         integer_keys: as in the free list, whose keys are numbers of the machine.
     """
-    header = headers_of(file, pages)
-    size = file.page_bytes
-    is_sound = (header.numbers == pages) & (header.flags == (LEAF if are_leaves else BRANCH))
-    is_sound &= (header.lower > PAGE_HEADER_BYTES) & (header.lower % _POINTER_BYTES == 0)
-    is_sound &= (header.lower <= header.upper) & (header.upper <= size)
-    counts = np.where(is_sound, (header.lower - PAGE_HEADER_BYTES) // _POINTER_BYTES, 0)
-    page = np.repeat(np.arange(len(pages)), counts)
-    nth = np.arange(len(page)) - np.repeat(np.cumsum(counts) - counts, counts)
-    start = pages[page] * size
-    pointers = file.halves[(start + PAGE_HEADER_BYTES) // 2 + nth].astype(np.int64)
-    is_inside = (pointers >= header.upper[page]) & (pointers <= size - _NODE_BYTES) & (pointers % 2 == 0)
-    at = start + np.where(is_inside, pointers, PAGE_HEADER_BYTES)
-    fields = file.halves[(at // 2)[:, None] + np.arange(4)].astype(np.int64)
-    low, high, flags, key_bytes = fields.T
-    if are_leaves:
-        numbers = low | high << 16
-        is_big = flags == BIG_VALUE
-        node_bytes = _NODE_BYTES + key_bytes + np.where(is_big, _NUMBER_BYTES, numbers)
-        is_inside &= (key_bytes > 0) & ((flags == 0) | is_big | (flags == SUB_TREE))
-    else:
-        numbers, is_big = low | high << 16 | flags << 32, np.zeros(len(low), dtype=bool)
-        node_bytes = _NODE_BYTES + key_bytes
-        is_inside &= (key_bytes > 0) | (nth == 0)
-    node_bytes += node_bytes & 1
-    is_inside &= (key_bytes <= KEY_ROOM) & (at - start + node_bytes <= size)
-    keys = _keys_at(file, at + _NODE_BYTES, np.where(is_inside, key_bytes, 0), integer_keys=integer_keys)
-    ascends = before(keys.at(slice(None, -1)), keys.at(slice(1, None))) | (
-        nth[1:] <= (0 if are_leaves else 1)
-    )
-    filled = np.bincount(page, np.where(is_inside, node_bytes, 0), len(pages))
-    is_sound &= np.bincount(page, ~is_inside, len(pages)) == 0
-    is_sound &= np.bincount(page[1:], ~ascends, len(pages)) == 0
-    is_sound &= filled == size - header.upper
-    data = at + _NODE_BYTES + key_bytes
-    data[is_big] = _numbers_at(file, data[is_big])
-    return Nodes(page, keys, key_bytes, numbers, flags, data).of(is_sound[page]), is_sound
-
-
-def _keys_at(file: PageFile, places: np.ndarray, key_bytes: np.ndarray, *, integer_keys: bool) -> Keys:
-    wanted = np.minimum((places // 2)[:, None] + np.arange(KEY_ROOM // 2), len(file.halves) - 1)
-    octets = file.halves[wanted].view(np.uint8)
-    octets[np.arange(KEY_ROOM) >= key_bytes[:, None]] = 0
-    order = np.uint64 if integer_keys else ">u8"
-    both = octets.view(order).astype(np.uint64)
-    return Keys(both[:, 0], both[:, 1])
-
-
-def _numbers_at(file: PageFile, places: np.ndarray) -> np.ndarray:
-    """Return numbers of pages that are stored somewhere, which need not be even."""
-    wanted = np.minimum(places[:, None] + np.arange(_NUMBER_BYTES), len(file.octets) - 1)
-    found = np.ascontiguousarray(file.octets[wanted]).view(np.uint64)[:, 0]
-    return np.minimum(found, np.uint64(2**62)).astype(np.int64)
+    pages = np.ascontiguousarray(pages, dtype=np.int64)
+    how = file.octets, file.page_bytes, pages, are_leaves
+    columns = np.empty((7, _kernel.count_nodes(*how)), dtype=np.int64)
+    is_sound = np.empty(len(pages), dtype=bool)
+    found = _kernel.read_nodes(*how, integer_keys, is_sound, columns)
+    page, high, low, *rest = columns[:, :found]
+    return Nodes(page, Keys(high.view(np.uint64), low.view(np.uint64)), *rest), is_sound

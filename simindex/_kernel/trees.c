@@ -1,0 +1,190 @@
+/* Pages of LMDB's trees, each proven sound before its nodes are believed: a page is the one that it says it is, and its
+ * nodes lie in it, fill it, and have keys of 1 to KEY_ROOM bytes (in a branch the first may have none) that ascend.
+ *
+ * Source: MDB_page, MDB_node in mdb.c of LMDB 0.9, whose data format (1) has been the same since 2011.
+ */
+#include "kernel.h"
+
+enum { BRANCH = 0x01, LEAF = 0x02, BIG_VALUE = 0x01, SUB_TREE = 0x02, HEADER = 16, NODE = 8, POINTER = 2, CHILD = 8 };
+
+#define MOST_NUMBER (UINT64_C(1) << 62) /* a number beyond the file stays one as an int64_t */
+
+static inline uint16_t load16(const void *p) { uint16_t v; memcpy(&v, p, 2); return v; }
+
+/* The number of nodes of a page whose header is sound, or -1. */
+static ptrdiff_t nodes_of(const tree_file *file, uint64_t number, int are_leaves) {
+    if (number >= file->num_pages) return -1;
+    const uint8_t *page = file->octets + number * file->page_bytes;
+    unsigned lower = load16(page + 12), upper = load16(page + 14);
+    if (load64(page) != number || load16(page + 10) != (are_leaves ? LEAF : BRANCH)) return -1;
+    if (lower <= HEADER || lower % POINTER || lower > upper || upper > file->page_bytes) return -1;
+    return (lower - HEADER) / POINTER;
+}
+
+size_t count_nodes(const tree_file *file, const int64_t *pages, size_t count, int are_leaves) {
+    size_t total = 0;
+    for (size_t i = 0; i < count; i++) {
+        ptrdiff_t found = nodes_of(file, (uint64_t)pages[i], are_leaves);
+        if (found > 0) total += (size_t)found;
+    }
+    return total;
+}
+
+/* A key as two numbers whose order is that of the keys. */
+typedef struct {
+    uint64_t high, low;
+} wide_key;
+
+static wide_key key_at(const uint8_t *at, size_t bytes, int integer_keys) {
+    uint8_t padded[KEY_ROOM] = {0};
+    memcpy(padded, at, bytes);
+    wide_key key = {load64(padded), load64(padded + 8)};
+    if (!integer_keys) key.high = __builtin_bswap64(key.high), key.low = __builtin_bswap64(key.low);
+    return key;
+}
+
+static inline int ascends(wide_key one, wide_key other) {
+    return one.high < other.high || (one.high == other.high && one.low < other.low);
+}
+
+/* A node, where it lies in its page with all its bytes. */
+typedef struct {
+    const uint8_t *key;
+    size_t key_bytes, bytes;
+    uint64_t number, flags;
+} node;
+
+static int node_at(const tree_file *file, const uint8_t *page, size_t nth, int are_leaves, node *found) {
+    size_t size = file->page_bytes, at = load16(page + HEADER + POINTER * nth);
+    if (at < load16(page + 14) || at > size - NODE || at % 2) return 0;
+    const uint8_t *fields = page + at;
+    found->number = load16(fields) | (uint64_t)load16(fields + 2) << 16;
+    found->flags = load16(fields + 4);
+    found->key_bytes = load16(fields + 6);
+    found->key = fields + NODE;
+    found->bytes = NODE + found->key_bytes;
+    if (found->key_bytes > KEY_ROOM || (!found->key_bytes && (are_leaves || nth))) return 0;
+    if (!are_leaves) found->number |= found->flags << 32;
+    else if (found->flags == BIG_VALUE) found->bytes += CHILD;
+    else if (found->flags && found->flags != SUB_TREE) return 0;
+    else found->bytes += found->number;
+    found->bytes += found->bytes & 1;
+    return at + found->bytes <= size;
+}
+
+/* The nodes of a page go behind the first `total` of the columns; returns how many, or 0 for a page that is not sound. */
+static size_t take_page(const tree_file *file, uint64_t number, int64_t at, int are_leaves, int integer_keys,
+                        const node_columns *columns, size_t total) {
+    ptrdiff_t count = nodes_of(file, number, are_leaves);
+    if (count < 0 || (size_t)count > columns->room - total) return 0; /* no room: somebody writes into the file */
+    const uint8_t *page = file->octets + number * file->page_bytes;
+    size_t filled = 0;
+    wide_key before = {0, 0};
+    for (ptrdiff_t nth = 0; nth < count; nth++) {
+        node found;
+        if (!node_at(file, page, (size_t)nth, are_leaves, &found)) return 0;
+        wide_key key = key_at(found.key, found.key_bytes, integer_keys);
+        if (nth > !are_leaves && !ascends(before, key)) return 0;
+        before = key;
+        filled += found.bytes;
+        size_t i = total + (size_t)nth;
+        const uint8_t *value = found.key + found.key_bytes;
+        uint64_t data = (uint64_t)(value - file->octets);
+        if (are_leaves && found.flags == BIG_VALUE) {
+            data = load64(value);
+            if (data > MOST_NUMBER) data = MOST_NUMBER;
+        }
+        columns->page[i] = at;
+        columns->high[i] = key.high, columns->low[i] = key.low;
+        columns->key_bytes[i] = (int64_t)found.key_bytes;
+        columns->numbers[i] = (int64_t)found.number;
+        columns->flags[i] = (int64_t)found.flags;
+        columns->data[i] = (int64_t)data;
+    }
+    return filled == file->page_bytes - load16(page + 14) ? (size_t)count : 0;
+}
+
+size_t read_nodes(const tree_file *file, const int64_t *pages, size_t count, int are_leaves, int integer_keys,
+                  uint8_t *is_sound, const node_columns *columns) {
+    size_t total = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t found = take_page(file, (uint64_t)pages[i], (int64_t)i, are_leaves, integer_keys, columns, total);
+        is_sound[i] = found > 0;
+        total += found;
+    }
+    return total;
+}
+
+/* ---- neighbouring keys and their values, by the trees of a map that LMDB reads, too ---- */
+
+typedef struct {
+    const tree_file *file;
+    const uint8_t *first;
+    size_t key_bytes, wanted, found;
+    const value_columns *columns;
+} scan;
+
+/* LMDB's order: that of the bytes that both have, then the shorter one. */
+static int is_before(const node *one, const scan *s) {
+    size_t both = one->key_bytes < s->key_bytes ? one->key_bytes : s->key_bytes;
+    int order = memcmp(one->key, s->first, both);
+    return order < 0 || (!order && one->key_bytes < s->key_bytes);
+}
+
+static int is_first(const node *one, const scan *s) {
+    return one->key_bytes == s->key_bytes && !memcmp(one->key, s->first, s->key_bytes);
+}
+
+/* Take a leaf's node; 0 where its key has another length. */
+static int take_value(scan *s, const node *found) {
+    const tree_file *file = s->file;
+    if (found->key_bytes != s->key_bytes) return 0;
+    const uint8_t *value = found->key + found->key_bytes;
+    size_t i = s->found++;
+    int is_large = found->flags == BIG_VALUE;
+    memcpy(s->columns->keys + i * s->key_bytes, found->key, s->key_bytes);
+    s->columns->lengths[i] = (int64_t)found->number;
+    s->columns->is_large[i] = (uint8_t)is_large;
+    s->columns->addresses[i] = 0;
+    if (is_large) {
+        uint64_t page = load64(value), more = (HEADER + found->number - 1) / file->page_bytes;
+        if (page > 1 && page < file->num_pages && more < file->num_pages - page)
+            s->columns->addresses[i] = (uint64_t)(file->octets + page * file->page_bytes + HEADER);
+    } else if (!found->flags) s->columns->addresses[i] = (uint64_t)value;
+    return 1;
+}
+
+/* Walk what is below a page, on the left edge from the first key on; 0 where nothing more is to be taken. `most`: pages
+ * that may still be touched, for damaged ones may lead back. */
+static int walk(scan *s, uint64_t number, unsigned depth, int on_edge, size_t *most) {
+    int is_leaf = depth == 1;
+    ptrdiff_t count = number > 1 && *most ? nodes_of(s->file, number, is_leaf) : -1;
+    if (count < 0) return 0;
+    --*most;
+    const uint8_t *page = s->file->octets + number * s->file->page_bytes;
+    size_t begin = 0, end = (size_t)count;
+    node found;
+    /* The first node that is not before the key; in a branch the last one that is not behind it. */
+    while (on_edge && begin < end) {
+        size_t middle = (begin + end) / 2;
+        if (!node_at(s->file, page, middle, is_leaf, &found)) return 0;
+        int is_left = is_before(&found, s);
+        if (!is_leaf) is_left |= !middle || is_first(&found, s);
+        if (is_left) begin = middle + 1;
+        else end = middle;
+    }
+    if (on_edge && !is_leaf) begin--;
+    for (size_t nth = begin; nth < (size_t)count && s->found < s->wanted; nth++) {
+        if (!node_at(s->file, page, nth, is_leaf, &found)) return 0;
+        if (is_leaf ? !take_value(s, &found) : !walk(s, found.number, depth - 1, on_edge && nth == begin, most)) return 0;
+    }
+    return s->found < s->wanted;
+}
+
+size_t find_values(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
+                   size_t count, const value_columns *columns) {
+    scan s = {file, first, key_bytes, count, 0, columns};
+    size_t most = file->num_pages;
+    if (depth && depth <= MOST_DEPTH) walk(&s, root, depth, 1, &most);
+    return s.found;
+}
