@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain, islice
 
 from simindex.arrow import Table, documents_of
 from simindex.checks import require_int, require_many, require_seconds
-from simindex.errors import ClosedError
 from simindex.parallel import in_order, num_workers
 from simindex.parts import bytes_of, in_parts
 from simindex.queries.matches import Matches
@@ -30,10 +29,10 @@ from simindex.queries.search import (
 from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, answers_of
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts.calls import Calls, Gathered, OnMissing, Sent
+from simindex.scaleout.hosts.following import MOVED, Following, Way
 from simindex.scaleout.hosts.partition import Nearest, is_by_distance
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import SketchBatch
-from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
 
 QUERY_SECONDS = 30.0
@@ -49,27 +48,19 @@ eight partitions answered two thirds as many: each batch has its cost in each pa
 _SKETCHED_AT_ONCE = 256
 
 
-class Asking:
+class Asking(Following):
     """The questions that `ScaledIndex` answers.
 
     Attributes:
         uri: of the catalog.
-        catalog: as it was loaded.
+        catalog: that it goes by.
         seconds: deadline of a question; that of changes is ten times as long.
     """
 
-    def __init__(self, uri: str, catalog: Catalog, calls: Calls) -> None:
-        self.uri, self.catalog = uri, catalog
+    def __init__(self, uri: str, catalog: Catalog, carrier: Callable[[Catalog], Calls]) -> None:
+        super().__init__(uri, catalog, carrier)
         self.seconds = QUERY_SECONDS
-        self._calls_of_open: Calls | None = calls
-        self._sketcher = Sketcher(catalog.config)
         self._questions = Questions(catalog.config, DEFAULT_MAX_CANDIDATES)
-
-    @property
-    def _calls(self) -> Calls:
-        if self._calls_of_open is None:
-            raise ClosedError(f"{self.uri}: the handle is closed")
-        return self._calls_of_open
 
     def query(
         self,
@@ -198,14 +189,20 @@ class Asking:
     ) -> ScaledAnswers:
         """Ask in batches; while one is searched, the next is sketched."""
         require_many(call, "documents", documents, f"{call.removesuffix('_many')}(document)")
-        results, missing = ScaledAnswers(), dict[str, str]()
-        under_way: deque[dict[str, Sent]] = deque()
-        seconds = self._seconds(seconds, on_missing)
+        results, missing, partial = ScaledAnswers(), dict[str, str](), set[int]()
+        under_way: deque[tuple[Way, dict[str, Sent], SketchBatch]] = deque()
+        deadline = self._seconds(seconds, on_missing)
 
         def take_oldest() -> None:
-            found = self._calls.gather(under_way.popleft(), seconds)
-            answers = self._merged(query, found, on_missing)
-            missing.update(found.missing)
+            way, sent, batch = under_way.popleft()
+            try:
+                answers = self._merged(
+                    query, way.calls, way.calls.gather(sent, deadline), len(batch), on_missing
+                )
+            except MOVED:
+                answers = self._ask(query, batch, on_missing, seconds)
+            partial.update(answers.partial)
+            missing.update(answers.missing)
             results.extend(answers)
 
         rest = iter(documents)
@@ -214,10 +211,11 @@ class Asking:
             batch = self._sketched(call, query, part.values)
             if len(under_way) == UNDER_WAY:
                 take_oldest()
-            under_way.append(self._calls.send_all("asks", "query", query, batch))
+            way = self._way_now()
+            under_way.append((way, way.calls.send_all("asks", "query", query, batch), batch))
         while under_way:
             take_oldest()
-        results.partial, results.missing = self._calls.partitions_of(missing), missing
+        results.partial, results.missing = tuple(sorted(partial)), missing
         return results
 
     def _sketched(self, call: str, query: Query, documents: list[Document]) -> SketchBatch:
@@ -240,14 +238,20 @@ class Asking:
     def _ask(
         self, query: Query | Nearest, batch: SketchBatch, on_missing: OnMissing, seconds: float | None
     ) -> ScaledAnswers:
-        sent = self._calls.send_all("asks", "query", query, batch)
-        found = self._calls.gather(sent, self._seconds(seconds, on_missing))
-        answers = self._merged(query, found, on_missing) or [Matches() for _ in range(len(batch))]
-        return ScaledAnswers(answers, self._calls.partitions_of(found.missing), found.missing)
+        deadline = self._seconds(seconds, on_missing)
 
-    def _merged(self, query: Query | Nearest, found: Gathered, on_missing: OnMissing) -> list[Matches]:
+        def ask(way: Way) -> ScaledAnswers:
+            found = way.calls.gather(way.calls.send_all("asks", "query", query, batch), deadline)
+            return self._merged(query, way.calls, found, len(batch), on_missing)
+
+        return self._followed(ask, deadline)
+
+    def _merged(
+        self, query: Query | Nearest, calls: Calls, found: Gathered, count: int, on_missing: OnMissing
+    ) -> ScaledAnswers:
+        """Return the answers of all places to so many questions; of those that none answers, none."""
         if found.missing and on_missing == "raise":
-            raise self._calls.missing("query", found.missing)
+            raise calls.missing("query", found.missing)
         columns = list(found.answers.values())
         if columns and any(one.is_bare for one in columns) and not any(one.counts for one in columns):
             raise ValueError(
@@ -255,4 +259,6 @@ class Asking:
                 'ask by SimHash: query_simhash(), or by="simhash"'
             )
         limit = query.k if isinstance(query, Nearest) else query.limit
-        return answers_of(columns, limit, is_by_distance(query)) if columns else []
+        answers = answers_of(columns, limit, is_by_distance(query)) if columns else []
+        partial = calls.partitions_of(found.missing)
+        return ScaledAnswers(answers or [Matches() for _ in range(count)], partial, found.missing)

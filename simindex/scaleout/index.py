@@ -5,7 +5,6 @@ Owns the public methods and what they promise. Must not know how a host does wha
 
 from __future__ import annotations
 
-import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,26 +27,26 @@ from simindex.queries.matches import Matches
 from simindex.queries.record import Record
 from simindex.queries.search import Method, Query
 from simindex.scaleout.answers import ScaledMatches
-from simindex.scaleout.asking import UNDER_WAY, Asking
+from simindex.scaleout.asking import UNDER_WAY
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.hosts.actors import ray_module, stop_hosts
-from simindex.scaleout.hosts.calls import Calls, Gathered, Sent
+from simindex.scaleout.hosts.calls import Calls, Group, Sent
 from simindex.scaleout.hosts.carried import partition_of
+from simindex.scaleout.hosts.following import MOVED, Way, whole
 from simindex.scaleout.hosts.partition import is_by_distance
 from simindex.scaleout.if_new import Scratch, Settled, settle
-from simindex.scaleout.reports import ScaledCheckReport, ScaledStats
-from simindex.scaleout.routing import Routing, new_call
+from simindex.scaleout.places.upkeep import Upkeep, by_partition
+from simindex.scaleout.routing import new_call
 from simindex.sketching.document import Document
 from simindex.tuning.curve import DEFAULT_THRESHOLD
-from simindex.upkeep.check import Level
 
 _T = TypeVar("_T")
 
 _WALKED = 1_000
 
 
-class ScaledIndex(Asking):
+class ScaledIndex(Upkeep):
     """An index over many machines, with the calls of `Index`. Open one with `simindex.scaleout.open`.
 
     What differs from one index: there is no `transaction`, for there is no commit over several machines; a
@@ -76,9 +75,8 @@ class ScaledIndex(Asking):
         has_started_ray: bool,
         carrier: Callable[[Catalog], Calls] = Calls,
     ) -> None:
-        super().__init__(os.fspath(uri), catalog, carrier(catalog))
-        self._carrier = carrier
-        self._routing = Routing(catalog, self._sketcher)
+        super().__init__(os.fspath(uri), catalog, carrier)
+        self._new_call = new_call
         self._has_started_ray = has_started_ray
 
     # ---- life ----
@@ -99,7 +97,7 @@ class ScaledIndex(Asking):
     def close(self) -> None:
         """Close the handle. Hosts go on, unless this handle has started Ray, which then ends. Twice is
         allowed."""
-        self._calls_of_open = None
+        self._is_closed = True
         if self._has_started_ray:
             self._has_started_ray = False
             ray_module().shutdown()
@@ -171,7 +169,7 @@ class ScaledIndex(Asking):
                 its own, and of those sent after it, partitions without such a key have stored their part.
             PlaceMissingError: a place did not answer within the deadline; what was reported by `progress` is
                 stored, of the batches under way a part may be. Repeated with "skip" or "replace" it goes on.
-            PartitionError: a partition cannot be written.
+            PartitionError, CatalogChangedError: a partition cannot be written, or is on its way elsewhere.
             TypeError, ValueError: as `Index.insert_many`.
         """
         rows = keyed_documents(items, id, text, metadata)
@@ -179,21 +177,28 @@ class ScaledIndex(Asking):
         require_conflict(on_conflict)
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
-        calls, totals = self._calls, [0, 0, 0]
-        under_way: deque[dict[str, Sent]] = deque()
+        totals = [0, 0, 0]
+        under_way: deque[tuple[Way, dict[str, Sent], list[Any], bytes]] = deque()
 
         def take_oldest() -> None:
-            for counts in self._whole(calls.gather(under_way.popleft(), self._change_seconds)).values():
+            way, sent, items, call = under_way.popleft()
+            try:
+                answers = whole("insert_many", way, way.calls.gather(sent, self._change_seconds))
+            except MOVED:
+                answers = self._insert("insert_many", lambda way: way.routing.items(items, call), on_conflict)
+            for counts in answers:
                 totals[:] = [total + count for total, count in zip(totals, counts, strict=True)]
             if progress is not None:
                 progress(sum(totals))
 
         try:
             for part in in_parts(rows, batch_size * len(self.catalog.partitions), bytes_of_item):
-                routed = self._routing.items(part.values)
                 if len(under_way) == UNDER_WAY:
                     take_oldest()
-                under_way.append(calls.send_all("changes", "insert", on_conflict, to=routed))
+                way, call = self._way_now(), self._new_call()
+                routed = way.routing.items(part.values, call)
+                sent = way.calls.send_all("changes", "insert", on_conflict, to=routed)
+                under_way.append((way, sent, part.values, call))
         finally:
             # What was sent is done or refused when the call ends, whatever ended it.
             failure = self._take_all(take_oldest, under_way)
@@ -202,7 +207,7 @@ class ScaledIndex(Asking):
         return InsertReport(*totals)
 
     @staticmethod
-    def _take_all(take_oldest: Callable[[], None], under_way: deque[dict[str, Sent]]) -> Exception | None:
+    def _take_all(take_oldest: Callable[[], None], under_way: deque[Any]) -> Exception | None:
         failure = None
         while under_way:
             try:
@@ -211,10 +216,10 @@ class ScaledIndex(Asking):
                 failure = failure or exc
         return failure
 
-    def _whole(self, found: Gathered, call: str = "insert_many") -> dict[str, Any]:
-        if found.missing:
-            raise self._calls.missing(call, found.missing)
-        return found.answers
+    def _insert(
+        self, name: str, to: Callable[[Way], Mapping[str, tuple[Any, ...]]], on_conflict: Conflict
+    ) -> list[Any]:
+        return self._some(name, "changes", "insert", to, on_conflict, seconds=self._change_seconds)
 
     def insert_if_new(
         self,
@@ -307,8 +312,8 @@ class ScaledIndex(Asking):
         by_distance = is_by_distance(query)
         settled = settle(documents, outside, within, stored, on_conflict, by_distance, query.limit)
         if settled.places:
-            routed = self._routing.documents(documents.taken(settled.places))
-            self._calls.every("changes", "insert", on_conflict, to=routed, seconds=self._change_seconds)
+            new, call = documents.taken(settled.places), self._new_call()
+            self._insert("insert_many_if_new", lambda way: way.routing.documents(new, call), on_conflict)
         return settled
 
     def remove(self, key: Key) -> None:
@@ -335,11 +340,13 @@ class ScaledIndex(Asking):
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
         return sum(self._of_keys("changes", "touch", encoded, "touch", new_call()))
 
-    def _of_keys(self, group: Any, method: str, encoded: list[bytes], call: str, *own: bytes) -> list[Any]:
+    def _of_keys(self, group: Group, method: str, encoded: list[bytes], call: str, *own: bytes) -> list[Any]:
         """Call the places of some keys; returns what each answers."""
-        to = {place: (*own, *arguments) for place, arguments in self._routing.keys(encoded).items()}
-        sent = self._calls.send_all(group, method, to=to)
-        return list(self._whole(self._calls.gather(sent, self._change_seconds), call).values())
+
+        def to(way: Way) -> dict[str, tuple[Any, ...]]:
+            return {place: (*own, *arguments) for place, arguments in way.routing.keys(encoded).items()}
+
+        return self._some(call, group, method, to, seconds=self._change_seconds)
 
     def expire(
         self,
@@ -354,21 +361,10 @@ class ScaledIndex(Asking):
         """
         require_int("batch_size", batch_size, 1)
         limit = limit_of(before, older_than)
-        answers = self._calls.every(
-            "changes", "expire", new_call(), limit, batch_size, seconds=self._change_seconds
-        )
-        return sum(answers.values())
-
-    def compact(self) -> None:
-        """Compact every partition, one after the other on each node; as `Index.compact`. It has no deadline,
-        and queries and changes go on."""
-        self._calls.every("jobs", "compact", seconds=math.inf)
+        arguments = new_call(), limit, batch_size
+        return sum(self._every("changes", "expire", *arguments, seconds=self._change_seconds).values())
 
     # ---- the container ----
-
-    def _place_of(self, key: Key) -> tuple[str, int]:
-        number = partition_of(key, len(self.catalog.partitions))
-        return self.catalog.partitions[number].place, number
 
     def __contains__(self, key: object) -> bool:
         """Whether a key is stored; of what cannot be a key, False."""
@@ -393,30 +389,37 @@ class ScaledIndex(Asking):
             PlaceMissingError: the place of its partition does not answer.
         """
         try:
-            place, number = self._place_of(key)
+            number = partition_of(key, len(self.catalog.partitions))
         except (TypeError, ValueError):
             return default
-        answers = self._calls.every("asks", "get", to={place: (number, key)}, seconds=self.seconds)
-        return default if answers[place] is None else answers[place]
+        found = self._of_partition(number, "get", key)
+        return default if found is None else found
 
     def __len__(self) -> int:
-        counts = self._calls.every("asks", "count", seconds=self.seconds)
-        return sum(_by_partition(counts).values())
+        counts = self._every("asks", "count", seconds=self.seconds)
+        return sum(by_partition(counts).values())
 
     def __iter__(self) -> Iterator[Key]:
         """Yield the stored keys, partition by partition, in order of insertion in each; documents stored
         meanwhile may come, too."""
-        for number, partition in enumerate(self.catalog.partitions):
-            yield from self._walk(number, partition.place)
+        for number in range(len(self.catalog.partitions)):
+            yield from self._walk(number)
 
     keys = __iter__
 
-    def _walk(self, number: int, place: str) -> Iterator[Key]:
+    def _of_partition(self, number: int, method: str, *arguments: Any) -> Any:
+        """Ask the place of one partition."""
+
+        def to(way: Way) -> dict[str, tuple[Any, ...]]:
+            return {way.catalog.partitions[number].place: (number, *arguments)}
+
+        (answer,) = self._some(method, "asks", method, to, seconds=self.seconds)
+        return answer
+
+    def _walk(self, number: int) -> Iterator[Key]:
         first, count, states = 0, 0, set[tuple[int, int]]()
         while True:
-            to = {place: (number, first, _WALKED)}
-            (answer,) = self._calls.every("asks", "keys_from", to=to, seconds=self.seconds).values()
-            keys, behind, state = answer
+            keys, behind, state = self._of_partition(number, "keys_from", first, _WALKED)
             states.add(state)
             count += len(keys)
             yield from keys
@@ -425,8 +428,7 @@ class ScaledIndex(Asking):
             first = behind
         if len(states) == 1 and count != state[1]:
             raise CorruptIndexError(
-                f"partition {number} at {place}: expected {state[1]} documents, found {count}; "
-                "restore a backup of it"
+                f"partition {number}: expected {state[1]} documents, found {count}; restore a backup of it"
             )
 
     def items(self) -> Iterator[tuple[Key, Record]]:
@@ -435,27 +437,6 @@ class ScaledIndex(Asking):
             record = self.get(key)
             if record is not None:
                 yield key, record
-
-    # ---- upkeep ----
-
-    def stats(self) -> ScaledStats:
-        """Return counts and sizes, of all and of each partition."""
-        answers = self._calls.every("asks", "stats", seconds=self.seconds)
-        return ScaledStats.of(self.uri, self.catalog, _by_partition(answers))
-
-    def check(self, level: Level = "full") -> ScaledCheckReport:
-        """Check every partition, one after the other on each node; as `Index.check`. It has no deadline."""
-        if level not in ("full", "quick"):
-            raise ValueError(f'level: expected "full" or "quick", found {level!r}')
-        answers = self._calls.every("jobs", "check", level, seconds=math.inf)
-        return ScaledCheckReport(_by_partition(answers))
-
-    def status(self) -> dict[str, dict[str, Any]]:
-        """Return place -> the node and process of its host, documents by partition, and bytes; of a place
-        that does not answer, why."""
-        found = self._calls.ask("asks", "status", seconds=self.seconds, on_missing="partial")
-        missing = {place: {"missing": why} for place, why in found.missing.items()}
-        return {place: (found.answers | missing)[place] for place in self._calls.places}
 
     def write_counts(self) -> Catalog:
         """Write down in the catalog how many documents each partition holds, and return it."""
@@ -467,14 +448,3 @@ class ScaledIndex(Asking):
         catalog.replace(self.uri, self.catalog)
         self._follow(catalog)
         return catalog
-
-    def _follow(self, catalog: Catalog) -> None:
-        """Go on by another version of the catalog."""
-        self.catalog = catalog
-        self._calls_of_open = self._carrier(catalog)
-        self._routing = Routing(catalog, self._sketcher)
-
-
-def _by_partition(answers: Mapping[str, Mapping[int, _T]]) -> dict[int, _T]:
-    """Return number -> answer of each partition, in order, of what the places answer."""
-    return dict(sorted(item for of_place in answers.values() for item in of_place.items()))

@@ -7,7 +7,7 @@ that its key says, and so does every question about that key.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -32,19 +32,20 @@ class Routing:
     Args:
         catalog: says so.
         sketcher: for documents that are no texts.
-        new_id: gives the id of each batch.
     """
 
-    def __init__(self, catalog: Catalog, sketcher: Sketcher, new_id: Callable[[], bytes] = new_call) -> None:
-        self._new_id = new_id
+    def __init__(self, catalog: Catalog, sketcher: Sketcher) -> None:
         self._sketcher = sketcher
         self._num_partitions = len(catalog.partitions)
         names = list(catalog.places)
         self._names = names
         self._place_of = np.array([names.index(one.place) for one in catalog.partitions], dtype=np.uint32)
 
-    def items(self, items: list[tuple[Any, ...]]) -> dict[str, tuple[bytes, Routed]]:
+    def items(self, items: list[tuple[Any, ...]], call: bytes) -> dict[str, tuple[bytes, Routed]]:
         """Return place -> (id of the call, its part of the items), of those that are to store any.
+
+        Args:
+            call: its id; see `new_call`.
 
         Raises:
             TypeError, ValueError: a bad item; the message names its key.
@@ -53,21 +54,20 @@ class Routing:
             type(item) is tuple and type(item[1]) is str for item in items
         ):
             keys, documents = map(list, zip(*items, strict=True))
-            return self._routed(encode_keys(keys), None, documents)
+            return self._routed(call, encode_keys(keys), None, documents)
         if all(type(item) is tuple and len(item) == 3 and type(item[1]) is str for item in items):
             keys, documents, metadata = map(list, zip(*items, strict=True))
             try:
-                return self._routed(encode_keys(keys), list(map(pack_metadata, metadata)), documents)
+                return self._routed(call, encode_keys(keys), list(map(pack_metadata, metadata)), documents)
             except (TypeError, ValueError):
                 pass  # said again below, with the key
-        return self.documents(prepare_documents(items, self._sketcher))
+        return self.documents(prepare_documents(items, self._sketcher), call)
 
-    def documents(self, documents: NewDocuments) -> dict[str, tuple[bytes, Routed]]:
+    def documents(self, documents: NewDocuments, call: bytes) -> dict[str, tuple[bytes, Routed]]:
         """Return the same of documents that are sketched already."""
         packed = documents.packed_metadata
-        return self._routed(
-            documents.encoded_keys, packed if any(p != NIL for p in packed) else None, documents
-        )
+        metadata = packed if any(one != NIL for one in packed) else None
+        return self._routed(call, documents.encoded_keys, metadata, documents)
 
     def keys(self, encoded_keys: list[bytes]) -> dict[str, tuple[list[bytes], np.ndarray]]:
         """Return place -> (its keys, the partition of each)."""
@@ -78,9 +78,13 @@ class Routing:
         }
 
     def _routed(
-        self, encoded: list[bytes], packed: list[bytes] | None, documents: list[str] | NewDocuments
+        self,
+        call: bytes,
+        encoded: list[bytes],
+        packed: list[bytes] | None,
+        documents: list[str] | NewDocuments,
     ) -> dict[str, tuple[bytes, Routed]]:
-        numbers, call = route(encoded, self._num_partitions), self._new_id()
+        numbers = route(encoded, self._num_partitions)
         routed = {}
         for place, places in self._places(numbers):
             own: Any

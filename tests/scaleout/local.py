@@ -7,6 +7,7 @@ from typing import Any
 
 from simindex import Config
 from simindex.scaleout.catalog import Catalog, Partition
+from simindex.scaleout.errors import CatalogChangedError
 from simindex.scaleout.hosts.calls import Calls, Gathered, Group, Sent, assignment
 from simindex.scaleout.hosts.host import Host
 from simindex.scaleout.index import ScaledIndex
@@ -21,10 +22,10 @@ class LocalCalls(Calls):
         repeats: how often a call is done, as if its answers had been lost.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, hosts: Mapping[str, Host] | None = None) -> None:
         self.catalog, self.places = catalog, catalog.places
         self.assignments = {place: assignment(catalog, place) for place in self.places}
-        self.hosts = {place: Host() for place in self.places}
+        self.hosts = {place: Host() for place in self.places} if hosts is None else hosts
         self.away: dict[str, str] = {}
         self.repeats = 1
 
@@ -51,6 +52,8 @@ class LocalCalls(Calls):
         for place, call in sent.items():
             if isinstance(call.reference, Exception):
                 raise call.reference
+            if call.reference is None and self.have_moved([place]):
+                raise CatalogChangedError(f"{place}: its partitions are elsewhere")
             if call.reference is None:
                 found.missing[place] = self.away[place]
             else:
@@ -79,7 +82,7 @@ class LocalIndex(ScaledIndex):
         return self._calls
 
     def close(self) -> None:
-        if self._calls_of_open is not None:
+        if not self._is_closed:
             for host in self.local.hosts.values():
                 host.close()
         super().close()

@@ -42,6 +42,7 @@ def test_nothing_acknowledged_is_lost_with_a_place(tmp_path: Path) -> None:
     index = scaleout.create(uri, Config(seed=1), **settings)  # type: ignore[arg-type]
     index.insert_many(items(0, 100))
     reports = scaleout.backup(uri)
+    assert index.backup().keys() == reports.keys()
     assert sum(report.documents for report in reports.values()) == 100
     index.insert_many(items(100, 50))
 
@@ -50,6 +51,7 @@ def test_nothing_acknowledged_is_lost_with_a_place(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "a")
     restored = scaleout.restore(uri, "simindex:a", {"simindex:b": places["simindex:b"]})
     assert sorted(restored) == [0, 2]
+    assert len(index) == 150  # by the handle that was open before
     index = scaleout.open(uri)
     assert len(index) == 150
     assert {match.key for match in index.query("a text of the number 120 beside 60", 0.9)} == {120}
@@ -58,12 +60,11 @@ def test_nothing_acknowledged_is_lost_with_a_place(tmp_path: Path) -> None:
     assert [(move.source, move.target) for move in moves] == [("simindex:b", "simindex:a")] * 2
     assert Catalog.load(uri).places == {"simindex:b": (0, 1, 2, 3)}
     assert scaleout.rebalance(uri, places) == moves
+    assert index.insert_many(items(150, 50)) == (50, 0, 0)
     index = scaleout.open(uri)
     assert {place: len(numbers) for place, numbers in index.catalog.places.items()} == dict.fromkeys(
         places, 2
     )
-    assert len(index) == 150
-    index.insert_many(items(150, 50))
     assert len(index) == 200
     index.stop()
 

@@ -24,7 +24,6 @@ from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import SourceError
 from simindex.scaleout.hosts.calls import Calls
 from simindex.scaleout.index import ScaledIndex
-from simindex.scaleout.routing import Routing
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class _Feeder(ScaledIndex):
         self, how: How, catalog: Catalog, ids: Callable[[], bytes], carrier: Callable[[Catalog], Calls]
     ) -> None:
         super().__init__(how.uri, catalog, False, carrier)
-        self._routing = Routing(catalog, self._sketcher, ids)
+        self._new_call = ids
 
 
 class _Rows:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 import pickle
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.errors import PlaceMissingError
+from simindex.scaleout.errors import CatalogChangedError, PlaceMissingError
 from simindex.scaleout.hosts.actors import host_of, ray_module
 from simindex.scaleout.hosts.host import Assignment
 
@@ -25,6 +25,9 @@ OnMissing = Literal["partial", "wait", "raise"]
 Group = Literal["changes", "asks", "jobs"]
 
 _AGAIN_SECONDS = 0.2
+
+_LOOK_SECONDS = 2.0
+"""So often the catalog is looked at while no place answers."""
 
 _INLINE_BYTES = 100_000
 """Arguments of more bytes than this go to Ray's object store in any case."""
@@ -62,7 +65,12 @@ class Calls:
 
     Args:
         catalog: which places there are.
+
+    Attributes:
+        have_moved: says whether places that do not answer have other partitions by now.
     """
+
+    have_moved: Callable[[Iterable[str]], bool] = staticmethod(lambda _: False)
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -98,6 +106,7 @@ class Calls:
         """Return what places answer within so many seconds; an error of a host is raised, when all are done.
 
         Raises:
+            CatalogChangedError: places that do not answer have other partitions by now.
             what a host raised.
         """
         deadline = time.monotonic() + seconds
@@ -105,10 +114,13 @@ class Calls:
         failure: Exception | None = None
         while under_way:
             places = {call.reference: place for place, call in under_way.items()}
-            left = deadline - time.monotonic()
-            done, _ = self._ray.wait(
-                list(places), num_returns=len(places), timeout=None if left == math.inf else max(0.0, left)
-            )
+            left = max(0.0, deadline - time.monotonic())
+            done, _ = self._ray.wait(list(places), num_returns=len(places), timeout=min(left, _LOOK_SECONDS))
+            if not done and self.have_moved(under_way):
+                self._give_up(under_way)
+                raise CatalogChangedError(
+                    f"{', '.join(under_way)}: partitions were restored elsewhere, or moved"
+                )
             for reference in done:
                 place = places[reference]
                 call = under_way.pop(place)
@@ -129,13 +141,16 @@ class Calls:
                     self.forget(place)
                     under_way[place] = self._send(place, call.group, call.method, call.arguments)
             if time.monotonic() >= deadline:
-                for place, call in under_way.items():
-                    self._ray.cancel(call.reference)
-                    found.missing[place] = self._why_late(place)
+                self._give_up(under_way)
+                found.missing.update((place, self._why_late(place)) for place in under_way)
                 break
         if failure is not None:
             raise failure
         return found
+
+    def _give_up(self, under_way: Mapping[str, Sent]) -> None:
+        for call in under_way.values():
+            self._ray.cancel(call.reference)
 
     def forget(self, place: str) -> None:
         """Look for the actor of a place anew, at the next call."""

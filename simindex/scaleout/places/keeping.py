@@ -91,8 +91,8 @@ def move(
 ) -> Catalog:
     """Move a partition to another place, while it is asked and changed; nothing else moves.
 
-    Its changes are refused (`CatalogChangedError`) while the last few batches go over and until the catalog
-    is loaded again, its questions for the moment in which the catalog is replaced.
+    Its changes wait while the last few batches go over, its questions for the moment in which the catalog is
+    replaced. Open handles go on by the new catalog.
 
     Args:
         uri: of the catalog.

@@ -1,0 +1,157 @@
+"""A handle that was open before partitions changed their places goes on, and does nothing twice."""
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from local import LocalCalls
+from plain_hosts import CONFIG, Cluster
+
+from simindex.scaleout import CatalogChangedError, PlaceMissingError, ScaledIndex
+from simindex.scaleout.catalog import Catalog, Partition
+from simindex.scaleout.hosts.following import Following, Way
+from simindex.scaleout.places.moving import move_partition, restore_place
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path, store=str(tmp_path / "store"), durability="store")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def index(cluster: Cluster) -> ScaledIndex:
+    return handle(cluster)
+
+
+def handle(cluster: Cluster, away: dict[str, str] | None = None) -> ScaledIndex:
+    def carrier(catalog: Catalog) -> LocalCalls:
+        calls = LocalCalls(catalog, cluster.hosts)
+        calls.away = {} if away is None else away
+        return calls
+
+    return ScaledIndex(cluster.uri, Catalog.load(cluster.uri), False, carrier)
+
+
+def move(cluster: Cluster) -> Catalog:
+    return move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), cluster.call)
+
+
+def text(number: int) -> str:
+    return f"a text of the number {number} with the words {number * 7} and {number * 11}"
+
+
+ITEMS = [(number, text(number)) for number in range(200)]
+
+CALLS: dict[str, Callable[[ScaledIndex], object]] = {
+    "query": lambda index: [match.key for match in index.query(text(7), 0.9)],
+    "query_many": lambda index: [
+        [m.key for m in found] for found in index.query_many([text(3), text(4)], 0.9)
+    ],
+    "query_simhash": lambda index: sorted(match.key for match in index.query_simhash(text(9), 0)),
+    "nearest": lambda index: [match.key for match in index.nearest(text(7), 1)],
+    "get": lambda index: [index.get(number) is not None for number in range(8)],
+    "len": len,
+    "iteration": sorted,
+    "stats": lambda index: index.stats().documents,
+    "status": lambda index: sum(sum(of["documents"].values()) for of in index.status().values()),
+    "compact": lambda index: index.compact(),
+    "backup": lambda index: sum(report.documents for report in index.backup().values()),
+    "touch": lambda index: index.touch(*range(8)),
+    "insert": lambda index: index.insert_many([(number, text(number)) for number in range(200, 260)]),
+    "insert_if_new": lambda index: index.insert_many_if_new([(300, text(3)), (301, "unlike all others")]),
+    "remove": lambda index: index.remove_many(range(40)),
+    "expire": lambda index: index.expire(older_than=timedelta(days=1)),
+}
+
+
+def test_every_call_goes_on_after_a_move(cluster: Cluster, tmp_path: Path) -> None:
+    still = Cluster(tmp_path / "still", store=str(tmp_path / "other"), durability="store")
+    expected = handle(still)
+    expected.insert_many(ITEMS)
+    handle(cluster).insert_many(ITEMS)
+    handles = [handle(cluster) for _ in CALLS]
+    moved = move(cluster)
+    for index, (name, call) in zip(handles, CALLS.items(), strict=True):
+        assert call(index) == call(expected), name
+        assert index.catalog.version >= moved.version
+    still.close()
+
+
+def test_batches_under_way_during_a_move_are_stored_once(cluster: Cluster, index: ScaledIndex) -> None:
+    def move_once(done: int) -> None:
+        if done == 40:
+            move(cluster)
+
+    assert index.insert_many(ITEMS, batch_size=10, progress=move_once) == (200, 0, 0)
+    assert sorted(index) == list(range(200))
+
+
+def test_changes_wait_for_a_partition_that_is_on_its_way(
+    cluster: Cluster, index: ScaledIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.insert_many(ITEMS[:50])
+    waits = threading.Event()
+    has_followed = Following._has_followed
+
+    def noted(self: Following, way: Way) -> bool:
+        waits.set()
+        return has_followed(self, way)
+
+    monkeypatch.setattr(Following, "_has_followed", noted)
+    found = list[object]()
+    thread = threading.Thread(target=lambda: found.append(index.insert_many(ITEMS[50:100])))
+    original = Cluster.call
+
+    def call(self: Cluster, catalog: Catalog, place: str, method: str, *arguments: object) -> object:
+        answer = original(self, catalog, place, method, *arguments)
+        if method == "let_go":
+            thread.start()
+            assert waits.wait(30)
+        return answer
+
+    monkeypatch.setattr(Cluster, "call", call)
+    move(cluster)
+    thread.join(30)
+    assert found == [(50, 0, 0)]
+    assert sorted(index) == list(range(100))
+
+
+def test_a_handle_goes_on_where_a_lost_place_was_restored(cluster: Cluster) -> None:
+    away = dict[str, str]()
+    index = handle(cluster, away)
+    index.insert_many(ITEMS)
+    index.backup()
+    cluster.end("a")
+    shutil.rmtree(cluster.folder / "a")
+    away["a"] = "no node has it"
+    assert index.query(text(3)).partial == (0, 2)
+    answers = index.query_many([text(3), text(4)])
+    assert (len(answers), answers.partial) == (2, (0, 2))
+    with pytest.raises(PlaceMissingError, match="partitions 0, 2"):
+        len(index)
+    present = handle(cluster)  # its host is there, without the folders
+    restore_place(cluster.uri, "a", {"b": str(cluster.folder / "b")}, cluster.call)
+    assert len(present) == 200
+    assert index.query(text(3)).partial == ()
+    assert sorted(index) == list(range(200))
+
+
+def test_questions_that_nobody_answers_are_as_many(cluster: Cluster) -> None:
+    index = handle(cluster, {"a": "away", "b": "away, too"})
+    answers = index.query_many([text(1), text(2), text(3)])
+    assert (list(answers), answers.partial) == ([[], [], []], (0, 1, 2, 3))
+    assert answers.missing == {"a": "away", "b": "away, too"}
+
+
+def test_a_catalog_of_another_index_is_refused(cluster: Cluster, index: ScaledIndex) -> None:
+    index.insert_many(ITEMS[:20])
+    move(cluster)
+    Path(cluster.uri).unlink()
+    Catalog(CONFIG, (Partition("a", str(cluster.folder / "other")),)).replace(cluster.uri, None)
+    with pytest.raises(CatalogChangedError, match="of another index; open it"):
+        len(index)
