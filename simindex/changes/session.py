@@ -123,6 +123,11 @@ class Session:
         with self.store.reading() as txn:
             self._snapshots.current(txn)
 
+    def warm(self) -> None:
+        """Read what every query looks at into memory."""
+        with self.store.reading() as txn:
+            self._snapshots.current(txn).directory.warm()
+
     # ---- changes ----
 
     def writer(self) -> Writer:

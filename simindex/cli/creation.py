@@ -152,16 +152,16 @@ def _given_or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def open_for_reading(path: str, max_candidates: int | None = None) -> Index:
-    """Open an index for reading that must be there.
+def open_for_reading(path: str, max_candidates: int | None = None, *, warm: bool = False) -> Index:
+    """Open an index for reading that must be there; `warm`: with its filters in memory.
 
     Raises:
         CommandError: it is not.
     """
     try:
         if max_candidates is None:
-            return simindex.open(path, "r")
-        return simindex.open(path, "r", max_candidates=max_candidates)
+            return simindex.open(path, "r", warm=warm)
+        return simindex.open(path, "r", max_candidates=max_candidates, warm=warm)
     except FileNotFoundError:
         raise _missing(path) from None
 

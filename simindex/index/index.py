@@ -108,6 +108,7 @@ class Index(Jobs):
         permissions: int | None = None,
         timeout: float | None = 0.0,
         untrusted: bool = False,
+        warm: bool = False,
     ) -> None:
         if refresh not in ("auto", "manual"):
             raise ValueError(f'refresh: expected "auto" or "manual", found {refresh!r}')
@@ -131,6 +132,8 @@ class Index(Jobs):
             self._config = scheme.config
             self._sketcher = Sketcher(scheme.config)
             super().__init__(store, Session(store, scheme), Questions(scheme.config, max_candidates))
+            if warm:
+                self._session.warm()
         except BaseException as exc:
             store.close()
             if isinstance(exc, SimIndexError):

@@ -28,6 +28,7 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     permissions: int | None = None,
     timeout: float | None = 0.0,
     untrusted: bool = False,
+    warm: bool = False,
 ) -> Index:
     """Open an index.
 
@@ -57,6 +58,10 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
             full (`simindex.check`: a process of its own, which reads every byte), and then it is opened to be
             read, with `mode` "r" or "a"; nothing is created or changed. `Index.path` is the copy, which goes
             with the handle. That the documents are what somebody says they are is not proven.
+        warm: read what every query looks at before this returns: the filters of all tables and the first keys
+            of their pages, some 28 bytes a document, in order of their places. For an index larger than
+            memory, or not read since the machine started; where all is in memory it costs a look at each
+            MiB. Nothing keeps it there: what is used stays, as the system sees it.
 
     Raises:
         CorruptIndexError: `untrusted`, and the check found something.
@@ -80,4 +85,5 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         permissions=permissions,
         timeout=timeout,
         untrusted=untrusted,
+        warm=warm,
     )

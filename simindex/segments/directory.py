@@ -59,6 +59,23 @@ class Directory:
             mapped=mapped.place if mapped else (0, 0, 0),
         )
 
+    def warm(self) -> int:
+        """Read the filters, fences and bitmaps that are not in memory: what every search looks at.
+
+        Returns:
+            The bytes that were read.
+        """
+        behind = self.geometry.count + 1  # tables and the sketch column, which lie before
+        stored = [segment.places for segment in self.segments if isinstance(segment, Segment)]
+        places = [place for place in stored if place is not None]
+        if not places or self.mapped is None:
+            return 0
+        firsts = [int(place.firsts[behind]) for place in places]
+        return self.mapped.bring(
+            np.concatenate([place.addresses[first:] for place, first in zip(places, firsts, strict=True)]),
+            np.concatenate([place.sizes[first:] for place, first in zip(places, firsts, strict=True)]),
+        )
+
     def run(self, function: Callable[..., Result], *arguments: object) -> Result:
         """Return function(header, *arguments) of a kernel function.
 

@@ -39,6 +39,10 @@ KNOWN_ENGINES = frozenset({(0, 9)})
 _IS_KNOWN_MACHINE = sys.byteorder == "little" and sys.maxsize == 2**63 - 1
 
 
+_VALUES_AHEAD = 16
+"""So many values, of some MiB at most, are asked for before the first of them is read."""
+
+
 def engine_of(env: lmdb.Environment) -> tuple[int, int]:
     """Return (major, minor) of the LMDB that has the file open: py-lmdb's own, or the system's."""
     major, minor, *_ = env.lib_version()
@@ -113,6 +117,28 @@ class MappedFile:
     def let_go(self, address: int, length: int) -> None:
         """Let the whole pages among some bytes of the map leave the memory; other bytes stay as they are."""
         _kernel.let_go(*self.place, address, length)
+
+    def bring(self, addresses: np.ndarray, lengths: np.ndarray) -> int:
+        """Read values of the map of which something is missing, in order of their places and through the
+        descriptor; returns how many bytes were read. What lies elsewhere is in memory.
+
+        Args:
+            addresses: uint64.
+            lengths: int64, as many.
+        """
+        base, num_bytes, descriptor = self.place
+        wanted = sorted(zip(addresses.tolist(), lengths.tolist(), strict=True))
+        missing = [
+            (address, length)
+            for address, length in wanted
+            if 0 <= address - base < num_bytes and _kernel.missing_pages(address, length)
+        ]
+        room = memoryview(bytearray(max([length for _, length in missing], default=0)))
+        for nth, (address, length) in enumerate(missing):
+            for ahead in missing[nth + _VALUES_AHEAD if nth else 0 : nth + _VALUES_AHEAD + 1]:
+                _kernel.stream_ahead(*ahead)
+            os.preadv(descriptor, [room[:length]], address - base)
+        return sum(length for _, length in missing)
 
     def __del__(self) -> None:
         os.close(self.place[2])

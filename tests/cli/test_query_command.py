@@ -8,6 +8,7 @@ from commandline import NO_INDEX, Run, matches_of
 from samples import FOX, FOX_TOO, ROWS, SHIP, json_lines
 
 import simindex
+from simindex.segments.directory import Directory
 
 
 def same(key: str | int, metadata: object = None) -> dict[str, object]:
@@ -201,6 +202,15 @@ def test_query_simhash_finds_by_distance(run: Run, news: str, rows_file: str) ->
     assert run("query", "simhash", FOX, "--simhash", "--max-distance", 0).out.split()[3:] == ["fox", "-", "0"]
     result = run("query", "simhash", FOX)
     assert (result.code, "it can be queried with --simhash only" in result.err) == (1, True)
+
+
+def test_query_warms_the_index_where_it_is_told_to(
+    run: Run, news: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed: list[Directory] = []
+    monkeypatch.setattr(Directory, "warm", lambda directory: warmed.append(directory))
+    expected = run("query", news, FOX, "--json").out
+    assert (run("query", news, FOX, "--json", "--warm").out, len(warmed)) == (expected, 1)
 
 
 def test_query_tells_that_it_was_truncated(run: Run, news: str, rows_file: str) -> None:

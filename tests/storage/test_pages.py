@@ -334,3 +334,68 @@ def test_leaves_below_what_is_no_branch_page_are_left_out(tmp_path: Path) -> Non
                 assert len(page_map.leaves_of(number, 2, wanted, num_pages)) == 0
             for number in (0, num_pages):
                 assert len(page_map.leaves_of(number, 1, wanted, num_pages)) == 0
+
+
+def made_with_large_filters(path: Path) -> Path:
+    """An index of two segments, filters and fences of which have pages of their own."""
+    with simindex.open(path, "x", Config(num_perm=16), layout=Layout(4, 512, 4096)) as index:
+        texts = ((n, [f"{n} {letter}" for letter in "abcde"]) for n in range(8_000))
+        index.insert_many(texts, batch_size=4_000)
+    return path
+
+
+def test_warm_reads_filters_fences_and_bitmaps_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = made_with_large_filters(tmp_path / "i")
+    read: list[tuple[int, int]] = []
+    preadv = os.preadv
+
+    def seen(descriptor: int, buffers: list[memoryview], offset: int) -> int:
+        read.append((offset, len(buffers[0])))
+        return preadv(descriptor, buffers, offset)
+
+    monkeypatch.setattr(os, "preadv", seen)
+    monkeypatch.setattr(_kernel, "missing_pages", lambda *_: 1)
+    with simindex.open(path, "r", warm=True) as index:
+        last = index._session._snapshots._last
+        assert last is not None
+        assert last.directory.mapped is not None
+        base, num_bytes, _ = last.directory.mapped.place
+        expected = []
+        for segment in last.segments.values():
+            assert segment.places is not None
+            at = int(segment.places.firsts[last.directory.geometry.count + 1])
+            lengths = segment.places.sizes.tolist()[at:]
+            expected += list(zip(segment.places.addresses.tolist()[at:], lengths, strict=True))
+        stored = [(place - base, length) for place, length in expected if 0 <= place - base < num_bytes]
+        assert read == sorted(stored)
+        assert len(read) > len(last.segments)
+        assert [match.key for match in index.query(TEXTS[5], 0.9)] == [5]
+
+
+def test_warm_leaves_nothing_of_them_to_be_read_and_costs_nothing_where_they_are(tmp_path: Path) -> None:
+    path = made_with_large_filters(tmp_path / "i")
+    with open(
+        path / "data.mdb", "rb"
+    ) as file:  # on a file system in memory it all stays, which is right, too
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    with simindex.open(path, "r", warm=True) as index:
+        last = index._session._snapshots._last
+        assert last is not None
+        for segment in last.segments.values():
+            assert segment.places is not None
+            at = int(segment.places.firsts[last.directory.geometry.count + 1])
+            for place, length in zip(segment.places.addresses[at:], segment.places.sizes[at:], strict=True):
+                assert _kernel.missing_pages(int(place), int(length)) == 0
+        assert last.directory.warm() == 0
+
+
+def test_warm_of_an_index_without_large_segments_reads_nothing(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", Config(num_perm=16), warm=True) as index:
+        index.insert("a", "a text of a few words")
+    with simindex.open(tmp_path / "i", "r", warm=True) as index:
+        last = index._session._snapshots._last
+        assert last is not None
+        assert last.directory.warm() == 0

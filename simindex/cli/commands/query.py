@@ -69,6 +69,13 @@ _KeyFrom = Annotated[
     ),
 ]
 
+_Warm = Annotated[
+    bool,
+    typer.Option(
+        "--warm",
+        help="Read the index's filters into memory first: for many rows and an index larger than memory.",
+    ),
+]
 _Explain = Annotated[
     list[str] | None,
     typer.Option(
@@ -126,6 +133,7 @@ def run(
     max_page: options.MaxPage = None,
     max_window: options.MaxWindow = None,
     max_ratio: options.MaxRatio = None,
+    warm: _Warm = False,
     explain: _Explain = None,
     as_json: options.JsonLines = False,
 ) -> None:
@@ -144,7 +152,7 @@ def run(
     how, limits, fields = reading.how_to_read(given), options.limits(given), reading.fields(given)
     inputs = None if input_ is None else Inputs([input_], fields, reading=how, limits=limits)
     stored_texts = Inputs(explain, fields, reading=how, limits=limits) if explain else None
-    with open_for_reading(index, max_candidates) as stored:
+    with open_for_reading(index, max_candidates, warm=warm) as stored:
         search.require(stored)
         if inputs is not None:
             _print_many(stored, search, inputs, others, as_json)
