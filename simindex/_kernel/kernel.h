@@ -27,8 +27,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* One object code for each class of CPU where the loader can choose, plain C elsewhere. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__)
+/* One object code for each class of CPU where the loader can choose, plain C elsewhere; and under
+ * ThreadSanitizer, whose calls would be made by the choosing before it is there. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) && \
+    !defined(__SANITIZE_THREAD__)
 #define PER_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define PER_CPU
