@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simindex.changes.ages.runs import side_by_side
 from simindex.changes.documents import NewDocuments
 from simindex.changes.session import Session
 from simindex.config import Config
@@ -50,10 +51,14 @@ class Saved(NamedTuple):
 
 
 class Builder:
-    """Writes a new index. Made by `building`."""
+    """Writes a new index. Made by `building`.
+
+    Attributes:
+        session: of it.
+    """
 
     def __init__(self, session: Session, scheme: Scheme, sources: int) -> None:
-        self._session, self._scheme, self._sources = session, scheme, sources
+        self.session, self._scheme, self._sources = session, scheme, sources
 
     def add(self, batch: list[Saved], on_conflict: str = "replace") -> tuple[int, int, int]:
         """Store documents in one commit; returns (inserted, replaced, skipped).
@@ -72,20 +77,21 @@ class Builder:
         encoded = encode_keys(keys)
         packed = [pack(record.metadata) for record in records]
         documents = NewDocuments(keys, encoded, key_hashes(encoded), packed, self._sketches(batch))
-        store = self._session.store
-        with self._session.alone("repair") as writer:
+        store = self.session.store
+        with self.session.alone("repair") as writer:
             pending = writer.begin()
             pending.inserted_at = min(record.age_from for record in records)
             with store.reading() as txn:
-                view = self._session.committed_view(txn)
+                view = self.session.committed_view(txn)
                 counts = writer.insert(pending, documents, on_conflict, view)
             if not pending.size:
                 return counts
             with store.reading() as txn:
-                prepared = writer.prepare(pending, self._session.committed_view(txn))
+                prepared = writer.prepare(pending, self.session.committed_view(txn))
             by_key = dict(zip(encoded, records, strict=True))
-            timed = replace(prepared, records=_with_times(prepared.records, by_key))
-            self._session.commit(writer, timed)
+            times = _with_times(prepared.records, by_key)
+            timed = replace(prepared, records=times, runs={**prepared.runs, **_runs_of_touches(times)})
+            self.session.commit(writer, timed)
         return counts
 
     def _sketches(self, batch: list[Saved]) -> SketchBatch:
@@ -126,6 +132,19 @@ def _with_times(puts: Puts, by_key: dict[bytes, StoredRecord]) -> Puts:
             record = encode_touched(number, record, had.seen_at)
         timed.append((key, record))
     return timed
+
+
+def _runs_of_touches(records: Puts) -> dict[tuple[int, int], int]:
+    """Return the runs that touched documents lie in beside those of their commit, as `Prepared.runs`."""
+    touched: dict[int, list[int]] = {}
+    for database_key, value in records:
+        number = number_of(database_key)
+        seen_at = decode_record(number, value).seen_at
+        if seen_at is not None:
+            touched.setdefault(seen_at, []).append(number)
+    return {
+        (time, first): behind for time, numbers in touched.items() for first, behind in side_by_side(numbers)
+    }
 
 
 @contextmanager

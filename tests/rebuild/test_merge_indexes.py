@@ -68,6 +68,19 @@ def test_merged_documents_expire_as_they_would_have(tmp_path: Path, parts: list[
         assert set(both) == {5, 6}
 
 
+def test_merged_documents_that_were_touched_expire_step_by_step(tmp_path: Path, parts: list[Path]) -> None:
+    with simindex.open(parts[0]) as index:
+        index.touch(5)
+        index.insert("young", "a text that came later")
+        young = index["young"].inserted_at
+    simindex.merge(parts[:1], tmp_path / "one")
+    with simindex.open(tmp_path / "one") as one:
+        one.expire(one[5].seen_at)
+        assert set(one) == {5, "young"}
+        one.expire(young)
+        assert set(one) == {"young"}
+
+
 def test_source_that_changes_meanwhile_is_one_state_or_an_error(
     tmp_path: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
