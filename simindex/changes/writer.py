@@ -187,6 +187,11 @@ class Writer:
             with self._store.reading() as txn:
                 txn.let_go("segments", prepared.merged.passing)
 
+    def adopt(self, manifest: Manifest) -> None:
+        """Go on with a stored manifest that names further segments; merges under way go on, too."""
+        self.manifest = manifest
+        self.merges.recount_dead(manifest, self._removed_sketches())
+
     # ---- compaction ----
 
     def expect_another_file(self) -> None:

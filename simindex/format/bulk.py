@@ -1,4 +1,4 @@
-"""Records by the thousand, for those who read all of them: checks and repairs.
+"""Records by the thousand, for those who read all of them: checks, repairs and merges of indexes.
 
 Owns how many records are decoded at once. Must not know where they come from. Invariant: what is accepted is
 what `decode_record` accepts, with the same fields.
@@ -17,8 +17,14 @@ import xxhash
 
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import encode_keys, key_hashes
-from simindex.format.records import MAX_INSERTED_AT, StoredRecord, decode_kept, decode_record
-from simindex.format.seals import SEAL_BYTES
+from simindex.format.records import (
+    MAX_INSERTED_AT,
+    StoredRecord,
+    decode_kept,
+    decode_record,
+    raised_leader,
+)
+from simindex.format.seals import SEAL_BYTES, unseal_many
 
 NO_LEADER = -1
 
@@ -104,6 +110,30 @@ def _plain_records(fields: list[list[Any]], values: list[bytes]) -> Records | No
         np.full(len(values), NO_LEADER, dtype=np.int64),
         [],
     )
+
+
+def raised_records(
+    numbers: np.ndarray, items: list[tuple[bytes, bytes]], offset: int, *, has_leaders: bool
+) -> list[tuple[bytes, bytes]]:
+    """Return (database key, sealed record) of records under numbers raised by an offset; about 1 us each.
+
+    Args:
+        numbers: uint64, of the records.
+        items: (database key, sealed record), as they are stored.
+        has_leaders: whether any of them may share the sketch of an earlier one.
+
+    Raises:
+        CorruptIndexError: a record does not fit its seal.
+    """
+    unseal_many("documents", items, "documents, entry")
+    if not offset:
+        return items
+    contents = [value[:-SEAL_BYTES] for _, value in items]
+    if has_leaders:
+        contents = list(map(raised_leader, numbers.tolist(), contents, repeat(offset)))
+    database_keys = (numbers + np.uint64(offset)).astype(">u8").view("V8").tolist()
+    seals = map(xxhash.xxh3_64_digest, map(operator.add, database_keys, contents))
+    return list(zip(database_keys, map(operator.add, contents, seals), strict=True))
 
 
 def _odd_key(number: int, key: object) -> CorruptIndexError:

@@ -14,6 +14,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.format.layout import (
+    COPY_TABLE,
     ENTRY_BYTES,
     FINGERPRINT_BYTES,
     KEY_BYTES,
@@ -83,7 +84,7 @@ def encode_one_document(key: bytes, keys: np.ndarray, words: np.ndarray, fingerp
     entries = np.zeros(len(keys), _ENTRY)
     entries["key"] = keys
     content = b"".join((entries.data, words.data, fingerprints.data, bytes(NUMBER_BYTES)))
-    return seal("segments", key, content)
+    return seal("segments", key, memoryview(content))
 
 
 _ENTRY = np.dtype([("key", "<u8"), ("number", "<u4")])
@@ -139,6 +140,41 @@ def expected_seals(key: bytes, column: Column, count: int, value: bytes | memory
     if column.page_bytes:
         return _kernel.page_seals(value, column.page_bytes, chunk_seed(key))
     return _kernel.seal_words(memoryview(value)[: KEY_BYTES * count], chunk_seed(key))
+
+
+def resealed_chunk(key: bytes, column: Column, count: int, value: bytes) -> bytes:
+    """Return a chunk of so many entries, which has the length for it, with the seals of another key."""
+    seals = expected_seals(key, column, count, value)
+    if not column.page_bytes:
+        return value[: len(value) - len(seals)] + seals
+    octets = np.frombuffer(value, dtype=np.uint8).copy()
+    ends = np.arange(1, column.blocks(count) + 1) * column.page_bytes - _kernel.PAGE_HEAD
+    stored = np.frombuffer(seals, dtype=np.uint8).reshape(-1, SEAL_BYTES)
+    octets[ends[:, None] + np.arange(-SEAL_BYTES, 0)] = stored
+    return octets.tobytes()
+
+
+def shifted_whole_segment(
+    geometry: Geometry, entry: SegmentEntry, key: bytes, value: bytes, offset: int
+) -> bytes:
+    """Return a segment that is one value as it is under another key, its leaders' numbers raised."""
+    content = bytearray(value[:-SEAL_BYTES])
+    if entry.num_copies:
+        at = int(whole_segment_rows(geometry, entry)["keys"][COPY_TABLE])
+        leaders = np.frombuffer(content, dtype="<u8", count=entry.num_copies, offset=at)
+        leaders += np.uint64(offset)
+    return seal("segments", key, memoryview(content))
+
+
+def read_chunk(value: bytes, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return keys, uint64, and numbers, uint32, of a chunk of a sorted table whose length fits."""
+    rows, page_bytes = _ENTRY_PAGE
+    head = bytes(_kernel.PAGE_HEAD)
+    pages = np.frombuffer(b"".join((head, value)), dtype=np.uint8).reshape(-1, page_bytes)
+    behind_keys = _kernel.PAGE_HEAD + KEY_BYTES * rows
+    keys = pages[:, _kernel.PAGE_HEAD : behind_keys].reshape(-1)[: KEY_BYTES * count]
+    numbers = pages[:, behind_keys : behind_keys + NUMBER_BYTES * rows].reshape(-1)[: NUMBER_BYTES * count]
+    return keys.copy().view(np.uint64), numbers.copy().view(np.uint32)
 
 
 class SketchChunk(NamedTuple):

@@ -113,6 +113,30 @@ def encode_touched(number: int, value: bytes | memoryview, seen_at: int) -> byte
     )
 
 
+def raised_leader(number: int, content: bytes, offset: int) -> bytes:
+    """Return a record without its seal, the number of its leader raised, if it has one.
+
+    Raises:
+        CorruptIndexError: it is none.
+    """
+    if content.startswith(_FOUR_FIELDS):
+        return content
+    record = _record(number, content)
+    if record.leader is None:
+        return content
+    plain = encode_rest(record.inserted_at, record.present).tail
+    seen = b"" if record.seen_at is None else _packed_time(record.seen_at)
+    rest = lengthened_rest(PackedRest(b"", plain), record.leader, record.kept).tail + seen
+    raised = lengthened_rest(PackedRest(b"", plain), record.leader + offset, record.kept).tail + seen
+    if not content.endswith(rest):
+        raise CorruptIndexError(
+            f"document {number}: expected its fields as they are packed, found them otherwise; "
+            "restore a backup or rebuild the index",
+            key=number_key(number),
+        )
+    return content[: len(content) - len(rest)] + raised
+
+
 def _packed_time(time: int) -> bytes:
     return b"\xcf" + time.to_bytes(8, "big")
 

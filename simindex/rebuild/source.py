@@ -14,14 +14,16 @@ from simindex.changes.session import Session
 from simindex.config import Config
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.layout import Layout
-from simindex.format.manifest import Manifest
+from simindex.format.manifest import Manifest, decode_manifest
 from simindex.format.records import StoredRecord
 from simindex.format.seals import pack
 from simindex.queries.scheme import scheme_of
+from simindex.queries.snapshot import stored_manifest
 from simindex.queries.view import View
 from simindex.queries.walk import Walk
 from simindex.rebuild.build import BATCH, Saved
 from simindex.storage.store import Store
+from simindex.storage.transactions import Reading, ReadTransaction
 
 _PART = 256
 """Documents that are read in one transaction."""
@@ -35,13 +37,14 @@ class Source:
 
     Attributes:
         path: of it.
-        config, layout: as stored.
+        scheme, config, layout: as stored.
         manifest: of the snapshot.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.path = session.store.path
+        self.scheme = session.scheme
         self.config: Config = session.scheme.config
         self.layout: Layout = session.scheme.tables.layout
         self.manifest = self._newest()
@@ -78,15 +81,36 @@ class Source:
             raise
         return part
 
+    def reading(self) -> Reading:
+        """Begin a read transaction; see `Store.reading`."""
+        return self._session.store.reading()
+
+    def view(self, txn: ReadTransaction) -> View:
+        """Return what a transaction sees; its segments are those of `manifest`."""
+        self.require_same_segments(txn)
+        return self._session.committed_view(txn)
+
+    def require_same_segments(self, txn: ReadTransaction) -> None:
+        """Refuse a transaction of another state, be it of the same documents in other segments.
+
+        Raises:
+            SimIndexError: the pin has ended, and the index was compacted or changed since.
+        """
+        if decode_manifest(stored_manifest(txn)) != self.manifest:
+            raise self._later()
+
     def _require_unchanged(self, manifest: Manifest) -> None:
         """Numbers are never given twice, so the same documents are there where both figures are the same."""
         known = self.manifest
         if (manifest.next_number, manifest.num_documents) != (known.next_number, known.num_documents):
-            raise SimIndexError(
-                f"{self.path}: expected the state that was there at the beginning, found a later one: it was "
-                "changed, and what ends a snapshot came as well (a compaction, a fork); do it again, or of a "
-                "backup"
-            )
+            raise self._later()
+
+    def _later(self) -> SimIndexError:
+        return SimIndexError(
+            f"{self.path}: expected the state that was there at the beginning, found a later one: it was "
+            "changed, and what ends a snapshot came as well (a compaction, a fork); do it again, or of a "
+            "backup"
+        )
 
 
 def _saved(view: View, number: int, record: StoredRecord) -> Saved:
