@@ -33,15 +33,16 @@ def merge(
 ) -> InsertReport:
     """Make a new index of the documents of several, from their stored sketches; these are only read.
 
-    Keys, metadata, times (`Record.inserted_at`, `seen_at`), sketches and kept shingles go over, in the order
-    of the sources and, in each, of insertion; so `expire` goes by the ages that documents had. A source of more
-    than 20,000 documents, half or more of what its segments hold, whose segments are cut as those of the first,
-    goes over by segments: they are copied with other seals, and nothing is sorted. Equal documents of two such
-    sources stay two sketches, which answers do not show; `compact` makes one segment of all. Another source
-    costs what `insert_many` of ready sketches costs. Each source is read by one snapshot, which is pinned meanwhile: the
-    space of what is removed from it is not used again until the end. The destination is made in a folder
-    beside it, with a lock, and is durable and in its place when the call returns. Killed at any time, nothing
-    is at the destination, or all; the next call removes what was left beside it.
+    Keys, metadata, times (`Record.inserted_at`, `seen_at`), sketches and kept shingles go over, in the
+    order of the sources and, in each, of insertion; so `expire` goes by the ages that documents had. A
+    source of more than 20,000 documents, half or more of what its segments hold, whose segments are cut as
+    those of the first, goes over by segments: they are copied with other seals, and nothing is sorted.
+    Equal documents of two such sources stay two sketches, which answers do not show; `compact` makes one
+    segment of all. Another source costs what `insert_many` of ready sketches costs. Each source is read by
+    one snapshot, which is pinned meanwhile: the space of what is removed from it is not used again until
+    the end. The destination is made in a folder beside it, with a lock, and is durable and in its place
+    when the call returns. Killed at any time, nothing is at the destination, or all; the next call removes
+    what was left beside it.
 
     Args:
         sources: the folders of the indexes, of one configuration and seed. The new one is laid out as the
@@ -60,8 +61,8 @@ def merge(
         FormatError: there is something at the destination.
         IndexLockedError: somebody else merges to the same destination.
         KeyExistsError: a key is in two sources (`on_conflict` "error"); no destination was made.
-        SimIndexError: a source was compacted meanwhile, so that its snapshot has ended, and changed, if it does
-            not go by segments.
+        SimIndexError: a source was compacted meanwhile, so that its snapshot has ended, and changed, if it
+            does not go by segments.
         ValueError: no sources, another `on_conflict`, or a destination inside of a source.
 
     >>> import simindex, tempfile
