@@ -40,30 +40,66 @@ make_environment() {
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check ".[$extra]"
 }
 
-# run_sanitized FOLDER ARGUMENTS...   pytest with the kernel under the sanitizers, in an environment of its own
-run_sanitized() {
-    local environment=$1 reports result=0 libraries flags
-    shift
-    environment=$(mkdir -p "$environment" && cd "$environment" && pwd)
-    reports=$environment/reports
-    rm -rf "$reports" "$environment/build"
-    mkdir -p "$reports"
+# sanitized_environment FOLDER FLAGS   makes an environment with the kernel built with these flags
+sanitized_environment() {
     # A build folder of its own, or objects built without the sanitizers would be taken from build/.
-    printf '[build]\nbuild_base = %s\n' "$environment/build" >"$environment/build.cfg"
-    flags="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
-    CC=gcc CFLAGS=$flags LDFLAGS=$flags DIST_EXTRA_CONFIG=$environment/build.cfg make_environment "$environment" test
-    # Python is not built with the sanitizers, so their libraries come first by LD_PRELOAD, and libstdc++ for the
-    # exceptions that they watch. Python leaks on purpose at its end; its own allocator would hide overruns.
-    libraries=$(for name in libasan.so libubsan.so libstdc++.so.6; do gcc -print-file-name=$name; done | paste -sd:)
-    LD_PRELOAD=$libraries PYTHONMALLOC=malloc \
-        ASAN_OPTIONS="detect_leaks=0:malloc_context_size=1:quarantine_size_mb=64:log_path=$reports/address" \
-        UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports/undefined" \
-        "$environment/bin/python" -m pytest -q "$@" || result=$?
-    # A child process that a test expects to die may die of a report unseen: its file tells.
-    if [ -n "$(ls -A "$reports")" ]; then
-        cat "$reports"/* >&2
-        echo "the sanitizers reported $(ls -A "$reports" | wc -l) processes" >&2
+    rm -rf "$1/build" "$1/reports"
+    mkdir -p "$1/reports"
+    printf '[build]\nbuild_base = %s\n' "$1/build" >"$1/build.cfg"
+    CC=gcc CFLAGS="$2 -fno-omit-frame-pointer -g" LDFLAGS=$2 DIST_EXTRA_CONFIG=$1/build.cfg make_environment "$1" test
+}
+
+# Python is not built with the sanitizers, so their libraries come first by LD_PRELOAD, and libstdc++ for the
+# exceptions that they watch.
+sanitizer_libraries() {
+    local name
+    for name in "$@" libstdc++.so.6; do gcc -print-file-name="$name"; done | paste -sd:
+}
+
+# judge_reports FOLDER STATUS   a child process that a test expects to die may die of a report unseen: its file tells
+judge_reports() {
+    if [ -n "$(ls -A "$1/reports")" ]; then
+        cat "$1/reports"/* >&2
+        echo "the sanitizers reported $(ls -A "$1/reports" | wc -l) processes" >&2
         return 1
     fi
-    return "$result"
+    return "$2"
+}
+
+# run_sanitized FOLDER ARGUMENTS...   python with ARGUMENTS, the kernel under AddressSanitizer and
+#                                     UndefinedBehaviorSanitizer, in an environment of its own
+run_sanitized() {
+    local environment result=0
+    environment=$(mkdir -p "$1" && cd "$1" && pwd)
+    shift
+    sanitized_environment "$environment" "-fsanitize=address,undefined -fno-sanitize-recover=all"
+    # Python leaks on purpose at its end; its own allocator would hide overruns.
+    LD_PRELOAD=$(sanitizer_libraries libasan.so libubsan.so) PYTHONMALLOC=malloc \
+        ASAN_OPTIONS="detect_leaks=0:malloc_context_size=1:quarantine_size_mb=64:log_path=$environment/reports/address" \
+        UBSAN_OPTIONS="print_stacktrace=1:log_path=$environment/reports/undefined" \
+        "$environment/bin/python" "$@" || result=$?
+    judge_reports "$environment" "$result"
+}
+
+# run_with_thread_sanitizer FOLDER ARGUMENTS...   python with ARGUMENTS, the kernel under ThreadSanitizer, once it
+#                                                 has shown that it sees a race
+run_with_thread_sanitizer() {
+    local environment result=0
+    environment=$(mkdir -p "$1" && cd "$1" && pwd)
+    shift
+    sanitized_environment "$environment" -fsanitize=thread
+    watched() {
+        LD_PRELOAD=$(sanitizer_libraries libtsan.so) \
+            TSAN_OPTIONS="log_path=$environment/reports/thread:exitcode=0:die_after_fork=0:$1" \
+            "$environment/bin/python" "${@:2}"
+    }
+    # It finds a race in moments, and tells each of thousands for minutes: the first is enough.
+    watched halt_on_error=1 tools/attacks/race.py || true
+    if ! grep -q "data race .*in sort_entries" "$environment/reports"/* 2>/dev/null; then
+        echo "ThreadSanitizer does not see the race of tools/attacks/race.py: its silence would show nothing" >&2
+        return 1
+    fi
+    rm -f "$environment/reports"/*
+    watched suppressions=$PWD/tools/attacks/race.suppressions "$@" || result=$?
+    judge_reports "$environment" "$result"
 }

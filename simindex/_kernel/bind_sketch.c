@@ -507,6 +507,12 @@ FUNCTION(permute) {
             held.failed = 1;
         }
     uint64_t *permuted = take(&held, args[3], WRITABLE, num_tables * count * 8, "permuted");
+    unsigned bits = 0, empty = 0;
+    for (size_t i = 0; i < num_blocks && !held.failed; i++) bits += widths[i], empty |= !widths[i];
+    if (!held.failed && (bits > 64 || empty)) {
+        PyErr_SetString(PyExc_ValueError, "widths: expected 1 bit or more each, 64 together");
+        held.failed = 1;
+    }
     if (!held.failed) permute_blocks(fingerprints, count, widths, orders, num_tables, num_blocks, permuted);
     return nothing(&held);
 }

@@ -48,7 +48,7 @@ static inline uint64_t line_of(uint64_t leading, uint64_t num_lines) {
     return (mix(leading) >> 32) * num_lines >> 32;
 }
 
-#define ADDED_AT_ONCE 64 /* keys: hashed in a loop that the compiler makes into vectors, then set one by one */
+#define HASHED_AT_ONCE 64 /* keys: in a loop that the compiler makes into vectors; then set or looked up one by one */
 
 PER_CPU static void hash_keys(const uint8_t *keys, size_t count, unsigned bits, uint64_t num_lines, uint64_t *lines,
                               uint64_t *hashes) {
@@ -61,11 +61,11 @@ PER_CPU static void hash_keys(const uint8_t *keys, size_t count, unsigned bits, 
 
 size_t add_to_filter(const uint8_t *keys, size_t count, unsigned bits, uint64_t chunk, uint64_t num_chunks,
                      uint64_t num_lines, uint8_t *lines) {
-    uint64_t places[ADDED_AT_ONCE], hashes[ADDED_AT_ONCE];
+    uint64_t places[HASHED_AT_ONCE], hashes[HASHED_AT_ONCE];
     for (size_t i = 0; i < count; i++) {
-        size_t at = i % ADDED_AT_ONCE;
+        size_t at = i % HASHED_AT_ONCE;
         if (!at)
-            hash_keys(keys + i * 8, count - i < ADDED_AT_ONCE ? count - i : ADDED_AT_ONCE, bits, num_lines, places,
+            hash_keys(keys + i * 8, count - i < HASHED_AT_ONCE ? count - i : HASHED_AT_ONCE, bits, num_lines, places,
                       hashes);
         uint64_t leading = line_bits(load64(keys + i * 8), bits);
         if (num_chunks > 1 && filter_chunk_of(leading, bits, num_chunks) != chunk) return i;
@@ -238,42 +238,43 @@ static void ask_for_lines(const directory *dir, const table_row *table, const ui
     mark_each(dir, pages, 2 * count, 2 * MARKED);
 }
 
-/* What a filter says of a prefix, while its line is on the way. */
-typedef struct {
-    const uint8_t *words;
-    uint64_t chunk, line, hash;
-} look;
-
-static inline look look_at(const table_row *table, uint64_t key) {
-    unsigned bits = table->filter_bits;
-    probe p = {.leading = line_bits(key, bits)};
-    p.hash = mix(p.leading) >> 32;
-    look on = {.hash = pattern_hash(key >> (64 - bits))};
-    on.words = probed_line(table, &p, &on.chunk, &on.line);
-    return on;
-}
-
 static inline void hold(uint64_t *held, size_t held_words, size_t query, uint64_t bit) {
     held[query * held_words + (bit >> 6)] |= 1ULL << (bit & 63);
 }
 
+/* Prefixes whose lines of a filter are on the way. */
+typedef struct {
+    uint64_t lines[HASHED_AT_ONCE], hashes[HASHED_AT_ONCE], chunks[HASHED_AT_ONCE];
+    const uint8_t *words[HASHED_AT_ONCE];
+} looks;
+
+static inline void look_at(const table_row *table, const uint64_t *keys, size_t count, looks *on) {
+    unsigned bits = table->filter_bits;
+    const chunk_row *chunks = table->filter_words ? NULL : (const chunk_row *)table->filter;
+    hash_keys((const uint8_t *)keys, count, bits, table->filter_lines, on->lines, on->hashes);
+    for (size_t i = 0; i < count; i++) {
+        on->chunks[i] = chunks ? filter_chunk_of(line_bits(keys[i], bits), bits, table->filter_chunks) : 0;
+        uint64_t words = chunks ? chunks[on->chunks[i]].keys : table->filter_words;
+        on->words[i] = (const uint8_t *)words + on->lines[i] * LINE_WORDS * 8;
+        __builtin_prefetch(on->words[i]);
+    }
+}
+
 /* Note what the filter of a table may hold of many prefixes no shorter than its own: a pattern each, which is made
  * when its line has come. 0, or -1 with *where on damage. */
-static int hold_by_filter(const directory *dir, const table_row *table, const uint64_t *column, size_t count,
-                          uint64_t bit, uint64_t *held, size_t held_words, damage place, damage *where) {
-    look looks[BATCH_AHEAD];
-    place.table = dir->num_tables + 1 + place.table;
-    for (size_t q = 0; q < count + BATCH_AHEAD; q++) {
-        look *on = looks + q % BATCH_AHEAD;
-        if (q >= BATCH_AHEAD) {
-            pattern asked = pattern_of(on->hash);
-            place.chunk = on->chunk;
-            if (line_has(on->words, &asked)) hold(held, held_words, q - BATCH_AHEAD, bit);
-            else if (verify_filter(table, on->line, place, where)) return -1;
+static int hold_by_filter(const table_row *table, const uint64_t *column, size_t count, uint64_t bit, uint64_t *held,
+                          size_t held_words, damage place, damage *where) {
+    looks two[2];
+    for (size_t q = 0, before = 0, turn = 0; before < count || q < count; before = q, q += HASHED_AT_ONCE, turn ^= 1) {
+        if (q < count)
+            look_at(table, column + q, count - q < HASHED_AT_ONCE ? count - q : HASHED_AT_ONCE, two + turn);
+        looks *on = two + (turn ^ 1);
+        for (size_t i = 0; before + i < q && before + i < count; i++) {
+            pattern asked = pattern_of(on->hashes[i]);
+            place.chunk = on->chunks[i];
+            if (line_has(on->words[i], &asked)) hold(held, held_words, before + i, bit);
+            else if (verify_filter(table, on->lines[i], place, where)) return -1;
         }
-        if (q >= count) continue;
-        *on = look_at(table, column[q]);
-        __builtin_prefetch(on->words);
     }
     return 0;
 }
@@ -296,8 +297,8 @@ int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, co
                 ask_for_lines(dir, table_at(dir, next == t ? segment + 1 : 0, first_table + next), keys + next, num_tables,
                               count, bits, pages);
             if (table->num_entries && table->filter && bits >= table->filter_bits) {
-                damage place = {segment, number, 0, 0};
-                if (hold_by_filter(dir, table, column, count, bit, held, held_words, place, where)) return 1;
+                damage place = {segment, dir->num_tables + 1 + number, 0, 0};
+                if (hold_by_filter(table, column, count, bit, held, held_words, place, where)) return 1;
                 continue;
             }
             if (table->filter && made_for != table->filter_bits && filter_serves(table, bits)) {

@@ -27,8 +27,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* One object code for each class of CPU where the loader can choose, plain C elsewhere. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__)
+/* One object code for each class of CPU where the loader can choose, plain C elsewhere; and under
+ * ThreadSanitizer, whose calls would be made by the choosing before it is there. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) && \
+    !defined(__SANITIZE_THREAD__)
 #define PER_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define PER_CPU
@@ -407,11 +409,15 @@ static inline uint64_t fingerprint_in(const directory *dir, const chunk_row *chu
     return load64((const uint8_t *)chunk->fingerprints + block * chunk->fingerprint_stride + in_block * 8);
 }
 
-static inline uint32_t sketch_number(const directory *dir, const segment_row *segment, uint64_t row) {
+static inline const uint8_t *sketch_number_address(const directory *dir, const segment_row *segment, uint64_t row) {
     uint64_t at;
     const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
     uint64_t in_block, block = sketch_block(dir, at, &in_block);
-    return load32((const uint8_t *)chunk->numbers + block * chunk->number_stride + in_block * 4);
+    return (const uint8_t *)chunk->numbers + block * chunk->number_stride + in_block * 4;
+}
+
+static inline uint32_t sketch_number(const directory *dir, const segment_row *segment, uint64_t row) {
+    return load32(sketch_number_address(dir, segment, row));
 }
 
 static inline const uint8_t *sketch_words(const directory *dir, const segment_row *segment, uint64_t row) {
@@ -575,11 +581,12 @@ size_t add_to_filter(const uint8_t *keys, size_t count, unsigned bits, uint64_t 
 /* Set the bits of every key of a table that is one chunk and has a bitmap. */
 void fill_bitmap(const table_row *table);
 
-/* Row of a relative number in a segment's sketch column, or UINT64_MAX. It searches numbers that are not
+/* Row of a relative number in a segment's sketch column, or UINT64_MAX; sooner with a guess that is near. It searches numbers that are not
  * verified: the row that it finds is to be verified (`check_sketch`). None found proves nothing: where an entry
  * says that there is a sketch it means damage, and the block that hides it goes to *where (`find_lost_sketch`);
  * elsewhere the blocks beside the number's place decide (`check_absence`: 0, or 1 with *where on damage). */
 uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number);
+uint64_t sketch_row_near(const directory *dir, uint64_t segment, uint32_t number, uint64_t guess);
 void find_lost_sketch(const directory *dir, uint64_t segment, damage *where);
 int check_absence(const directory *dir, uint64_t segment, uint32_t number, damage *where);
 

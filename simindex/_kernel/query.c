@@ -165,9 +165,8 @@ typedef struct {
 } wanted;
 
 /* The row of a candidate that an entry vouches for: no sketch of it means damage. */
-static outcome require_row(search *s, uint64_t candidate, uint64_t *row) {
-    *row = sketch_row_of(s->dir, candidate >> 32, (uint32_t)candidate);
-    if (*row != UINT64_MAX) return SEARCH_DONE;
+static outcome require_row(search *s, uint64_t candidate, uint64_t row) {
+    if (row != UINT64_MAX) return SEARCH_DONE;
     find_lost_sketch(s->dir, candidate >> 32, &s->found->where);
     return SEARCH_DAMAGED;
 }
@@ -223,26 +222,56 @@ static void ask_for_candidates(const search *s, size_t first, size_t count) {
         ask_for_candidate(s->dir, s->candidates[i] >> 32, (uint32_t)s->candidates[i]);
 }
 
-/* Compare every candidate's stored sketch with the query; each is fetched some comparisons ahead. */
+/* The last sketch of a segment that was found; where numbers are missing, the next ones lie about as densely. */
+typedef struct {
+    uint64_t segment, number, row;
+    double density;
+} found_row;
+
+/* About where a candidate's sketch lies, with its number on the way. Candidates come in order. */
+static uint64_t guess_row(const directory *dir, uint64_t candidate, found_row *last) {
+    const segment_row *segment = segment_at(dir, candidate >> 32);
+    uint64_t number = (uint32_t)candidate, n = segment->num_sketches;
+    if (n == segment->span || !n) return number;
+    if (last->segment != candidate >> 32)
+        *last = (found_row){.segment = candidate >> 32, .density = (double)n / (double)(segment->span + !segment->span)};
+    uint64_t ahead = number > last->number ? (uint64_t)((double)(number - last->number) * last->density) : 0;
+    uint64_t guess = ahead < n - last->row ? last->row + ahead : n - 1;
+    __builtin_prefetch(sketch_number_address(dir, segment, guess));
+    return guess;
+}
+
+static place fetch_sketch(const directory *dir, uint64_t segment, uint64_t row) {
+    place lies = place_of(dir, segment_at(dir, segment), row);
+    /* Some words begin in the middle of a line. */
+    __builtin_prefetch(lies.words);
+    __builtin_prefetch(lies.words + 64);
+    __builtin_prefetch(lies.words + dir->bands * 8 - 1);
+    __builtin_prefetch((const void *)(lies.chunk->checked + lies.block));
+    return lies;
+}
+
+/* Compare every candidate's stored sketch with the query. Each is fetched some comparisons ahead, and where numbers are
+ * missing, so that its row has to be looked for, its number as many before. */
 static outcome compare_candidates(search *s, const wanted *want, size_t count) {
     const directory *dir = s->dir;
     place places[FETCH_AHEAD];
-    for (size_t i = 0; i < count + FETCH_AHEAD; i++) {
-        outcome end;
-        if (i >= FETCH_AHEAD &&
-            (end = compare_one(s, want, s->candidates[i - FETCH_AHEAD], places[i % FETCH_AHEAD])))
-            return end;
+    uint64_t guesses[FETCH_AHEAD];
+    found_row last = {.segment = UINT64_MAX};
+    outcome end;
+    for (size_t i = 0; i < count + 2 * FETCH_AHEAD; i++) {
+        size_t found = i - FETCH_AHEAD, compared = found - FETCH_AHEAD, slot = i % FETCH_AHEAD;
+        if (i >= 2 * FETCH_AHEAD && (end = compare_one(s, want, s->candidates[compared], places[slot]))) return end;
+        if (i >= FETCH_AHEAD && found < count) {
+            uint64_t candidate = s->candidates[found];
+            uint64_t row = sketch_row_near(dir, candidate >> 32, (uint32_t)candidate, guesses[slot]);
+            if ((end = require_row(s, candidate, row))) return end;
+            if (last.segment == candidate >> 32) last.number = (uint32_t)candidate, last.row = row;
+            places[slot] = fetch_sketch(dir, candidate >> 32, row);
+        }
         if (i >= count) continue;
         if (s->ahead && i % ASK_AHEAD == 0) ask_for_candidates(s, i, count - i);
-        uint64_t candidate = s->candidates[i], row;
-        if ((end = require_row(s, candidate, &row))) return end;
-        place *next = places + i % FETCH_AHEAD;
-        *next = place_of(dir, segment_at(dir, candidate >> 32), row);
-        /* Some words begin in the middle of a line. */
-        __builtin_prefetch(next->words);
-        __builtin_prefetch(next->words + 64);
-        __builtin_prefetch(next->words + dir->bands * 8 - 1);
-        __builtin_prefetch((const void *)(next->chunk->checked + next->block));
+        guesses[slot] = guess_row(dir, s->candidates[i], &last);
     }
     return SEARCH_DONE;
 }
@@ -484,8 +513,8 @@ static outcome add_equal(search *s, const lookup *range, uint64_t entry, const o
         return SEARCH_DAMAGED;
     }
     if (same) {
-        uint64_t row;
-        if (require_row(s, (uint64_t)range->segment << 32 | number, &row) ||
+        uint64_t row = sketch_row_of(dir, range->segment, number);
+        if (require_row(s, (uint64_t)range->segment << 32 | number, row) ||
             check_sketch(dir, range->segment, row, &s->found->where))
             return SEARCH_DAMAGED;
         if (memcmp(sketch_words(dir, segment, row), same->words + query * dir->bands, dir->bands * 8) ||

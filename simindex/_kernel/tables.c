@@ -377,19 +377,26 @@ static inline uint64_t read_number(const directory *dir, const void *segment, ui
     return sketch_number(dir, segment, at);
 }
 
-/* First row whose number is >= number. */
-static uint64_t number_place(const directory *dir, const segment_row *s, uint32_t number) {
-    uint64_t n = s->num_sketches;
-    uint64_t probe = (uint64_t)((unsigned __int128)number * n / (s->span ? s->span : 1));
-    return gallop_in(read_number, dir, s, number, 0, n, probe);
+/* The row of a number among numbers that are as dense everywhere. */
+static uint64_t even_place(const segment_row *s, uint32_t number) {
+    return (uint64_t)((unsigned __int128)number * s->num_sketches / (s->span ? s->span : 1));
 }
 
-uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number) {
+/* First row whose number is >= number. */
+static uint64_t number_place(const directory *dir, const segment_row *s, uint32_t number) {
+    return gallop_in(read_number, dir, s, number, 0, s->num_sketches, even_place(s, number));
+}
+
+uint64_t sketch_row_near(const directory *dir, uint64_t segment, uint32_t number, uint64_t guess) {
     const segment_row *s = segment_at(dir, segment);
     uint64_t n = s->num_sketches;
     if (n == s->span) return number < n ? number : UINT64_MAX; /* no gaps: the number is the row */
-    uint64_t row = number_place(dir, s, number);
+    uint64_t row = gallop_in(read_number, dir, s, number, 0, n, guess);
     return row < n && sketch_number(dir, s, row) == number ? row : UINT64_MAX;
+}
+
+uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number) {
+    return sketch_row_near(dir, segment, number, even_place(segment_at(dir, segment), number));
 }
 
 int check_absence(const directory *dir, uint64_t segment, uint32_t number, damage *where) {

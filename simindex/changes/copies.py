@@ -104,8 +104,18 @@ def removal_marks(
 
 def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]:
     """Return (place, earlier place) of rows that equal an earlier one."""
-    if len(words) < 2:
+    # Rows that share neither fingerprint nor first word with another one are no twins, and nearly all do not.
+    parts = words[:, 0] if words.shape[1] and not fingerprints.any() else fingerprints
+    ordered = np.sort(parts)
+    shared = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(shared):
         return []
+    alike = np.flatnonzero(np.isin(parts, shared))
+    places = alike.tolist()
+    return [(places[row], places[first]) for row, first in _twins_among(words[alike], fingerprints[alike])]
+
+
+def _twins_among(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]:
     factors = np.arange(3, 2 * words.shape[1] + 3, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         # Mixed before they are added up, or small numbers in different words would often have equal sums.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from simindex.format.keys import number_key, segment_prefix, table_of
@@ -18,7 +18,7 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.view import View
 from simindex.segments.build import Puts
 from simindex.segments.merge import Merge
-from simindex.segments.merge_policy import is_free, pick_merges, segments_until_due
+from simindex.segments.merge_policy import is_free, pick_merges, tier_of
 from simindex.storage.transactions import WriteTransaction
 
 
@@ -106,8 +106,9 @@ class Merges:
         self._stored: set[int] = set()
         """Ids that merges under way may have stored chunks under."""
         self._dead: Counter[int] = Counter()
-        self._calm_until = 0
-        """No run is due before a manifest has this `next_segment`: each new segment takes an id."""
+        self._counted: set[int] = set()
+        self._of_tier: Counter[int] = Counter()
+        """Tier -> at most so many of the segments in `_counted` are of it and are not being merged."""
 
     def note_stored(self, merged: Merged) -> None:
         """Take note that a commit has stored these steps."""
@@ -124,7 +125,7 @@ class Merges:
     def give_up(self, manifest: Manifest) -> Manifest:
         """Forget the merges under way: they begin anew, under the new ids of the manifest returned."""
         self.under_way.clear()
-        self._calm_until = 0  # their sources are free again
+        self._count_anew([])  # their sources are free again
         self.abandoned += sorted(self._stored)
         self._stored.clear()
         # No segment may get an id whose chunks are about to be removed.
@@ -164,13 +165,11 @@ class Merges:
 
     def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
-        if manifest.next_segment < self._calm_until and not self._dead:
+        if not self._dead and not self._may_be_due(manifest):
             return manifest
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
         busy |= {entry.id for entry in manifest.segments if entry.id not in committed}
         runs = pick_merges(list(manifest.segments), busy, self._tables.layout.tier_factor)
-        if not runs:
-            self._calm_until = manifest.next_segment + self._until_due(manifest)
         busy.update(entry.id for run in runs for entry in run)
         # A segment that is mostly dead is rewritten by itself, or old ones would keep their space for ever.
         if self._dead:
@@ -181,14 +180,25 @@ class Merges:
             ]
         for run in runs:
             manifest = self._begin(manifest, run, view)
+        self._count_anew(manifest.segments)
         return manifest
 
-    def _until_due(self, manifest: Manifest) -> int:
-        """Return how many segments have to come before a run can be due, results of merges left aside."""
-        sources = {entry.id for merge in self.under_way for entry in merge.sources}
-        others = [entry for entry in manifest.segments if entry.id not in sources]
-        # What a merge makes has its id already.
-        return segments_until_due(others, self._tables.layout.tier_factor) - len(self.under_way)
+    def _may_be_due(self, manifest: Manifest) -> bool:
+        """Whether a tier may have enough segments for a run: it counts on from the last look at all of them,
+        for most commits only bring one segment more."""
+        factor = self._tables.layout.tier_factor
+        for entry in manifest.segments:
+            if entry.id not in self._counted:
+                self._counted.add(entry.id)
+                self._of_tier[tier_of(entry, factor)] += 1
+        return max(self._of_tier.values(), default=0) >= factor
+
+    def _count_anew(self, segments: Sequence[SegmentEntry]) -> None:
+        """Count the segments that are not being merged; others come back only where all are given up."""
+        busy = {entry.id for merge in self.under_way for entry in merge.sources}
+        self._counted = {entry.id for entry in segments}
+        factor = self._tables.layout.tier_factor
+        self._of_tier = Counter([tier_of(entry, factor) for entry in segments if entry.id not in busy])
 
     def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:
         """Begin a merge; returns the manifest without its segment id."""

@@ -26,6 +26,21 @@ class KeySource(Enum):
     line = "line"
 
 
+class OnConflict(Enum):
+    """What to do with a key that is stored already."""
+
+    error = "error"
+    skip = "skip"
+    replace = "replace"
+
+
+class OnRepeat(Enum):
+    """The same, where a job that is done again meets what it stored itself."""
+
+    skip = OnConflict.skip.value
+    replace = OnConflict.replace.value
+
+
 # ---- numbers and words ----
 
 
@@ -130,6 +145,10 @@ Globs = Annotated[
 SkipBadRows = Annotated[
     bool, typer.Option("--skip-bad-rows", help="Report and count bad rows instead of stopping at one.")
 ]
+
+_CONFLICT_HELP = "What to do with a key that is stored already."
+ConflictChoice = Annotated[OnConflict, word_option(OnConflict, _CONFLICT_HELP)]
+RepeatChoice = Annotated[OnRepeat, word_option(OnRepeat, _CONFLICT_HELP)]
 
 # ---- limits on what is held of an input ----
 

@@ -127,6 +127,7 @@ class _Repair:
         """Make the new index."""
         scheme, manifest = self._scheme, self._manifest
         remains = [SegmentRemains(scheme, entry, self._values) for entry in manifest.segments]
+        self._note_lost_segments(remains)
         self._find_lost_chunks(remains)
         numbers, places, lengths = self._records(remains)
         config, layout = scheme.config, scheme.tables.layout
@@ -146,6 +147,14 @@ class _Repair:
             "num_lost": max(0, expected - self._documents),
             "notes": self._salvage.notes,
         }
+
+    def _note_lost_segments(self, remains: list[SegmentRemains]) -> None:
+        lost = [str(e.id) for e, part in zip(self._manifest.segments, remains, strict=True) if part.is_lost]
+        if lost:
+            self._salvage.notes.append(
+                f"values of {len(lost)} small segments ({', '.join(lost[:10])}) are damaged: the sketches "
+                "of their documents are lost, and records that are missing from them cannot be named"
+            )
 
     def _find_lost_chunks(self, remains: list[SegmentRemains]) -> None:
         """Find chunks of sketches whose leaf is gone, among the pages of large values that nobody tells

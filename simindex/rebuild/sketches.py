@@ -6,9 +6,10 @@ where the seal of its block fits, or, where the seals themselves are lost, where
 stand in tables whose seals fit and none of these says otherwise.
 
 A sketch stands in a segment more than once: its words are keys of the band tables, its fingerprint is a key
-of each permutation table, and its number one of each. A chunk is laid out in columns, so that a lost page of
-fingerprints or of numbers would take hundreds of sketches along; they are put in from the tables, and the
-seal of the block says whether it is right so.
+of each permutation table, and its number one of each. A chunk is laid out in blocks of a page each, which
+hold words, fingerprints and numbers of some sketches and their seal. Where a part of a block is damaged,
+fingerprints and numbers are put in from the tables, and the seal says whether it is right so.
+A segment that is one value has one seal for all of it: where that is broken nothing of it is taken.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class SegmentRemains:
     Attributes:
         key_numbers, key_hashes: int64 absolute, and uint64: entries of the key table whose seals fit.
         is_key_table_whole: whether these are all.
+        is_lost: whether nothing of it can be read, for its one value is damaged or missing.
     """
 
     def __init__(self, scheme: Scheme, entry: SegmentEntry, values: dict[bytes, memoryview]) -> None:
@@ -58,11 +60,13 @@ class SegmentRemains:
         self.key_numbers = np.empty(0, dtype=np.int64)
         self.key_hashes = np.empty(0, dtype=np.uint64)
         self.is_key_table_whole = False
+        self.is_lost = True
         self._stored: StoredTables | None = None
         try:
             segment = Segment(scheme.tables, entry, self._loaded())
         except CorruptIndexError:
             return
+        self.is_lost = False
         self._stored = StoredTables(scheme.tables, entry, Directory(scheme.tables, [segment]))
         hashes, numbers = self._table(KEY_TABLE)
         self.key_hashes, self.key_numbers = hashes, numbers + entry.base

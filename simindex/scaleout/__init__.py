@@ -24,6 +24,8 @@ from simindex.scaleout.errors import (
 )
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.opening import create, open  # noqa: A004 - the public name
+from simindex.scaleout.pairs.face import clusters, pairs
+from simindex.scaleout.pairs.job import ScaledPairs
 from simindex.scaleout.places.keeping import backup, move, rebalance, restore
 from simindex.scaleout.places.moving import Move
 from simindex.scaleout.stores import MissingObjectError, StoreError, UnprovenStoreError
@@ -38,6 +40,7 @@ __all__ = [
     "RestoreReport",
     "ScaleOutError",
     "ScaledIndex",
+    "ScaledPairs",
     "SourceError",
     "StoreBackupReport",
     "StoreError",
@@ -47,10 +50,12 @@ __all__ = [
     "backup",
     "backup_index",
     "build",
+    "clusters",
     "create",
     "deduplicate",
     "move",
     "open",
+    "pairs",
     "rebalance",
     "restore",
     "restore_index",

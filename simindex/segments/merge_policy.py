@@ -10,8 +10,6 @@ Source: log-structured merge tree, O'Neil et al. 1996; tiers of equal size as in
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
 from functools import lru_cache
 
 from simindex.format.layout import MAX_SPAN, Layout, SegmentEntry
@@ -89,13 +87,6 @@ def pick_merges(segments: list[SegmentEntry], busy: set[int], factor: int) -> li
                     taken.update(item.id for item in part)
             run = []
     return due
-
-
-def segments_until_due(segments: Sequence[SegmentEntry], factor: int) -> int:
-    """Return how many more segments have to come before `pick_merges` can find a run among those that are not
-    busy, these; 0 or less: it may find one now."""
-    tiers = Counter([tier_of(entry, factor) for entry in segments])
-    return factor - max(tiers.values(), default=0)
 
 
 def _within(run: list[SegmentEntry], most: int) -> list[SegmentEntry]:

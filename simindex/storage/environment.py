@@ -14,6 +14,7 @@ from typing import cast
 
 import lmdb
 
+from simindex.errors import SimIndexError
 from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE, identity_of
 from simindex.storage.gate import Gate, Visitor
 from simindex.storage.pages import MappedFile, PageMap
@@ -43,6 +44,7 @@ class Environment:
         map_generation: another one when the map moves; addresses from before are void.
         checked_id: newest transaction id that was seen not to be moved away from.
         looked_at: when its place in the file system was looked at, by the monotonic clock.
+        missing: which of its files another one was found in the place of, where one was.
         is_broken: whether LMDB refuses to go on with it after an error.
         failure: why it is dead, where it is; `BETWEEN_FILES` for its handles to open another one.
     """
@@ -51,9 +53,7 @@ class Environment:
         self.env = env
         self.folder = folder
         self.identity = identity
-        self.lock_inode: int | None = None
-        with contextlib.suppress(FileNotFoundError):
-            self.lock_inode = identity_of(os.path.join(folder, LMDB_LOCK_FILE))[1]
+        self.lock_inode = self._lock_inode_there()
         self.writable = writable
         self.gate = Gate()
         self.handles: weakref.WeakSet[object] = weakref.WeakSet()
@@ -62,6 +62,7 @@ class Environment:
         self.map_generation = next(_generations)
         self.checked_id = -1
         self.looked_at = time.monotonic()
+        self.missing = DATA_FILE
         self.is_broken = False
         self.failure = ""
         self._pages: tuple[int, PageMap | None] = -1, None
@@ -82,10 +83,16 @@ class Environment:
         """Go on with another file. Everybody is kept out."""
         self.env = env
         self.identity = identity
+        self.lock_inode = self._lock_inode_there()
         self.databases = databases
         self.checked_id = -1
         self.is_broken = False
         self.failure = ""
+
+    def _lock_inode_there(self) -> int | None:
+        with contextlib.suppress(OSError):
+            return identity_of(os.path.join(self.folder, LMDB_LOCK_FILE))[1]
+        return None
 
     def map_bytes(self) -> int:
         """Return the length of the map. The caller is not inside."""
@@ -140,18 +147,40 @@ class Environment:
         return mapped
 
     def bytes_in_place(self, data: str) -> int | None:
-        """Return the length of the data file; ``None`` where another one or none is in its place, a path."""
+        """Return the length of the data file; ``None`` where another one or none is in its place, a path.
+
+        Or in that of LMDB's lock file, by which writers and readers know of one another: see `missing`.
+        """
         self.looked_at = time.monotonic()
+        self.missing = DATA_FILE
         try:
             found = os.stat(data)
         except OSError:
             return None
-        return found.st_size if (found.st_dev, found.st_ino) == self.identity else None
+        if (found.st_dev, found.st_ino) != self.identity:
+            return None
+        if self.lock_inode is not None and self._lock_inode_there() != self.lock_inode:
+            self.missing = LMDB_LOCK_FILE
+            return None
+        return found.st_size
 
     def move_map(self, size: int) -> None:
-        """Set the map size (0: what the file says)."""
+        """Set the map size (0: what the file says).
+
+        Raises:
+            SimIndexError: no address space; every handle opens the file again at its next call.
+        """
         with self.alone() as _alone:
-            self.env.set_mapsize(size)
+            try:
+                self.env.set_mapsize(size)
+            except lmdb.Error as exc:
+                # LMDB has let go of the old map by then, and nothing can be read through it any more.
+                self.failure = BETWEEN_FILES
+                raise SimIndexError(
+                    f"{self.folder}: expected address space for a larger map, found none ({exc}); nothing of "
+                    "this change is stored, and what was committed before is intact. Close what takes "
+                    "memory, or raise the limit (ulimit -v)"
+                ) from exc
 
 
 class Visit(Visitor):

@@ -46,6 +46,8 @@ class Gate:
                 without having left: only visitors that are alive, and that somebody still runs with, count.
         """
         with self._lock:
+            if self._stopped_by == threading.get_ident():
+                self._go_on_if_lost()  # it was broken off itself, so nobody is to be waited for
             while self._stopped_by is not None:
                 if not self._changed.wait(_LOOK_AGAIN_SECONDS):
                     self._go_on_if_lost()

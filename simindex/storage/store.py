@@ -439,7 +439,9 @@ class Store:
 
     def _lose(self, environment: Environment) -> None:
         """Let go of a file that is not the one that everybody else sees. Raises ClosedError."""
-        environment.failure = environment.failure or f"{DATA_FILE} was replaced or removed while it was open"
+        environment.failure = (
+            environment.failure or f"{environment.missing} was replaced or removed while it was open"
+        )
         if not environment.gate.is_stopped:
             raise self._lost(environment)
 
@@ -567,10 +569,7 @@ class Store:
         limit = self._space.map_limit
         if size >= limit:
             raise self._space.full(limit)
-        try:
-            environment.move_map(min(max(2 * size, size + (1 << 20)), limit))
-        except lmdb.Error as exc:
-            raise translated(exc, self.path) from exc
+        environment.move_map(min(max(2 * size, size + (1 << 20)), limit))
 
     def hold_ballast(self) -> int:
         """Hold the ballast as far as there is room; returns the bytes that are missing."""

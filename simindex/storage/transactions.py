@@ -6,6 +6,7 @@ anything: a store does, for it knows what to do when LMDB refuses.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import TracebackType
@@ -45,6 +46,12 @@ class ReadTransaction(Visitor):
         self._txn = txn
         self.id: int = txn.id()
         self.map_generation = self._environment.map_generation
+
+    def end(self) -> None:
+        """Let go of LMDB's transaction: as long as anything refers to one, it keeps its place among the
+        readers, and a traceback that somebody keeps refers to this."""
+        with contextlib.suppress(AttributeError):  # it had not begun
+            del self._txn
 
     def get(self, database: str, key: bytes) -> memoryview | None:
         """Return a value, or ``None``."""
@@ -225,6 +232,8 @@ class Reading:
     def _leave(self) -> None:
         try:
             txn, self._txn = self._txn, None
+            if self._visitor is not None:
+                self._visitor.end()
             if txn is not None and not self._store.is_pinned:
                 txn.abort()
         finally:

@@ -6,9 +6,31 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, Index, Layout, Sketch
+from simindex.changes.copies import _twins
+
+few = st.integers(0, 2)
+"""Words that often agree."""
+
+
+@given(st.lists(st.tuples(few, few, few), max_size=40), st.booleans(), st.integers(0, 2))
+def test_twins_are_the_rows_that_equal_an_earlier_one(
+    rows: list[tuple[int, int, int]], has_fingerprints: bool, bands: int
+) -> None:
+    fingerprints = np.array([row[2] + 1 if has_fingerprints else 0 for row in rows], np.uint64)
+    words = np.array([row[:2] for row in rows], np.uint64).reshape(len(rows), 2)[:, :bands]
+    places: dict[tuple[int, ...], int] = {}
+    expected = []
+    for place, row in enumerate(zip(*words.T.tolist(), fingerprints.tolist(), strict=True)):
+        first = places.setdefault(row, place)
+        if first != place:
+            expected.append((place, first))
+    assert sorted(_twins(words, fingerprints)) == expected
+
 
 PAGE = "one page that the whole web has copied word for word from the first to the last"
 

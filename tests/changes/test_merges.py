@@ -215,7 +215,7 @@ def test_merges_are_begun_as_if_each_commit_looked_for_them(
 ) -> None:
     """A commit looks only where a run can be due; single ones, batches, removals and merges in many steps."""
     random = Random(1)
-    steps = [(random.choice([0, 1, 1, 1, 3, 12]), random.random() < 0.1) for _ in range(70)]
+    steps = [(random.choice([0, 1, 1, 1, 3, 12]), random.random() < 0.4) for _ in range(70)]
 
     def manifests(path: Path) -> list[Manifest]:
         seen, count = [], 0
@@ -234,7 +234,7 @@ def test_merges_are_begun_as_if_each_commit_looked_for_them(
     start = Merges._start
 
     def look(merges: Merges, *arguments: Any) -> Manifest:
-        merges._calm_until = 0
+        merges._of_tier.update(dict.fromkeys(range(9), 99))
         return start(merges, *arguments)
 
     monkeypatch.setattr(Merges, "_start", look)

@@ -86,6 +86,13 @@ def test_kept_hashes_of_another_kind_are_refused(prefixes: Any, kept: Any) -> No
         _kernel.pack_kept(prefixes, kept)
 
 
+@pytest.mark.parametrize("widths", [bytes([0, 64]), bytes([1, 64]), bytes([32, 33]), bytes([110])])
+def test_blocks_of_no_bits_or_of_more_than_there_are_are_refused(widths: bytes) -> None:
+    """A shift by 64 and more is what the compiler wants it to be."""
+    with pytest.raises(ValueError, match="widths: expected 1 bit or more each, 64 together"):
+        _kernel.permute(np.ones(1, "u8"), widths, bytes(len(widths)), np.zeros(1, "u8"))
+
+
 def test_buffers_are_let_go_after_a_failure() -> None:
     """A bytearray that is still held cannot grow."""
     held = bytearray(160)

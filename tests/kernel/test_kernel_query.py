@@ -197,6 +197,24 @@ def test_query_bands_equals_brute_force(
     )
 
 
+def test_query_bands_finds_each_of_many_sketches_among_missing_ones() -> None:
+    """Their rows are guessed from those found before: where none is missing, few, most, and another many."""
+    missing: list[set[int]] = [set(), {150}, {*range(300), *range(300, 400, 7)}, set(range(101, 390))]
+    rows = (0x0123456789ABCDEF, 0)
+    runs: list[Run] = [
+        [(number, None if number in gaps else (rows, (1 << number % 61) - 1)) for number in range(400)]
+        for gaps in missing
+    ]
+    for sketches_per_chunk in (60, 1000):
+        layout: Shape = {"entries_per_chunk": 1000, "fences_per_chunk": 1000}
+        layout |= {"sketches_per_chunk": sketches_per_chunk, "sealed": True}
+        directory, stored = made_up(runs, layout)
+        found, _ = query_bands(directory, [(3, (rows, 0))], 16, 0, ALL, with_fingerprints=True)
+        expected = {(number, number % 400 % 61) for number, *_, own in stored if own is not None}
+        assert {(number, distance) for number, _, _, distance in found} == expected
+        assert len(found) == len(expected) > 800
+
+
 @settings(max_examples=100)
 @given(
     runs_of,

@@ -119,6 +119,20 @@ def test_lost_block_of_sketches_is_told_by_keys(index: Path) -> None:
         assert after[found] == before[found]
 
 
+@pytest.mark.parametrize("index", ["whole"], indirect=True)
+def test_damaged_segment_of_one_value_is_told(index: Path) -> None:
+    """Its one seal stands for tables and sketches alike."""
+    segments = [(k, v) for name, k, v in stored_values(index) if name == "segments"]
+    key, value = max(segments, key=lambda item: len(item[1]))
+    store_values(index, [("segments", key, flipped(value, 70))])
+    report = repaired(index)
+    assert report.documents == len(content(index.parent / "saved"))
+    assert report.num_without_sketch > 0
+    (note,) = [note for note in report.notes if "small segments" in note]
+    assert f"({int.from_bytes(key[:8], 'big')})" in note
+    assert note in str(report)
+
+
 @pytest.mark.parametrize("name", ["meta", "documents", "segments", "removed", "groups", "ages"])
 def test_lost_tree_page_costs_no_more_than_what_lies_on_it(index: Path, name: str) -> None:
     before, data = content(index), bytearray((index / "data.mdb").read_bytes())

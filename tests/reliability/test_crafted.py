@@ -226,6 +226,36 @@ def test_numbers_ahead_of_the_manifest_are_found_when_it_is_read(tmp_path: Path)
         list(index)
 
 
+@pytest.fixture
+def index_with_numbers_ahead(tmp_path: Path) -> Path:
+    """One whose manifest is an older one of as many documents, so that no count shows it."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x", CONFIG) as index:
+        index.insert_many([("a", TEXTS[0]), ("b", TEXTS[1])])  # whose segment stays when one is removed
+    old = next(change for change in stored_values(path) if change[:2] == PLACES["manifest"])
+    with simindex.open(path) as index, index.transaction():
+        index.remove("a")
+        index.insert("c", TEXTS[2])
+    store_values(path, [old])
+    return path
+
+
+def test_iteration_finds_numbers_ahead_of_a_manifest_whose_count_fits(index_with_numbers_ahead: Path) -> None:
+    with (
+        simindex.open(index_with_numbers_ahead, "r") as index,
+        pytest.raises(CorruptIndexError, match=r"expected numbers below \d+; stored numbers are ahead"),
+    ):
+        list(index)
+
+
+def test_insert_finds_numbers_ahead_of_a_manifest_whose_count_fits(index_with_numbers_ahead: Path) -> None:
+    with (
+        simindex.open(index_with_numbers_ahead, "r+") as index,
+        pytest.raises(CorruptIndexError, match=r"expected to append 1 new keys, appended 0; stored numbers"),
+    ):
+        index.insert("d", TEXTS[3])
+
+
 def answers(path: Path) -> list[list[tuple[object, float | None, int | None]]]:
     with simindex.open(path, "r") as index:
         found = [*index.query_many(TEXTS, 0.3), *index.query_simhash_many(TEXTS)]

@@ -97,6 +97,46 @@ def test_commands_make_fill_and_ask(run: Run, tmp_path: Path) -> None:
     assert run("scaleout", "query", "none", "x").code == 1
 
 
+def test_pairs_and_clusters_are_found_and_printed(run: Run, tmp_path: Path) -> None:
+    with scaleout.create(tmp_path / "c", partitions=3) as index, simindex.open(tmp_path / "one") as one:
+        index.insert_many(enumerate(TEXTS[:60]))
+        one.insert_many(enumerate(TEXTS[:60]))
+        wanted = {(frozenset((pair.a, pair.b)), pair.similarity) for pair in one.pairs(0.5, copies="all")}
+        groups = {frozenset(keys) for keys in one.clusters(0.5)}
+    with scaleout.pairs(tmp_path / "c", 0.5, copies="all") as pairs:
+        found = [(frozenset((pair.a, pair.b)), pair.similarity) for pair in pairs]
+    assert len(found) == len(set(found)) == len(wanted) > 20
+    assert set(found) == wanted
+    assert {frozenset(keys) for keys in scaleout.clusters(tmp_path / "c", 0.5)} == groups
+    lines = run("scaleout", "clusters", "c", "--threshold", 0.5, "--json").out.splitlines()
+    assert {frozenset(json.loads(line)["keys"]) for line in lines} == groups
+    two = run("scaleout", "pairs", "c", "--threshold", 0.5, "--limit", 2, "--copies", "all", "--json").out
+    shown = {frozenset((pair["a"], pair["b"])) for pair in map(json.loads, two.splitlines())}
+    assert shown < {pair for pair, _ in wanted}
+    assert len(shown) == 2
+    assert run("scaleout", "pairs", "c", "--max-distance", 2).code == 2
+    with scaleout.open(tmp_path / "c") as index:
+        index.stop()
+
+
+def test_command_deduplicates(run: Run, tmp_path: Path) -> None:
+    rows = [json.dumps({"id": n, "text": text}) for n, text in enumerate(TEXTS[:60])]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    expected = run("dedup", "rows.jsonl", "-o", "one.jsonl", "--json", "--threshold", 0.5)
+    done = run(
+        "scaleout", "dedup", "rows.jsonl", "-o", "many.jsonl", "--work", "w", "--threshold", 0.5, "--json"
+    )
+    assert (done.code, expected.code) == (0, 0), (done.err, expected.err)
+    told, wanted = json.loads(done.out), json.loads(expected.out)
+    assert {name: told[name] for name in ("read", "kept", "removed", "bad")} == {
+        name: wanted[name] for name in ("read", "kept", "removed", "bad")
+    }
+    assert wanted["removed"] > 10
+    assert (tmp_path / "many.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
+    again = run("scaleout", "dedup", "rows.jsonl", "-o", "many.jsonl", "--by", "simhash", "--threshold", 0.5)
+    assert again.code == 2
+
+
 def test_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

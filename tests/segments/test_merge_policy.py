@@ -12,7 +12,6 @@ from simindex.segments.merge_policy import (
     MAX_SOURCES,
     pick_merges,
     runs_to_compact,
-    segments_until_due,
     step_budget,
     tier_of,
 )
@@ -39,23 +38,6 @@ def test_pick_merges_takes_neighbours_of_one_tier() -> None:
 def test_pick_merges_takes_smaller_ones_between() -> None:
     merged = pick_merges(entries_of(*[64, 1] * 8), set(), 8)
     assert [[entry.id for entry in run] for run in merged] == [list(range(15))]
-
-
-@given(
-    st.lists(st.integers(1, 5000), max_size=40), st.lists(st.integers(1, 5000), max_size=8), st.integers(2, 8)
-)
-def test_nothing_is_due_before_so_many_segments_have_come(
-    sizes: list[int], more: list[int], factor: int
-) -> None:
-    until = segments_until_due(entries_of(*sizes), factor)
-    for come in range(min(until, len(more) + 1)):
-        assert pick_merges(entries_of(*sizes, *more[:come]), set(), factor) == []
-
-
-def test_a_run_may_be_due_when_so_many_segments_have_come() -> None:
-    assert segments_until_due(entries_of(64, 1, 1, 1), 8) == 5
-    assert pick_merges(entries_of(64, *[1] * 8), set(), 8)
-    assert segments_until_due(entries_of(*[1] * 9), 8) == -1
 
 
 def test_pick_merges_leaves_out_busy_and_few() -> None:

@@ -1,5 +1,6 @@
 """tools/torture: children that hang or die are told from those that end, and an attack can be repeated."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,3 +41,15 @@ def test_a_trial_can_be_repeated_by_itself() -> None:
     assert first[-2].startswith("2: ")
     assert first[-3].split()[0] == "all"
     assert first[-3].split()[-1] == "1"
+
+
+def test_what_the_sanitizers_run_are_files_that_are_there() -> None:
+    """A race on purpose, what is suppressed, and tests: otherwise a build would come before it is told."""
+    told = (TOOLS / "test").read_text() + (TOOLS / "environment.sh").read_text()
+    named = re.findall(r"\b(?:tests|tools)/[\w/.]+\.(?:py|suppressions)\b", told)
+    assert len(named) > 6
+    assert [name for name in named if not (TOOLS.parent / name).is_file()] == []
+
+
+def test_race_on_purpose_ends_by_itself_without_a_sanitizer() -> None:
+    assert python(str(TOOLS / "attacks" / "race.py")).returncode == 0

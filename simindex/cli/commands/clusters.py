@@ -13,11 +13,10 @@ from typing import Annotated
 
 import typer
 
-from simindex import Clusters
 from simindex.cli import options
-from simindex.cli.commands.pairs import By, MaxDistance, MaxRun
+from simindex.cli.commands.pairs import By, MaxDistance, MaxRun, method_named, tell_bounded
 from simindex.cli.creation import open_for_reading
-from simindex.cli.output import counted, json_key, note, print_json, print_table, shown_key
+from simindex.cli.output import json_key, note, print_json, print_table, shown_key
 from simindex.cli.progress import Advance, work_bar
 from simindex.cli.searching import Search
 from simindex.format.keys import Key
@@ -71,16 +70,11 @@ def run(
     is the centre. A table shows the first keys of a cluster; JSON lines have all of them:
     {"documents": NUMBER, "keys": [KEY, ...]}.
     """
-    by_simhash = by is not None and by.value == "simhash"
-    if max_distance is not None and not by_simhash:
-        raise typer.BadParameter("--max-distance goes with --by simhash")
-    for name, given in (("threshold", threshold), ("recall", recall), ("exact", exact or None)):
-        if given is not None and by_simhash:
-            raise typer.BadParameter(f"--{name} does not go with --by simhash")
+    method = method_named(by, threshold, max_distance, recall, exact)
     if limit is not None and largest is not None:
         raise typer.BadParameter("--limit does not go with --largest")
     with open_for_reading(index) as stored:
-        is_simhash = by_simhash or (by is None and not stored.config.num_perm)
+        is_simhash = method == "simhash" or (method is None and not stored.config.num_perm)
         Search(threshold, None, recall, exact, None, is_simhash, max_distance).require(stored)
         bar: list[Advance] = []
         found = stored.clusters(
@@ -98,11 +92,12 @@ def run(
             clusters: Iterator[list[Key]] = islice(found, limit)
             if largest is not None:
                 clusters = iter(nlargest(largest, clusters, key=len))
-            _print(clusters, as_json)
-        _tell_bounded(found, max_run)
+            print_clusters(clusters, as_json)
+        tell_bounded(found.bounded, max_run, "documents")
 
 
-def _print(clusters: Iterator[list[Key]], as_json: bool) -> None:
+def print_clusters(clusters: Iterator[list[Key]], as_json: bool) -> None:
+    """Print clusters as they come, some at a time."""
     count, header = 0, True
     while some := list(islice(clusters, _A_TIME)):
         count += len(some)
@@ -120,13 +115,3 @@ def _row(keys: list[Key]) -> tuple[str, str]:
     shown = ", ".join(shown_key(key) for key in keys[:_SHOWN])
     more = f" and {len(keys) - _SHOWN:,} more" if len(keys) > _SHOWN else ""
     return shown + more, f"{len(keys):,}"
-
-
-def _tell_bounded(found: Clusters, max_run: int) -> None:
-    runs, entries = found.bounded
-    if runs:
-        note(
-            f"simindex: bounded: {counted(runs, 'group')} of documents that begin alike had more than "
-            f"{max_run:,} ({entries:,} in all) and were compared with 16 of them only; documents may be "
-            "missing; --max-run compares more"
-        )

@@ -46,7 +46,7 @@ def _parse_mode(text: str | Mode) -> Mode:
     raise typer.BadParameter(f"expected one of remove, annotate, report-only; found {text!r}")
 
 
-_OutputFile = Annotated[
+OutputFile = Annotated[
     str,
     typer.Option(
         "--output",
@@ -56,7 +56,7 @@ _OutputFile = Annotated[
         "first with .gz, .xz or .zst behind it, packed.",
     ),
 ]
-_Keep = Annotated[
+KeepChoice = Annotated[
     str,
     typer.Option(
         metavar="ORDER",
@@ -70,7 +70,7 @@ _Into = Annotated[
     str | None,
     typer.Option(metavar="INDEX", help="The same, and add the kept rows to it; made if it is missing."),
 ]
-_Mode = Annotated[
+ModeChoice = Annotated[
     Mode,
     typer.Option(
         metavar="remove|annotate|report-only",
@@ -79,7 +79,7 @@ _Mode = Annotated[
         "of the others.",
     ),
 ]
-_RemovedFile = Annotated[
+RemovedFile = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
@@ -111,7 +111,7 @@ _Explain = Annotated[
     typer.Option("--explain", help="Tell the passages that a row shares with the kept one, too."),
 ]
 _Exact = Annotated[bool, typer.Option("--exact", help="Compare all shingles; takes a larger working index.")]
-_WithinDistance = Annotated[
+WithinDistance = Annotated[
     int | None,
     typer.Option(
         metavar="K",
@@ -125,7 +125,7 @@ _JsonProgress = Annotated[
         "--json-progress", help="Tell how far it is in JSON lines on stderr, one a second, in place of a bar."
     ),
 ]
-_Force = Annotated[
+Force = Annotated[
     bool, typer.Option("--force", help="Give up what another job has left there, and replace the output.")
 ]
 
@@ -141,21 +141,21 @@ simindex dedup crawl/*.warc.gz -o pages.jsonl.zst --level paragraph --min-words 
 
 def run(
     inputs: options.InputPaths,
-    output: _OutputFile,
+    output: OutputFile,
     threshold: options.Threshold = None,
     by: By = None,
-    max_distance: _WithinDistance = None,
-    keep: _Keep = "first",
+    max_distance: WithinDistance = None,
+    keep: KeepChoice = "first",
     against: _Against = None,
     into: _Into = None,
-    mode: _Mode = Mode.remove,
+    mode: ModeChoice = Mode.remove,
     level: _Level = _Levels.document,
     split: _SplitAt = "line",
     min_words: _MinWords = 1,
     explain: _Explain = False,
-    removed: _RemovedFile = None,
+    removed: RemovedFile = None,
     exact: _Exact = False,
-    force: _Force = False,
+    force: Force = False,
     id_field: options.IdField = "id",
     text_field: options.TextField = "text",
     format_: reading.Format = None,
@@ -191,12 +191,7 @@ def run(
     complete.
     """
     given = locals()
-    if by is not None and by.value == "simhash":
-        for name, value in (("threshold", threshold), ("exact", exact or None)):
-            if value is not None:
-                raise typer.BadParameter(f"--{name} does not go with --by simhash")
-    elif max_distance is not None:
-        raise typer.BadParameter("--max-distance goes with --by simhash")
+    require_of_method(by, max_distance, {"threshold": threshold, "exact": exact or None})
     fields = Fields(id_field, text_field, key_from="line", whole_rows=True)
     rows = Inputs(inputs, fields, reading=reading.how_to_read(given), limits=options.limits(given))
     bad_rows = Reports("bad row")
@@ -210,6 +205,20 @@ def run(
     _summarise(job, output, bad_rows.count, as_json)
 
 
+def require_of_method(by: Enum | None, max_distance: int | None, of_minhash: dict[str, Any]) -> None:
+    """Raise BadParameter where an option is the other method's.
+
+    Args:
+        of_minhash: options that are MinHash's, ``None`` where they were not given.
+    """
+    if by is not None and by.value == "simhash":
+        for name, value in of_minhash.items():
+            if value is not None:
+                raise typer.BadParameter(f"--{name} does not go with --by simhash")
+    elif max_distance is not None:
+        raise typer.BadParameter("--max-distance goes with --by simhash")
+
+
 def _job(rows: Inputs, given: dict[str, Any], progress: _Progress, bad_rows: Reports) -> Job:
     same = "keep", "against", "into", "removed", "exact", "batch_size", "workers", "force"
     return Job(
@@ -221,7 +230,7 @@ def _job(rows: Inputs, given: dict[str, Any], progress: _Progress, bad_rows: Rep
         explain=given["explain"],
         by=None if given["by"] is None else given["by"].value,
         max_distance=given["max_distance"],
-        config=_config(given),
+        config=config_of(given),
         progress=progress,
         on_removed=None,
         on_bad_row=(lambda row: bad_rows.add(f"{row}; skipped")) if given["skip_bad_rows"] else None,
@@ -251,7 +260,8 @@ class _Progress:
         self.told(Told(done, now, job.state.removed, self._rows.bytes_read, job.num_bytes))
 
 
-def _config(given: dict[str, Any]) -> Config | None:
+def config_of(given: dict[str, Any]) -> Config | None:
+    """Return what rows are compared by, of the options; ``None`` where none was given."""
     names = ("words", "chars", "normalize", "num_perm", "seed")
     chosen = creation.CreationOptions(**{name: given[name] for name in names})
     if not chosen.given():

@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from enum import Enum
 from functools import partial
 from typing import Annotated, Any
 
@@ -27,19 +26,6 @@ from simindex.cli.progress import Advance, shows_progress, work_bar
 from simindex.format.keys import Key
 from simindex.inputs import BadRowError, Inputs, Row, RowByContent, Tally
 from simindex.tuning import DEFAULT_THRESHOLD
-
-
-class OnConflict(Enum):
-    """What to do with a key that is stored already."""
-
-    error = "error"
-    skip = "skip"
-    replace = "replace"
-
-
-_ConflictOption = Annotated[
-    OnConflict, options.word_option(OnConflict, "What to do with a key that is stored already.")
-]
 
 
 def _parse_threshold(text: str) -> float:
@@ -194,7 +180,7 @@ def run(
     delimiter: reading.Delimiter = None,
     glob: options.Globs = None,
     hidden: reading.Hidden = False,
-    on_conflict: _ConflictOption = OnConflict.error,
+    on_conflict: options.ConflictChoice = options.OnConflict.error,
     if_new: _IfNew = None,
     simhash: _BySimhash = False,
     skip_bad_rows: options.SkipBadRows = False,
@@ -254,7 +240,7 @@ def run(
         creation.open_for_insert(index, settings, wait) as target,
         work_bar("documents", total_bytes) as advance,
     ):
-        is_stored = None if on_conflict is OnConflict.replace else target.__contains__
+        is_stored = None if on_conflict is options.OnConflict.replace else target.__contains__
         feed = _Feed(rows, batch_size, skip_bad_rows, advance, is_stored)
         matched = None if if_new is None else _Matched(if_new, simhash, as_json)
         report = _insert(target, feed, on_conflict.value, batch_size, workers, matched)

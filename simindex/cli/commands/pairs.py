@@ -18,6 +18,7 @@ from simindex.cli.creation import open_for_reading
 from simindex.cli.output import counted, note, print_json, print_table, shown_key
 from simindex.cli.progress import work_bar
 from simindex.cli.searching import Search
+from simindex.queries.pairs.pair import Bounded
 from simindex.queries.pairs.plan import DEFAULT_MAX_RUN
 from simindex.queries.search import Method
 from simindex.tuning.curve import DEFAULT_THRESHOLD
@@ -31,7 +32,9 @@ class _By(Enum):
     simhash = "simhash"
 
 
-class _Copies(Enum):
+class CopyWord(Enum):
+    """Which of equal documents are paired."""
+
     first = "first"
     all = "all"
 
@@ -48,9 +51,9 @@ MaxDistance = Annotated[
     ),
 ]
 CopyChoice = Annotated[
-    _Copies,
+    CopyWord,
     options.word_option(
-        _Copies,
+        CopyWord,
         "Of equal documents pair the first with each other one, and only the first with others; or all "
         "of them.",
     ),
@@ -77,7 +80,7 @@ def run(
     max_distance: MaxDistance = None,
     recall: options.Recall = None,
     exact: options.Exact = False,
-    copies: CopyChoice = _Copies.first,
+    copies: CopyChoice = CopyWord.first,
     max_run: MaxRun = DEFAULT_MAX_RUN,
     limit: Annotated[
         int | None, typer.Option(metavar="N", parser=options.whole(1), help="The first N pairs only.")
@@ -99,7 +102,7 @@ def run(
             max_distance=max_distance,
             recall=recall,
             exact=exact,
-            copies="all" if copies is _Copies.all else "first",
+            copies="all" if copies is CopyWord.all else "first",
             max_run=max_run,
         )
         with found:
@@ -112,11 +115,16 @@ def print_pairs(found: Pairs, limit: int | None, as_json: bool, max_run: int) ->
         num_pairs = print_some(found, limit, as_json, lambda count: advance(count, found.done))
     if not num_pairs:
         note("simindex: no pair")
-    runs, entries = found.bounded
+    tell_bounded(found.bounded, max_run, "pairs")
+
+
+def tell_bounded(bounded: Bounded, max_run: int, what: str) -> None:
+    """Say what was not compared all with all, if anything, and what may be missing."""
+    runs, entries = bounded
     if runs:
         note(
             f"simindex: bounded: {counted(runs, 'group')} of documents that begin alike had more than "
-            f"{max_run:,} ({entries:,} in all) and were compared with 16 of them only; pairs may be "
+            f"{max_run:,} ({entries:,} in all) and were compared with 16 of them only; {what} may be "
             "missing; --max-run compares more"
         )
 

@@ -121,6 +121,12 @@ class PinnedTables:
         records = self.read(lambda view: [view.record(number) for number in numbers])
         return [(None, 0) if record is None else (record.metadata, record.present) for record in records]
 
+    def keys(self, ranks: np.ndarray) -> list[Key | None]:
+        """Return the keys of documents by their ranks; ``None`` for one that is removed."""
+        numbers = self.ranks.numbers(ranks).tolist()
+        records = self.read(lambda view: [view.record(number) for number in numbers])
+        return [None if record is None else record.key for record in records]
+
     def documents(self, ranks: Sequence[int], limit: int) -> list[list[LiveDocument]]:
         """Return the live documents of the sketches stored under some ranks, oldest first.
 

@@ -21,7 +21,6 @@ from simindex.corpus.dedup.journal import digest_of
 from simindex.corpus.dedup.star import Decided, Verdict
 from simindex.corpus.dedup.work import DecidedRows
 from simindex.corpus.outputs.output import LinesOutput
-from simindex.format.layout import Layout
 from simindex.format.rows import NO_FIGURE
 from simindex.parallel import ahead
 from simindex.queries.matches import Match
@@ -35,9 +34,8 @@ from simindex.scaleout.dedup.star import Outcome, Star
 from simindex.scaleout.dedup.workers import Step, Workers
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.ranges.figures import agree_and_distance
-from simindex.scaleout.ranges.walk import Asked
+from simindex.scaleout.ranges.walk import Asked, scheme_of_config
 from simindex.sketching.estimate import row_estimates
-from simindex.sketching.permutations import plan_for
 from simindex.sketching.sketch import HAS_FINGERPRINT
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
@@ -152,8 +150,7 @@ class ScaledJob(Job):
 
     def _plan(self) -> tuple[PairPlan, Scheme]:
         config, query = self._config, self._query
-        blocks = plan_for(config.simhash)
-        scheme = Scheme.of(config, Layout(), len(blocks.widths) if blocks else 0)
+        scheme = scheme_of_config(config)
         by_rows = isinstance(query, BandQuery)
         threshold = query.threshold if isinstance(query, BandQuery) else DEFAULT_THRESHOLD
         method: Any = "minhash" if by_rows else "simhash"

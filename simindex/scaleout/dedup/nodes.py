@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -44,9 +45,14 @@ class Worker(RangeHost):
     Args:
         folder: of the partitions of a job, on the disk of its node.
         config: of them.
+        beside: the driver's folder, from which relative paths go; it has its process alone.
     """
 
-    def __init__(self, folder: str, config: Config) -> None:
+    def __init__(self, folder: str, config: Config, beside: str) -> None:
+        with suppress(
+            OSError
+        ):  # absolute paths do not need it, and of others the one that is missing is told
+            os.chdir(beside)
         self._folder = folder
         super().__init__(self._path, config)
 
@@ -88,7 +94,8 @@ class Nodes:
 
     def __init__(self, digest: str, work: str | None) -> None:
         self._ray = ray_module()
-        self._folder = os.path.join(work or tempfile.gettempdir(), f"simindex-dedup-{digest}")
+        beside = os.path.abspath(work or tempfile.gettempdir())
+        self._folder = os.path.join(beside, f"simindex-dedup-{digest}")
         self._workers: list[_Hired] = []
         self._owners: dict[int, _Hired] = {}
         self._parts: Sequence[InputPart] = ()
@@ -117,7 +124,7 @@ class Nodes:
         for node, told in alive.items():
             for _ in range(0 if node in known else _cores(told)):
                 options = {"num_cpus": 1, "scheduling_strategy": on_node(node)}
-                actor = host_as_actor(Worker, (folder, self._making.config), options)
+                actor = host_as_actor(Worker, (folder, self._making.config, os.getcwd()), options)
                 self._workers.append(_Hired(actor, node))
 
     def _cuts(self) -> list[tuple[int, ...]]:

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from simindex.config import Config
-from simindex.queries.pairs.pinned import LiveDocument, PinnedTables
+from simindex.format.keys import Key
+from simindex.queries.pairs.pinned import PinnedTables
+from simindex.queries.search import require_comparable
 from simindex.scaleout.ranges.source import LocalSource, Numbering, Piece, Slice, Source
 from simindex.scaleout.ranges.sweep import Swept, sweep
 from simindex.scaleout.ranges.walk import Asked, Found, LongRuns
@@ -91,6 +94,11 @@ class RangeHost:
         opened = {number: self._tables(number) for number in numbers}
         return {number: (each.ranks.total, each.snapshot) for number, each in opened.items()}
 
+    def require(self, numbers: Sequence[int], half: int) -> None:
+        """Raise ValueError where the documents of a partition cannot be compared by half of a sketch."""
+        for number in numbers:
+            self._tables(number).read(partial(require_comparable, compares=half))
+
     # ---- slices ----
 
     def bundle(self, token: bytes, numbering: Numbering, wanted: Bundle, nth: int) -> tuple[Pieces, bool]:
@@ -141,9 +149,23 @@ class RangeHost:
         """Return number of a partition -> what `PinnedTables.metadata` has of some of its documents."""
         return {number: self._tables(number).metadata(some.tolist()) for number, some in ranks.items()}
 
-    def documents(self, ranks: Mapping[int, np.ndarray], limit: int) -> dict[int, list[list[LiveDocument]]]:
-        """Return number of a partition -> the live documents of some of its sketches, by rank."""
-        return {n: self._tables(n).documents(some.tolist(), limit) for n, some in ranks.items()}
+    def documents(
+        self, ranks: Mapping[int, np.ndarray], limit: int
+    ) -> dict[int, list[list[tuple[Key, int]]]]:
+        """Return number of a partition -> of some of its sketches, by rank, the live documents, oldest first:
+        key, and which halves of a sketch it has."""
+        return {
+            number: [
+                [(document.key, document.present) for document in documents]
+                for documents in self._tables(number).documents(some.tolist(), limit)
+            ]
+            for number, some in ranks.items()
+        }
+
+    def keys(self, ranks: Mapping[int, np.ndarray]) -> dict[int, list[Key | None]]:
+        """Return number of a partition -> the keys of some of its documents, by rank; ``None`` for one that
+        is removed."""
+        return {number: self._tables(number).keys(some) for number, some in ranks.items()}
 
     def copies(self, numbers: Sequence[int]) -> dict[int, Piece]:
         """Return number of each partition -> its copies; see `PinnedTables.copies`."""

@@ -110,15 +110,20 @@ class Hosts:
         return np.concatenate([words for words, _ in answers]), np.concatenate([bits for _, bits in answers])
 
     def documents(self, numbers: np.ndarray, limit: int) -> list[Any]:
-        """Return the live documents of sketches by ascending numbers; see `PinnedTables.documents`."""
-        parts = list(self.numbering.parts(numbers))
-        found = self._ask(parts, "documents", limit)
-        return [documents for partition, _, _ in parts for documents in found[partition]]
+        """Return the live documents of sketches by ascending numbers; see `RangeHost.documents`."""
+        return self._rows("documents", numbers, limit)
+
+    def keys(self, numbers: np.ndarray) -> list[Any]:
+        """Return the keys of documents by ascending numbers; see `RangeHost.keys`."""
+        return self._rows("keys", numbers)
 
     def metadata(self, numbers: np.ndarray) -> list[tuple[Any, int]]:
         """Return the metadata of documents by ascending numbers; see `PinnedTables.metadata`."""
+        return self._rows("metadata", numbers)
+
+    def _rows(self, method: str, numbers: np.ndarray, *arguments: Any) -> list[Any]:
         parts = list(self.numbering.parts(numbers))
-        found = self._ask(parts, "metadata")
+        found = self._ask(parts, method, *arguments)
         return [each for partition, _, _ in parts for each in found[partition]]
 
     def copies(self) -> Piece:
@@ -188,7 +193,8 @@ class _Stream:
 def host_as_actor(
     kind: Callable[..., RangeHost], arguments: tuple[Any, ...], options: Mapping[str, Any]
 ) -> Any:
-    """Return an actor of a class; Ray starts it again as long as its node lives."""
+    """Return an actor of a class; Ray starts it again as long as its node lives, unless options say no."""
     actor = ray_module().remote(concurrency_groups=GROUPS)(kind)
     forever = {"max_restarts": -1, "max_task_retries": -1}
-    return actor.options(**(forever | dict(options))).remote(*arguments)
+    never = {"max_task_retries": 0} if options.get("max_restarts") == 0 else {}
+    return actor.options(**(forever | dict(options) | never)).remote(*arguments)

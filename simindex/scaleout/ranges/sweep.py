@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simindex.format.rows import PAIR_ROW
+from simindex.queries.clusters.forest import Forest, edges_between
 from simindex.scaleout.ranges.runs import BLOCK, Block
 from simindex.scaleout.ranges.source import Slice, Source
 from simindex.scaleout.ranges.walk import Asked, Counts, Found, LongRuns, RangeWalk, Sketches
@@ -48,7 +50,8 @@ def sweep(
         if first < behind:
             wanted.append(Slice(asked.plan.first_table + table, first, behind))
             walks.append(RangeWalk(asked, table, source, longs))
-    yield from _together(_of_walks(walks, source, wanted, asked.plan.capacity))
+    together = _together(_of_walks(walks, source, wanted, asked.plan.capacity))
+    yield from (_forest(found) for found in together) if asked.forests else together
     for walk in walks:
         total.add(walk.counts)
         long_runs += walk.long_runs
@@ -96,3 +99,16 @@ def _together(found: Iterator[Found]) -> Iterator[Found]:
             pairs, copies, count = [], [], 0
     if count:
         yield Found(np.concatenate(pairs), np.concatenate(copies), np.empty(0, dtype=np.uint32))
+
+
+def _forest(found: Found) -> Found:
+    """Return pairs that hold the same documents together, fewer than there are documents; without figures."""
+    some, half = np.concatenate([found.pairs, found.copies]), len(found.pairs) + len(found.copies)
+    numbers, places = np.unique(np.concatenate([some["a"], some["b"]]), return_inverse=True)
+    forest, every = Forest(len(numbers)), np.arange(len(numbers), dtype=np.uint32)
+    forest.join(edges_between(places[:half], places[half:]))
+    roots = forest.roots(every)
+    is_joined = roots != every
+    pairs = np.zeros(int(is_joined.sum()), dtype=PAIR_ROW)
+    pairs["a"], pairs["b"] = numbers[roots[is_joined]], numbers[is_joined]
+    return found._replace(pairs=pairs, copies=found.copies[:0])

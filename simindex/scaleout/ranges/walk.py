@@ -15,13 +15,16 @@ import numpy as np
 import xxhash
 
 from simindex import _kernel
-from simindex.format.layout import Geometry
+from simindex.config import Config
+from simindex.format.layout import Geometry, Layout
 from simindex.format.rows import LONG_RUN, NO_FIGURE, PAIR_CURSOR, PAIR_ROW
 from simindex.queries.pairs.plan import PairPlan
+from simindex.queries.scheme import Scheme
 from simindex.scaleout.ranges.runs import BLOCK, Block, LongPart, bounds_of, runs_of
 from simindex.scaleout.ranges.source import Piece, Source
 from simindex.segments.directory import Directory
 from simindex.segments.memory import sketch_segment
+from simindex.sketching.permutations import plan_for
 
 _FOUND = 16_384
 """Pairs that a step of the kernel returns at most."""
@@ -45,6 +48,7 @@ class Asked:
         folds: whether of equal sketches only the first is compared with others.
         puts_off: whether the documents of long runs are handed on as they are, for somebody who knows more
             of them; else they are compared with the first of their run.
+        forests: whether of the pairs only so many are handed on as hold the same documents together.
     """
 
     plan: PairPlan
@@ -52,6 +56,7 @@ class Asked:
     count: int
     folds: bool
     puts_off: bool
+    forests: bool = False
 
     @property
     def tables(self) -> range:
@@ -61,6 +66,12 @@ class Asked:
     def bounds(self, table: int, place: int) -> tuple[int, int]:
         """Return the keys of a range: (first, behind)."""
         return bounds_of(place, self.count, self.plan.bits[table])
+
+
+def scheme_of_config(config: Config) -> Scheme:
+    """Return the scheme of a partition, wherever its segments are cut."""
+    blocks = plan_for(config.simhash)
+    return Scheme.of(config, Layout(), len(blocks.widths) if blocks else 0)
 
 
 class LongRuns(NamedTuple):

@@ -18,6 +18,7 @@ from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.storage.folder import DATA_FILE
 from simindex.storage.lmdb_file import DATABASES
+from simindex.storage.translation import translated
 from simindex.storage.tree.nodes import BIG_VALUE, SUB_TREE, Keys, Nodes, read_nodes
 from simindex.storage.tree.pagefile import (
     META_PAGES,
@@ -54,7 +55,10 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
         with env.begin() as txn:
             if os.fstat(file).st_size < META_PAGES * mmap.PAGESIZE:
                 return  # nothing was ever committed
-            mapped = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+            try:
+                mapped = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+            except OSError as exc:  # no address space
+                raise translated(exc, path) from exc
             mapped.madvise(mmap.MADV_RANDOM)
             pages = pages_of(mapped, txn.id())
             if pages is not None:

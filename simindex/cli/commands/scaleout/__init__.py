@@ -19,6 +19,7 @@ from simindex.cli.commands.scaleout import (
     restore,
     status,
 )
+from simindex.cli.commands.scaleout.jobs import clusters, dedup, pairs
 
 app = typer.Typer(
     name="scaleout",
@@ -31,6 +32,9 @@ for _name, _module in {
     "build": build,
     "insert": insert,
     "query": query,
+    "pairs": pairs,
+    "clusters": clusters,
+    "dedup": dedup,
     "status": status,
     "backup": backup,
     "restore": restore,

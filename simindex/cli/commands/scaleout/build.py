@@ -6,7 +6,6 @@ The work is `simindex.scaleout.build`.
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import Enum
 from typing import Annotated
 
 import typer
@@ -21,13 +20,6 @@ from simindex.inputs import Inputs
 EXAMPLES = r"""
 simindex scaleout build news.catalog '/shared/news/*.jsonl' --metadata
 """
-
-
-class OnConflict(Enum):
-    """What to do with a key that is stored already."""
-
-    skip = "skip"
-    replace = "replace"
 
 
 def run(
@@ -45,9 +37,7 @@ def run(
     hidden: reading.Hidden = False,
     fingerprint_field: reading.FingerprintField = None,
     fingerprint_base: reading.FingerprintBase = 16,
-    on_conflict: Annotated[
-        OnConflict, options.word_option(OnConflict, "What to do with a key that is stored already.")
-    ] = OnConflict.skip,
+    on_conflict: options.RepeatChoice = options.OnRepeat.skip,
     skip_bad_rows: options.SkipBadRows = False,
     force: Annotated[
         bool,

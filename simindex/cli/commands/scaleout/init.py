@@ -12,7 +12,7 @@ import typer
 
 from simindex import Config
 from simindex.cli import creation, options
-from simindex.cli.commands.scaleout.shared import Address, Uri, places_of
+from simindex.cli.commands.scaleout.shared import Address, PlacesOrHere, Uri, places_of
 from simindex.cli.output import counted, note
 
 EXAMPLES = r"""
@@ -33,14 +33,7 @@ def run(
     partitions: Annotated[
         int, typer.Option(metavar="N", parser=options.whole(1), help="How many there are, for good.")
     ] = 8,
-    place: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="RESOURCE=FOLDER",
-            help="A node, by the name of its resource, and the folder on its disk; several times. "
-            "Default: this machine.",
-        ),
-    ] = None,
+    place: PlacesOrHere = None,
     store: Annotated[
         str | None,
         typer.Option(metavar="URI", help="Where backups lie: a folder that all nodes see, or s3://."),

@@ -6,9 +6,7 @@ The work is `ScaledIndex.insert_many`.
 from __future__ import annotations
 
 import time
-from enum import Enum
 from itertools import chain
-from typing import Annotated
 
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.cli import options, reading
@@ -22,19 +20,6 @@ from simindex.inputs import Inputs
 EXAMPLES = r"""
 simindex scaleout insert news.catalog news.jsonl --metadata
 """
-
-
-class OnConflict(Enum):
-    """What to do with a key that is stored already."""
-
-    error = "error"
-    skip = "skip"
-    replace = "replace"
-
-
-_ConflictOption = Annotated[
-    OnConflict, options.word_option(OnConflict, "What to do with a key that is stored already.")
-]
 
 
 def run(
@@ -52,7 +37,7 @@ def run(
     hidden: reading.Hidden = False,
     fingerprint_field: reading.FingerprintField = None,
     fingerprint_base: reading.FingerprintBase = 16,
-    on_conflict: _ConflictOption = OnConflict.error,
+    on_conflict: options.ConflictChoice = options.OnConflict.error,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     max_line: options.MaxLine = None,
     max_cell: options.MaxCell = None,

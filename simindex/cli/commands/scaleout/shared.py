@@ -22,12 +22,12 @@ Address = Annotated[
 ]
 
 Lost = Annotated[str, typer.Argument(metavar="RESOURCE", help="The resource of the node that is lost.")]
-Places = Annotated[
-    list[str],
-    typer.Option(
-        metavar="RESOURCE=FOLDER",
-        help="A node, by the name of its resource, and the folder on its disk; several times.",
-    ),
+_PLACES_HELP = "A node, by the name of its resource, and the folder on its disk; several times."
+_PLACES_METAVAR = "RESOURCE=FOLDER"
+Places = Annotated[list[str], typer.Option(metavar=_PLACES_METAVAR, help=_PLACES_HELP)]
+PlacesOrHere = Annotated[
+    list[str] | None,
+    typer.Option(metavar=_PLACES_METAVAR, help=f"{_PLACES_HELP} Default: this machine."),
 ]
 Store = Annotated[
     str | None,

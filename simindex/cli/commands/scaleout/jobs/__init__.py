@@ -1,0 +1,1 @@
+"""Commands of `simindex scaleout` that look at all documents: one file each."""

@@ -1,0 +1,245 @@
+"""All pairs, and the components that they make, of partitions that others walk.
+
+Owns the waves, a table each, for the long runs of one are the next one's to know; and the way from numbers to
+keys. Must not know Ray. Invariant: a pair comes once; a document is in one cluster at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from itertools import combinations, product
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from simindex.config import Config
+from simindex.format.keys import Key
+from simindex.format.rows import NO_FIGURE
+from simindex.queries.clusters.forest import Forest, edges_between
+from simindex.queries.pairs.pair import Bounded, Pair
+from simindex.queries.pairs.plan import PairPlan
+from simindex.scaleout.ranges.source import Numbering
+from simindex.scaleout.ranges.sweep import Swept
+from simindex.scaleout.ranges.walk import Asked, Counts, Found, LongRuns, scheme_of_config
+from simindex.sketching.estimate import row_estimates
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
+
+_AT_ONCE = 16_384
+"""Pairs, or members of clusters, whose documents are looked up in one go."""
+
+_ENTRIES_OF_A_RANGE = 1 << 20
+_EVERY = 2**62
+
+
+class Live(NamedTuple):
+    """A document, and which halves of a sketch it has."""
+
+    key: Key
+    present: int
+
+
+class Walkers(Protocol):
+    """Who has the partitions, and walks them."""
+
+    @property
+    def numbering(self) -> Numbering:
+        """Of the documents of all partitions."""
+
+    @property
+    def parallel(self) -> int:
+        """How many walk at a time."""
+
+    def swept(
+        self, asked: Asked, table: int, longs: LongRuns, step: Callable[[int], object]
+    ) -> Iterator[Found | Swept]:
+        """Yield what all ranges of a table have."""
+
+    def live(self, numbers: np.ndarray, limit: int) -> list[list[Live]]:
+        """Return the live documents of sketches by ascending numbers, oldest first."""
+
+    def keys(self, numbers: np.ndarray) -> list[Key | None]:
+        """Return the keys of documents by ascending numbers; ``None`` for one that is removed."""
+
+    def copies(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (leaders, copies): documents that are stored as copies, by number."""
+
+    def close(self) -> None:
+        """Let go of the partitions."""
+
+
+class Walk:
+    """Ranges of all tables, one after the other.
+
+    Attributes:
+        compared: pairs of sketches so far.
+        bounded: what was not compared all with all so far.
+    """
+
+    def __init__(
+        self,
+        walkers: Walkers,
+        config: Config,
+        plan: PairPlan,
+        progress: Callable[[int, int], object] | None,
+        *,
+        forests: bool = False,
+    ) -> None:
+        self.walkers, self.config, self.plan, self._progress = walkers, config, plan, progress
+        total = walkers.numbering.total
+        count = max(2 * walkers.parallel, total // _ENTRIES_OF_A_RANGE + 1)
+        geometry = scheme_of_config(config).tables
+        self._asked = Asked(plan, geometry, count, plan.copies == "first", puts_off=False, forests=forests)
+        self._counts = Counts()
+
+    @property
+    def compared(self) -> int:
+        """Pairs of sketches that were compared so far."""
+        return self._counts.compared
+
+    @property
+    def bounded(self) -> Bounded:
+        """What was not compared all with all so far."""
+        return Bounded(self._counts.bounded_runs, self._counts.bounded_entries)
+
+    def found(self) -> Iterator[Found]:
+        """Yield all pairs of sketches."""
+        longs, asked = LongRuns.none(), self._asked
+        total = len(asked.tables) * asked.count
+        for table in asked.tables:
+            rows = [longs.rows[:0]]
+            step = partial(self._step, table * asked.count, total)
+            for found in self.walkers.swept(asked, table, longs, step):
+                if isinstance(found, Swept):
+                    self._counts.add(found.counts)
+                    rows += found.long_runs
+                else:
+                    yield found
+            longs = longs.with_table(np.concatenate(rows))
+
+    def _step(self, before: int, total: int, done: int) -> None:
+        if self._progress is not None:
+            self._progress(before + done, total)
+
+
+class ScaledPairs(Iterator[Pair]):
+    """All similar pairs of an index over many machines, each once; see `simindex.scaleout.pairs`.
+
+    Not thread-safe. The snapshots that are walked are let go of at the end, by `close`, or at the end of a
+    ``with`` block.
+
+    Args:
+        walk: of all tables.
+        at_end: called once, when it is let go of.
+    """
+
+    def __init__(self, walk: Walk, at_end: Callable[[], object] | None = None) -> None:
+        self._at_end = at_end
+        self._walk, self._walkers, self._plan = walk, walk.walkers, walk.plan
+        self._estimates = row_estimates(walk.config.num_perm)
+        self._pairs = self._all()
+
+    @property
+    def compared(self) -> int:
+        """Pairs of sketches that were compared so far."""
+        return self._walk.compared
+
+    @property
+    def bounded(self) -> Bounded:
+        """What was not compared all with all so far; see `Bounded`."""
+        return self._walk.bounded
+
+    def __iter__(self) -> ScaledPairs:
+        return self
+
+    def __next__(self) -> Pair:
+        return next(self._pairs)
+
+    def close(self) -> None:
+        """End the iteration. Closing twice is allowed."""
+        self._pairs.close()
+        self._end()
+
+    def _end(self) -> None:
+        self._walkers.close()
+        if self._at_end is not None:
+            self._at_end()
+            self._at_end = None
+
+    def __enter__(self) -> ScaledPairs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _all(self) -> Generator[Pair, None, None]:
+        folded = [np.empty(0, dtype=np.uint32)]
+        try:
+            for found in self._walk.found():
+                folded.append(found.copies["b"])
+                yield from self._expanded(found.copies, is_copy=True)
+                yield from self._expanded(found.pairs, is_copy=False)
+            yield from self._stored_copies(np.unique(np.concatenate(folded)))
+        finally:
+            self._end()
+
+    def _expanded(self, rows: np.ndarray, *, is_copy: bool) -> Iterator[Pair]:
+        """Yield the pairs of documents of pairs of sketches.
+
+        Args:
+            is_copy: `a` is the first of those that equal it: its first document is paired with all of `b`.
+        """
+        of_first = self._plan.copies == "first"
+        for first in range(0, len(rows), _AT_ONCE):
+            some = rows[first : first + _AT_ONCE]
+            numbers = np.unique(np.concatenate([some["a"], some["b"]]))
+            limit = 1 if of_first and not is_copy else _EVERY
+            live = dict(zip(numbers.tolist(), self._walkers.live(numbers, limit), strict=True))
+            for a, b, agree, distance in some.tolist():
+                ones = live[a][:1] if of_first else live[a]
+                for one, other in product(ones, live[b]):
+                    yield self._pair(one, other, agree, distance)
+
+    def _stored_copies(self, folded: np.ndarray) -> Iterator[Pair]:
+        """Yield the pairs of documents that one partition stores as copies of one another.
+
+        Args:
+            folded: sketches whose documents were paired with the first of another partition.
+        """
+        leaders = np.unique(self._walkers.copies()[0])
+        agree, of_first = self._walk.config.num_perm or NO_FIGURE, self._plan.copies == "first"
+        leaders = leaders[~np.isin(leaders, folded)]
+        for first in range(0, len(leaders), _AT_ONCE):
+            for group in self._walkers.live(leaders[first : first + _AT_ONCE], _EVERY):
+                pairs = product(group[:1], group[1:]) if of_first else combinations(group, 2)
+                for one, other in pairs:
+                    yield self._pair(one, other, agree, 0)
+
+    def _pair(self, a: Live, b: Live, agree: int, distance: int) -> Pair:
+        present = a.present & b.present
+        bits = distance if present & HAS_FINGERPRINT else None
+        if agree == NO_FIGURE or not present & HAS_SIGNATURE:
+            return Pair(a.key, b.key, None, bits)
+        return Pair(a.key, b.key, self._estimates[agree][0], bits, *self._estimates[agree][1:])
+
+
+def components(walk: Walk) -> Iterator[list[Key]]:
+    """Yield the keys of each component of two documents or more, in the order of their numbers."""
+    walkers = walk.walkers
+    try:
+        forest = Forest(walkers.numbering.total)
+        for found in walk.found():
+            for rows in (found.copies, found.pairs):
+                forest.join(edges_between(rows["a"], rows["b"]))
+        forest.join(edges_between(*walkers.copies()))
+        begun: list[Key] = []
+        for members, is_last in forest.groups():
+            for first in range(0, len(members), _AT_ONCE):
+                keys = walkers.keys(members[first : first + _AT_ONCE])
+                begun += [key for key in keys if key is not None]
+            if is_last:
+                if len(begun) > 1:
+                    yield begun
+                begun = []
+    finally:
+        walkers.close()

@@ -1,0 +1,174 @@
+"""Pairs and clusters of partitions against those of one index, without Ray."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import simindex
+from simindex import Config, SimHashConfig
+from simindex.format.keys import Key
+from simindex.queries.pairs.plan import plan_pairs
+from simindex.scaleout.hosts.carried import partition_of
+from simindex.scaleout.pairs.job import Live, ScaledPairs, Walk, components
+from simindex.scaleout.ranges.host import RangeHost
+from simindex.scaleout.ranges.source import LocalSource, Numbering
+from simindex.scaleout.ranges.sweep import Swept, sweep
+from simindex.scaleout.ranges.walk import Asked, Found, LongRuns, scheme_of_config
+
+CONFIG = Config(num_perm=64, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
+
+
+class LocalWalkers:
+    """One host that has all partitions."""
+
+    parallel = 2
+
+    def __init__(self, paths: list[str]) -> None:
+        self._host = RangeHost(paths.__getitem__, CONFIG)
+        self._numbers = range(len(paths))
+        totals = self._host.totals(self._numbers)
+        self.numbering = Numbering([totals[number][0] for number in self._numbers])
+        opened = {number: self._host._tables(number) for number in self._numbers}
+        self._source = LocalSource(opened, self.numbering)
+        self.emitted = 0
+        self.is_open = True
+
+    def swept(
+        self, asked: Asked, table: int, longs: LongRuns, step: Callable[[int], object]
+    ) -> Iterator[Found | Swept]:
+        for place in range(asked.count):
+            for found in sweep(asked, [table], self._source, place, longs):
+                if isinstance(found, Found):
+                    self.emitted += len(found.pairs) + len(found.copies)
+                yield found
+            step(place + 1)
+
+    def live(self, numbers: np.ndarray, limit: int) -> list[list[Live]]:
+        parts = list(self.numbering.parts(numbers))
+        found = self._host.documents({number: ranks for number, _, ranks in parts}, limit)
+        return [[Live(*one) for one in some] for number, _, _ in parts for some in found[number]]
+
+    def keys(self, numbers: np.ndarray) -> list[Key | None]:
+        parts = list(self.numbering.parts(numbers))
+        found = self._host.keys({number: ranks for number, _, ranks in parts})
+        return [key for number, _, _ in parts for key in found[number]]
+
+    def copies(self) -> tuple[np.ndarray, np.ndarray]:
+        offsets = self.numbering.offsets.astype(np.uint32)
+        found = self._host.copies(self._numbers)
+        leaders, copies = zip(
+            *((some[0] + offsets[n], some[1] + offsets[n]) for n, some in found.items()), strict=True
+        )
+        return np.concatenate(leaders), np.concatenate(copies)
+
+    def close(self) -> None:
+        self._host.close()
+        self.is_open = False
+
+
+def documents() -> list[tuple[Key, str]]:
+    """Texts of which many are alike, some in chains, and some equal."""
+    random, words = Random(11), [f"w{number}" for number in range(300)]
+    texts: list[list[str]] = []
+    for _ in range(600):
+        kind = random.random()
+        text = list(random.choice(texts[-30:])) if texts and kind < 0.6 else random.choices(words, k=40)
+        for _ in range(random.randint(1, 3) if 0.2 < kind < 0.6 else 0):
+            text[random.randrange(len(text))] = random.choice(words)
+        texts.append(text)
+    return [(f"d{number}", " ".join(text)) for number, text in enumerate(texts)]
+
+
+REMOVED = [f"d{number}" for number in range(0, 600, 7)]
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[simindex.Index]:
+    with simindex.open(tmp_path_factory.mktemp("one") / "one", config=CONFIG) as index:
+        index.insert_many(documents())
+        index.remove_many(REMOVED)
+        yield index
+
+
+@pytest.fixture(scope="module", params=[1, 3, 8])
+def paths(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    tmp_path = tmp_path_factory.mktemp("partitions")
+    dealt: list[list[tuple[Key, str]]] = [[] for _ in range(request.param)]
+    for key, text in documents():
+        dealt[partition_of(key, request.param)].append((key, text))
+    for number, some in enumerate(dealt):
+        with simindex.open(tmp_path / f"{number}", config=CONFIG) as index:
+            for first in range(0, len(some), 40):
+                index.insert_many(some[first : first + 40])
+            index.remove_many(key for key in REMOVED if key in index)
+    return [str(tmp_path / f"{number}") for number in range(request.param)]
+
+
+def walk_of(paths: list[str], by: Any, copies: Any, *, forests: bool = False, threshold: float = 0.7) -> Walk:
+    given = threshold if by == "minhash" else 0.8
+    plan = plan_pairs(scheme_of_config(CONFIG), given, by, None, None, False, False, copies, 1_000, 1 << 20)
+    return Walk(LocalWalkers(paths), CONFIG, plan, None, forests=forests)
+
+
+def figures(pairs: Any) -> list[tuple[frozenset[Key], float | None, int | None]]:
+    return [(frozenset((pair.a, pair.b)), pair.similarity, pair.distance) for pair in pairs]
+
+
+@pytest.mark.parametrize("by", ["minhash", "simhash"])
+def test_all_pairs_are_those_of_one_index_each_once(paths: list[str], one: simindex.Index, by: Any) -> None:
+    given: dict[str, Any] = {"threshold": 0.7} if by == "minhash" else {}
+    walk = walk_of(paths, by, "all")
+    with ScaledPairs(walk) as pairs:
+        found = figures(pairs)
+        assert pairs.compared > 0
+        assert pairs.bounded.runs == 0
+    wanted = figures(one.pairs(by=by, copies="all", **given))
+    assert len(found) == len(set(found))
+    assert set(found) == set(wanted)
+    assert len(wanted) > 200
+    assert not walk.walkers.is_open  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("by", ["minhash", "simhash"])
+def test_of_equal_documents_the_first_alone_is_paired_with_others(
+    paths: list[str], one: simindex.Index, by: Any
+) -> None:
+    given: dict[str, Any] = {"threshold": 0.7} if by == "minhash" else {}
+    found = figures(ScaledPairs(walk_of(paths, by, "first")))
+    wanted = figures(one.pairs(by=by, copies="first", **given))
+    assert len(found) == len(set(found)) == len(wanted)
+    every = set(figures(one.pairs(by=by, copies="all", **given)))
+    assert set(found) <= every
+    assert set(found) < every
+
+
+def test_components_are_those_of_one_index(paths: list[str], one: simindex.Index) -> None:
+    told: list[tuple[int, int]] = []
+    walk = walk_of(paths, "minhash", "first", forests=True)
+    walk._progress = lambda done, total: told.append((done, total))
+    found = [frozenset(keys) for keys in components(walk)]
+    assert len(found) == len(set(found))
+    assert set(found) == {frozenset(keys) for keys in one.clusters(0.7)}
+    assert max(map(len, found)) > 10
+    assert told[-1][0] == told[-1][1]
+    assert not walk.walkers.is_open  # type: ignore[attr-defined]
+
+
+def test_ranges_hand_on_no_more_pairs_than_hold_documents_together(tmp_path: Path) -> None:
+    shared = " ".join(f"w{number}" for number in range(60))
+    paths = []
+    for number in range(2):
+        paths.append(str(tmp_path / f"{number}"))
+        with simindex.open(paths[-1], config=CONFIG) as index:
+            index.insert_many((key, f"{shared} {key}") for key in range(number * 100, number * 100 + 100))
+    every, forest = walk_of(paths, "minhash", "first"), walk_of(paths, "minhash", "first", forests=True)
+    num_pairs = len(list(ScaledPairs(every)))
+    (cluster,) = components(forest)
+    assert len(cluster) == 200
+    tables, ranges = 8, 4
+    most = tables * ranges * len(cluster)
+    assert forest.walkers.emitted < most < num_pairs  # type: ignore[attr-defined]

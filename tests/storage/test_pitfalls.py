@@ -1,0 +1,288 @@
+"""Pitfalls of LMDB that no other test is about: flags, engines, its lock file, reader slots, maps."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import lmdb
+import lmdb_pages
+import pytest
+from processes import ask, start
+
+import simindex
+from simindex import ClosedError, Config, FormatError, Index, SimIndexError
+from simindex.storage import lmdb_file, store
+from simindex.storage.lmdb_file import DATABASES, open_lmdb
+
+SMALL = Config(num_perm=16)
+
+
+def text(number: int) -> str:
+    return f"the text {number} of the word {number * 7} and the word {number * 11}"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert_many((number, text(number)) for number in range(20))
+    return tmp_path / "i"
+
+
+def check_whole(path: Path) -> None:
+    with simindex.open(path, "r+") as index:
+        assert list(index) == list(range(20))
+        assert [match.key for match in index.query(text(3), 0.9)] == [3]
+
+
+# ---- flags and engines ----
+
+
+def test_lmdb_is_opened_with_the_flags_that_a_power_cut_stands(tmp_path: Path) -> None:
+    env, _ = open_lmdb(str(tmp_path), 1 << 20, create=True)
+    flags = env.flags()
+    env.close()
+    assert {name for name in ("sync", "metasync", "lock", "subdir") if flags[name]} == {
+        "sync",
+        "metasync",
+        "lock",
+        "subdir",
+    }
+    assert not flags["writemap"]
+    assert not flags["map_async"]
+
+
+@pytest.mark.parametrize("engine", ["0", "1"])
+def test_engine_is_the_same_whatever_the_environment_says(path: Path, engine: str) -> None:
+    code = "import simindex, sys; index = simindex.open(sys.argv[1], 'r+'); print(len(index)); index.close()"
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, path],
+        env={**os.environ, "LMDB_DEFAULT_LIB_VERSION": engine},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert run.stdout == "20\n"
+
+
+@pytest.mark.parametrize("mode", ["r", "a"])
+def test_file_of_the_other_engine_is_refused_and_left_alone(tmp_path: Path, mode: Literal["r", "a"]) -> None:
+    with lmdb.open(str(tmp_path), max_dbs=8, lib_version=1) as env, env.begin(write=True) as txn:
+        txn.put(b"config", b"precious", db=env.open_db(b"meta", txn=txn))
+    (tmp_path / "lock.mdb").unlink()
+    before = (tmp_path / "data.mdb").read_bytes()
+    with pytest.raises(FormatError, match=r"data\.mdb is not an LMDB file that simindex can read"):
+        simindex.open(tmp_path, mode)
+    assert (tmp_path / "data.mdb").read_bytes() == before
+
+
+def test_sixteen_databases_of_later_versions_are_left_alone(path: Path) -> None:
+    with lmdb.open(str(path), max_dbs=len(DATABASES) + 16, lib_version=0) as env:
+        for number in range(16):
+            env.open_db(f"later {number}".encode())
+    check_whole(path)
+
+
+def test_index_with_leaked_pages_is_compacted(path: Path, tmp_path: Path) -> None:
+    """LMDB's own compacting copy refuses such a file; ours takes values, not pages."""
+    sound = lmdb_pages.compacted(path, tmp_path / "leaky")
+    longer = bytearray((sound / "data.mdb").read_bytes() + bytes(lmdb_pages.PAGE))
+    for meta in (0, 1):
+        at = meta * lmdb_pages.PAGE + 16 + 24 + 96
+        longer[at : at + 8] = (int.from_bytes(longer[at : at + 8], "little") + 1).to_bytes(8, "little")
+    (sound / "data.mdb").write_bytes(longer)
+    assert not simindex.check(sound).ok
+    with simindex.open(sound) as index:
+        index.compact()
+    assert simindex.check(sound).ok
+    check_whole(sound)
+
+
+# ---- the map ----
+
+GROWTH = """
+import resource, sys
+import simindex
+with simindex.open(sys.argv[1], map_bytes=1 << 20) as index:
+    in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + (24 << 20), before[1]))
+    stored = 0
+    try:
+        for stored in range(1_000):
+            index.insert(stored, f"the text {stored} of the word {stored * 7}", b"x" * 1_000_000)
+    except simindex.SimIndexError as error:
+        print("ulimit -v" in str(error), stored > 4)
+    try:
+        print(len(index) == stored)
+    except simindex.SimIndexError as error:  # there may be no room for the file as it is, either
+        print("Cannot allocate memory" in str(error) or "no address space" in str(error))
+    resource.setrlimit(resource.RLIMIT_AS, before)
+    index.insert("more", "goes on as before")
+    print(len(index) == stored + 1)
+"""
+
+
+def test_map_that_cannot_grow_is_an_error_and_the_handle_goes_on(tmp_path: Path) -> None:
+    """LMDB lets go of the old map before it asks for the new one."""
+    run = subprocess.run(
+        [sys.executable, "-c", GROWTH, tmp_path / "i"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert run.stdout.split() == ["True"] * 4
+    assert simindex.check(tmp_path / "i").ok
+
+
+# ---- the lock file ----
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_lock_file_of_lmdb_that_is_gone_is_noticed(
+    path: Path, mode: Literal["r", "r+"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who opens the index now makes a new one, and writer and readers know nothing of one another."""
+    monkeypatch.setattr(store, "_LOOK_AGAIN_SECONDS", 0.0)
+    with simindex.open(path, mode) as index:
+        assert len(index) == 20
+        (path / "lock.mdb").unlink()
+        with pytest.raises(ClosedError, match=r"lock\.mdb was replaced or removed") as raised:
+            index.insert(20, text(20)) if mode == "r+" else len(index)
+        assert raised.value.path == str(path)
+    check_whole(path)
+
+
+WATCHED = """
+import sys, tempfile
+import simindex
+opened = []
+def watch(event, arguments):
+    if event == "open" and str(arguments[0]).endswith("lock.mdb"):
+        opened.append(arguments)
+sys.addaudithook(watch)
+path, folder = sys.argv[1:]
+with simindex.open(path, "r+") as index, simindex.open(path, "r", refresh="manual") as reader:
+    index.insert("new", "a text of several words")
+    index.query("a text of several words")
+    index.stats(), list(reader), reader.refresh()
+    index.backup(folder + "/backup")
+    index.backup(folder + "/backup")
+    index.check()
+    index.compact()
+    list(reader)
+    simindex.merge([path, folder + "/backup"], folder + "/merged", "skip")
+    simindex.repair(path, folder + "/repaired")
+    with simindex.open(path, "r", untrusted=True) as private:
+        len(private)
+print(opened)
+"""
+
+
+def test_nothing_but_lmdb_opens_its_lock_file(path: Path, tmp_path: Path) -> None:
+    """A process that closes any descriptor of a file loses all its `fcntl` locks on it: POSIX."""
+    run = subprocess.run(
+        [sys.executable, "-c", WATCHED, path, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert run.stdout == "[]\n"
+
+
+# ---- reader slots ----
+
+PINNED = (
+    "import simindex, sys\n"
+    "with simindex.open(sys.argv[1], 'r', refresh='manual') as reader:\n"
+    "    for line in sys.stdin: print(len(reader), flush=True)\n"
+)
+
+
+@pytest.fixture
+def keeper(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    """A handle that has made a lock file with room for few readers, which holds for all who come later."""
+    (path / "lock.mdb").unlink()
+    monkeypatch.setattr(lmdb_file, "MAX_READERS", 5)
+    with simindex.open(path, "r") as index:
+        yield index
+
+
+def lock_file_of(index: Index) -> dict[str, Any]:
+    return dict(index._store.environment().env.info())
+
+
+def test_slots_of_killed_readers_are_taken_again(keeper: Index, path: Path) -> None:
+    slots = lock_file_of(keeper)["max_readers"]
+    assert slots == 5
+    readers = [start(PINNED, path) for _ in range(2)]  # one after the other, for opening takes two
+    assert [ask(reader) for reader in readers] == ["20"] * 2
+    held = [keeper._store.environment().env.begin() for _ in range(slots - 2)]
+    with pytest.raises(SimIndexError, match=r"reader slots are taken.*close some readers"):
+        len(keeper)
+    for reader in readers:
+        reader.kill()
+        reader.communicate()
+    assert len(keeper) == 20
+    for txn in held:
+        txn.abort()
+
+
+def test_kept_errors_keep_no_slot(keeper: Index) -> None:
+    """A transaction that something refers to keeps its slot, and a traceback refers to much."""
+    errors = []
+    for number in range(20):
+        try:
+            keeper[f"absent {number}"]
+        except KeyError as error:
+            errors.append(error)
+    assert len(errors) == len(keeper) == 20
+    assert lock_file_of(keeper)["num_readers"] <= 2
+
+
+def test_file_grows_no_longer_once_a_killed_reader_is_noticed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_READER_CHECK_SECONDS", 0.0)
+    reader = start(PINNED, path)
+    assert ask(reader) == "20"
+    with simindex.open(path) as index:
+
+        def grown(rounds: int) -> int:
+            before = (path / "data.mdb").stat().st_size
+            for number in range(rounds):
+                index.replace(3, text(3), bytes(200_000) + bytes([number]))
+            return (path / "data.mdb").stat().st_size - before
+
+        index.replace(3, text(3), bytes(200_000))
+        assert grown(6) > 500_000  # nothing of what is freed may be used again
+        reader.kill()
+        reader.communicate()
+        grown(4)
+        assert grown(6) == 0
+
+
+# ---- transactions ----
+
+
+def test_paused_iteration_holds_no_snapshot_and_the_index_can_be_changed_in_it(path: Path) -> None:
+    with simindex.open(path) as index:
+        keys = iter(index)
+        assert next(keys) == 0
+        assert index._store.environment().env.readers() == "(no active readers)\n"
+        index.insert("behind", text(20))
+        assert list(keys) == [*range(1, 20), "behind"]
+
+
+def test_answers_hold_nothing_of_the_map(path: Path) -> None:
+    """A view of LMDB's pages shows other bytes after some commits, and ends the process after a close."""
+    with simindex.open(path) as index:
+        index.insert("large", text(3), bytes(100_000))
+        record, matches = index["large"], index.query(text(3), 0.9)
+        sketch, fresh = record.sketch, index[3].sketch
+        for number in range(20):
+            index.replace("large", text(number), bytes(100_000 + number))
+    assert record.metadata == bytes(100_000)
+    assert [match.key for match in matches] == [3, "large"]
+    assert sketch == fresh
