@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from simindex.errors import CorruptIndexError
+from simindex.format.keys import number_key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import REMOVED_DOCUMENT, REMOVED_SKETCH, StoredRecord
 from simindex.queries.scheme import Scheme
@@ -82,6 +84,9 @@ def removal_marks(
     """Return (number -> REMOVED flags to store, how many copies are among the removed).
 
     Group sizes are counted down in `groups`; 0 means that the group is gone.
+
+    Raises:
+        CorruptIndexError: a copy's group has no size.
     """
     marks: dict[int, int] = {}
     copies = 0
@@ -90,6 +95,12 @@ def removal_marks(
         copies += record.leader is not None
         size = groups[leader] if leader in groups else view.group_size(leader)
         if size is None:
+            if record.leader is not None:
+                raise CorruptIndexError(
+                    f"document {number}: expected a group of copies under the number {leader}, found none; "
+                    "restore a backup, or repair the index",
+                    key=number_key(leader),
+                )
             marks[number] = REMOVED_DOCUMENT | REMOVED_SKETCH
             continue
         groups[leader] = size - 1

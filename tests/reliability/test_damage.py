@@ -246,6 +246,19 @@ def test_older_manifest_put_back_is_found_out_when_it_is_read(tmp_path: Path) ->
         index.insert("c", "one more")
 
 
+def test_removed_copy_whose_group_is_missing_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path) as index:
+        index.insert_many((number, "one text that three documents have") for number in range(3))
+    groups = [(name, key, None) for name, key, _ in stored_values(path) if name == "groups"]
+    assert groups
+    store_values(path, groups)
+    with simindex.open(path) as index:
+        with pytest.raises(CorruptIndexError, match="expected a group of copies under the number 0"):
+            index.remove(2)
+        assert list(index) == [0, 1, 2]
+
+
 def test_damage_met_by_a_merge_is_an_error_and_the_index_stays_as_it_was(tmp_path: Path) -> None:
     """A merge reads whole segments: it must not carry damaged entries into a sealed new one."""
     path = tmp_path / "i"
