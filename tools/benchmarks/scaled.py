@@ -190,7 +190,7 @@ def memory(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
             index.insert_many(islice(rest, size - done), batch_size=BATCH)
             done = size
             inserted = {"driver": anonymous_bytes(os.getpid()), "host": anonymous_bytes(host)}
-            for _ in range(4):  # ever other texts, and their answers are given up
+            for _ in range(4):
                 index.query_many(text for _, text in corpus.documents(5_000))
             asked_too = {"driver": anonymous_bytes(os.getpid()), "host": anonymous_bytes(host)}
             found[str(size)] = {"inserted": inserted, "asked": asked_too}
