@@ -18,6 +18,7 @@ from simindex.scaleout.hosts.calls import assignment
 from simindex.scaleout.hosts.way import ASKED
 from simindex.scaleout.places.moving import Move, move_partition, plan, restore_place
 from simindex.scaleout.places.moving import backup as back_up
+from simindex.scaleout.places.watching import Watch
 
 JOB_SECONDS = 24 * 3600.0
 
@@ -146,6 +147,15 @@ def rebalance(
         for one in moves:
             move(uri, one.partition, one.target, places[one.target], store=store, address=address, ray=ray)
     return moves
+
+
+def watch(uri: str, after: float, onto: Mapping[str, str]) -> Watch:
+    """Return what restores lost places of an index by itself, by the nodes of Ray; see `open`."""
+
+    def is_there(place: str) -> bool:
+        return place in ray_module().cluster_resources()
+
+    return Watch(uri, after, onto, is_there, lambda uri, place, onto: restore_place(uri, place, onto, _call))
 
 
 def _require_places(name: str, places: Mapping[str, str]) -> None:
