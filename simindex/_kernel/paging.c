@@ -15,7 +15,8 @@
 
 #include "kernel.h"
 
-#define LATELY 32 /* searches between two looks at the count of page faults */
+#define LATELY 32 /* searches between two looks at the count of page faults, */
+#define MANY_ASKED 2048 /* or pieces that were looked for: a search of a crowded bucket asks for thousands */
 
 /* Those of the thread that looks: of a whole process the system adds up all its threads, and one that carries
  * calls over a network has some eighty. */
@@ -28,6 +29,7 @@
 #define WORTH_ASKING 8
 
 static long searches;
+static size_t asked; /* pieces since the last look */
 static _Thread_local long faults;
 static int missing = 1, absent;
 static size_t looked_for, not_there; /* by the searches since the last look of a batch; pieces */
@@ -36,6 +38,7 @@ static int missing_of_batch = 1;
 
 void expect_missing_pages(void) {
     __atomic_store_n(&searches, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&asked, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&missing, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&absent, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&looked_for, 0, __ATOMIC_RELAXED);
@@ -49,7 +52,9 @@ static long faults_so_far(void) {
 }
 
 int reads_ahead(void) {
-    if (__atomic_add_fetch(&searches, 1, __ATOMIC_RELAXED) % LATELY == 0) {
+    if (__atomic_add_fetch(&searches, 1, __ATOMIC_RELAXED) % LATELY == 0 ||
+        __atomic_load_n(&asked, __ATOMIC_RELAXED) >= MANY_ASKED) {
+        __atomic_store_n(&asked, 0, __ATOMIC_RELAXED);
         long now = faults_so_far();
         int met = __atomic_exchange_n(&absent, 0, __ATOMIC_RELAXED) || faults != now;
         faults = now;
@@ -85,20 +90,30 @@ static uintptr_t pages_of(const void *address, size_t bytes, size_t *length) {
 }
 
 enum {
-    LOOKED_AT = 64, /* pages of a piece, at most, that are looked for */
-    NEAR = 4        /* pages: what lies so near is read in one piece */
+    LOOKED_AT = 64,   /* pages of a piece of several addresses, at most */
+    COUNTED = 1 << 10, /* pages that are looked at in one call */
+    NEAR = 4          /* pages: what lies so near is read in one piece */
 };
+
+/* Whether a page is missing; yes where the system does not say. */
+static int is_missing(uintptr_t first, size_t length) {
+    unsigned char there[COUNTED];
+    for (uintptr_t end = first + length, size = page_size(); first < end;) {
+        size_t part = end - first < COUNTED * size ? end - first : COUNTED * size;
+        if (mincore((void *)first, part, there)) return 1;
+        unsigned all = 1;
+        for (size_t i = 0; i < part / size; i++) all &= there[i];
+        if (!all) return 1;
+        first += part;
+    }
+    return 0;
+}
 
 void ask_for(const void *address, size_t bytes) {
     size_t length;
-    unsigned char there[LOOKED_AT];
     uintptr_t first = pages_of(address, bytes, &length);
-    size_t pages = length / page_size();
-    if (pages <= LOOKED_AT && !mincore((void *)first, length, there)) {
-        unsigned all = 1;
-        for (size_t i = 0; i < pages; i++) all &= there[i];
-        if (all) return;
-    }
+    __atomic_add_fetch(&asked, 1, __ATOMIC_RELAXED);
+    if (!is_missing(first, length)) return;
     __atomic_store_n(&absent, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&not_there, 1, __ATOMIC_RELAXED);
     madvise((void *)first, length, MADV_WILLNEED);
@@ -139,10 +154,7 @@ void mark_each(const directory *dir, const uint64_t *addresses, size_t count, si
     }
 }
 
-enum {
-    AT_ONCE = 1 << 20, /* bytes that the system is asked for in one call: it may cut longer ones short */
-    COUNTED = 1 << 10  /* pages that are looked at in one call */
-};
+enum { AT_ONCE = 1 << 20 }; /* bytes that the system is asked for in one call: it may cut longer ones short */
 
 size_t missing_pages(const void *address, size_t bytes) {
     unsigned char there[COUNTED];

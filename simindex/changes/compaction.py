@@ -51,6 +51,8 @@ def compact(session: Session, progress: Progress | None) -> None:
                 writer.take_over(compaction.manifest)
                 if not compaction.leaves_more:
                     break
+        # What was written last has pushed them out of a small memory.
+        session.warm()
         if progress is not None:
             progress(compaction.total, compaction.total)
 

@@ -97,7 +97,7 @@ class ScaledIndex(Upkeep):
     def close(self) -> None:
         """Close the handle. Hosts go on, unless this handle has started Ray, which then ends. Twice is
         allowed."""
-        self._is_closed = True
+        self._end()
         if self._has_started_ray:
             self._has_started_ray = False
             ray_module().shutdown()

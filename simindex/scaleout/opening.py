@@ -15,6 +15,8 @@ from simindex.config import Config, require_equal
 from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition
 from simindex.scaleout.hosts.actors import HERE, start
 from simindex.scaleout.index import ScaledIndex
+from simindex.scaleout.places.keeping import watch
+from simindex.scaleout.places.watching import require_watchable
 from simindex.scaleout.stores import open_store
 
 DEFAULT_PARTITIONS = 8
@@ -28,6 +30,8 @@ def create(
     places: Mapping[str, str] | None = None,
     store: str | None = None,
     durability: Durability = "node",
+    restore_after: float | None = None,
+    restore_onto: Mapping[str, str] | None = None,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
 ) -> ScaledIndex:
@@ -44,7 +48,7 @@ def create(
             ``None``: there are none.
         durability: what an acknowledged change survives: "node", a crash of its machine; "store", the loss of
             its machine as well: each commit is in the store, too, before it is acknowledged.
-        address, ray: of Ray; see `open`.
+        restore_after, restore_onto, address, ray: see `open`.
 
     Raises:
         FileExistsError: there is a catalog already.
@@ -64,6 +68,7 @@ def create(
         store=None if store is None else open_store(store).uri,
         durability=durability,
     )
+    require_watchable(catalog, restore_after, restore_onto)
     started = start(address, ray)
     index = ScaledIndex(uri, catalog, started)
     try:
@@ -72,13 +77,15 @@ def create(
     except BaseException:
         index.close()
         raise
-    return index
+    return _watched(index, restore_after, restore_onto)
 
 
 def open(  # noqa: A001 - the name is the public one, as in simindex
     uri: str | os.PathLike[str],
     config: Config | None = None,
     *,
+    restore_after: float | None = None,
+    restore_onto: Mapping[str, str] | None = None,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
 ) -> ScaledIndex:
@@ -87,6 +94,10 @@ def open(  # noqa: A001 - the name is the public one, as in simindex
     Args:
         uri: of the catalog.
         config: ``None``: what is stored; another one is refused.
+        restore_after: seconds after which the partitions of a place that no node of the cluster has are
+            restored elsewhere, by this handle, as long as it is open; with `durability="store"` alone.
+            ``None``: nothing is restored by itself.
+        restore_onto: place -> folder on its disk, where they go: to those of them that are there.
         address: of the Ray cluster, as `ray.init` takes it; ``None``: that of ``RAY_ADDRESS``, or of a
             cluster that runs on this machine, or a new one of this machine alone. Ray that runs already in
             this process is used as it is.
@@ -97,9 +108,17 @@ def open(  # noqa: A001 - the name is the public one, as in simindex
         FormatError: it is something else, or of a newer format.
         CorruptIndexError: it was changed by hand.
         ConfigMismatchError: `config` differs from the stored one.
+        ValueError: one of the options of restoring without the other, or with `durability="node"`.
         MissingPackageError: Ray is not installed.
     """
     catalog = Catalog.load(uri)
     if config is not None:
         require_equal(catalog.config, config)
-    return ScaledIndex(uri, catalog, start(address, ray))
+    require_watchable(catalog, restore_after, restore_onto)
+    return _watched(ScaledIndex(uri, catalog, start(address, ray)), restore_after, restore_onto)
+
+
+def _watched(index: ScaledIndex, after: float | None, onto: Mapping[str, str] | None) -> ScaledIndex:
+    if after is not None and onto:
+        index._watch_by(watch(index.uri, after, onto))
+    return index

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import mmap
 import os
 import shutil
 import stat
@@ -255,13 +254,15 @@ def _keep_owner(file: int, old: os.stat_result) -> None:
 
 
 def _map_pages(store: Store) -> None:
-    """Touch every page of the segments, where they fit into memory: each 64 KiB that a query were the
-    first to touch would cost it a page fault of some microseconds."""
+    """Map the pages of the segments that are in memory.
+
+    Each 64 KiB that a query were the first to touch would cost it a page fault of some microseconds. What is
+    not in memory is not read, for it would push out what is.
+    """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if 4 * os.stat(store.data).st_size < memory:
         with store.reading() as txn:
-            for _, value in txn.items("segments"):
-                bytes(value[:: mmap.PAGESIZE])
+            txn.map_values("segments")
 
 
 def clear_traces(store: Store) -> None:

@@ -129,6 +129,20 @@ class ReadTransaction(Visitor):
             if isinstance(place, tuple):
                 map_pages(*place)
 
+    def map_values(self, database: str) -> None:
+        """Bring the large values that are in memory into this process's map, and read no other.
+
+        Args:
+            database: whose keys have one length.
+        """
+        with self._txn.cursor(db=self._environment.databases[database]) as cursor:
+            first = bytes(cursor.key()) if cursor.first() else b""
+        found = self.values(database, first, self.count(database)) if first else None
+        if found is not None:
+            for address, length in zip(found.addresses.tolist(), found.lengths.tolist(), strict=True):
+                if address and not _kernel.missing_pages(address, length):
+                    map_pages(address, length)
+
     def ask_for(self, database: str, numbers: np.ndarray) -> None:
         """Let the system read the pages of the tree that numbers are on, all at once and without waiting for
         them; met one by one each that is missing would be waited for.

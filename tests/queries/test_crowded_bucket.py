@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import simindex
-from simindex import Config, Index, Sketch
+from simindex import Config, Index, Sketch, _kernel
 
 ROWS_ONLY = Config(simhash=None)
 BANDS = 16
@@ -74,3 +74,15 @@ def test_buckets_that_chance_fills_are_compared_whole(tmp_path: Path) -> None:
         found = bounded.query(Sketch.from_rows(rows[0]), threshold)
         assert not found.truncated
         assert found[0].key == 0
+
+
+def test_queries_of_a_crowded_bucket_learn_that_its_pages_are_there(tmp_path: Path) -> None:
+    """As long as pages may be missing, searches ask the system about every page that they will touch."""
+    rows = np.random.default_rng(5).integers(0, 256, (30_000, 8 * BANDS), dtype=np.uint8)
+    rows[:, :8] = 7
+    filled(tmp_path / "i", rows, 65_536, 30_000).close()
+    with simindex.open(tmp_path / "i", "r") as index:
+        _kernel.expect_missing_pages()
+        for row in rows[:8]:
+            assert index.query(Sketch.from_rows(row)).truncated
+        assert not _kernel.pages_missing()

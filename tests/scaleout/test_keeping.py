@@ -91,6 +91,9 @@ def test_what_cannot_be_done_is_refused_before_anything_is(tmp_path: Path) -> No
     assert index.catalog.version == 1
     index.insert_many(items(0, 20))
     assert len(index) == 20
+    scaleout.move(uri, 1, "simindex:b", str(tmp_path / "b"))  # from host to host
+    assert len(index) == 20
+    assert index.catalog.places == {"simindex:a": (0,), "simindex:b": (1,)}
     index.stop()
 
 

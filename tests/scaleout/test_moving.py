@@ -14,6 +14,8 @@ import simindex
 from simindex.scaleout import CatalogChangedError, MissingObjectError, PartitionError, StoreError
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.hosts import keeping
+from simindex.scaleout.hosts.keeping import KeepingHost
+from simindex.scaleout.hosts.way import WayObjects
 from simindex.scaleout.places.moving import backup, move_partition, plan, restore_place
 from simindex.scaleout.stores.folder import FolderObjects
 
@@ -28,6 +30,14 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 @pytest.fixture
 def durable(tmp_path: Path) -> Iterator[Cluster]:
     made = Cluster(tmp_path, store=str(tmp_path / "store"), durability="store")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster without a store: partitions go from host to host."""
+    made = Cluster(tmp_path)
     yield made
     made.close()
 
@@ -107,7 +117,7 @@ def test_a_store_that_cannot_be_written_acknowledges_nothing(
 # ---- moving ----
 
 
-@pytest.mark.parametrize("kind", ["cluster", "durable"])
+@pytest.mark.parametrize("kind", ["cluster", "durable", "bare"])
 def test_a_partition_moves_and_nothing_else_does(kind: str, request: pytest.FixtureRequest) -> None:
     cluster: Cluster = request.getfixturevalue(kind)
     cluster.insert(0, 100)
@@ -129,15 +139,13 @@ def test_it_moves_by_another_store_and_leaves_nothing_there(tmp_path: Path) -> N
     cluster = Cluster(tmp_path)
     cluster.insert(0, 50)
     before = cluster.counts()
-    with pytest.raises(ValueError, match="expected a catalog with a store, found one without; give store="):
-        move_partition(cluster.uri, 0, "b", str(tmp_path / "b"), cluster.call)
     move_partition(cluster.uri, 0, "b", str(tmp_path / "b"), cluster.call, store=str(tmp_path / "way"))
     assert cluster.counts() == before
     assert not [path for path in (tmp_path / "way").rglob("*") if path.is_file()]
     cluster.close()
 
 
-@pytest.mark.parametrize("kind", ["cluster", "durable"])
+@pytest.mark.parametrize("kind", ["cluster", "durable", "bare"])
 def test_documents_go_in_and_are_found_while_it_moves(kind: str, request: pytest.FixtureRequest) -> None:
     cluster: Cluster = request.getfixturevalue(kind)
     cluster.insert(0, 100)
@@ -175,12 +183,82 @@ def test_documents_go_in_and_are_found_while_it_moves(kind: str, request: pytest
     assert sum(cluster.counts().values()) == done[0]
 
 
+def test_without_a_store_it_goes_from_host_to_host(bare: Cluster) -> None:
+    bare.insert(0, 80)
+    before, asked, commits = bare.counts(), list[str](), list[Catalog]()
+
+    def call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
+        asked.append(f"{place} {method}")
+        answer = bare.call(catalog, place, method, *arguments)
+        if method == "restore":
+            bare.insert(80, 20)  # it goes behind the copy, by the journal
+            commits.append(Catalog.load(bare.uri))
+        return answer
+
+    move_partition(bare.uri, 0, "b", str(bare.folder / "b"), call)
+    assert {"a way_sizes", "a way_object"} <= set(asked)
+    assert not {"b way_sizes", "b way_object"} & set(asked)
+    assert [catalog.places for catalog in commits] == [{"a": (0, 2), "b": (1, 3)}]
+    assert sum(bare.counts().values()) == sum(before.values()) + 20
+    assert sorted(path.name for path in (bare.folder / "a").iterdir()) == ["00002.simindex"]
+    assert all(bare.call(Catalog.load(bare.uri), "b", "check", "full").values())
+
+
+def test_a_move_that_was_killed_is_taken_up_by_the_next_one(bare: Cluster) -> None:
+    bare.insert(0, 50)
+
+    class KilledError(BaseException):
+        pass
+
+    with pytest.raises(KilledError):
+        _killed_move(bare, KilledError)
+    assert [*(bare.folder / "a").glob("*.way")]
+    bare.insert(50, 50)
+    move_partition(bare.uri, 0, "b", str(bare.folder / "b"), bare.call)
+    assert sum(bare.counts().values()) == 100
+    assert not [*(bare.folder / "a").glob("*.way")]
+
+
+def _killed_move(bare: Cluster, error: type[BaseException]) -> None:
+    """Move partition 0 up to the copy, and do nothing any more."""
+
+    def call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
+        if method in ("restore", "keep"):
+            raise error
+        return bare.call(catalog, place, method, *arguments)
+
+    move_partition(bare.uri, 0, "b", str(bare.folder / "b"), call)
+
+
+def test_objects_on_the_way_are_read_and_not_changed(tmp_path: Path) -> None:
+    FolderObjects(tmp_path / "p.way").put("parts/one", b"content")
+    host = KeepingHost()
+    way = WayObjects(str(tmp_path / "p"), lambda method, *rest: getattr(host, method)(None, *rest))
+    parts = way.inside("parts")
+    assert way.sizes() == way.sizes("parts") == {"parts/one": 7}
+    assert (parts.sizes(), parts.get("one"), way.get("parts/one")) == ({"one": 7}, b"content", b"content")
+    with pytest.raises(MissingObjectError, match="parts/two"):
+        parts.get("two")
+    with pytest.raises(StoreError, match="and not changed"):
+        parts.put("one", b"")
+    with pytest.raises(StoreError, match="and not changed"):
+        way.create("other", b"")
+    with pytest.raises(StoreError, match="and not changed"):
+        parts.remove(["one"])
+    with pytest.raises(ValueError, match="expected a name"):
+        host.way_object(None, str(tmp_path / "p"), "../other")  # type: ignore[arg-type]
+    host.close()
+
+
 STEPS = "send_journal", "restore", "catch_up", "let_go", "forget"
 
 
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("late", [False, True])
-def test_where_a_move_fails_it_stays_and_goes_on(cluster: Cluster, step: str, late: bool) -> None:
+@pytest.mark.parametrize(("kind", "late"), [("cluster", False), ("cluster", True), ("bare", True)])
+def test_where_a_move_fails_it_stays_and_goes_on(
+    kind: str, step: str, late: bool, request: pytest.FixtureRequest
+) -> None:
+    cluster: Cluster = request.getfixturevalue(kind)
     cluster.insert(0, 50)
     before, old = cluster.counts(), Catalog.load(cluster.uri)
 
@@ -196,6 +274,7 @@ def test_where_a_move_fails_it_stays_and_goes_on(cluster: Cluster, step: str, la
         move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), failing)
     assert Catalog.load(cluster.uri) == old
     assert cluster.counts() == before
+    assert not [*(cluster.folder / "a").glob("*.way")]
     cluster.insert(50, 20)
     move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), cluster.call)
     assert sum(cluster.counts().values()) == 70

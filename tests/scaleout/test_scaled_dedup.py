@@ -1,6 +1,7 @@
 """Deduplication by ranges against that of one machine, byte for byte, without Ray."""
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from simindex import Config, scaleout
 from simindex.corpus import deduplicate
 from simindex.inputs import Inputs
 from simindex.scaleout import UnsupportedError
+from simindex.scaleout.dedup.building import Making
 from simindex.scaleout.dedup.job import ScaledJob
-from simindex.scaleout.dedup.parts import size_for
+from simindex.scaleout.dedup.nodes import Worker
+from simindex.scaleout.dedup.parts import InputPart, size_for
 from simindex.scaleout.dedup.workers import told_nobody
+from simindex.sketching.sketch import HAS_SIGNATURE
 
 
 def both(
@@ -104,3 +108,20 @@ def test_what_one_machine_alone_keeps_is_refused(tmp_path: Path) -> None:
         scaleout.deduplicate([str(tmp_path / "a.jsonl")], None, against="other")
     with pytest.raises(TypeError, match="unexpected keyword argument 'treshold'"):
         scaleout.deduplicate([str(tmp_path / "a.jsonl")], None, treshold=0.5)
+
+
+@pytest.mark.parametrize("work", [None, "given"])
+def test_a_worker_has_its_partitions_in_a_folder_of_its_own_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str | None
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "of the node"))
+    monkeypatch.chdir(tmp_path)
+    source = written(tmp_path / "in.jsonl", rows_of(1, 30))
+    making = Making(Inputs([source]), Config(num_perm=32), HAS_SIGNATURE, "first", False)
+    worker = Worker(work, "job", making.config, str(tmp_path))
+    worker.make(making, InputPart(0, None), 0)
+    folder = tmp_path / (work or "of the node") / "job"
+    assert [path.name for path in folder.iterdir()] == ["000000.simindex"]
+    assert worker.totals([0])[0][0] > 0
+    worker.drop()
+    assert not folder.exists()

@@ -27,6 +27,7 @@ import uniform
 from beyond import beyond
 from deduplication import adversarial, against, dedup
 from groups import groups
+from scaled import scaled
 
 import simindex
 from simindex import Config, Sketch, Sketcher
@@ -593,13 +594,14 @@ JOBS = {
         huge,
         beyond,
         readers,
+        scaled,
     )
 }
 
 
 def main() -> None:
     job, options = sys.argv[1], json.loads(sys.argv[2])
-    is_wide = job in ("readers", "workers", "long_documents") or options.get("workers", 1) > 1
+    is_wide = job in ("readers", "workers", "long_documents", "scaled") or options.get("workers", 1) > 1
     if not is_wide and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     print(json.dumps(JOBS[job](options)))

@@ -22,6 +22,15 @@ import simindex
 
 HERE = Path(__file__).resolve().parent
 
+SCALED: dict[str, dict[str, Any]] = {
+    "beside": {"documents": 48_000, "rounds": 3},
+    "nodes": {"documents": 40_000, "rounds": 2},
+    "memory": {"sizes": [50_000, 200_000]},
+    "partitions": {"documents": 25_600, "rounds": 2, "numbers": [1, 8, 64]},
+    "hundred": {"rounds": 3, "numbers": [1, 100]},
+}
+"""Pieces of the job scaleout, each some ten seconds long but for the last, with their sizes."""
+
 
 def run(job: str, options: dict[str, Any], note: str) -> dict[str, Any] | None:
     """Run a job in a new process; None, with the reason on stderr, where it fails."""
@@ -194,13 +203,19 @@ def main() -> None:
     parser.add_argument(
         "--pages", type=int, default=200_000, help="of job adversarial; a 200th as many books"
     )
+    parser.add_argument(
+        "--scaled", nargs="+", default=list(SCALED), choices=list(SCALED), help="pieces of job scaleout"
+    )
+    parser.add_argument(
+        "--sketches", type=int, default=20_000_000, help="made-up ones, of piece hundred of job scaleout"
+    )
     parser.add_argument("--corpus", type=Path, help="a JSONL collection in place of the made-up one")
     parser.add_argument("--peers", nargs="*", help="class names out of peers.py; none: no peers")
     parser.add_argument(
         "--only",
         nargs="*",
         help="jobs out of sketch build peers simhash extra huge beyond groups dedup bounded against "
-        "adversarial; from beyond on only if named",
+        "adversarial scaleout; from beyond on only if named",
     )
     parser.add_argument("--quick", action="store_true", help="10,000 documents")
     arguments = parser.parse_args()
@@ -293,6 +308,10 @@ def main() -> None:
             count = arguments.numbers
             made_up = {"numbers": count, "edges": count // 5, "linkage": linkage, "memory_bytes": 64 << 20}
             results[linkage] = run("groups", made_up, f"{linkage} of {count:,} numbers")
+    if "scaleout" in wanted:
+        for piece in arguments.scaled:
+            size = base | SCALED[piece] | {"piece": piece, "sketches": arguments.sketches}
+            results[f"scaleout_{piece}"] = run("scaled", size, f"over Ray: {piece}")
     write(results, output)
 
 
@@ -340,6 +359,7 @@ def write(results: dict[str, Any], output: Path) -> None:
         "beyond",
         "components",
         "star",
+        *(f"scaleout_{piece}" for piece in SCALED),
     ):
         if results.get(name):
             shown = {k: v for k, v in results[name].items() if k != "curve"}

@@ -42,12 +42,15 @@ Items = list[tuple[bytes, bytes]]
 
 
 def restore_index(
-    uri: str | os.PathLike[str], path: str | os.PathLike[str], *, progress: Progress | None = None
+    uri: str | os.PathLike[str] | Objects,
+    path: str | os.PathLike[str],
+    *,
+    progress: Progress | None = None,
 ) -> RestoreReport:
     """Make an index of the backup in a store, and of the batches of its journal.
 
     Args:
-        uri: of the backup.
+        uri: of the backup, or its store.
         path: a folder that does not exist or is empty; it appears when all of the index is there.
         progress: called as ``progress(done)`` with bytes.
 

@@ -43,17 +43,18 @@ class Worker(RangeHost):
     """Makes partitions of parts, and has them open.
 
     Args:
-        folder: of the partitions of a job, on the disk of its node.
+        work: folder on the disk of its node; ``None``: that of temporary files, as this node has it.
+        name: of the folder of the job's partitions there.
         config: of them.
         beside: the driver's folder, from which relative paths go; it has its process alone.
     """
 
-    def __init__(self, folder: str, config: Config, beside: str) -> None:
+    def __init__(self, work: str | None, name: str, config: Config, beside: str) -> None:
         with suppress(
             OSError
         ):  # absolute paths do not need it, and of others the one that is missing is told
             os.chdir(beside)
-        self._folder = folder
+        self._folder = os.path.join(os.path.abspath(work or tempfile.gettempdir()), name)
         super().__init__(self._path, config)
 
     def _path(self, number: int) -> str:
@@ -94,8 +95,7 @@ class Nodes:
 
     def __init__(self, digest: str, work: str | None) -> None:
         self._ray = ray_module()
-        beside = os.path.abspath(work or tempfile.gettempdir())
-        self._folder = os.path.join(beside, f"simindex-dedup-{digest}")
+        self._work, self._name = work and os.path.abspath(work), f"simindex-dedup-{digest}"
         self._workers: list[_Hired] = []
         self._owners: dict[int, _Hired] = {}
         self._parts: Sequence[InputPart] = ()
@@ -120,11 +120,11 @@ class Nodes:
         self._workers = [worker for worker in self._workers if worker.node in alive]
         known = {worker.node for worker in self._workers}
         # How the input is cut says what its partitions hold.
-        folder = f"{self._folder}-{xxhash.xxh3_64_hexdigest(repr(self._cuts()).encode())}"
+        name = f"{self._name}-{xxhash.xxh3_64_hexdigest(repr(self._cuts()).encode())}"
         for node, told in alive.items():
             for _ in range(0 if node in known else _cores(told)):
                 options = {"num_cpus": 1, "scheduling_strategy": on_node(node)}
-                actor = host_as_actor(Worker, (folder, self._making.config, os.getcwd()), options)
+                actor = host_as_actor(Worker, (self._work, name, self._making.config, os.getcwd()), options)
                 self._workers.append(_Hired(actor, node))
 
     def _cuts(self) -> list[tuple[int, ...]]:

@@ -4,7 +4,8 @@ Owns what becomes of a place that does not answer. Must not know what is asked. 
 missing in the answers is named, with the reason as far as it is known.
 
 Ray repeats a call when its actor is started again, and what Ray has given up is made anew, of the catalog,
-and called again here; so only what may be repeated is called.
+and called again here; so only what may be repeated is called. Around the death of a node a call can stay
+without any answer, and without an error: questions that take long are asked again beside the first call.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ _AGAIN_SECONDS = 0.2
 _LOOK_SECONDS = 2.0
 """So often the catalog is looked at while no place answers."""
 
+_REPEAT_SECONDS = 5.0
+"""After so long a question is sent again, and then after twice as long each time: a host that is slow has
+little more to do, and one call that got lost costs seconds."""
+
 _INLINE_BYTES = 100_000
 """Arguments of more bytes than this go to Ray's object store in any case."""
 
@@ -46,6 +51,26 @@ class Sent(NamedTuple):
     group: Group
     method: str
     arguments: Any
+
+
+class _Waiting:
+    """A call that is waited for, each time that it was sent; any answer will do."""
+
+    def __init__(self, call: Sent) -> None:
+        self.call, self.references = call, [call.reference]
+        self._pause = _REPEAT_SECONDS
+        self._repeat_at = time.monotonic() + self._pause
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it is to be sent again. Changes keep the order in which they were sent, and are not."""
+        return self.call.group == "asks" and time.monotonic() >= self._repeat_at
+
+    def repeated(self, call: Sent) -> None:
+        """Wait for a further sending of it, too."""
+        self.references.append(call.reference)
+        self._pause *= 2
+        self._repeat_at = time.monotonic() + self._pause
 
 
 class Gathered(NamedTuple):
@@ -110,20 +135,18 @@ class Calls:
             what a host raised.
         """
         deadline = time.monotonic() + seconds
-        under_way, found = dict(sent), Gathered({}, {})
+        under_way, found = {place: _Waiting(call) for place, call in sent.items()}, Gathered({}, {})
         failure: Exception | None = None
         while under_way:
-            places = {call.reference: place for place, call in under_way.items()}
-            left = max(0.0, deadline - time.monotonic())
-            done, _ = self._ray.wait(list(places), num_returns=len(places), timeout=min(left, _LOOK_SECONDS))
+            done = self._answered(under_way, max(0.0, deadline - time.monotonic()))
             if not done and self.have_moved(under_way):
-                self._give_up(under_way)
+                self._give_up(under_way.values())
                 raise CatalogChangedError(
                     f"{', '.join(under_way)}: partitions were restored elsewhere, or moved"
                 )
-            for reference in done:
-                place = places[reference]
-                call = under_way.pop(place)
+            for place, reference in done.items():
+                waiting = under_way.pop(place)
+                waiting.references.remove(reference)
                 try:
                     found.answers[place] = pickle.loads(self._ray.get(reference))
                 except self._ray.exceptions.RayTaskError as exc:
@@ -136,21 +159,40 @@ class Calls:
                     # there is none of its name.
                     if time.monotonic() + _AGAIN_SECONDS >= deadline:
                         found.missing[place] = str(exc).splitlines()[0]
-                        continue
-                    time.sleep(_AGAIN_SECONDS)
-                    self.forget(place)
-                    under_way[place] = self._send(place, call.group, call.method, call.arguments)
+                    else:
+                        time.sleep(_AGAIN_SECONDS)
+                        under_way[place] = _Waiting(self._again(place, waiting.call))
+                self._give_up([waiting])
             if time.monotonic() >= deadline:
-                self._give_up(under_way)
+                self._give_up(under_way.values())
                 found.missing.update((place, self._why_late(place)) for place in under_way)
                 break
+            for place, waiting in under_way.items():
+                if waiting.is_late:
+                    waiting.repeated(self._again(place, waiting.call))
         if failure is not None:
             raise failure
         return found
 
-    def _give_up(self, under_way: Mapping[str, Sent]) -> None:
-        for call in under_way.values():
-            self._ray.cancel(call.reference)
+    def _answered(self, under_way: Mapping[str, _Waiting], seconds: float) -> dict[str, Any]:
+        """Return place -> a reference that is there, of those that are within so many seconds, or fewer."""
+        places = {one: place for place, waiting in under_way.items() for one in waiting.references}
+        is_once = len(places) == len(under_way)
+        done, _ = self._ray.wait(
+            list(places),
+            num_returns=len(places) if is_once else 1,  # of one that was sent again some may never come
+            timeout=min(seconds, _LOOK_SECONDS, _REPEAT_SECONDS),
+        )
+        return {places[reference]: reference for reference in done}
+
+    def _again(self, place: str, call: Sent) -> Sent:
+        self.forget(place)
+        return self._send(place, call.group, call.method, call.arguments)
+
+    def _give_up(self, calls: Iterable[_Waiting]) -> None:
+        for waiting in calls:
+            for reference in waiting.references:
+                self._ray.cancel(reference)
 
     def forget(self, place: str) -> None:
         """Look for the actor of a place anew, at the next call."""

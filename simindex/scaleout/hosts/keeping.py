@@ -19,7 +19,9 @@ from simindex.scaleout.backups.journal import replay
 from simindex.scaleout.errors import CatalogChangedError
 from simindex.scaleout.hosts.host import OPEN_SECONDS, Assignment, Host, naming
 from simindex.scaleout.hosts.partition import LEAVING, Partition
-from simindex.scaleout.stores import open_store
+from simindex.scaleout.hosts.way import WAY
+from simindex.scaleout.stores import Objects, open_store
+from simindex.scaleout.stores.folder import FolderObjects
 from simindex.storage.folder import sync_folder
 
 T = TypeVar("T")
@@ -100,7 +102,7 @@ class KeepingHost(Host):
                 reports[number] = partitions[number].back_up(uri)
         return reports
 
-    def restore(self, assignment: Assignment, number: int, uri: str, path: str) -> RestoreReport:
+    def restore(self, assignment: Assignment, number: int, uri: str | Objects, path: str) -> RestoreReport:
         """Make a partition of its backup, in a folder that nobody has."""
         with naming(assignment, number):
             report = restore_index(uri, path)
@@ -117,7 +119,7 @@ class KeepingHost(Host):
             else:
                 partitions[number].keep_journal(uri)
 
-    def catch_up(self, assignment: Assignment, number: int, uri: str, path: str, last: int) -> int:
+    def catch_up(self, assignment: Assignment, number: int, uri: str | Objects, path: str, last: int) -> int:
         """Do what a partition's journal has behind a batch, in its copy; returns the last one's number."""
         with naming(assignment, number):
             return replay(path, open_store(uri), last)[0]
@@ -138,6 +140,7 @@ class KeepingHost(Host):
         with naming(assignment, number), self._lock:
             if number in self._open:
                 self._open.pop(number).close()
+            shutil.rmtree(path + WAY, ignore_errors=True)
             self._moved.discard(path)
             if os.path.exists(path + LEAVING) and not os.path.exists(path):
                 os.rename(path + LEAVING, path)
@@ -154,6 +157,15 @@ class KeepingHost(Host):
         """Remove the folder of a partition that another place has now."""
         with naming(assignment, number):
             shutil.rmtree(path + LEAVING, ignore_errors=True)
+            shutil.rmtree(path + WAY, ignore_errors=True)
+
+    def way_sizes(self, _: Assignment, path: str, folder: str) -> dict[str, int]:
+        """Return names and bytes of the objects on a partition's way; see `WayObjects`."""
+        return FolderObjects(path + WAY).sizes(folder)
+
+    def way_object(self, _: Assignment, path: str, name: str) -> bytes:
+        """Return an object on a partition's way; see `WayObjects`."""
+        return FolderObjects(path + WAY).get(name)
 
 
 def _whereabouts(path: str) -> str:

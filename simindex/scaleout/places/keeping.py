@@ -15,8 +15,10 @@ from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import PlaceMissingError
 from simindex.scaleout.hosts.actors import host_of, ray_module, start
 from simindex.scaleout.hosts.calls import assignment
+from simindex.scaleout.hosts.way import ASKED
 from simindex.scaleout.places.moving import Move, move_partition, plan, restore_place
 from simindex.scaleout.places.moving import backup as back_up
+from simindex.scaleout.places.watching import Watch
 
 JOB_SECONDS = 24 * 3600.0
 
@@ -99,14 +101,15 @@ def move(
         partition: its number.
         place: where it goes.
         folder: on the disk of the machine with that place.
-        store: a uri that both machines see, by which it goes; ``None``: the catalog's store.
+        store: a uri that both machines see, by which it goes; ``None``: the catalog's store, or, where it
+            has none, from host to host: a copy beside the partition, on its own disk, is read by the new one.
         address, ray: as of `open`.
 
     Returns:
         The new catalog.
 
     Raises:
-        ValueError: there is no such partition, or no store to go by.
+        ValueError: there is no such partition.
         PartitionError, PlaceMissingError: as `restore`; the partition stays where it was.
     """
     start(address, ray)
@@ -146,6 +149,15 @@ def rebalance(
     return moves
 
 
+def watch(uri: str, after: float, onto: Mapping[str, str]) -> Watch:
+    """Return what restores lost places of an index by itself, by the nodes of Ray; see `open`."""
+
+    def is_there(place: str) -> bool:
+        return place in ray_module().cluster_resources()
+
+    return Watch(uri, after, onto, is_there, lambda uri, place, onto: restore_place(uri, place, onto, _call))
+
+
 def _require_places(name: str, places: Mapping[str, str]) -> None:
     if not places:
         raise ValueError(f"{name}: expected one place or more, found none")
@@ -169,7 +181,9 @@ def _call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
 
 
 def _sent(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
-    bound = host_of(catalog.id, place).call.options(concurrency_group="jobs")
+    # The host that a taking one asks may be taking one itself, by its one thread for jobs.
+    group = "asks" if method in ASKED else "jobs"
+    bound = host_of(catalog.id, place).call.options(concurrency_group=group)
     return bound.remote(
         pickle.dumps(assignment(catalog, place), protocol=5), method, pickle.dumps(arguments, protocol=5)
     )

@@ -14,13 +14,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from simindex.scaleout.backups import RestoreReport, StoreBackupReport
 from simindex.scaleout.catalog import Backup, Catalog, Partition
 from simindex.scaleout.errors import CatalogChangedError, PartitionError
 from simindex.scaleout.hosts.keeping import MOVE_SECONDS
-from simindex.scaleout.stores import open_store
+from simindex.scaleout.hosts.way import WAY, WayObjects
+from simindex.scaleout.stores import Objects, open_store
 
 Call = Callable[..., Any]
 """Calls a method of a place's host: ``call(catalog, place, method, *arguments)``."""
@@ -177,17 +179,17 @@ def move_partition(
         target: place that it goes to.
         folder: on that place's disk.
         call: of a host.
-        store: by which it goes, seen by both places; ``None``: the catalog's.
+        store: by which it goes, seen by both places; ``None``: the catalog's, or from host to host.
     """
     catalog = Catalog.load(uri)
     found = catalog.partitions[number]
     if found.place == target:
         return catalog
     own = catalog.backup_uri(number)
-    way = own or new_path(f"{(store or require_store(catalog, uri)).rstrip('/')}/moving/{catalog.id}", number)
+    put, way = _way(catalog, found, own, store, number, call)
     path = new_path(folder, number)
     try:
-        call(catalog, found.place, "send_journal", number, way)
+        call(catalog, found.place, "send_journal", number, put)
         last = call(catalog, target, "restore", number, way, path).last_batch
         while True:
             before, last = last, call(catalog, target, "catch_up", number, way, path, last)
@@ -216,10 +218,25 @@ def move_partition(
             call(catalog, found.place, "keep", number, found.path)
         raise
     call(moved, found.place, "remove_left", number, found.path)
-    if own is None:
-        objects = open_store(way)
+    if own is None and put == way:
+        objects = open_store(put)
         objects.remove(objects.sizes())
     return moved
+
+
+def _way(
+    catalog: Catalog, found: Partition, own: str | None, store: str | None, number: int, call: Call
+) -> tuple[str, str | Objects]:
+    """Return where a partition's host puts its backup, and where the one that takes it reads it.
+
+    Without a store that is a folder beside the partition, read by calls of the host that has it.
+    """
+    if own is not None:
+        return own, own
+    if store is not None:
+        uri = new_path(f"{store.rstrip('/')}/moving/{catalog.id}", number)
+        return uri, uri
+    return found.path + WAY, WayObjects(found.path, partial(call, catalog, found.place))
 
 
 def plan(catalog: Catalog, places: Iterable[str]) -> list[Move]:

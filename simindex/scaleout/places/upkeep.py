@@ -14,6 +14,7 @@ from simindex.scaleout.backups import StoreBackupReport
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts.following import Way
 from simindex.scaleout.places.moving import backup as back_up
+from simindex.scaleout.places.watching import Watch
 from simindex.scaleout.reports import ScaledCheckReport, ScaledStats
 from simindex.upkeep.check import Level
 
@@ -22,6 +23,18 @@ _T = TypeVar("_T")
 
 class Upkeep(Asking):
     """The methods of `ScaledIndex` that concern whole partitions."""
+
+    _watch: Watch | None = None
+
+    def _watch_by(self, watch: Watch) -> None:
+        """Have lost places restored as long as the handle is open; see `simindex.scaleout.open`."""
+        self._watch = watch
+        watch.start()
+
+    def _end(self) -> None:
+        self._is_closed = True
+        if self._watch is not None:
+            self._watch.stop()
 
     def compact(self) -> None:
         """Compact every partition, one after the other on each node; as `Index.compact`. It has no deadline,

@@ -31,7 +31,10 @@ PlacesOrHere = Annotated[
 ]
 Store = Annotated[
     str | None,
-    typer.Option(metavar="URI", help="By which it goes: what both nodes see; default: the catalog's store."),
+    typer.Option(
+        metavar="URI",
+        help="By which it goes: what both nodes see; default: the catalog's store, or from node to node.",
+    ),
 ]
 
 

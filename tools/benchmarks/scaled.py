@@ -1,0 +1,254 @@
+"""An index over Ray beside an index in the process: the figures of docs/scaleout.md, in short pieces.
+
+Owns the job `scaleout` and the nodes that it runs on: processes of this machine. Called by jobs.py. Rates
+are over wall time, of rounds by turns where two are compared; all of them are given.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import corpus
+import uniform
+
+import simindex
+from simindex import Sketch, scaleout
+
+BATCH = 1_000
+PARTITIONS = 8
+STORE_BYTES = 400 << 20
+_QUIET: dict[str, Any] = {"include_dashboard": False, "object_store_memory": STORE_BYTES}
+_ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
+
+
+@contextmanager
+def ray_nodes(*cores: int) -> Iterator[list[str]]:
+    """Ray with a node on each of these cores, head and driver on the first; yields the nodes' places."""
+    os.environ.update(_ENVIRONMENT)
+    import ray
+    from ray.cluster_utils import Cluster
+
+    folder, before = tempfile.mkdtemp(prefix="r", dir="/tmp"), os.sched_getaffinity(0)
+    os.environ["RAY_TMPDIR"] = folder  # sockets have short names, and the address is found by nobody else
+    os.sched_setaffinity(0, {cores[0]})
+    head = {"num_cpus": 0, "temp_dir": f"{folder}/ray"} | _QUIET
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        places = [f"simindex:{number}" for number in range(len(cores))]
+        for core, place in zip(cores, places, strict=True):
+            os.sched_setaffinity(0, {core})
+            cluster.add_node(num_cpus=1, resources={place: 1}, **_QUIET)
+        os.sched_setaffinity(0, {cores[0]})
+        ray.init(address=cluster.address, namespace="simindex", log_to_driver=False, logging_level=40)
+        yield places
+    finally:
+        ray.shutdown()
+        cluster.shutdown()  # type: ignore[no-untyped-call]
+        os.sched_setaffinity(0, before)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def one_node() -> Iterator[None]:
+    """Ray of one node with all cores."""
+    os.environ.update(_ENVIRONMENT)
+    import ray
+
+    folder = tempfile.mkdtemp(prefix="r", dir="/tmp")
+    options = {"log_to_driver": False, "logging_level": 40, "namespace": "simindex", "_temp_dir": folder}
+    ray.init(address="local", **(_QUIET | options))
+    try:
+        yield
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def inserted(index: Any, items: Any, count: int | None = None) -> float:
+    """Insert; returns documents a second."""
+    count = len(items) if count is None else count
+    start = time.perf_counter()
+    index.insert_many(items, batch_size=BATCH)
+    return count / (time.perf_counter() - start)
+
+
+def answered(index: Any, documents: Sequence[Any]) -> float:
+    """Ask; returns questions a second."""
+    start = time.perf_counter()
+    index.query_many(documents)
+    return len(documents) / (time.perf_counter() - start)
+
+
+def median_us(call: Callable[[Any], object], arguments: Sequence[Any]) -> float:
+    seconds = []
+    for argument in arguments:
+        start = time.perf_counter()
+        call(argument)
+        seconds.append(time.perf_counter() - start)
+    return sorted(seconds)[len(seconds) // 2] * 1e6
+
+
+def anonymous_bytes(pid: int) -> int:
+    """Memory of a process that no file is behind."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def asked(count: int) -> dict[str, list[str]]:
+    """Texts that are stored, and texts that nothing is like."""
+    stored = [text for _, text in corpus.documents(count)]
+    return {"match": stored, "no_match": [text for _, text in corpus.documents(count, seed=2)]}
+
+
+def beside(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """One node against an index in the process: inserting, asking many, asking one."""
+    count = options["documents"]
+    items, texts = list(corpus.documents(count)), asked(min(count, 20_000))
+    names = ("inserting", "query_many_match", "query_many_no_match")
+    found: dict[str, Any] = {name: {"process": [], "ray": []} for name in names}
+    with one_node():
+        for number in range(options["rounds"]):
+            alone = simindex.open(folder / f"alone-{number}", "x")
+            scaled = scaleout.create(folder / f"catalog-{number}", partitions=PARTITIONS)
+            both: dict[str, Any] = {"process": alone, "ray": scaled}
+            for name, index in both.items():
+                done = inserted(index, items)
+                found["inserting"][name].append(done)
+            for kind, those in texts.items():
+                for name, index in both.items():
+                    done = answered(index, those)
+                    found[f"query_many_{kind}"][name].append(done)
+            if number + 1 == options["rounds"]:
+                singles = texts["match"][:500]
+                found["one_query_us"] = {
+                    "process": median_us(alone.query, singles),
+                    "ray": median_us(scaled.query, singles),
+                    "bare_call_of_ray": median_us(bare_call(), singles),
+                }
+            alone.close()
+            scaled.stop()
+    return found
+
+
+class Bare:
+    """An actor that does nothing."""
+
+    def call(self, value: str) -> str:
+        """Return what it is given."""
+        return value
+
+
+def bare_call() -> Callable[[str], Any]:
+    """Return a call of such an actor."""
+    import ray
+
+    actor: Any = ray.remote(num_cpus=0)(Bare)
+    handle = actor.remote()
+    return lambda value: ray.get(handle.call.remote(value))
+
+
+def nodes(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Two nodes of one core each, the driver on the core of the first, against the first alone."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    count = options["documents"]
+    items, texts = list(corpus.documents(count)), asked(min(count, 20_000))
+    names = ("inserting", "query_many_match", "query_many_no_match")
+    found: dict[str, Any] = {name: {"one": [], "two": []} for name in names}
+    with ray_nodes(*cores) as places:
+        for number in range(options["rounds"]):
+            for name, those in (("one", places[:1]), ("two", places)):
+                home = folder / f"{name}-{number}"
+                folders = {place: str(home / place[-1]) for place in those}
+                home.mkdir()
+                index = scaleout.create(home / "catalog", partitions=PARTITIONS, places=folders)
+                done = inserted(index, items)
+                found["inserting"][name].append(done)
+                for kind, some in texts.items():
+                    done = answered(index, some)
+                    found[f"query_many_{kind}"][name].append(done)
+                index.stop()
+    return found
+
+
+def memory(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Memory of driver and host as an index grows: documents are made as they are inserted."""
+    found = {}
+    with one_node(), scaleout.create(folder / "catalog", partitions=PARTITIONS) as index:
+        (host,) = (of["pid"] for of in index.status().values())
+        rest, done = corpus.documents(max(options["sizes"])), 0
+        for size in sorted(options["sizes"]):
+            index.insert_many(islice(rest, size - done), batch_size=BATCH)
+            done = size
+            inserted = {"driver": anonymous_bytes(os.getpid()), "host": anonymous_bytes(host)}
+            for _ in range(4):
+                index.query_many(text for _, text in corpus.documents(5_000))
+            asked_too = {"driver": anonymous_bytes(os.getpid()), "host": anonymous_bytes(host)}
+            found[str(size)] = {"inserted": inserted, "asked": asked_too}
+        index.stop()
+    return found
+
+
+def partitions(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """What a query costs by the number of partitions of one host."""
+    count, found = options["documents"], {}
+    items, texts = list(corpus.documents(count)), asked(min(count, 20_000))
+    with one_node():
+        for number in options["numbers"]:
+            index = scaleout.create(folder / f"catalog-{number}", partitions=number)
+            index.insert_many(items, batch_size=BATCH)
+            index.compact()
+            rates = {
+                kind: [answered(index, those) for _ in range(options["rounds"])]
+                for kind, those in texts.items()
+            }
+            found[str(number)] = rates | {"one_query_us": median_us(index.query, texts["match"][:300])}
+            index.stop()
+    return found
+
+
+def made_up(count: int, begin: int = 0) -> Iterator[tuple[int, Sketch]]:
+    for first in range(begin, begin + count, uniform.BATCH):
+        yield from enumerate(uniform.sketches(simindex.Config(seed=1), first), first)
+
+
+def hundred(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Made-up sketches in few and many partitions: queries from one partition to a hundred."""
+    count, found = options["sketches"] // uniform.BATCH * uniform.BATCH, {}
+    absent = [sketch for _, sketch in made_up(uniform.BATCH, begin=2**40)]
+    stored = [sketch for _, sketch in made_up(uniform.BATCH)]
+    with one_node():
+        for number in options["numbers"]:
+            config = simindex.Config(seed=1)
+            index = scaleout.create(folder / f"catalog-{number}", config, partitions=number)
+            inserting = inserted(index, made_up(count), count)
+            found[str(number)] = {
+                "documents": count,
+                "inserting_with_making_up": inserting,
+                "query_many_no_match": [answered(index, absent) for _ in range(options["rounds"])],
+                "query_many_match": [answered(index, stored) for _ in range(options["rounds"])],
+                "one_query_us": median_us(index.query, absent[:300]),
+            }
+            index.stop()
+    return found
+
+
+PIECES = {piece.__name__: piece for piece in (beside, nodes, memory, partitions, hundred)}
+
+
+def scaled(options: dict[str, Any]) -> dict[str, Any]:
+    """One piece of it."""
+    folder = Path(tempfile.mkdtemp(prefix="simindex-bench-", dir=options.get("folder")))
+    try:
+        return PIECES[options["piece"]](folder, options)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
