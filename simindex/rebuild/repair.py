@@ -175,8 +175,10 @@ class _Repair:
         """Return numbers, ascending, and the places and lengths of the records that are left."""
         found = [self._sound(entries) for entries in self._salvage.reached("documents")]
         orphans = [self._sound(entries) for entries in self._salvage.by_number()]
-        if not self._salvage.are_orphans_current:
-            orphans = [self._evident(entries, hashes, remains) for entries, hashes in orphans]
+        if orphans:
+            removed = self._removed() | self._marks_of_unreached()
+            known = None if self._salvage.are_orphans_current else self._known(remains)
+            orphans = [self._evident(entries, hashes, removed, known) for entries, hashes in orphans]
         both = [entries for entries, _ in (*found, *orphans)]
         found_numbers = [numbers_of(e.keys).astype(np.int64) for e in both]
         numbers = np.concatenate(found_numbers or [np.empty(0, np.int64)])
@@ -196,21 +198,27 @@ class _Repair:
         self._wanted_leaders.update(records.leaders[records.leaders >= 0].tolist())
         return Entries(*(column[records.places] for column in entries)), records.key_hashes
 
-    def _evident(
-        self, entries: Entries, hashes: np.ndarray, remains: list[SegmentRemains]
-    ) -> tuple[Entries, np.ndarray]:
-        """Return the entries whose documents the key tables name, for an older state may have had others."""
-        removed = self._removed() | self._marks_of_unreached()
+    def _known(self, remains: list[SegmentRemains]) -> dict[int, int]:
+        """Return number -> hash of the key, of the documents that the key tables name."""
         tree = self._salvage.walked.trees.get("removed")
         if tree is None or not tree.is_whole:
             self._salvage.notes.append(MARKS_LOST)
         known: dict[int, int] = {}
         for part in remains:
             known.update(zip(part.key_numbers.tolist(), part.key_hashes.tolist(), strict=True))
-        numbers = numbers_of(entries.keys).tolist()
+        return known
+
+    def _evident(
+        self, entries: Entries, hashes: np.ndarray, removed: set[int], known: dict[int, int] | None
+    ) -> tuple[Entries, np.ndarray]:
+        """Return the entries of no removed document: a page that no tree reaches may be of an older state.
+
+        Args:
+            known: where that state may have had other documents, those of this one; see `_known`.
+        """
         kept = [
-            known.get(number) == key_hash and number not in removed
-            for number, key_hash in zip(numbers, hashes.tolist(), strict=True)
+            number not in removed and (known is None or known.get(number) == key_hash)
+            for number, key_hash in zip(numbers_of(entries.keys).tolist(), hashes.tolist(), strict=True)
         ]
         is_kept = np.array(kept, dtype=bool)
         return Entries(*(column[is_kept] for column in entries)), hashes[is_kept]
