@@ -47,9 +47,10 @@ class Filled:
         self.keys: set[int] = set()
         self.next_key = 0
 
-    def insert(self, size: int) -> None:
+    def insert(self, size: int, metadata_bytes: int | None = None) -> None:
         keys = range(self.next_key, self.next_key + size)
-        metadata = b"x" * self.random.choice([0, 300, 2500])
+        chosen = self.random.choice([0, 300, 2500]) if metadata_bytes is None else metadata_bytes
+        metadata = b"x" * chosen
         self.index.insert_many([(key, document(key), metadata) for key in keys])
         self.keys.update(keys)
         self.next_key += size
@@ -97,7 +98,7 @@ def fill_and_empty(path: Path, rounds: int, max_bytes: int | None = None) -> Non
         while len(filled.keys) > 50:
             filled.remove(50)
         index.compact()
-        filled.insert(200)
+        filled.insert(200, 300)  # of 2,500 bytes each takes a page: 200 of them never had room in a MiB
         filled.check()
     with simindex.open(path, "r") as index:
         filled.index = index
