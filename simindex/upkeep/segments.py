@@ -154,7 +154,7 @@ class SegmentCheck:
             return
         for key, value in puts:
             stored = self._values.get(key)
-            if stored is None or len(stored) != len(value) or stored == value:
+            if stored is None or len(stored) != len(value) or _are_equal(stored, value):
                 continue
             layout = Chunks.of(self._tables.columns(self._entry))
             keys = [bytes(other) for other in segment_keys(self._entry.id, layout.tables, layout.numbers)]
@@ -170,3 +170,8 @@ class SegmentCheck:
             return
         base = self._entry.base
         self._told(message, table, numbers=(base + int(numbers.min()), base + int(numbers.max()) + 1))
+
+
+def _are_equal(stored: memoryview, value: bytes) -> bool:
+    """Compare bytes; a memoryview does so one by one, at a twentieth of the speed."""
+    return bool(np.array_equal(np.frombuffer(stored, dtype=np.uint8), np.frombuffer(value, dtype=np.uint8)))
