@@ -123,9 +123,13 @@ def seals_of(column: Column, count: int, value: bytes | memoryview) -> bytes:
     """Return the block seals of a chunk of so many entries; they stand for all of it."""
     if not column.page_bytes:
         return bytes(value[len(value) - SEAL_BYTES * column.blocks(count) :])
-    octets = np.frombuffer(value, dtype=np.uint8)
+    return bytes(np.frombuffer(value, dtype=np.uint8)[_seal_places(column, count)])
+
+
+def _seal_places(column: Column, count: int) -> np.ndarray:
+    """Return where the octets of the seals of a chunk in pages lie: shape (blocks, SEAL_BYTES)."""
     ends = np.arange(1, column.blocks(count) + 1) * column.page_bytes - _kernel.PAGE_HEAD
-    return bytes(octets[ends[:, None] + np.arange(-SEAL_BYTES, 0)])
+    return ends[:, None] + np.arange(-SEAL_BYTES, 0)
 
 
 def is_sealed_chunk(key: bytes, column: Column, count: int, value: bytes) -> bool:
@@ -148,9 +152,7 @@ def resealed_chunk(key: bytes, column: Column, count: int, value: bytes) -> byte
     if not column.page_bytes:
         return value[: len(value) - len(seals)] + seals
     octets = np.frombuffer(value, dtype=np.uint8).copy()
-    ends = np.arange(1, column.blocks(count) + 1) * column.page_bytes - _kernel.PAGE_HEAD
-    stored = np.frombuffer(seals, dtype=np.uint8).reshape(-1, SEAL_BYTES)
-    octets[ends[:, None] + np.arange(-SEAL_BYTES, 0)] = stored
+    octets[_seal_places(column, count)] = np.frombuffer(seals, dtype=np.uint8).reshape(-1, SEAL_BYTES)
     return octets.tobytes()
 
 
@@ -168,13 +170,23 @@ def shifted_whole_segment(
 
 def read_chunk(value: bytes, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return keys, uint64, and numbers, uint32, of a chunk of a sorted table whose length fits."""
-    rows, page_bytes = _ENTRY_PAGE
+    keys, _, numbers, _ = _columns(value, count, (KEY_BYTES, 0, NUMBER_BYTES))
+    return keys.view(np.uint64), numbers.view(np.uint32)
+
+
+def _columns(
+    value: bytes | memoryview, count: int, widths: tuple[int, int, int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return copies of what pages of so many rows hold, uint8: their three columns, and a seal a page."""
+    rows, page_bytes = page_shape(widths)
     head = bytes(_kernel.PAGE_HEAD)
     pages = np.frombuffer(b"".join((head, value)), dtype=np.uint8).reshape(-1, page_bytes)
-    behind_keys = _kernel.PAGE_HEAD + KEY_BYTES * rows
-    keys = pages[:, _kernel.PAGE_HEAD : behind_keys].reshape(-1)[: KEY_BYTES * count]
-    numbers = pages[:, behind_keys : behind_keys + NUMBER_BYTES * rows].reshape(-1)[: NUMBER_BYTES * count]
-    return keys.copy().view(np.uint64), numbers.copy().view(np.uint32)
+    ends = _kernel.PAGE_HEAD + rows * np.cumsum(widths)
+    _, *columns, _ = np.split(pages, [_kernel.PAGE_HEAD, *ends], axis=1)
+    first, second, third = (
+        column.reshape(-1)[: width * count].copy() for column, width in zip(columns, widths, strict=True)
+    )
+    return first, second, third, pages[:, -SEAL_BYTES:].copy().reshape(-1)
 
 
 class SketchChunk(NamedTuple):
@@ -194,16 +206,12 @@ class SketchChunk(NamedTuple):
 def read_sketch_chunk(value: bytes | memoryview, count: int, bands: int) -> SketchChunk:
     """Take apart a chunk of so many rows, whose length fits; nothing of it is proven."""
     widths = KEY_BYTES * bands, FINGERPRINT_BYTES, NUMBER_BYTES
-    rows, page_bytes = page_shape(widths)
-    head = bytes(_kernel.PAGE_HEAD)
-    pages = np.frombuffer(b"".join((head, value)), dtype=np.uint8).reshape(-1, page_bytes)
-    ends = _kernel.PAGE_HEAD + rows * np.cumsum(widths)
-    _, words, prints, numbers, _ = np.split(pages, [_kernel.PAGE_HEAD, *ends], axis=1)
+    words, prints, numbers, seals = _columns(value, count, widths)
     return SketchChunk(
-        words.reshape(-1, widths[0])[:count].copy().view(np.uint64).reshape(count, bands),
-        prints.reshape(-1)[: FINGERPRINT_BYTES * count].copy().view(np.uint64),
-        numbers.reshape(-1)[: NUMBER_BYTES * count].copy().view(np.uint32),
-        pages[:, -SEAL_BYTES:].copy().view(np.uint64).reshape(-1),
+        words.view(np.uint64).reshape(count, bands),
+        prints.view(np.uint64),
+        numbers.view(np.uint32),
+        seals.view(np.uint64),
     )
 
 

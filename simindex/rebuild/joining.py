@@ -43,6 +43,7 @@ FEW = 20_000
 """A source of up to so many documents is one commit, which makes one segment of all that it has."""
 
 Entries = list[tuple[bytes, bytes]]
+Change = Callable[[WriteTransaction], None]
 
 
 def goes_by_segments(source: Source, scheme: Scheme, manifest: Manifest) -> bool:
@@ -157,10 +158,10 @@ class _Joining:
         """Store everything, and then the manifest that names it."""
         for segment in self._segments:
             self._copy_segment(segment)
-        self._copy("removed", self._raised_marks, append=True)
-        self._copy("groups", self._raised_groups, append=True)
-        self._copy("ages", self._raised_runs, append=False)
-        self._copy("documents", self._raised_records, append=True, progress=progress)
+        self._copy("removed", _appending, self._raised_marks)
+        self._copy("groups", _appending, self._raised_groups)
+        self._copy("ages", _putting, self._raised_runs)
+        self._copy("documents", _appending, self._raised_records, progress)
         manifest = self._joined()
         tail = self._own.tail
 
@@ -201,24 +202,19 @@ class _Joining:
                     puts += segment.puts(old, new, value)
                     size += len(value)
                     at += 1
-            self._session.store.commit(lambda txn, puts=puts: _put(txn, "segments", puts))  # type: ignore[misc]
+            self._session.store.commit(_putting("segments", puts))
 
     def _copy(
         self,
         database: str,
+        storing: Callable[[str, Entries], Change],
         raised: Callable[[Entries], Entries],
-        *,
-        append: bool,
         progress: Callable[[int], object] = lambda _: None,
     ) -> None:
         """Copy what stands under numbers, a step and a commit at a time."""
         count, first = 0, b""
         while entries := self._step(database, first):
-            values = raised(entries)
-            if append:
-                self._session.store.commit(lambda txn, values=values: txn.append(database, values))  # type: ignore[misc]
-            else:
-                self._session.store.commit(lambda txn, values=values: _put(txn, database, values))  # type: ignore[misc]
+            self._session.store.commit(storing(database, raised(entries)))
             first = entries[-1][0] + b"\0"
             count += len(entries)
             progress(count)
@@ -287,6 +283,13 @@ def _copies(txn: ReadTransaction, database: str, first: bytes) -> Entries:
     return [(bytes(key), bytes(value)) for key, value in txn.some(database, first, _PART)]
 
 
-def _put(txn: WriteTransaction, database: str, values: Puts) -> None:
-    for key, value in values:
-        txn.put(database, key, value)
+def _appending(database: str, values: Entries) -> Change:
+    return lambda txn: txn.append(database, values)
+
+
+def _putting(database: str, values: Puts) -> Change:
+    def put(txn: WriteTransaction) -> None:
+        for key, value in values:
+            txn.put(database, key, value)
+
+    return put

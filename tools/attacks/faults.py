@@ -30,7 +30,6 @@ KINDS = {
     "map": MAP,
 }
 EVERY_KIND = sum(KINDS.values())
-CHANGING = EVERY_KIND & ~MAP
 
 NOTHING, FAIL, SHORT, KILL_BEFORE, KILL_HALF, KILL_AFTER = range(6)
 """What an armed call does: nothing, fail, write half, kill its process before, in the middle or behind it."""

@@ -50,9 +50,8 @@ class Worker(RangeHost):
     """
 
     def __init__(self, work: str | None, name: str, config: Config, beside: str) -> None:
-        with suppress(
-            OSError
-        ):  # absolute paths do not need it, and of others the one that is missing is told
+        # Absolute paths do not need it, and of others the one that is missing is told.
+        with suppress(OSError):
             os.chdir(beside)
         self._folder = os.path.join(os.path.abspath(work or tempfile.gettempdir()), name)
         super().__init__(self._path, config)

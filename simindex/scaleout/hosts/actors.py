@@ -24,7 +24,9 @@ NAMESPACE = "simindex"
 HERE = "node:__internal_head__"
 """The resource of the head node: the place of an index on one machine."""
 
-_SHARE = 0.001
+SHARE = 0.001
+"""Of the resource of a place, which says where an actor runs."""
+
 _GROUPS = {"changes": 1, "asks": 4, "jobs": 1}
 """Threads of an actor. Changes come one after the other, as their driver sent them; a compaction or a check
 keeps neither them nor queries waiting."""
@@ -84,7 +86,7 @@ def host_of(catalog: str, place: str) -> Any:
         namespace=NAMESPACE,
         lifetime="detached",
         get_if_exists=True,
-        resources={place: _SHARE},
+        resources={place: SHARE},
         max_restarts=-1,
         max_task_retries=-1,
     ).remote()

@@ -15,7 +15,7 @@ import numpy as np
 from simindex.format.keys import Key
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import PlaceMissingError, ScaleOutError
-from simindex.scaleout.hosts.actors import ray_module
+from simindex.scaleout.hosts.actors import SHARE, ray_module
 from simindex.scaleout.pairs.job import Live
 from simindex.scaleout.ranges.dealing import swept
 from simindex.scaleout.ranges.host import RangeHost
@@ -23,9 +23,6 @@ from simindex.scaleout.ranges.remote import Hosts, answer, host_as_actor, lost
 from simindex.scaleout.ranges.source import Numbering
 from simindex.scaleout.ranges.sweep import Swept
 from simindex.scaleout.ranges.walk import Asked, Found, LongRuns
-
-_SHARE = 0.001
-"""Of the resource of a place, which says where an actor runs."""
 
 
 class Partitions:
@@ -49,9 +46,10 @@ class Partitions:
             count = min(len(numbers), self._cores(place))
             for nth in range(count):
                 own = {number: catalog.partitions[number].path for number in numbers[nth::count]}
-                options = {"num_cpus": 0, "resources": {place: _SHARE}, "max_restarts": 0}
+                options = {"num_cpus": 0, "resources": {place: SHARE}}
                 host_of |= dict.fromkeys(own, len(self._actors))
-                self._actors.append(host_as_actor(RangeHost, (own.__getitem__, catalog.config), options))
+                arguments = own.__getitem__, catalog.config
+                self._actors.append(host_as_actor(RangeHost, arguments, options, restarts=False))
                 places.append(place)
         try:
             self._wait(catalog, places, seconds)

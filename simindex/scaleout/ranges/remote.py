@@ -191,10 +191,13 @@ class _Stream:
 
 
 def host_as_actor(
-    kind: Callable[..., RangeHost], arguments: tuple[Any, ...], options: Mapping[str, Any]
+    kind: Callable[..., RangeHost],
+    arguments: tuple[Any, ...],
+    options: Mapping[str, Any],
+    *,
+    restarts: bool = True,
 ) -> Any:
-    """Return an actor of a class; Ray starts it again as long as its node lives, unless options say no."""
+    """Return an actor of a class, which Ray starts again, as long as its node lives, or never."""
     actor = ray_module().remote(concurrency_groups=GROUPS)(kind)
-    forever = {"max_restarts": -1, "max_task_retries": -1}
-    never = {"max_task_retries": 0} if options.get("max_restarts") == 0 else {}
-    return actor.options(**(forever | dict(options) | never)).remote(*arguments)
+    times = -1 if restarts else 0
+    return actor.options(max_restarts=times, max_task_retries=times, **options).remote(*arguments)

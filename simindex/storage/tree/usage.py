@@ -66,8 +66,3 @@ class Usage:
         unused = self.unused()
         found: np.ndarray = unused[~self._free[unused]]
         return found
-
-    @property
-    def num_free(self) -> int:
-        """Pages on the free list."""
-        return int(self._free.sum())
