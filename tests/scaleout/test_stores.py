@@ -116,6 +116,22 @@ def test_of_several_exchanges_none_is_lost(store: Objects) -> None:
     assert store.current("counter") == b"8"
 
 
+def test_the_first_exchange_has_won_where_another_follows_at_once(
+    store: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = store.create
+
+    def followed(name: str, content: bytes) -> bool:
+        has_won = create(name, content)
+        monkeypatch.setattr(store, "create", create)
+        assert store.exchange("counter", b"1", b"2")
+        return has_won
+
+    monkeypatch.setattr(store, "create", followed)
+    assert store.exchange("counter", None, b"1")
+    assert store.current("counter") == b"2"
+
+
 def test_it_travels_to_other_processes(store: Objects) -> None:
     store.put("a", b"1")
     assert pickle.loads(pickle.dumps(store)).get("a") == b"1"

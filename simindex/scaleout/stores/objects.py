@@ -134,9 +134,9 @@ class Objects(ABC):
         if found != old or not self.create(version_name(name, number + 1), new + _own_line()):
             return False
         there = self._versions(name)
-        if max(there) > number + 1 and number not in there:
-            # Either 64 others have followed at once, or the number was used and forgotten before: who was
-            # late by that many has won nothing.
+        if max(there) >= number + 1 + _KEPT_VERSIONS:
+            # Either so many others have followed at once, or the number was used and forgotten before: who
+            # was late by that many has won nothing.
             self.remove([version_name(name, number + 1)])
             return False
         self.remove(version_name(name, old) for old in there if old <= number + 1 - _KEPT_VERSIONS)
