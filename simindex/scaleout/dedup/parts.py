@@ -47,7 +47,7 @@ def parts_of(inputs: Inputs, size: int = PART_OF_FILE) -> list[InputPart]:
         if path == "-":
             raise SimIndexError("dedup: expected files, which every worker can read; found standard input")
         extents = extents_of(path, size) if inputs.has_plain_lines(path) else []
-        parts += [InputPart(place, extent) for extent in extents or [None]]
+        parts += [InputPart(place, extent) for extent in extents] or [InputPart(place, None)]
     return parts
 
 

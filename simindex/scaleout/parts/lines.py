@@ -16,8 +16,9 @@ _READ = 1 << 20
 
 
 def extents_of(path: str, size: int) -> list[Extent]:
-    """Cut a file at line ends, into extents of about so many bytes; none of an empty
-    file. Reads a line an extent; the lines before each are not counted yet: see `lines_before`.
+    """Cut a file at line ends, into extents of about so many bytes; an empty file has none.
+
+    Reads a line an extent. The lines before each are not counted yet: see `lines_before`.
     """
     total = os.path.getsize(path)
     cuts = sorted({0, *(_line_behind(path, at) for at in range(size, total, size)), total})
