@@ -17,6 +17,7 @@ import numpy as np
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.job import Job, Sink
 from simindex.corpus.dedup.journal import digest_of
+from simindex.corpus.dedup.sorting.again import PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.orders import KeepOrder, by_rank, newest_first
 from simindex.corpus.dedup.sorting.star import Star
 from simindex.corpus.dedup.sorting.told import Teller, write_told
@@ -27,7 +28,7 @@ from simindex.queries.pairs.plan import PairPlan, plan_pairs
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery
 from simindex.scaleout.dedup.building import Making
-from simindex.scaleout.dedup.parts import PartRead, counted, parts_of, rows_of_parts, size_for
+from simindex.scaleout.dedup.parts import counted, parts_of, size_for
 from simindex.scaleout.dedup.workers import Step, Workers
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.ranges.walk import Asked, scheme_of_config
