@@ -28,6 +28,7 @@ from simindex.corpus.dedup.orders import Keep, Ordered, require_order
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Rest, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, KeptRow, Place, Removed
 from simindex.corpus.dedup.rows import Entered, Rows, rows_of
+from simindex.corpus.dedup.sorting.decisions import Sorting, can_sort
 from simindex.corpus.dedup.star import MOST_KEPT, Star, Verdict, config_for
 from simindex.corpus.dedup.store import store_kept
 from simindex.corpus.dedup.work import DecidedRows, Work
@@ -139,8 +140,7 @@ def deduplicate(
         keep: which of like rows stays: "first"; "newest", the last; "longest", by characters or by shingles;
             "field:NAME", that with the largest number or text there (texts before numbers, rows without it
             last); or a callable of (key, document, its fields) that returns a number or a text. Of rows that
-            are equal in that, the first. All but "first" read the input twice, keep what can be read once
-            in a temporary file, and call `progress` in the second reading only.
+            are equal in that, the first. All but "first" keep what can be read once in a temporary file.
         against: an index, open or a path: rows that are like one of its documents go, too. It is read as it
             is when the job begins, and never changed.
         into: an index, open for writing or a path, made if it is missing, that the kept rows are added to at
@@ -168,7 +168,9 @@ def deduplicate(
         removed: path of the report of removed rows, a line of JSON each; default: removed.jsonl in the
             journal.
         batch_size, workers: as in `Index.insert_many`.
-        progress: called with the number of rows that are done, those before an interruption included.
+        progress: called with the number of rows that are done, those before an interruption included. Files
+            are read twice, and orders other than "first" read all rows before: it is called in the second
+            reading.
         on_removed: called with a `Removed` for each row that goes, in order. A job that is gone on with calls
             it for the rows from there on, for some of them again.
         on_bad_row: takes a row that is none, which is passed over; default: it ends the job.
@@ -180,12 +182,15 @@ def deduplicate(
 
     Raises:
         JobError: the output exists, or the journal is another job's.
-        InputError: an input cannot be read on; BadRowError: a row is none. What was done is kept.
+        InputError: an input cannot be read on, or changed between two readings; BadRowError: a row is none.
+            What was done is kept.
         ConfigMismatchError: `config` differs from that of `against`.
         OSError: the output cannot be written; it names the file, and what was done is kept.
 
-    Cost: time linear in the rows, some hundred bytes of disk a kept row while it works, memory independent of
-    their number.
+    Cost: time linear in the rows, some hundred bytes of disk a row while it works; of memory some 300 MB and
+    5 bytes a row. Files of this machine are read twice, and their sketches sorted, with keep="first" and a
+    threshold above some 0.6; what is compared with an index, by SimHash, by paragraphs or exactly is asked of
+    a working index instead.
 
     >>> rows = [("a", "the same words twice"), ("b", "The same words twice!"), ("c", "quite other words")]
     >>> kept = []
@@ -227,11 +232,14 @@ class Job:
         num_bytes: of the output, whole frames.
         can_resume: whether it can be broken off and gone on with.
         done_before: rows that were done when it was gone on with.
+        looks_first: whether all rows are looked at before the first is written.
+        on_looked: told then how many were looked at.
     """
 
     was_done = False
     num_bytes = 0
     done_before = 0
+    on_looked: Callable[[int], object] = staticmethod(lambda _: None)
 
     def __init__(
         self,
@@ -265,6 +273,7 @@ class Job:
         self._entries = documents if cut is None else Paragraphs(documents, cut)
         self._explain = explain
         self._texts: TextFile | None = None
+        self._journal: Journal | None = None
         self._others = [] if against is None else [_path_of(against)]
         self._into = into
         into_path = None if into is None else _path_of(into)
@@ -287,6 +296,8 @@ class Job:
             self._folder = folder_beside(beside)
         self._output = self._output_of_sink(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
+        alone = keep == "first" and cut is None and not self._others and into is None
+        self.looks_first = alone and can_sort(self._entries, self._query, self._config)
 
     def _described(self) -> dict[str, Any]:
         """Return what tells this job from others, beside how rows are compared and what they are."""
@@ -344,6 +355,7 @@ class Job:
         return self._report()
 
     def _run_in(self, folder: str, journal: Journal | None, resumed: bool) -> None:
+        self._journal = journal
         output, report = self._output, self._removed_report(journal, folder)
         rollup = self._rollup(journal)
         if self._explain:
@@ -388,14 +400,30 @@ class Job:
 
     @contextmanager
     def _decisions(self, folder: str, resumed: bool, others: list[str]) -> Iterator[Iterator[DecidedRows]]:
-        """Give the rows that are not done yet, with what becomes of them, as a working index decides it."""
+        """Give the rows that are not done yet, with what becomes of them."""
+        if self.looks_first:
+            assert isinstance(self._entries, PathEntries)
+            assert isinstance(self._query, BandQuery)
+
+            def looked(count: int, is_durable: bool) -> None:
+                self.state.looked = count
+                if self._journal is not None and is_durable:
+                    self._journal.write()
+                self.on_looked(count)
+
+            how = self._query, self._config, self._batch_size, self._workers, looked
+            keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
+            by_lines = keeps_lines and not self.writes_removed and not self._explain
+            with Sorting(folder, self._entries, *how).decided(self.state.read, by_lines=by_lines) as decided:
+                yield decided
+            return
         star = Star(_working(folder), self._config, self._query, others)
         with closing(star), self._decided(star, folder, resumed) as decided:
             yield decided
 
     @contextmanager
     def _decided(self, star: Star, folder: str, resumed: bool) -> Iterator[Iterator[DecidedRows]]:
-        """Give the rows that are not done yet, with what becomes of them."""
+        """Give the same, as a working index decides it."""
         done = self.state.read
         if self._keep == "first":
             if resumed:

@@ -115,7 +115,10 @@ class ScaledJob(Job):
         star = Star(plan, self._config.num_perm, order, workers.copies(), self._memory_bytes)
         count = max(2 * workers.parallel, numbering.total * len(plan.bits) // _ENTRIES_OF_A_RANGE + 1)
         for found in workers.walk(Asked(plan, scheme.tables, count, folds=False, puts_off=True), self._step):
-            star.add(found)
+            if len(found.waiting):
+                star.add_run(found.waiting, begins=found.begins)
+            if len(found.pairs):
+                star.add_pairs(found.pairs)
         has_bits = self._config.simhash is not None
         write_told(path, read, star.decided(workers.sketches), workers.labels, has_bits=has_bits)
         workers.drop()

@@ -15,6 +15,10 @@ from simindex.corpus.dedup.rows import Rows, rows_by_columns
 from simindex.inputs import Columns, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 
+_LINES = 2_000
+_LONG = 1 << 19
+"""Lines, and bytes of them, from which on they are handed on together."""
+
 
 class InputPart(NamedTuple):
     """Some of an input.
@@ -79,7 +83,7 @@ class PartRead(NamedTuple):
 
     Attributes:
         part: the same.
-        lines: in it; 0 of a whole file.
+        lines: in it; 0 where nobody has counted them.
         rows: in it.
     """
 
@@ -104,8 +108,8 @@ def rows_of_parts(
         if behind <= skipped and count:
             continue
         done = max(skipped - first, 0)
-        if by_lines and part.extent is not None and lines == count and not _has_mark(inputs, part):
-            yield from _by_lines(inputs, part.place, part.extent, first, done)
+        if by_lines and lines and lines == count:
+            yield from _by_lines(inputs, part, count, first, done)
             continue
         entries = PartEntries(inputs, part, takes_bad_rows=takes_bad_rows)
         for rows in rows_by_columns(entries, size, done):
@@ -113,19 +117,27 @@ def rows_of_parts(
             yield rows
 
 
-def _by_lines(inputs: Inputs, place: int, extent: Extent, first: int, done: int) -> Iterator[Rows]:
+def _by_lines(inputs: Inputs, part: InputPart, count: int, first: int, done: int) -> Iterator[Rows]:
+    before = 0 if part.extent is None else part.extent.lines_before
     at = 0
-    for lines in inputs.lines_of(place, extent):
-        begin = min(max(done - at, 0), len(lines))
-        if begin < len(lines):
-            number = extent.lines_before + 1 + at + begin
-            yield LineRows(first + at + begin, inputs, place, number, lines[begin:])
+    for lines in _joined(inputs.lines_of(part.place, part.extent)):
+        if not before and not at:
+            lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
+        begin, end = min(max(done - at, 0), len(lines)), min(count - at, len(lines))
+        if begin < end:
+            yield LineRows(first + at + begin, inputs, part.place, before + 1 + at + begin, lines[begin:end])
         at += len(lines)
+        if at >= count:
+            return  # what follows was no row, either
 
 
-def _has_mark(inputs: Inputs, part: InputPart) -> bool:
-    """Whether a part begins with a byte order mark, which is no part of its first row."""
-    assert part.extent is not None
-    with open(inputs.paths[part.place], "rb") as file:
-        file.seek(part.extent.begin)
-        return file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
+def _joined(groups: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
+    """Yield more lines at a time."""
+    some: list[bytes] = []
+    for lines in groups:
+        some += lines
+        if len(some) >= _LINES or sum(map(len, lines)) >= _LONG:
+            yield some
+            some = []
+    if some:
+        yield some
