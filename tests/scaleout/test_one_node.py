@@ -14,6 +14,7 @@ from rays import one_node
 import simindex
 from simindex import scaleout
 from simindex.scaleout.catalog import Partition
+from simindex.scaleout.hosts.actors import HERE
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,6 +57,18 @@ def test_killed_host_comes_back_with_everything(tmp_path: Path) -> None:
         with simindex.open(folder) as partition:
             sizes.append(len(partition))
     assert (len(folders), sum(sizes)) == (3, 100)
+
+
+def test_question_that_was_given_up_keeps_none_behind_it_waiting(tmp_path: Path) -> None:
+    with scaleout.create(tmp_path / "catalog", partitions=1) as index:
+        index.insert_many(enumerate(TEXTS[:20]))
+        index.stop()
+    with scaleout.open(tmp_path / "catalog") as index:
+        calls = index._calls
+        first, given_up, behind = (calls.send_all("asks", "count") for _ in range(3))
+        assert calls.gather(given_up, 0.0).missing  # before Ray has started the host
+        assert [calls.gather(sent, 20.0).answers for sent in (first, behind)] == [{HERE: {0: 20}}] * 2
+        index.stop()
 
 
 def test_place_that_no_node_has_is_named(tmp_path: Path) -> None:
