@@ -172,6 +172,13 @@ class Inputs:
         source.extent = extent
         yield from self._read_columns(source)
 
+    def rows_of(self, place: int, extent: Extent) -> Rows:
+        """Yield the rows of some lines of an input with `has_plain_lines`, as iterating does."""
+        self.place = place
+        source = self._open(self._paths[place])
+        source.extent = extent
+        yield from self._read(source)
+
     def lines_of(self, place: int, extent: Extent) -> Iterator[list[bytes]]:
         """Yield some lines of an input with `has_plain_lines`, all of which were read as rows before."""
         source = self._open(self._paths[place])

@@ -116,13 +116,18 @@ def test_pairs_and_clusters_are_found_and_printed(run: Run, tmp_path: Path) -> N
         one.insert_many(enumerate(TEXTS[:60]))
         wanted = {(frozenset((pair.a, pair.b)), pair.similarity) for pair in one.pairs(0.5, copies="all")}
         groups = {frozenset(keys) for keys in one.clusters(0.5)}
+        in_order = list(index)
     with scaleout.pairs(tmp_path / "c", 0.5, copies="all") as pairs:
         found = [(frozenset((pair.a, pair.b)), pair.similarity) for pair in pairs]
     assert len(found) == len(set(found)) == len(wanted) > 20
     assert set(found) == wanted
-    assert {frozenset(keys) for keys in scaleout.clusters(tmp_path / "c", 0.5)} == groups
+    with simindex.open(tmp_path / "in-order") as one:
+        one.insert_many((key, TEXTS[int(key)]) for key in in_order)
+        assert list(scaleout.clusters(tmp_path / "c", 0.6, "star")) == list(one.clusters(0.6, "star")) != []
     lines = run("scaleout", "clusters", "c", "--threshold", 0.5, "--json").out.splitlines()
     assert {frozenset(json.loads(line)["keys"]) for line in lines} == groups
+    with pytest.raises(ValueError, match='linkage: expected "components" or "star"'):
+        scaleout.clusters(tmp_path / "c", 0.5, "stars")  # type: ignore[arg-type]
     two = run("scaleout", "pairs", "c", "--threshold", 0.5, "--limit", 2, "--copies", "all", "--json").out
     shown = {frozenset((pair["a"], pair["b"])) for pair in map(json.loads, two.splitlines())}
     assert shown < {pair for pair, _ in wanted}

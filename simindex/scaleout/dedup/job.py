@@ -18,6 +18,9 @@ import numpy as np
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.job import Job, Sink
 from simindex.corpus.dedup.journal import digest_of
+from simindex.corpus.dedup.sorting.figures import agree_and_distance
+from simindex.corpus.dedup.sorting.orders import KeepOrder, by_rank, newest_first
+from simindex.corpus.dedup.sorting.star import Outcome, Star
 from simindex.corpus.dedup.star import Decided, Verdict
 from simindex.corpus.dedup.work import DecidedRows
 from simindex.corpus.outputs.output import LinesOutput
@@ -28,12 +31,9 @@ from simindex.queries.pairs.plan import PairPlan, plan_pairs
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery
 from simindex.scaleout.dedup.building import Making
-from simindex.scaleout.dedup.orders import KeepOrder, by_rank, newest_first
 from simindex.scaleout.dedup.parts import PartRead, counted, parts_of, rows_of_parts, size_for
-from simindex.scaleout.dedup.star import Outcome, Star
 from simindex.scaleout.dedup.workers import Step, Workers
 from simindex.scaleout.errors import UnsupportedError
-from simindex.scaleout.ranges.figures import agree_and_distance
 from simindex.scaleout.ranges.walk import Asked, scheme_of_config
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from simindex.corpus.dedup.entries import Entry
@@ -16,6 +15,7 @@ from simindex.corpus.dedup.rows import Rows, rows_by_columns
 from simindex.errors import SimIndexError
 from simindex.inputs import Columns, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
+from simindex.scaleout.parts.lines import count_lines, extents_of, lines_before
 
 PART_OF_FILE = 64 << 20
 """Bytes of lines that a part has, at most: some ten thousand documents, and a minute of one core."""
@@ -23,8 +23,6 @@ PART_OF_FILE = 64 << 20
 _LEAST_PART = 4 << 20
 _OF_EACH = 4
 """Parts that everybody who works has, or more: so nobody waits long for the last one."""
-
-_READ = 1 << 20
 
 
 class InputPart(NamedTuple):
@@ -48,15 +46,8 @@ def parts_of(inputs: Inputs, size: int = PART_OF_FILE) -> list[InputPart]:
     for place, path in enumerate(inputs.paths):
         if path == "-":
             raise SimIndexError("dedup: expected files, which every worker can read; found standard input")
-        if not inputs.has_plain_lines(path):
-            parts.append(InputPart(place, None))
-            continue
-        total = os.path.getsize(path)
-        cuts = [0, *(_line_behind(path, at) for at in range(size, total, size)), total]
-        cuts = sorted(set(cuts))
-        parts += [InputPart(place, Extent(begin, end, 0)) for begin, end in pairwise(cuts)] or [
-            InputPart(place, None)
-        ]
+        extents = extents_of(path, size) if inputs.has_plain_lines(path) else []
+        parts += [InputPart(place, extent) for extent in extents] or [InputPart(place, None)]
     return parts
 
 
@@ -68,42 +59,16 @@ def size_for(inputs: Inputs, most: int, parallel: int) -> int:
 
 def counted(parts: list[InputPart], num_lines: list[int]) -> list[InputPart]:
     """Return the parts with the lines that stand before each in its file."""
-    found, before, place = [], 0, -1
-    for part, lines in zip(parts, num_lines, strict=True):
-        if part.place != place:
-            place, before = part.place, 0
-        if part.extent is not None:
-            part = InputPart(place, part.extent._replace(lines_before=before))
-        found.append(part)
-        before += lines
-    return found
+    before = lines_before((part.place for part in parts), num_lines)
+    return [
+        part if part.extent is None else InputPart(part.place, part.extent._replace(lines_before=count))
+        for part, count in zip(parts, before, strict=True)
+    ]
 
 
 def num_lines(inputs: Inputs, part: InputPart) -> int:
     """Return how many lines a part has; 0 for a whole file, whose lines nobody has to know."""
-    if part.extent is None:
-        return 0
-    found, left, piece = 0, part.extent.end - part.extent.begin, b"\n"
-    with open(inputs.paths[part.place], "rb", buffering=0) as file:
-        file.seek(part.extent.begin)
-        while left:
-            piece = file.read(min(_READ, left))
-            if not piece:
-                break
-            found += piece.count(b"\n")
-            left -= len(piece)
-    return found + (not piece.endswith(b"\n"))
-
-
-def _line_behind(path: str, at: int) -> int:
-    """Return where the first line begins that begins behind a byte of a file, or where the file ends."""
-    with open(path, "rb") as file:
-        file.seek(at)
-        while piece := file.readline(_READ):
-            at += len(piece)
-            if piece.endswith(b"\n"):
-                break
-    return at
+    return 0 if part.extent is None else count_lines(inputs.paths[part.place], part.extent)
 
 
 class PartEntries:

@@ -9,24 +9,39 @@ simindex/queries/clusters.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from simindex import _kernel
+from simindex.corpus.dedup.sorting.crowd import Crowd
+from simindex.corpus.dedup.sorting.figures import FIGURED_EDGE, edges_of, figures_of
+from simindex.corpus.dedup.sorting.orders import KeepOrder
 from simindex.format.rows import NO_FIGURE
 from simindex.queries.clusters.edges import SortedEdges
 from simindex.queries.pairs.plan import PairPlan
-from simindex.scaleout.dedup.crowd import Crowd
-from simindex.scaleout.dedup.orders import KeepOrder
-from simindex.scaleout.ranges.figures import FIGURED_EDGE, edges_of, figures_of
-from simindex.scaleout.ranges.walk import Found
 
 _HALF = np.uint64(32)
 _LOWER = np.uint64(2**32 - 1)
 
 Fetch = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Returns (words, fingerprints) of ascending numbers."""
+
+
+class Alike(Protocol):
+    """Some of what was found."""
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """PAIR_ROW, verified, by numbers."""
+
+    @property
+    def waiting(self) -> np.ndarray:
+        """uint32, the documents of a long run, or some of them, that are put off."""
+
+    @property
+    def begins(self) -> bool:
+        """Whether these are the first of their run."""
 
 
 class Outcome(NamedTuple):
@@ -72,7 +87,7 @@ class Star:
         self._add(copies[1], self._groups.firsts_of(copies[0]), equal)
         self._add(copies[0], self._groups.firsts_of(copies[0]), equal)
 
-    def add(self, found: Found) -> None:
+    def add(self, found: Alike) -> None:
         """Take some of what a range has."""
         if len(found.waiting):
             _, members = self._groups.expanded(found.waiting)

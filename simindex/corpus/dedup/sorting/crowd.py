@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from simindex.corpus.dedup.sorting.figures import FIGURED_EDGE, edges_of, figures_of
+from simindex.corpus.dedup.sorting.orders import KeepOrder
 from simindex.queries.pairs.plan import PairPlan
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
-from simindex.scaleout.dedup.orders import KeepOrder
-from simindex.scaleout.ranges.figures import FIGURED_EDGE, edges_of, figures_of
 
 _AT_ONCE = 4_096
 """Documents whose sketches are fetched in one go."""
