@@ -30,10 +30,11 @@ from simindex.scaleout.answers import ScaledMatches
 from simindex.scaleout.asking import UNDER_WAY
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import UnsupportedError
-from simindex.scaleout.hosts.actors import ray_module, stop_hosts
-from simindex.scaleout.hosts.calls import Calls, Group, Sent
+from simindex.scaleout.hosts.actors import Group, ray_module, stop_hosts
+from simindex.scaleout.hosts.calls import Calls
 from simindex.scaleout.hosts.carried import partition_of
 from simindex.scaleout.hosts.following import MOVED, Way, whole
+from simindex.scaleout.hosts.owed import Sent
 from simindex.scaleout.hosts.partition import is_by_distance
 from simindex.scaleout.if_new import Scratch, Settled, settle
 from simindex.scaleout.places.upkeep import Upkeep, by_partition
