@@ -28,8 +28,9 @@ from simindex.queries.search import (
 )
 from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, answers_of
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.hosts.calls import Calls, Gathered, OnMissing, Sent
+from simindex.scaleout.hosts.calls import Calls, Gathered, OnMissing
 from simindex.scaleout.hosts.following import MOVED, Following, Way
+from simindex.scaleout.hosts.owed import Sent
 from simindex.scaleout.hosts.partition import Nearest, is_by_distance
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import SketchBatch

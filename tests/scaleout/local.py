@@ -8,8 +8,10 @@ from typing import Any
 from simindex import Config
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.errors import CatalogChangedError
-from simindex.scaleout.hosts.calls import Calls, Gathered, Group, Sent, assignment
+from simindex.scaleout.hosts.actors import Group
+from simindex.scaleout.hosts.calls import Calls, Gathered, assignment
 from simindex.scaleout.hosts.host import Host
+from simindex.scaleout.hosts.owed import Sent
 from simindex.scaleout.index import ScaledIndex
 
 

@@ -13,7 +13,7 @@ import os
 import pickle
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 from simindex.optional import optional_module
 from simindex.scaleout.hosts.host import Assignment
@@ -27,9 +27,11 @@ HERE = "node:__internal_head__"
 SHARE = 0.001
 """Of the resource of a place, which says where an actor runs."""
 
-_GROUPS = {"changes": 1, "asks": 4, "jobs": 1}
-"""Threads of an actor. Changes come one after the other, as their driver sent them; a compaction or a check
-keeps neither them nor queries waiting."""
+Group = Literal["changes", "asks", "jobs"]
+
+THREADS: dict[Group, int] = {"changes": 1, "asks": 4, "jobs": 1}
+"""Of an actor, by the group of calls. Changes come one after the other, as their driver sent them; a
+compaction or a check keeps neither them nor queries waiting."""
 
 
 def ray_module() -> Any:
@@ -80,7 +82,7 @@ class HostActor:
 
 def host_of(catalog: str, place: str) -> Any:
     """Return the handle of a place's actor, which is made where Ray has none of its name."""
-    actor = ray_module().remote(num_cpus=0, concurrency_groups=_GROUPS)(HostActor)
+    actor = ray_module().remote(num_cpus=0, concurrency_groups=THREADS)(HostActor)
     return actor.options(
         name=name_of(catalog, place),
         namespace=NAMESPACE,
