@@ -13,10 +13,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from simindex.changes.documents import NewDocuments
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, READY_BATCHES
@@ -26,10 +25,10 @@ from simindex.corpus.dedup.entries import Entry, PathEntries, Spool, entries_of,
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
 from simindex.corpus.dedup.orders import Keep, Ordered, require_order
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Rest, Split, cut_for
-from simindex.corpus.dedup.results import DedupReport, KeptRow, Place, Removed
+from simindex.corpus.dedup.results import AnnotatedRow, DedupReport, KeptRow, Place, Removed, SeenRow
 from simindex.corpus.dedup.rows import Entered, Rows, rows_of
 from simindex.corpus.dedup.sorting.decisions import Sorting, can_sort
-from simindex.corpus.dedup.star import MOST_KEPT, Star, Verdict, config_for
+from simindex.corpus.dedup.star import Star, Verdict, comparison_for
 from simindex.corpus.dedup.store import store_kept
 from simindex.corpus.dedup.work import DecidedRows, Work
 from simindex.corpus.outputs.output import (
@@ -44,20 +43,15 @@ from simindex.corpus.outputs.output import (
 from simindex.corpus.outputs.rows import JsonLines, Note, Written, values_of
 from simindex.corpus.outputs.upload import absolute, exists, spool, upload
 from simindex.corpus.text_file import TextFile
-from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.inputs import BadRowError
 from simindex.parallel import ahead, in_order, num_workers
 from simindex.plain import plain
 from simindex.queries.search import (
-    DEFAULT_MAX_CANDIDATES,
     BandQuery,
-    FingerprintQuery,
     Method,
-    method_of,
 )
 from simindex.tuning.curve import DEFAULT_THRESHOLD
-from simindex.tuning.found import band_plan
 
 Mode = Literal["remove", "annotate", "report-only"]
 Sink = str | os.PathLike[str] | Callable[[Any], object]
@@ -65,28 +59,6 @@ IndexOrPath = Index | str | os.PathLike[str]
 
 _READ_AHEAD = 3
 """Batches that are read before they are wanted."""
-
-
-class AnnotatedRow(NamedTuple):
-    """A row as a callable sink is given it with mode="annotate"."""
-
-    key: Key
-    document: Any
-    metadata: Any
-    duplicate_of: Key | None
-    similarity: float | None
-    cluster: int | None
-    explanation: dict[str, Any] | None = None
-
-
-class SeenRow(NamedTuple):
-    """A row as a callable sink is given it with mode="annotate" and level="paragraph"."""
-
-    key: Key
-    document: Any
-    metadata: Any
-    seen_share: float
-    seen: list[dict[str, Any]]
 
 
 def deduplicate(
@@ -277,7 +249,7 @@ class Job:
         self._others = [] if against is None else [_path_of(against)]
         self._into = into
         into_path = None if into is None else _path_of(into)
-        self._query, self._config = _comparison(
+        self._query, self._config = comparison_for(
             threshold, by, max_distance, exact, config, self._others, into_path
         )
         self._mode, self._cut, self._batch_size, self._workers = mode, cut, batch_size, workers
@@ -587,29 +559,6 @@ class Job:
     def _report(self) -> DedupReport:
         state = self.state
         return DedupReport(state.read, state.kept, state.removed, state.bounded, state.seconds)
-
-
-def _comparison(
-    threshold: float,
-    by: Method | None,
-    max_distance: int | None,
-    exact: bool,
-    config: Config | None,
-    others: list[str],
-    into: str | None,
-) -> tuple[BandQuery | FingerprintQuery, Config]:
-    others = others if into is None else [*others, into]
-    config = config_for(config, others, by, max_distance, exact, into is not None)
-    if method_of("deduplicate", config, by, threshold, max_distance, None, exact) == "simhash":
-        assert config.simhash is not None
-        most = config.simhash.max_distance
-        distance = most if max_distance is None else max_distance
-        require_int("max_distance", distance, 0, most)
-        return FingerprintQuery(distance, 1, DEFAULT_MAX_CANDIDATES), config
-    if exact and not config.keep_shingles and not any(map(os.path.exists, others)):
-        config = replace(config, keep_shingles=MOST_KEPT)
-    band_plan(threshold, config.num_perm, None)  # refuses one out of range
-    return BandQuery(threshold, None, 1, exact, DEFAULT_MAX_CANDIDATES), config
 
 
 def _working(folder: str) -> str:
