@@ -156,7 +156,7 @@ class Host:
             own = documents if len(places) == len(documents) else documents.taken(places)
             return partition.add_once(call, own, on_conflict)
 
-        counts = self._of_some(assignment, routed.partitions, add)
+        counts = self.change_some(assignment, routed.partitions, add)
         inserted, replaced, skipped = map(sum, zip(*counts, strict=True))
         return inserted, replaced, skipped
 
@@ -168,7 +168,7 @@ class Host:
         def remove(partition: Partition, places: list[int]) -> int:
             return partition.remove_once(call, [encoded_keys[at] for at in places])
 
-        return sum(self._of_some(assignment, numbers, remove))
+        return sum(self.change_some(assignment, numbers, remove))
 
     def touch(
         self, assignment: Assignment, call: bytes, encoded_keys: list[bytes], numbers: np.ndarray
@@ -178,11 +178,21 @@ class Host:
         def touch(partition: Partition, places: list[int]) -> int:
             return partition.touch_once(call, [encoded_keys[at] for at in places])
 
-        return sum(self._of_some(assignment, numbers, touch))
+        return sum(self.change_some(assignment, numbers, touch))
 
     def expire(self, assignment: Assignment, call: bytes, limit: int, batch_size: int) -> int:
         """Remove the documents seen last before a time; returns how many."""
-        return sum(self.each(assignment, lambda partition: partition.expire_once(call, limit, batch_size)))
+
+        def expire(partition: Partition, _: list[int]) -> int:
+            return partition.expire_once(call, limit, batch_size)
+
+        return sum(self.change_some(assignment, np.array([n for n, _ in assignment.partitions]), expire))
+
+    def change_some(
+        self, assignment: Assignment, numbers: np.ndarray, change: Callable[[Partition, list[int]], T]
+    ) -> list[T]:
+        """Return what a change of each partition answers that documents were routed to; it is durable."""
+        return self._of_some(assignment, numbers, change)
 
     def _documents(self, routed: Routed) -> NewDocuments:
         """Return documents as an index takes them; texts are sketched here, all at once."""

@@ -105,6 +105,7 @@ class Partition(Index):
 
         Raises:
             StoreError: the store does not take one.
+            ClosedError: it was closed meanwhile, and the store does not have one.
         """
         if self._journal is not None:
             self._journal.settle()
@@ -126,10 +127,12 @@ class Partition(Index):
             self.close()
 
     def close(self) -> None:
-        """Close it, and its journal."""
-        if self._journal is not None:
-            self._journal.close()
-        super().close()
+        """Close it, and its journal: behind it, so that no commit comes past the journal."""
+        try:
+            super().close()
+        finally:
+            if self._journal is not None:
+                self._journal.close()
 
     def answers(
         self, query: Query | Nearest, batch: SketchBatch, looking_up: AbstractContextManager[Any]
