@@ -17,6 +17,7 @@ from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts import calls as calls_module
 from simindex.scaleout.hosts.actors import Group
 from simindex.scaleout.hosts.calls import Calls, assignment
+from simindex.scaleout.hosts.carried import unpacked
 from simindex.scaleout.hosts.owed import Sent
 
 
@@ -69,7 +70,7 @@ class Losing(Calls):
     def _remote(self, place: str, call: Sent) -> int:
         number = len(self.sent)
         self.sent.append(place)
-        self.arguments.append(pickle.loads(call.arguments))
+        self.arguments.append(unpacked(call.arguments[0], call.arguments[1:]))
         if self.sent.count(place) > self.lost.get(place, 0):
             host, own = self._cluster.hosts[place], assignment(self.catalog, place)
             self.engine.answers[number] = pickle.dumps(getattr(host, call.method)(own, *self.arguments[-1]))

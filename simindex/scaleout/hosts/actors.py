@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from simindex.optional import optional_module
+from simindex.scaleout.hosts.carried import unpacked
 from simindex.scaleout.hosts.host import Assignment
 from simindex.scaleout.hosts.keeping import KeepingHost
 
@@ -68,12 +69,18 @@ class HostActor:
         self._host = KeepingHost()
         self._assignment: tuple[bytes, Assignment] | None = None
 
-    def call(self, assignment: bytes, method: str, arguments: bytes) -> bytes:
-        """Call a method of the host."""
+    def call(self, assignment: bytes, method: str, arguments: bytes, *beside: Any) -> bytes:
+        """Call a method of the host.
+
+        Args:
+            assignment: pickled.
+            arguments, beside: the others; see `packed`.
+        """
         known = self._assignment
         if known is None or known[0] != assignment:
             known = self._assignment = assignment, pickle.loads(assignment)
-        return pickle.dumps(getattr(self._host, method)(known[1], *pickle.loads(arguments)), protocol=5)
+        answer = getattr(self._host, method)(known[1], *unpacked(arguments, beside))
+        return pickle.dumps(answer, protocol=5)
 
     def close(self) -> None:
         """Close all partitions."""

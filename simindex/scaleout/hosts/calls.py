@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import CatalogChangedError, PlaceMissingError
 from simindex.scaleout.hosts.actors import Group, host_of, ray_module
+from simindex.scaleout.hosts.carried import packed
 from simindex.scaleout.hosts.host import Assignment
 from simindex.scaleout.hosts.owed import Lane, Sent
 
@@ -105,17 +106,16 @@ class Calls:
     ) -> dict[str, Sent]:
         """Call a method at every place, or at some with arguments of their own before the others."""
         if to is None:
-            packed: Any = pickle.dumps(arguments, protocol=5)
-            if len(self.places) > 1 and len(packed) > _INLINE_BYTES:
-                packed = self._ray.put(packed)  # once, whatever the number of places
-            return {place: self._send(place, group, method, packed) for place in self.places}
+            travels = packed(arguments)
+            if len(self.places) > 1:  # once, whatever the number of places
+                travels = tuple(self._ray.put(one) if len(one) > _INLINE_BYTES else one for one in travels)
+            return {place: self._send(place, group, method, travels) for place in self.places}
         return {
-            place: self._send(place, group, method, pickle.dumps((*own, *arguments), protocol=5))
-            for place, own in to.items()
+            place: self._send(place, group, method, packed((*own, *arguments))) for place, own in to.items()
         }
 
-    def _send(self, place: str, group: Group, method: str, packed: Any) -> Sent:
-        return self._lane(place, group).take(Sent(None, group, method, packed))
+    def _send(self, place: str, group: Group, method: str, arguments: tuple[Any, ...]) -> Sent:
+        return self._lane(place, group).take(Sent(None, group, method, arguments))
 
     def _lane(self, place: str, group: Group) -> Lane:
         lane = self._lanes.get((place, group))
@@ -130,7 +130,7 @@ class Calls:
         if bound is None:
             bound = host_of(self.catalog.id, place).call.options(concurrency_group=call.group)
             self._bound[place, call.group] = bound
-        return bound.remote(self._assignments[place], call.method, call.arguments)
+        return bound.remote(self._assignments[place], call.method, *call.arguments)
 
     def _answered(self, references: list[Any]) -> list[Any]:
         """Return which of some calls have an answer, or an error."""

@@ -31,7 +31,7 @@ from simindex.queries.search import Query
 from simindex.queries.stats import Stats
 from simindex.scaleout.answers import Columns
 from simindex.scaleout.errors import CatalogChangedError, PartitionError
-from simindex.scaleout.hosts.carried import Routed
+from simindex.scaleout.hosts.carried import Routed, Texts
 from simindex.scaleout.hosts.partition import Nearest, Part, Partition, is_by_distance
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
@@ -42,9 +42,6 @@ T = TypeVar("T")
 
 OPEN_SECONDS = 60.0
 """How long a partition may be locked by a process that is dying, before that is an error."""
-
-_SKETCHED_AT_ONCE = 256
-"""Texts that a thread sketches in one go."""
 
 _WORTH_A_THREAD = 64
 """Sketches from which on partitions are searched side by side."""
@@ -199,20 +196,25 @@ class Host:
 
     def _documents(self, routed: Routed) -> NewDocuments:
         """Return documents as an index takes them; texts are sketched here, all at once."""
-        assert self._sketcher is not None
-        sketches = routed.documents
-        if not isinstance(sketches, SketchBatch):
-            sketches = self._sketched(self._sketcher, sketches.values())
+        sketching = self._sketching(routed.documents)
+        # While the threads sketch.
         encoded = routed.encoded_keys.values()
         metadata = [NIL] * len(encoded) if routed.packed_metadata is None else routed.packed_metadata.values()
-        keys = [unpack(key) for key in encoded]
-        return NewDocuments(keys, encoded, key_hashes(encoded), metadata, sketches)
+        keys, hashes = [unpack(key) for key in encoded], key_hashes(encoded)
+        return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketching)))
 
-    def _sketched(self, sketcher: Sketcher, texts: list[str]) -> SketchBatch:
-        if self._threads == 1 or len(texts) <= _SKETCHED_AT_ONCE:
-            return sketcher.sketch_many(texts)
-        cut = [texts[at : at + _SKETCHED_AT_ONCE] for at in range(0, len(texts), _SKETCHED_AT_ONCE)]
-        return SketchBatch.joined(list(self._pool.map(sketcher.sketch_many, cut)))
+    def _sketching(self, documents: Texts | SketchBatch) -> Iterator[SketchBatch]:
+        """Begin to sketch; returns the sketches, some at a time."""
+        if isinstance(documents, SketchBatch):
+            return iter([documents])
+        sketcher = self._sketcher
+        assert sketcher is not None
+
+        def sketched(texts: Callable[[], list[str]]) -> SketchBatch:
+            return sketcher.sketch_many(texts())
+
+        side_by_side = self._threads > 1 and len(documents.pieces) > 1
+        return (self._pool.map if side_by_side else map)(sketched, documents.some())
 
     # ---- questions ----
 
