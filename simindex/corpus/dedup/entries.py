@@ -118,6 +118,14 @@ class PathEntries:
         """Whether all are files, which nobody has to wait for."""
         return all(remote.is_remote(path) or os.path.isfile(path) for path in self._paths)
 
+    @property
+    def are_here(self) -> bool:
+        """Whether all are files or folders of this machine, which are read twice at no great cost."""
+        return all(
+            not remote.is_remote(path) and (os.path.isfile(path) or os.path.isdir(path))
+            for path in self._paths
+        )
+
     def digest(self) -> dict[str, Any]:
         """Return what tells these rows from others: path, size and time of change of each file, and how the
         files are read."""
