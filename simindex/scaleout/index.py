@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, overload
@@ -438,14 +437,3 @@ class ScaledIndex(Upkeep):
             record = self.get(key)
             if record is not None:
                 yield key, record
-
-    def write_counts(self) -> Catalog:
-        """Write down in the catalog how many documents each partition holds, and return it."""
-        counts = self.stats().partitions
-        catalog = self.catalog.changed(
-            replace(partition, documents=counts[number].documents)
-            for number, partition in enumerate(self.catalog.partitions)
-        )
-        catalog.replace(self.uri, self.catalog)
-        self._follow(catalog)
-        return catalog

@@ -34,13 +34,13 @@ class Sent:
     Attributes:
         reference: Ray's, of its answer; ``None`` while it is held back.
         group, method: what is called.
-        arguments: as they travel, to send them again.
+        arguments: as they travel (`packed`), to send them again.
     """
 
     reference: Any
     group: Group
     method: str
-    arguments: Any
+    arguments: tuple[Any, ...]
 
 
 class Lane:

@@ -9,7 +9,8 @@ simindex/queries/clusters.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,22 +27,6 @@ _LOWER = np.uint64(2**32 - 1)
 
 Fetch = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Returns (words, fingerprints) of ascending numbers."""
-
-
-class Alike(Protocol):
-    """Some of what was found."""
-
-    @property
-    def pairs(self) -> np.ndarray:
-        """PAIR_ROW, verified, by numbers."""
-
-    @property
-    def waiting(self) -> np.ndarray:
-        """uint32, the documents of a long run, or some of them, that are put off."""
-
-    @property
-    def begins(self) -> bool:
-        """Whether these are the first of their run."""
 
 
 class Outcome(NamedTuple):
@@ -69,6 +54,7 @@ class Star:
         order: of the rows.
         copies: (leaders, copies) by number: rows that are in no range, for their sketch is a leader's.
         memory_bytes: of edges.
+        folder: of edges that do not fit; ``None``: that of temporary files.
     """
 
     def __init__(
@@ -78,24 +64,24 @@ class Star:
         order: KeepOrder,
         copies: tuple[np.ndarray, np.ndarray],
         memory_bytes: int,
+        folder: str | None = None,
     ) -> None:
-        self._plan, self._order, self._memory_bytes = plan, order, memory_bytes
-        self._edges = SortedEdges(memory_bytes, FIGURED_EDGE)
+        self._plan, self._order = plan, order
+        self._new_edges = partial(SortedEdges, memory_bytes, FIGURED_EDGE, folder=folder)
+        self._edges = self._new_edges()
         self._groups = _Groups(*copies, order)
         self._crowd = Crowd(plan, num_perm)
         equal = figures_of(plan, np.array([num_perm or NO_FIGURE]), np.array([0]))
         self._add(copies[1], self._groups.firsts_of(copies[0]), equal)
         self._add(copies[0], self._groups.firsts_of(copies[0]), equal)
 
-    def add(self, found: Alike) -> None:
-        """Take some of what a range has."""
-        if len(found.waiting):
-            _, members = self._groups.expanded(found.waiting)
-            self._crowd.add(members, begins=found.begins)
-        if len(found.pairs):
-            self._add_pairs(found.pairs)
+    def add_run(self, numbers: np.ndarray, *, begins: bool = True) -> None:
+        """Take the documents of a long run, or some more of the run before."""
+        _, members = self._groups.expanded(numbers)
+        self._crowd.add(members, begins=begins)
 
-    def _add_pairs(self, rows: np.ndarray) -> None:
+    def add_pairs(self, rows: np.ndarray) -> None:
+        """Take verified pairs: PAIR_ROW."""
         figures = figures_of(self._plan, rows["agree"], rows["distance"])
         # Of equal rows only the first can stay: each of one side is compared with the first of the other.
         for some, others in ((rows["a"], rows["b"]), (rows["b"], rows["a"])):
@@ -115,7 +101,7 @@ class Star:
         Args:
             fetch: gives the sketches of documents of long runs.
         """
-        found = SortedEdges(self._memory_bytes, FIGURED_EDGE)
+        found = self._new_edges()
         with self._edges:
             for rows in self._best(fetch):
                 places = rows["edge"]
