@@ -224,3 +224,16 @@ def test_more_rows_than_have_numbers_are_refused(tmp_path: Path, monkeypatch: py
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
     write_lines(tmp_path / "a.jsonl", TEXTS[:39])
     assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", force=True).read == 39
+
+
+def test_keys_of_all_kinds_are_told_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one batch with others and without, of some bytes a character."""
+    keys: list[Any] = ["a b", "\u00fc\n", 7, -(2**63), "7", {"bytes": "AAE="}, None, ""]
+    for name, some in (("mixed", keys), ("texts", ["\u00fc", "b\U0001f600"]), ("plain", ["x", "y"])):
+        rows = [{"id": key, "text": TEXTS[0]} for key in some]
+        source = tmp_path / f"{name}.jsonl"
+        source.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *reversed(rows)]))
+        deduplicate(source, tmp_path / f"{name}.out.jsonl")
+        by_index(monkeypatch, source, tmp_path / f"{name}.index.jsonl")
+        assert told(tmp_path, f"{name}.out.jsonl") == told(tmp_path, f"{name}.index.jsonl")
+        assert len(told(tmp_path, f"{name}.out.jsonl")) == 2 * len(some) - 1

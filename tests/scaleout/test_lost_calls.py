@@ -25,7 +25,9 @@ class Engine:
     """What Ray is asked, with some calls that nobody ever answers, nor refuses. It takes no call back: Ray's
     actors wait for the number of one that was taken back before it was sent."""
 
-    exceptions = SimpleNamespace(RayTaskError=KeyError, RayActorError=OSError, ObjectLostError=EOFError)
+    exceptions = SimpleNamespace(
+        RayTaskError=KeyError, RayActorError=OSError, ObjectLostError=EOFError, RayError=Exception
+    )
 
     def __init__(self) -> None:
         self.answers = dict[int, bytes]()
@@ -40,8 +42,13 @@ class Engine:
             time.sleep(timeout)
         return done, [one for one in references if one not in done]
 
-    def get(self, reference: int) -> bytes:
-        return self.answers[reference]
+    def get(self, asked: int | list[int], timeout: float = 0.0) -> Any:
+        if isinstance(asked, int):
+            return self.answers[asked]
+        if not all(one in self.answers for one in asked):
+            time.sleep(min(timeout, 0.05))
+            raise TimeoutError
+        return [self.answers[one] for one in asked]
 
     def cluster_resources(self) -> list[str]:
         return ["a", "b"]

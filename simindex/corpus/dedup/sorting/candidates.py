@@ -8,16 +8,18 @@ Zweig, Syntactic Clustering of the Web, 1997.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from simindex import _kernel
 from simindex.corpus.dedup.sorting.sketches import SketchFiles, band_name
+from simindex.parallel import ahead
 from simindex.queries.clusters.forest import edges_between
 
-ENTRIES = 4 << 20
-"""Entries of a table that are sorted in one go: 40 bytes each while that goes on."""
+ENTRIES = 2 << 20
+"""Entries of a table that are sorted in one go: 40 bytes each meanwhile, and then 30."""
 
 LONG_RUN = 128
 """Rows of one prefix that are compared two by two; of more, each is compared with those that stay."""
@@ -64,16 +66,20 @@ def copies_among(sketches: SketchFiles, compared: np.ndarray, entries: int = ENT
 
 
 def candidates(
-    sketches: SketchFiles, band: int, prefix_bits: int, compared: np.ndarray, entries: int = ENTRIES
+    sketches: SketchFiles, prefix_bits: int, compared: np.ndarray, threads: int, entries: int = ENTRIES
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Yield the pairs of rows that share a prefix in a band, each once, as edges (`edges_between`); and the
-    rows of long runs, a run each, which are in no pair.
+    """Yield the pairs of rows that share a prefix in a band, once for each band, as edges (`edges_between`);
+    and the rows of long runs, a run each, which are in no pair.
 
     Args:
         compared: bool, by number: which rows take part.
-        entries: how many are in memory at a time.
+        threads: two or more: one is a range ahead.
+        entries: how many are sorted at a time.
     """
-    for keys, numbers in _sorted(sketches, band_name(band), compared, entries, prefix_bits):
+    tables = chain.from_iterable(
+        _sorted(sketches, band_name(band), compared, entries, prefix_bits) for band in range(sketches.bands)
+    )
+    for keys, numbers in ahead(tables, 1) if threads > 1 else tables:
         begins, sizes = _runs(keys, _KEY_BITS - prefix_bits)
         is_long = sizes > LONG_RUN
         runs = zip(begins[is_long].tolist(), sizes[is_long].tolist(), strict=True)

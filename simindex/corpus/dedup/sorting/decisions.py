@@ -28,7 +28,7 @@ from simindex.corpus.dedup.rows import Rows, rows_by_columns
 from simindex.corpus.dedup.sorting.again import InputPart, PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.candidates import LONG_RUN, candidates, copies_among
 from simindex.corpus.dedup.sorting.orders import KeepOrder
-from simindex.corpus.dedup.sorting.sketches import SketchFiles
+from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles
 from simindex.corpus.dedup.sorting.star import Outcome, Star
 from simindex.corpus.dedup.sorting.told import Teller, write_told
 from simindex.corpus.dedup.sorting.verified import verified
@@ -51,7 +51,7 @@ _LEAST_PREFIX_BITS = 24
 """Shorter prefixes are shared by chance: by one row in 16 million of this length, and by half of them where
 rows are so many. An index bounds what is compared of them, row by row."""
 
-_EDGE_BYTES = 64 << 20
+_EDGE_BYTES = 32 << 20
 _READ_AHEAD = 3
 _SECONDS_A_MARK = 10.0
 """Between two times that sketches are made durable: it waits for the disk."""
@@ -76,7 +76,7 @@ class _Sketched(NamedTuple):
     rows: Rows
     words: np.ndarray
     present: np.ndarray
-    labels: list[str]
+    names: Names
 
 
 class Sorting:
@@ -199,7 +199,7 @@ class Sorting:
                 raise SimIndexError(
                     f"deduplicate: expected fewer than {most} rows, found more; into= has no such bound"
                 )
-            files.add(some.words, some.present, some.labels)
+            files.add(some.words, some.present, some.names)
             seen.add(some.rows)
             self._looked(files.count, False)
             if time.monotonic() - marked >= _SECONDS_A_MARK:
@@ -222,8 +222,7 @@ class Sorting:
         except (TypeError, ValueError):
             prepare_documents(rows.items(), self._sketcher)  # names the one
             raise
-        labels = [label for _, _, label in rows.items()]
-        return _Sketched(rows, batch.words, batch.present & HAS_SIGNATURE, labels)
+        return _Sketched(rows, batch.words, batch.present & HAS_SIGNATURE, Names.of(rows))
 
     def _outcome(self, files: SketchFiles) -> Outcome:
         plan = self._plan
@@ -234,11 +233,10 @@ class Sorting:
         compared[copies.copies] = False
         star = Star(plan, self._config.num_perm, KeepOrder(files.count), copies, _EDGE_BYTES, self._folder)
         with SortedEdges(_EDGE_BYTES, folder=self._folder) as edges:
-            for band, bits in enumerate(plan.bits):
-                for some, runs in candidates(files, band, bits, compared):
-                    edges.add(some)
-                    for run in runs:
-                        star.add_run(run)
+            for some, runs in candidates(files, plan.bits[0], compared, self._threads):
+                edges.add(some)
+                for run in runs:
+                    star.add_run(run)
             for pairs in verified(files, edges.ascending(), plan.min_agree):
                 star.add_pairs(pairs)
         return star.decided(lambda numbers: (files.words(numbers), np.zeros(len(numbers), dtype=np.uint64)))

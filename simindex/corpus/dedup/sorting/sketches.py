@@ -8,22 +8,59 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from simindex import _kernel
+from simindex.corpus.dedup.entries import labelled, shown_key
+from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.outputs.frames import naming, sync_folder
 
 _MARK = "mark.json"
-_WORD = 8  # bytes of a band word, of a digest, of an end of a label
+_WORD = 8  # bytes of a band word, of a digest, of the number of a row or line, of an end of a key
+_PLACE = 4  # bytes of a place
+_KINDS = "sbi"
+"""Of keys; see `entries.labelled`."""
 
 _PART = 1 << 20
 """Rows of a column that are read in one go."""
 
 _HELD_BYTES = 96 << 20
 """Bytes of a column up to which it is read into memory; a longer one is mapped."""
+
+
+class Names(NamedTuple):
+    """What rows are called.
+
+    Attributes:
+        places: uint32: of the input of each, four times, and the kind of its key.
+        rows: uint64: of each in its input.
+        keys: one after the other, UTF-8.
+        lengths: int64: bytes of each key.
+    """
+
+    places: np.ndarray
+    rows: np.ndarray
+    keys: bytes
+    lengths: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Rows) -> Names:
+        """Return what some rows are called."""
+        kinds, texts = np.zeros(len(rows), dtype=np.uint32), rows.keys
+        if set(map(type, texts)) != {str}:
+            shown = list(map(shown_key, rows.keys))
+            kinds = np.array([_KINDS.index(kind) for kind, _ in shown], dtype=np.uint32)
+            texts = [text for _, text in shown]
+        joined = "".join(texts)
+        keys = joined.encode("utf-8", "surrogatepass")
+        if len(keys) != len(joined):
+            texts = [text.encode("utf-8", "surrogatepass") for text in texts]
+        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        places = np.array(rows.places, dtype=np.uint32) * len(_KINDS) + kinds
+        return cls(places, np.array(rows.rows, dtype=np.uint64), keys, lengths)
 
 
 class SketchFiles:
@@ -44,7 +81,7 @@ class SketchFiles:
         self._folder, self.bands = folder, bands
         self.mark = self._found_mark()
         self.count = 0 if self.mark is None else int(self.mark["count"])
-        self._label_bytes = 0 if self.mark is None else int(self.mark["label_bytes"])
+        self._key_bytes = 0 if self.mark is None else int(self.mark["key_bytes"])
         self._files: dict[str, Any] = {}
 
     def _found_mark(self) -> dict[str, Any] | None:
@@ -56,24 +93,24 @@ class SketchFiles:
         whole = all(os.path.exists(self._path(name)) for name in self._sizes(0, 0))
         return mark if whole else None
 
-    def _sizes(self, count: int, label_bytes: int) -> dict[str, int]:
+    def _sizes(self, count: int, key_bytes: int) -> dict[str, int]:
         """Return the files, with the bytes that so many rows take in each."""
         words = {band_name(band): count * _WORD for band in range(self.bands)}
-        rest = {"digests": count * _WORD, "present": count, "ends": count * _WORD}
-        return words | rest | {"labels": label_bytes}
+        rest = dict.fromkeys(("digests", "rows", "ends"), count * _WORD)
+        return words | rest | {"present": count, "places": count * _PLACE, "keys": key_bytes}
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
 
     # ---- writing ----
 
-    def add(self, words: np.ndarray, present: np.ndarray, labels: Sequence[str]) -> None:
+    def add(self, words: np.ndarray, present: np.ndarray, names: Names) -> None:
         """Take the next rows.
 
         Args:
             words: uint64, shape (rows, bands).
             present: uint8: 0 where a row has nothing to compare.
-            labels: what is to be told of each.
+            names: what they are called.
 
         Raises:
             OSError: the disk did not take them; it names the file.
@@ -81,21 +118,21 @@ class SketchFiles:
         files = self._opened()
         digests = np.empty(len(words), dtype=np.uint64)
         _kernel.xxh64_each(words, self.bands * _WORD, 0, digests)
-        encoded = [label.encode("utf-8", "surrogatepass") for label in labels]
-        ends = np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
         for band in range(self.bands):
             self._write(files, band_name(band), np.ascontiguousarray(words[:, band]))
         self._write(files, "digests", digests)
         self._write(files, "present", np.ascontiguousarray(present, dtype=np.uint8))
-        self._write(files, "ends", ends + self._label_bytes)
-        self._write(files, "labels", np.frombuffer(b"".join(encoded), dtype=np.uint8))
+        self._write(files, "places", names.places)
+        self._write(files, "rows", names.rows)
+        self._write(files, "ends", np.cumsum(names.lengths) + self._key_bytes)
+        self._write(files, "keys", np.frombuffer(names.keys, dtype=np.uint8))
         self.count += len(words)
-        self._label_bytes += int(ends[-1]) if len(ends) else 0
+        self._key_bytes += len(names.keys)
 
     def _opened(self) -> dict[str, Any]:
         """Open the files, without what is behind the mark."""
         if not self._files:
-            for name, size in self._sizes(self.count, self._label_bytes).items():
+            for name, size in self._sizes(self.count, self._key_bytes).items():
                 path = self._path(name)
                 with naming(path):
                     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -119,7 +156,7 @@ class SketchFiles:
         for name, file in self._opened().items():
             with naming(self._path(name)):
                 os.fsync(file.fileno())
-        self.mark = more | {"count": self.count, "label_bytes": self._label_bytes}
+        self.mark = more | {"count": self.count, "key_bytes": self._key_bytes}
         path = self._path(_MARK)
         with naming(path):
             with open(path + ".partial", "w", encoding="utf-8") as file:
@@ -150,32 +187,35 @@ class SketchFiles:
 
     def band(self, band: int) -> np.ndarray:
         """Return the words of a band by number, uint64: in memory, or mapped where they are many."""
-        path = self._path(band_name(band))
         if self.count * _WORD <= _HELD_BYTES:
-            return np.fromfile(path, dtype=np.uint64, count=self.count)
-        return np.memmap(path, dtype=np.uint64, mode="r", shape=(self.count,))
+            return np.fromfile(self._path(band_name(band)), dtype=np.uint64, count=self.count)
+        return self._mapped(band_name(band), np.uint64)
 
     def words(self, numbers: np.ndarray) -> np.ndarray:
         """Return the words of some rows, uint64, shape (rows, bands); of ascending numbers fastest."""
         found = np.empty((len(numbers), self.bands), dtype=np.uint64)
         for band in range(self.bands):
-            path = self._path(band_name(band))
-            found[:, band] = np.memmap(path, dtype=np.uint64, mode="r", shape=(self.count,))[numbers]
+            found[:, band] = self._mapped(band_name(band), np.uint64)[numbers]
         return found
 
     def labels(self, numbers: np.ndarray) -> list[str]:
-        """Return what is to be told of some rows."""
+        """Return what is told of some rows: `entries.label_of`."""
         if not len(numbers):
             return []
-        ends = np.memmap(self._path("ends"), dtype=np.int64, mode="r", shape=(self.count,))
-        ends_here = ends[numbers].tolist()
-        begins = np.where(numbers > 0, ends[np.maximum(numbers.astype(np.int64) - 1, 0)], 0).tolist()
-        with open(self._path("labels"), "rb", buffering=0) as file:
+        ends, rows = (self._mapped(name, np.uint64) for name in ("ends", "rows"))
+        places, kinds = np.divmod(self._mapped("places", np.uint32)[numbers], len(_KINDS))
+        begins = np.where(numbers > 0, ends[np.maximum(numbers.astype(np.int64) - 1, 0)], 0)
+        spans = zip(begins.tolist(), ends[numbers].tolist(), strict=True)
+        with open(self._path("keys"), "rb", buffering=0) as file:
             handle = file.fileno()
-            return [
-                os.pread(handle, end - begin, begin).decode("utf-8", "surrogatepass")
-                for begin, end in zip(begins, ends_here, strict=True)
+            keys = [
+                os.pread(handle, end - begin, begin).decode("utf-8", "surrogatepass") for begin, end in spans
             ]
+        wheres = zip(places.tolist(), rows[numbers].tolist(), kinds.tolist(), keys, strict=True)
+        return [labelled(place, row, _KINDS[kind], key) for place, row, kind, key in wheres]
+
+    def _mapped(self, name: str, dtype: Any) -> np.ndarray:
+        return np.memmap(self._path(name), dtype=dtype, mode="r", shape=(self.count,))
 
 
 def band_name(band: int) -> str:

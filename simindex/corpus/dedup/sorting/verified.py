@@ -13,7 +13,7 @@ import numpy as np
 from simindex.corpus.dedup.sorting.sketches import SketchFiles
 from simindex.format.rows import PAIR_ROW
 
-PAIRS = 2 << 20
+PAIRS = 1 << 20
 """Pairs that are compared in one go: some 50 bytes each."""
 
 _HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
