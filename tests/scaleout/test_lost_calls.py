@@ -3,7 +3,9 @@ waits for any more is never taken back, and holds others back, which go in their
 
 import pickle
 import time
+from collections import deque
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from plain_hosts import Cluster
 
 from simindex.format.keys import encode_key
+from simindex.scaleout.building.job import _Build
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts import calls as calls_module
 from simindex.scaleout.hosts.actors import Group
@@ -25,13 +28,20 @@ class Engine:
     """What Ray is asked, with some calls that nobody ever answers, nor refuses. It takes no call back: Ray's
     actors wait for the number of one that was taken back before it was sent."""
 
-    exceptions = SimpleNamespace(RayTaskError=KeyError, RayActorError=OSError, ObjectLostError=EOFError)
+    exceptions = SimpleNamespace(
+        RayTaskError=KeyError, RayActorError=OSError, ObjectLostError=EOFError, RayError=Exception
+    )
 
     def __init__(self) -> None:
         self.answers = dict[int, bytes]()
 
     def wait(
-        self, references: Sequence[int], num_returns: int, timeout: float, *, fetch_local: bool = True
+        self,
+        references: Sequence[int],
+        num_returns: int = 1,
+        timeout: float = 0.0,
+        *,
+        fetch_local: bool = True,
     ) -> tuple[list[int], list[int]]:
         assert references
         assert fetch_local or timeout == 0
@@ -40,8 +50,13 @@ class Engine:
             time.sleep(timeout)
         return done, [one for one in references if one not in done]
 
-    def get(self, reference: int) -> bytes:
-        return self.answers[reference]
+    def get(self, asked: int | list[int], timeout: float = 0.0) -> Any:
+        if isinstance(asked, int):
+            return self.answers[asked]
+        if not all(one in self.answers for one in asked):
+            time.sleep(min(timeout, 0.05))
+            raise TimeoutError
+        return [self.answers[one] for one in asked]
 
     def cluster_resources(self) -> list[str]:
         return ["a", "b"]
@@ -172,3 +187,18 @@ def test_a_question_that_is_held_back_is_asked_when_it_is_late(cluster: Cluster)
     found = calls.ask("asks", "count", seconds=30, on_missing="wait")  # those four are never answered
     assert (set(found.answers), calls.sent.count("b")) == ({"a", "b"}, 5)
     cluster.close()
+
+
+def test_a_build_that_is_broken_off_takes_no_call_of_a_host_back() -> None:
+    cancelled = list[tuple[int, bool]]()
+
+    class Tasks(Engine):
+        def cancel(self, reference: int, recursive: bool = True) -> None:  # as Ray has it
+            cancelled.append((reference, recursive))
+
+    build = _Build.__new__(_Build)
+    build._ray, build._most = Tasks(), 3
+    build._ray.answers |= dict.fromkeys(range(10), b"")
+    with closing(build._dealt(deque(range(10)), lambda number: number)) as dealt:
+        assert next(dealt) == (0, 0)
+    assert cancelled == [(1, False), (2, False)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -24,6 +24,9 @@ NAMESPACE = "simindex"
 
 HERE = "node:__internal_head__"
 """The resource of the head node: the place of an index on one machine."""
+
+INLINE_BYTES = 100_000
+"""Arguments of more bytes than this go to Ray's object store in any case."""
 
 SHARE = 0.001
 """Of the resource of a place, which says where an actor runs."""
@@ -62,20 +65,19 @@ class HostActor:
     """A host as Ray calls it.
 
     Arguments and answers travel as pickles made here and there: what Ray makes of many small objects takes
-    ten times as long. The assignment, the same for many calls, is read once.
+    ten times as long, and of three arguments 0.1 ms more than of one. The assignment, the same for many
+    calls, is read once.
     """
 
     def __init__(self) -> None:
         self._host = KeepingHost()
         self._assignment: tuple[bytes, Assignment] | None = None
 
-    def call(self, assignment: bytes, method: str, arguments: bytes, *beside: Any) -> bytes:
-        """Call a method of the host.
-
-        Args:
-            assignment: pickled.
-            arguments, beside: the others; see `packed`.
-        """
+    def call(self, head: bytes, *beside: Any) -> bytes:
+        """Call a method of the host, with what `sent_as` has made."""
+        assignment, method, arguments = pickle.loads(head)
+        if arguments is None:
+            arguments, beside = beside[0], beside[1:]
         known = self._assignment
         if known is None or known[0] != assignment:
             known = self._assignment = assignment, pickle.loads(assignment)
@@ -85,6 +87,19 @@ class HostActor:
     def close(self) -> None:
         """Close all partitions."""
         self._host.close()
+
+
+def sent_as(assignment: bytes, method: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what `HostActor.call` is given, as one value where it is little.
+
+    Args:
+        assignment: pickled.
+        arguments: as `packed` returns them, or Ray's references of these.
+    """
+    first, *beside = arguments
+    is_little = isinstance(first, bytes) and len(first) < INLINE_BYTES
+    head = pickle.dumps((assignment, method, first if is_little else None), protocol=5)
+    return (head, *(beside if is_little else arguments))
 
 
 def host_of(catalog: str, place: str) -> Any:

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import CatalogChangedError, PlaceMissingError
-from simindex.scaleout.hosts.actors import Group, host_of, ray_module
+from simindex.scaleout.hosts.actors import INLINE_BYTES, Group, host_of, ray_module, sent_as
 from simindex.scaleout.hosts.carried import packed
 from simindex.scaleout.hosts.host import Assignment
 from simindex.scaleout.hosts.owed import Lane, Sent
@@ -35,9 +35,6 @@ _LOOK_SECONDS = 2.0
 _REPEAT_SECONDS = 5.0
 """After so long a question is sent again, and then after twice as long each time: a host that is slow has
 little more to do, and one call that got lost costs seconds."""
-
-_INLINE_BYTES = 100_000
-"""Arguments of more bytes than this go to Ray's object store in any case."""
 
 
 class _Waiting:
@@ -108,7 +105,7 @@ class Calls:
         if to is None:
             travels = packed(arguments)
             if len(self.places) > 1:  # once, whatever the number of places
-                travels = tuple(self._ray.put(one) if len(one) > _INLINE_BYTES else one for one in travels)
+                travels = tuple(self._ray.put(one) if len(one) > INLINE_BYTES else one for one in travels)
             return {place: self._send(place, group, method, travels) for place in self.places}
         return {
             place: self._send(place, group, method, packed((*own, *arguments))) for place, own in to.items()
@@ -130,7 +127,7 @@ class Calls:
         if bound is None:
             bound = host_of(self.catalog.id, place).call.options(concurrency_group=call.group)
             self._bound[place, call.group] = bound
-        return bound.remote(self._assignments[place], call.method, *call.arguments)
+        return bound.remote(*sent_as(self._assignments[place], call.method, call.arguments))
 
     def _answered(self, references: list[Any]) -> list[Any]:
         """Return which of some calls have an answer, or an error."""
@@ -145,6 +142,9 @@ class Calls:
             what a host raised.
         """
         deadline = time.monotonic() + seconds
+        answers = self._at_once(sent, seconds)
+        if answers is not None:
+            return Gathered(answers, {})
         under_way, found = {place: _Waiting(call) for place, call in sent.items()}, Gathered({}, {})
         failure: Exception | None = None
         while under_way:
@@ -181,6 +181,17 @@ class Calls:
         if failure is not None:
             raise failure
         return found
+
+    def _at_once(self, sent: Mapping[str, Sent], seconds: float) -> dict[str, Any] | None:
+        """Return what all places answer, where none of them takes long nor fails: by one call of Ray."""
+        references = [call.reference for call in sent.values()]
+        if any(reference is None for reference in references):
+            return None  # held back
+        try:
+            answers = self._ray.get(references, timeout=min(seconds, _LOOK_SECONDS))
+        except self._ray.exceptions.RayError:
+            return None  # the answers stay there
+        return dict(zip(sent, map(pickle.loads, answers), strict=True))
 
     def _wait(self, under_way: Mapping[str, _Waiting], seconds: float) -> dict[str, Any]:
         """Return place -> a reference that is there, of those that are within so many seconds, or fewer."""

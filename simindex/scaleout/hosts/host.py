@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from simindex.queries.search import Query
 from simindex.queries.stats import Stats
 from simindex.scaleout.answers import Columns
 from simindex.scaleout.errors import CatalogChangedError, PartitionError
-from simindex.scaleout.hosts.carried import Routed, Texts
+from simindex.scaleout.hosts.carried import Few, Routed, Texts
 from simindex.scaleout.hosts.partition import Nearest, Part, Partition, is_by_distance
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
@@ -218,13 +218,14 @@ class Host:
 
     # ---- questions ----
 
-    def query(self, assignment: Assignment, query: Query | Nearest, batch: SketchBatch) -> Columns:
+    def query(self, assignment: Assignment, query: Query | Nearest, asked: SketchBatch | Few) -> Columns:
         """Return the matches of each sketch in all partitions together.
 
         Large batches are searched one after the other, each by all threads, and documents are looked up by
         one of these at a time: each look lets the interpreter's lock go, and threads that wait for it cost
         more than they save (12 us a query that has a match by one thread, 16 of processor time by two).
         """
+        batch = asked if isinstance(asked, SketchBatch) else asked.sketches()
 
         def ask(partition: Partition) -> Part:
             return partition.answers(query, batch, self._looking_up)
@@ -282,8 +283,10 @@ class Host:
         partitions = self.partitions(assignment)
 
         def named(number: int) -> T:
-            with naming(assignment, number):
+            try:
                 return ask(partitions[number])
+            except (SimIndexError, OSError) as exc:  # as `naming`, which a query would pay for 8 times
+                _raise_named(exc, assignment, number)
 
         numbers = [number for number, _ in assignment.partitions]
         if side_by_side and self._threads > 1 and len(numbers) > 1:
@@ -340,29 +343,35 @@ def naming(assignment: Assignment, number: int, *, is_opening: bool = False) -> 
     try:
         yield
     except (SimIndexError, OSError) as exc:
-        if isinstance(exc, _OF_THE_CALLER) or (isinstance(exc, ConfigMismatchError) and not is_opening):
-            raise
-        node, hint = socket.gethostname(), ""
-        if isinstance(exc, _OF_A_MOVE):
-            raise CatalogChangedError(
-                f"partition {number} at {assignment.place} ({node}) is being moved; try again",
-                place=assignment.place,
-                partition=number,
-                node=node,
-            ) from exc
-        if is_opening and _is_out_of_descriptors(exc):
-            hint = (
-                f"; {len(assignment.partitions)} partitions take {_DESCRIPTORS} descriptors each or so: "
-                "allow more of them (ulimit -n) where Ray is started on this node, or move partitions "
-                "to another one"
-            )
-        raise PartitionError(
-            f"partition {number} at {assignment.place} ({node}): {exc}{hint}",
+        _raise_named(exc, assignment, number, is_opening=is_opening)
+
+
+def _raise_named(
+    exc: SimIndexError | OSError, assignment: Assignment, number: int, *, is_opening: bool = False
+) -> NoReturn:
+    if isinstance(exc, _OF_THE_CALLER) or (isinstance(exc, ConfigMismatchError) and not is_opening):
+        raise exc
+    node, hint = socket.gethostname(), ""
+    if isinstance(exc, _OF_A_MOVE):
+        raise CatalogChangedError(
+            f"partition {number} at {assignment.place} ({node}) is being moved; try again",
             place=assignment.place,
             partition=number,
             node=node,
-            reason=exc,
         ) from exc
+    if is_opening and _is_out_of_descriptors(exc):
+        hint = (
+            f"; {len(assignment.partitions)} partitions take {_DESCRIPTORS} descriptors each or so: "
+            "allow more of them (ulimit -n) where Ray is started on this node, or move partitions "
+            "to another one"
+        )
+    raise PartitionError(
+        f"partition {number} at {assignment.place} ({node}): {exc}{hint}",
+        place=assignment.place,
+        partition=number,
+        node=node,
+        reason=exc,
+    ) from exc
 
 
 _DESCRIPTORS = 5
