@@ -5,7 +5,6 @@ Owns pinned snapshots and where LMDB's map lies. Must not open or commit anythin
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import time
@@ -15,7 +14,7 @@ from typing import cast
 import lmdb
 
 from simindex.errors import SimIndexError
-from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE, identity_of
+from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE
 from simindex.storage.gate import Gate, Visitor
 from simindex.storage.pages import MappedFile, PageMap
 
@@ -53,6 +52,7 @@ class Environment:
         self.env = env
         self.folder = folder
         self.identity = identity
+        self._lock_file = os.path.join(folder, LMDB_LOCK_FILE)
         self.lock_inode = self._lock_inode_there()
         self.writable = writable
         self.gate = Gate()
@@ -90,9 +90,10 @@ class Environment:
         self.failure = ""
 
     def _lock_inode_there(self) -> int | None:
-        with contextlib.suppress(OSError):
-            return identity_of(os.path.join(self.folder, LMDB_LOCK_FILE))[1]
-        return None
+        try:
+            return os.stat(self._lock_file).st_ino
+        except OSError:
+            return None
 
     def map_bytes(self) -> int:
         """Return the length of the map. The caller is not inside."""
@@ -124,6 +125,11 @@ class Environment:
     def alone(self) -> Alone:
         """Keep every transaction of this process out for a ``with`` block; bind what it gives."""
         return Alone(self)
+
+    def known_file(self) -> MappedFile | None:
+        """Return what `mapped_file` has returned of this map before, if it was asked."""
+        generation, mapped = self._mapped
+        return mapped if generation == self.map_generation else None
 
     def pages_of(self, txn: lmdb.Transaction) -> tuple[PageMap | None, int]:
         """Return the map, as far as a short value shows where it lies, and the number of its pages."""

@@ -51,7 +51,6 @@ from simindex.storage.lmdb_file import (
     MIN_MAP_BYTES,
     databases_alone,
     databases_of,
-    file_lengths,
     is_unfinished,
     limit_of,
     never_completed,
@@ -365,12 +364,13 @@ class Store:
         ``None`` where the environment has no file any more; then there will be another environment.
         """
         for attempt in range(6):
-            if environment.is_between_files:
-                return None
-            if environment.failure and not environment.gate.is_stopped:
-                raise self._lost(environment)  # while everybody was kept out
+            if environment.failure:
+                if environment.is_between_files:
+                    return None
+                if not environment.gate.is_stopped:
+                    raise self._lost(environment)  # while everybody was kept out
             try:
-                if (pin := self.pin) is not None:
+                if self.is_pinned and (pin := self.pin) is not None:
                     return pin.txn  # nobody writes into a file that was replaced, and it stays open
                 txn = self._pinned(environment) if self.is_pinned else begun(environment.env, buffers)
                 is_known = txn.id() == environment.checked_id
@@ -548,9 +548,9 @@ class Store:
         last_page = env.info()["last_pgno"]
         if last_page == self._last_page:
             return
+        needed = (last_page + 1) * env.stat()["psize"]
         with contextlib.suppress(OSError):  # the commit is durable all the same
-            needed, found = file_lengths(env, self.path)
-            if found < needed:
+            if os.stat(self.data).st_size < needed:
                 os.truncate(self.data, needed)
             self._last_page = last_page
 

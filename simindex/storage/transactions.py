@@ -88,6 +88,9 @@ class ReadTransaction(Visitor):
 
     def mapped_file(self) -> MappedFile | None:
         """Return the file behind the map; ``None`` where nothing shows where the map lies."""
+        known = self._environment.known_file()
+        if known is not None:
+            return known
         pages, _ = self._environment.pages_of(self._txn)
         return self._environment.mapped_file(pages) if pages else None
 
