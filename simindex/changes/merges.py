@@ -37,7 +37,7 @@ class Merged:
     """
 
     manifest: Manifest
-    dead: Counter[int]
+    dead: dict[int, int]
     gone: list[int]
     puts: Puts = field(default_factory=list)
     unmarked: list[int] = field(default_factory=list)
@@ -75,20 +75,22 @@ class Merged:
 
     def count_dead(self, numbers: Iterable[int]) -> None:
         """Count removed documents to the segments that have entries of them."""
-        segments = self.manifest.segments
-        bases = [entry.base for entry in segments]
+        segments, bases = self.manifest.segments, list[int]()
         for number in numbers:
+            bases = bases or [entry.base for entry in segments]
             place = bisect_right(bases, number) - 1
             if place >= 0 and number < bases[place] + segments[place].span:
-                self.dead[segments[place].id] += 1
+                segment = segments[place].id
+                self.dead[segment] = self.dead.get(segment, 0) + 1
 
     def store(self, txn: WriteTransaction) -> None:
         """Store the values, and remove what is gone."""
         for key, value in self.puts:
             txn.put("segments", key, value)
         # No live id is ever among them; to delete one would be the end of the index.
-        for segment in set(self.gone) - {entry.id for entry in self.manifest.segments}:
-            txn.delete_prefix("segments", segment_prefix(segment))
+        if self.gone:
+            for segment in set(self.gone) - {entry.id for entry in self.manifest.segments}:
+                txn.delete_prefix("segments", segment_prefix(segment))
         for number in self.unmarked:
             txn.delete("removed", number_key(number))
 
@@ -105,7 +107,7 @@ class Merges:
         self._debt = 0
         self._stored: set[int] = set()
         """Ids that merges under way may have stored chunks under."""
-        self._dead: Counter[int] = Counter()
+        self._dead: dict[int, int] = {}
         self._counted: set[int] = set()
         self._of_tier: Counter[int] = Counter()
         """Tier -> at most so many of the segments in `_counted` are of it and are not being merged."""
@@ -118,7 +120,7 @@ class Merges:
 
     def recount_dead(self, manifest: Manifest, numbers: Iterable[int]) -> None:
         """Count the dead anew, from all removed numbers."""
-        counted = Merged(manifest, Counter(), [])
+        counted = Merged(manifest, {}, [])
         counted.count_dead(numbers)
         self._dead = counted.dead
 
@@ -136,6 +138,10 @@ class Merges:
         """Take ids that turn out to be live from those whose chunks are to be removed."""
         live = {entry.id for entry in manifest.segments}
         self.abandoned = [segment for segment in self.abandoned if segment not in live]
+
+    def is_idle(self, manifest: Manifest) -> bool:
+        """Whether a commit of a manifest has no merging to do, and none to make up for."""
+        return not (self.under_way or self._dead or self._debt) and not self._may_be_due(manifest)
 
     def advance(self, manifest: Manifest, committed: set[int], budget: int, view: View) -> Merged:
         """Do about `budget` bytes of merging.

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from simindex.changes.documents import NewDocuments
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
 from simindex.changes.writer import Writer
@@ -132,7 +133,7 @@ class Session:
 
     def writer(self) -> Writer:
         """Return the writer. Raises ReadOnlyError when the handle only reads."""
-        self.store.require_open()
+        self.store.environment()
         if self._writer is None:
             raise read_only(self.store.path).located(self.store.path)
         return self._writer
@@ -147,16 +148,20 @@ class Session:
                 transaction open: its end could be waited for for ever.
             ReadOnlyError: the handle only reads.
         """
-        self.writer()
-        block = self._open
-        if block is not None and (block.is_inherited or (block.is_on_this_thread and not block.is_own)):
-            raise self._not_its_own()
+        self._require_turn()
         with self._lock:
             try:
                 yield
             except SimIndexError as exc:
                 exc.located(self.store.path)
                 raise
+
+    def _require_turn(self) -> Writer:
+        """Refuse what could wait for ever; see `locked`."""
+        writer, block = self.writer(), self._open
+        if block is not None and (block.is_inherited or (block.is_on_this_thread and not block.is_own)):
+            raise self._not_its_own()
+        return writer
 
     def _not_its_own(self) -> TransactionOpenError:
         return TransactionOpenError(
@@ -198,6 +203,25 @@ class Session:
             if prepared is not None:
                 self._commit_prepared(writer, pending, prepared)
             return result
+
+    def insert_one(self, new: NewDocuments) -> bool:
+        """Store one document by itself, the short way; False where nothing was done and `change` has to.
+
+        It waits for the lock by itself, for a generator around each insert would cost as much as all of this.
+        """
+        writer = self._require_turn()
+        with self._lock:
+            if self._open is not None or self.watch is not None:
+                return False
+            try:
+                with self.store.reading() as txn:
+                    prepared = writer.prepare_one(new, self.committed_view(txn))
+                if prepared is not None:
+                    self.commit(writer, prepared)
+                return prepared is not None
+            except SimIndexError as exc:
+                exc.located(self.store.path)
+                raise
 
     def once(self, call: bytes, gather: Callable[[Writer, Pending, View, Any], Result]) -> Result:
         """Gather a change and make it durable with a note of what it answers, unless it was done before.

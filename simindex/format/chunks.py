@@ -25,7 +25,7 @@ from simindex.format.layout import (
     page_shape,
 )
 from simindex.format.rows import CHUNK_ROW, STRIDES
-from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal
+from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal, sealed
 
 _ENTRY_PAGE = page_shape((KEY_BYTES, 0, NUMBER_BYTES))
 
@@ -75,20 +75,16 @@ def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
     return seal("segments", key, b"".join(arrays))  # type: ignore[arg-type] # arrays are buffers
 
 
-def encode_one_document(key: bytes, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray) -> bytes:
+def encode_one_document(
+    key: bytes, key_hash: np.ndarray, words: np.ndarray, fingerprint: np.ndarray, order: tuple[bytes, bytes]
+) -> bytes:
     """Return what `encode_whole_segment` does of a segment of one document, number 0, with a whole sketch.
 
     Args:
-        keys: uint64, of each table that is not empty: those have one entry each.
+        key_hash, words, fingerprint: uint64, of the document.
+        order: of the permutation tables, as the kernel takes it.
     """
-    entries = np.zeros(len(keys), _ENTRY)
-    entries["key"] = keys
-    content = b"".join((entries.data, words.data, fingerprints.data, bytes(NUMBER_BYTES)))
-    return seal("segments", key, memoryview(content))
-
-
-_ENTRY = np.dtype([("key", "<u8"), ("number", "<u4")])
-"""The only entry of a table: its keys and its numbers lie side by side."""
+    return sealed("segments", key, _kernel.lay_one_document(key_hash, words, fingerprint, *order))
 
 
 def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:

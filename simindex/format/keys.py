@@ -7,6 +7,7 @@ bytes is the order of the numbers.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -54,6 +55,11 @@ def encode_keys(keys: list[Any]) -> list[bytes]:
     # The common case in one go: a packer of its own, for it keeps state between calls.
     packer = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass")
     return list(map(packer.pack, keys))
+
+
+def encode_text_key(key: str) -> bytes:
+    """Return `encode_key` of a str that is surely short enough."""
+    return bytes(msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass").pack(key))
 
 
 def plain_keys(keys: list[Any], encoded: list[bytes]) -> list[Key]:
@@ -123,13 +129,15 @@ def numbered(
         following = number + 1
 
 
+_SEGMENT_KEY = struct.Struct(">QHI")
+
 WHOLE_SEGMENT = 0xFFFF
 """Table number in the database key of a segment that is one value."""
 
 
 def segment_key(segment: int, table: int, chunk: int) -> bytes:
     """Return the database key of a chunk: segment id u64, table u16, chunk u32, big-endian."""
-    return segment_prefix(segment) + table.to_bytes(2, "big") + chunk.to_bytes(4, "big")
+    return _SEGMENT_KEY.pack(segment, table, chunk)
 
 
 def table_of(key: bytes) -> int:
@@ -155,7 +163,7 @@ def segment_prefix(segment: int) -> bytes:
 
 def whole_segment_key(segment: int) -> bytes:
     """Return the database key of a segment that is one value."""
-    return segment_key(segment, WHOLE_SEGMENT, 0)
+    return _SEGMENT_KEY.pack(segment, WHOLE_SEGMENT, 0)
 
 
 def segment_of(key: bytes) -> int:

@@ -330,6 +330,13 @@ class Geometry:
     layout: Layout
     shortest_prefix: int = 64
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.bands, self.permutations, self.layout, self.shortest_prefix))
+
     @cached_property
     def first_permutation(self) -> int:
         """Number of the first permutation table."""
@@ -339,6 +346,12 @@ class Geometry:
     def count(self) -> int:
         """Number of sorted tables; also the number of the sketch column."""
         return FIRST_BAND_TABLE + self.bands + self.permutations
+
+    @cached_property
+    def takes_one_whole(self) -> bool:
+        """Whether there are band tables, and a segment of one document is one value."""
+        one = SegmentEntry(0, 0, 1, 1, 0, 1, 1, 1)
+        return self.bands > 0 and self.fits_one_value(one)
 
     @property
     def kinds(self) -> list[TableKind]:

@@ -19,7 +19,7 @@ import xxhash
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import MAX_KEY_BYTES, Key, number_key
-from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, pack, seal, unpack, unseal
+from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, pack, seal, sealed, unpack, unseal
 
 NIL = b"\xc0"
 """The packed ``None``: metadata of a document that has none."""
@@ -163,6 +163,16 @@ def encode_records(
     # The seed of this database, 0, is the default; to hand it over would cost a twentieth of all this.
     seals = map(xxhash.xxh3_64_digest, map(operator.add, database_keys, contents))
     return list(zip(database_keys, map(operator.add, contents, seals), strict=True))
+
+
+def encode_new_record(
+    number_key: bytes, packed_key: bytes, packed_metadata: bytes, inserted_at: int, present: int
+) -> bytes:
+    """Return the sealed record that `encode_records` gives of a document without leader and kept shingles."""
+    content = b"".join(
+        (_FOUR_FIELDS, packed_key, packed_metadata, _packed_time(inserted_at), bytes((present,)))
+    )
+    return sealed("documents", number_key, content)
 
 
 _head_of, _tail_of = operator.itemgetter(0), operator.itemgetter(1)

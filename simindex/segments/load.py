@@ -50,7 +50,8 @@ class _WholeForm(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _whole_form(geometry: Geometry, entry: SegmentEntry) -> _WholeForm:
+def _whole_form(geometry: Geometry, counts: tuple[int, ...]) -> _WholeForm:
+    entry = SegmentEntry._make((0, 0, 0, *counts, 0, b""))
     bits = np.array(geometry.bitmap_bits(entry), dtype=np.int64)
     mapped = np.flatnonzero(bits)
     bitmap_bytes = 8 << bits[mapped] - _kernel.MIN_BITMAP_BITS
@@ -158,19 +159,16 @@ class Segment:
         Returns:
             The addresses of the table rows and of the sketch column's chunk rows.
         """
-        form = _whole_form(geometry, self.entry._replace(id=0, base=0, span=0))
+        form = _whole_form(geometry, self.entry[3:8])
         key = whole_segment_key(self.entry.id)
         value = self._kept(key, get(key), form.value_bytes)
         unseal("segments", key, value, f"segment {self.entry.id}", segment=self.entry.id)
-        memory = np.zeros(form.num_words, dtype=np.uint64)
-        place = _kernel.address(memory)
-        rows = memory[: len(form.rows)]
-        np.multiply(form.in_value, np.uint64(_kernel.address(value)), out=rows)
-        rows += form.in_memory * np.uint64(place)
-        rows += form.rows
+        memory = bytearray(8 * form.num_words)
         self._held.append(memory)
         try:
-            _kernel.fill_bitmaps(memory[form.table_rows : len(form.rows)])
+            place = _kernel.place_rows(
+                form.rows, form.in_value, form.in_memory, form.table_rows, value, memory
+            )
         except _kernel.Damage as exc:
             table = geometry.name(exc.args[1])
             raise CorruptIndexError(
