@@ -109,6 +109,8 @@ class Merges:
         """Ids that merges under way may have stored chunks under."""
         self._dead: dict[int, int] = {}
         self._counted: set[int] = set()
+        self._seen: tuple[SegmentEntry, ...] = ()
+        """All of these are in `_counted`."""
         self._of_tier: Counter[int] = Counter()
         """Tier -> at most so many of the segments in `_counted` are of it and are not being merged."""
 
@@ -116,7 +118,7 @@ class Merges:
         """Take note that a commit has stored these steps."""
         self._dead = merged.dead
         self.abandoned.clear()
-        self._stored = {merge.entry.id for merge in self.under_way}
+        self._stored = {merge.entry.id for merge in self.under_way} if self.under_way else set()
 
     def recount_dead(self, manifest: Manifest, numbers: Iterable[int]) -> None:
         """Count the dead anew, from all removed numbers."""
@@ -141,7 +143,9 @@ class Merges:
 
     def is_idle(self, manifest: Manifest) -> bool:
         """Whether a commit of a manifest has no merging to do, and none to make up for."""
-        return not (self.under_way or self._dead or self._debt) and not self._may_be_due(manifest)
+        if self.under_way or self._dead or self._debt:
+            return False
+        return not self._may_be_due(manifest)
 
     def advance(self, manifest: Manifest, committed: set[int], budget: int, view: View) -> Merged:
         """Do about `budget` bytes of merging.
@@ -192,17 +196,18 @@ class Merges:
     def _may_be_due(self, manifest: Manifest) -> bool:
         """Whether a tier may have enough segments for a run: it counts on from the last look at all of them,
         for most commits only bring one segment more."""
-        factor = self._tables.layout.tier_factor
-        for entry in manifest.segments:
+        factor, segments = self._tables.layout.tier_factor, manifest.segments
+        for entry in segments[-1:] if segments[:-1] == self._seen else segments:
             if entry.id not in self._counted:
                 self._counted.add(entry.id)
                 self._of_tier[tier_of(entry, factor)] += 1
+        self._seen = segments
         return max(self._of_tier.values(), default=0) >= factor
 
     def _count_anew(self, segments: Sequence[SegmentEntry]) -> None:
         """Count the segments that are not being merged; others come back only where all are given up."""
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
-        self._counted = {entry.id for entry in segments}
+        self._seen, self._counted = (), {entry.id for entry in segments}
         factor = self._tables.layout.tier_factor
         self._of_tier = Counter([tier_of(entry, factor) for entry in segments if entry.id not in busy])
 

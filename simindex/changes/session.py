@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from simindex.changes.documents import NewDocuments
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
+from simindex.changes.single.prepare import OneDocument
 from simindex.changes.writer import Writer
 from simindex.errors import IndexFullError, SimIndexError, TransactionOpenError
 from simindex.queries.scheme import Scheme
@@ -158,7 +158,8 @@ class Session:
 
     def _require_turn(self) -> Writer:
         """Refuse what could wait for ever; see `locked`."""
-        writer, block = self.writer(), self._open
+        self.store.environment()
+        writer, block = self._writer or self.writer(), self._open
         if block is not None and (block.is_inherited or (block.is_on_this_thread and not block.is_own)):
             raise self._not_its_own()
         return writer
@@ -192,33 +193,48 @@ class Session:
             gather: adds to the change; the view is of the committed state.
         """
         with self.locked():
-            writer, block = self.writer(), self._open
+            writer = self.writer()
             with self.store.reading() as txn:
-                view = self.committed_view(txn)
-                if block is not None:
-                    return gather(writer, block.pending, view)
-                pending = writer.begin()
-                result = gather(writer, pending, view)
-                prepared = writer.prepare(pending, view) if pending.size else None
+                result, pending, prepared = self._gathered(writer, self.committed_view(txn), gather)
             if prepared is not None:
                 self._commit_prepared(writer, pending, prepared)
             return result
 
-    def insert_one(self, new: NewDocuments) -> bool:
-        """Store one document by itself, the short way; False where nothing was done and `change` has to.
+    def _gathered(
+        self, writer: Writer, view: View, gather: Callable[[Writer, Pending, View], Result]
+    ) -> tuple[Result, Pending, Prepared | None]:
+        """Return what `gather` returns, its change, and what a commit of it stores, if there is to be one."""
+        if self._open is not None:
+            return gather(writer, self._open.pending, view), self._open.pending, None
+        pending = writer.begin()
+        result = gather(writer, pending, view)
+        return result, pending, writer.prepare(pending, view) if pending.size else None
 
-        It waits for the lock by itself, for a generator around each insert would cost as much as all of this.
+    def insert_one(self, new: OneDocument, gather: Callable[[Writer, Pending, View], object]) -> None:
+        """Store one document as `change` does, the short way of `Writer.prepare_one` where it can be gone.
+
+        It holds the lock by itself, for a generator around each insert is felt.
+
+        Args:
+            new: the document.
+            gather: adds it to a change.
         """
         writer = self._require_turn()
         with self._lock:
-            if self._open is not None or self.watch is not None:
-                return False
             try:
+                prepared = None
                 with self.store.reading() as txn:
-                    prepared = writer.prepare_one(new, self.committed_view(txn))
-                if prepared is not None:
+                    snapshot = self._snapshots.current(txn)
+                    if self._open is None and self.watch is None:
+                        prepared = writer.prepare_one(
+                            new, snapshot.directory, lambda: self.committed_view(txn)
+                        )
+                    if is_long := prepared is None:
+                        _, pending, prepared = self._gathered(writer, self.committed_view(txn), gather)
+                if is_long and prepared is not None:
+                    self._commit_prepared(writer, pending, prepared)
+                elif prepared is not None:
                     self.commit(writer, prepared)
-                return prepared is not None
             except SimIndexError as exc:
                 exc.located(self.store.path)
                 raise
@@ -303,7 +319,8 @@ class Session:
     def commit(self, writer: Writer, prepared: Prepared) -> None:
         """Make a prepared change durable."""
         writer.commit(prepared)
-        self._snapshots.expect(prepared.encoded_manifest, prepared.manifest)
+        manifest, number = prepared.merged.manifest, self.store.last_commit
+        self._snapshots.expect(prepared.encoded_manifest, manifest, number, prepared.newest)
 
     def close(self) -> None:
         """Roll back an open transaction, another task's, too, which learns of it; and close the store.

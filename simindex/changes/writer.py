@@ -8,6 +8,7 @@ replayed after the map has grown.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from simindex.changes.ages.runs import change_of_ages
 from simindex.changes.copies import fold_copies, removal_marks
@@ -16,7 +17,7 @@ from simindex.changes.done import DoneCalls
 from simindex.changes.merges import Merged, Merges
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
-from simindex.changes.single.prepare import single_change
+from simindex.changes.single.prepare import OneDocument, single_change
 from simindex.errors import CorruptIndexError, KeyExistsError
 from simindex.format.keys import numbered, segment_of, segment_prefix
 from simindex.format.manifest import Manifest, decode_manifest
@@ -25,6 +26,7 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import stored_manifest
 from simindex.queries.view import View
 from simindex.segments.build import num_bytes, segment_puts
+from simindex.segments.directory import Directory
 from simindex.segments.merge_policy import step_budget
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
@@ -172,25 +174,29 @@ class Writer:
         gone = pending.removed.keys()
         return Prepared(merged, records, puts, gone, flags, groups, touched, runs, pending.done)
 
-    def prepare_one(self, new: NewDocuments, view: View) -> Prepared | None:
+    def prepare_one(
+        self, new: OneDocument, directory: Directory, view: Callable[[], View]
+    ) -> Prepared | None:
         """Return what `begin`, `insert` and `prepare` come to for one document under a new key, in half of
         the time; ``None`` for them to do it, with nothing done.
+
+        Args:
+            directory, view: of the committed state.
 
         Raises:
             CorruptIndexError: as they do.
         """
-        self.read_again_if_unsure()
-        now = time.time_ns() // 1000
-        change = single_change(new, self.manifest, view.directory, self._scheme, now)
+        if self._is_unsure:
+            self.read_again_if_unsure()
+        change = single_change(new, self.manifest, directory, self._scheme, time.time_ns() // 1000)
         if change is None:
             return None
         self._is_unsure = True
-        manifest, records, segment, runs = change
+        manifest, record, segment, runs = change
         if self.merges.is_idle(manifest):
-            merged = self.merges.pause(manifest)
-        else:
-            merged = self._merged(manifest, 1, num_bytes(records) + num_bytes(segment), view)
-        return Prepared(merged, records, segment, runs=runs)
+            return Prepared(self.merges.pause(manifest), [record], [segment], runs=runs, newest=segment[1])
+        merged = self._merged(manifest, 1, len(record[1]) + len(segment[1]), view())
+        return Prepared(merged, [record], [segment], runs=runs)
 
     def _merged(self, manifest: Manifest, num_changes: int, num_bytes: int, view: View) -> Merged:
         """Return what merging goes with a commit that changes and writes so much."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
+from simindex.format.keys import whole_segment_key
 from simindex.format.layout import (
     COPY_TABLE,
     ENTRY_BYTES,
@@ -76,15 +77,21 @@ def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
 
 
 def encode_one_document(
-    key: bytes, key_hash: np.ndarray, words: np.ndarray, fingerprint: np.ndarray, order: tuple[bytes, bytes]
-) -> bytes:
-    """Return what `encode_whole_segment` does of a segment of one document, number 0, with a whole sketch.
+    segment: int,
+    key_hash: bytes,
+    words: bytes | bytearray,
+    fingerprint: bytes | bytearray,
+    order: tuple[bytes, bytes],
+) -> tuple[bytes, bytes]:
+    """Return the database key of a segment of one document, number 0, with a whole sketch, and what
+    `encode_whole_segment` does of it.
 
     Args:
         key_hash, words, fingerprint: uint64, of the document.
         order: of the permutation tables, as the kernel takes it.
     """
-    return sealed("segments", key, _kernel.lay_one_document(key_hash, words, fingerprint, *order))
+    key = whole_segment_key(segment)
+    return key, sealed("segments", key, _kernel.lay_one_document(key_hash, words, fingerprint, *order))
 
 
 def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:

@@ -80,6 +80,11 @@ def key_hashes(encoded_keys: list[bytes]) -> np.ndarray:
     return np.array(hashes, dtype=np.uint64)
 
 
+def key_hash(encoded_key: bytes) -> bytes:
+    """Return one of `key_hashes`, little-endian."""
+    return xxhash.xxh3_64_digest(encoded_key)[::-1]
+
+
 def number_key(number: int) -> bytes:
     """Return the database key of a document number."""
     return number.to_bytes(8, "big")

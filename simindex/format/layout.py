@@ -330,13 +330,6 @@ class Geometry:
     layout: Layout
     shortest_prefix: int = 64
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.bands, self.permutations, self.layout, self.shortest_prefix))
-
     @cached_property
     def first_permutation(self) -> int:
         """Number of the first permutation table."""
@@ -350,8 +343,11 @@ class Geometry:
     @cached_property
     def takes_one_whole(self) -> bool:
         """Whether there are band tables, and a segment of one document is one value."""
-        one = SegmentEntry(0, 0, 1, 1, 0, 1, 1, 1)
-        return self.bands > 0 and self.fits_one_value(one)
+        return self.bands > 0 and self.fits_one_value(self.of_one(0, 0))
+
+    def of_one(self, segment: int, number: int) -> SegmentEntry:
+        """Return the entry of a segment of one document with a whole sketch."""
+        return SegmentEntry(segment, number, 1, 1, 0, min(self.bands, 1), min(self.permutations, 1), 1)
 
     @property
     def kinds(self) -> list[TableKind]:

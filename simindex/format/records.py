@@ -19,7 +19,7 @@ import xxhash
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import MAX_KEY_BYTES, Key, number_key
-from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, pack, seal, sealed, unpack, unseal
+from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, pack, seal, unpack, unseal
 
 NIL = b"\xc0"
 """The packed ``None``: metadata of a document that has none."""
@@ -166,13 +166,12 @@ def encode_records(
 
 
 def encode_new_record(
-    number_key: bytes, packed_key: bytes, packed_metadata: bytes, inserted_at: int, present: int
-) -> bytes:
-    """Return the sealed record that `encode_records` gives of a document without leader and kept shingles."""
-    content = b"".join(
-        (_FOUR_FIELDS, packed_key, packed_metadata, _packed_time(inserted_at), bytes((present,)))
-    )
-    return sealed("documents", number_key, content)
+    number: int, packed_key: bytes, packed_metadata: bytes, inserted_at: int, present: int
+) -> tuple[bytes, bytes]:
+    """Return what `encode_records` gives of one document without leader and kept shingles."""
+    key, time = number.to_bytes(8, "big"), inserted_at.to_bytes(8, "big")
+    content = b"%b%b%b\xcf%b%c" % (_FOUR_FIELDS, packed_key, packed_metadata, time, present)
+    return key, content + xxhash.xxh3_64_digest(key + content)
 
 
 _head_of, _tail_of = operator.itemgetter(0), operator.itemgetter(1)

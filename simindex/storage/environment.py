@@ -165,10 +165,13 @@ class Environment:
             return None
         if (found.st_dev, found.st_ino) != self.identity:
             return None
-        if self.lock_inode is not None and self._lock_inode_there() != self.lock_inode:
-            self.missing = LMDB_LOCK_FILE
-            return None
-        return found.st_size
+        try:
+            if self.lock_inode is None or os.stat(self._lock_file).st_ino == self.lock_inode:
+                return found.st_size
+        except OSError:
+            pass
+        self.missing = LMDB_LOCK_FILE
+        return None
 
     def move_map(self, size: int) -> None:
         """Set the map size (0: what the file says).

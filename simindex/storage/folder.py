@@ -258,7 +258,8 @@ class WriterLock:
         """
         assert self._file is not None
         try:
-            is_held = identity_of(self._place) == self._held
+            found = os.stat(self._place)
+            is_held = (found.st_dev, found.st_ino) == self._held
         except OSError:
             is_held = False
         if not is_held:
@@ -409,7 +410,7 @@ class Space:
 
         Where a removal has used the ballast, free pages of the file stand in for what is missing of it.
         """
-        missing = self.hold(file_bytes)
+        missing = self._ballast.hold(file_bytes, self.limit)
         if missing:
             return file_bytes - missing
         return self.limit - self._kept if self.is_lifted else None

@@ -14,7 +14,7 @@ from stored_values import stored_values
 
 import simindex
 from simindex import Config, ConfigMismatchError, Index, KeyExistsError, Layout, Sketch
-from simindex.changes.session import Session
+from simindex.changes.writer import Writer
 
 CONFIGS = [
     Config(num_perm=64),
@@ -28,7 +28,7 @@ CONFIGS = [
 @contextmanager
 def only_the_long_way() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Session, "insert_one", lambda *_: False)
+        patch.setattr(Writer, "prepare_one", lambda *_: None)
         yield
 
 
@@ -36,13 +36,13 @@ def only_the_long_way() -> Iterator[None]:
 def long_ways(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """One entry for each change that went the long way."""
     gone: list[None] = []
-    change = Session.change
+    prepare = Writer.prepare
 
-    def counted(session: Session, gather: Any) -> Any:
+    def counted(*arguments: Any) -> Any:
         gone.append(None)
-        return change(session, gather)
+        return prepare(*arguments)
 
-    monkeypatch.setattr(Session, "change", counted)
+    monkeypatch.setattr(Writer, "prepare", counted)
     return gone
 
 
@@ -130,7 +130,6 @@ def test_a_new_text_goes_the_short_way(tmp_path: Path, long_ways: list[None]) ->
 
 
 LONG: dict[str, Callable[[Index], object]] = {
-    "a stored key": lambda index: index.insert("a", "other words than those", on_conflict="skip"),
     "a key that is replaced": lambda index: index.replace("a", "other words than those"),
     "a copy": lambda index: index.insert("b", "some words of a text"),
     "no words": lambda index: index.insert("b", ""),
@@ -147,6 +146,15 @@ def test_other_documents_go_the_long_way(
         change(index)
         assert len(long_ways) == 1
         assert index.check().ok
+
+
+def test_a_document_that_is_skipped_is_no_commit(tmp_path: Path, long_ways: list[None]) -> None:
+    with simindex.open(tmp_path / "i", "x", CONFIGS[0]) as index:
+        index.insert("a", "some words of a text")
+        before = held(index._store, "meta")
+        index.insert("a", "other words than those", on_conflict="skip")
+        assert held(index._store, "meta") == before
+        assert not long_ways
 
 
 def test_a_document_inside_a_transaction_waits_for_its_end(tmp_path: Path) -> None:

@@ -32,7 +32,8 @@ def test_one_document_is_laid_out_as_the_writer_of_all_segments_does(
     key = whole_segment_key(7)
     order = (b"", b"") if plan is None else plan.packed
     expected = encode_whole_segment(key, [*arrays, rows, prints, zero])
-    assert encode_one_document(key, hashes, rows, prints, order) == expected
+    one = encode_one_document(7, hashes.tobytes(), rows.tobytes(), prints.tobytes(), order)
+    assert one == (key, expected)
 
 
 def test_layout_of_one_document_refuses_blocks_that_are_none() -> None:
@@ -78,7 +79,8 @@ def test_a_like_document_is_held_where_its_key_or_its_sketch_is_found(tmp_path: 
                 for at in range(len(texts)):
                     hashes = np.array([key_hash], np.uint64)
                     words, prints = sketches.words[at : at + 1], sketches.fingerprints[at : at + 1]
-                    held.append(directory.holds_like(hashes, words, prints, 8))
+                    one = hashes.tobytes(), words.tobytes(), prints.tobytes()
+                    held.append(directory.holds_like(*one, 8))
                     first_words = np.ascontiguousarray(words[:, 0])
                     keys = [*directory.find_keys(KEY_TABLE, hashes, 1)]
                     equal = [*directory.find_equal(FIRST_BAND_TABLE, first_words, words, prints, 8)]

@@ -12,93 +12,133 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from simindex.changes.copies import EQUAL_SKETCHES
 from simindex.changes.documents import NewDocuments
 from simindex.changes.ingest import prepare_documents
+from simindex.format.ages import stays
 from simindex.format.chunks import encode_one_document
-from simindex.format.keys import encode_text_key, key_hashes, number_key, whole_segment_key
-from simindex.format.layout import SegmentEntry
+from simindex.format.keys import Key, encode_text_key, key_hash
 from simindex.format.manifest import Manifest
 from simindex.format.records import encode_new_record, pack_metadata
 from simindex.queries.scheme import Scheme
-from simindex.segments.build import Puts
 from simindex.segments.directory import Directory
-from simindex.sketching.sketch import OF_DOCUMENTS, OF_ROWS
+from simindex.sketching.sketch import OF_DOCUMENTS, OF_ROWS, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 
-_LONGEST_KEY = 1 << 14
+_LONGEST_KEY, _NO_FINGERPRINT = 1 << 14, bytes(8)
 
 
-def prepare_document(key: Any, document: Any, metadata: object, sketcher: Sketcher) -> NewDocuments:
-    """Check, encode and sketch one document; what `prepare_documents` does of it.
+class OneDocument(NamedTuple):
+    """A document that was checked, encoded and sketched.
+
+    Attributes:
+        key, encoded_key, packed_metadata: as in `NewDocuments`.
+        key_hash: uint64, little-endian, as all of these bytes.
+        words, fingerprint, present, sources: as in `SketchBatch`.
+        batch: the same as `NewDocuments` where it was made in that way.
+    """
+
+    key: Key
+    encoded_key: bytes
+    key_hash: bytes
+    packed_metadata: bytes
+    words: bytes | bytearray
+    fingerprint: bytes | bytearray
+    present: int
+    sources: int
+    batch: NewDocuments | None
+
+    def many(self, sketcher: Sketcher) -> NewDocuments:
+        """Return it as a batch of one."""
+        if self.batch is not None:
+            return self.batch
+        sketches = SketchBatch(1, sketcher.config.num_perm, False, sketcher.origin)
+        sketches.words[0] = np.frombuffer(self.words, dtype=np.uint64)
+        sketches.fingerprints[:] = np.frombuffer(self.fingerprint, dtype=np.uint64)
+        sketches.present[0], sketches.sources = self.present, self.sources
+        hashes = np.frombuffer(self.key_hash, dtype=np.uint64)
+        return NewDocuments([self.key], [self.encoded_key], hashes, [self.packed_metadata], sketches)
+
+
+def prepare_document(key: Any, document: Any, metadata: object, sketcher: Sketcher) -> OneDocument:
+    """Check, encode and sketch one document, as `prepare_documents` does.
 
     Raises:
         TypeError, ValueError: a bad key, document or metadata; the message names the key.
     """
     if type(key) is str and type(document) is str and len(key) < _LONGEST_KEY:
         try:
-            encoded, packed = [encode_text_key(key)], [pack_metadata(metadata)]
-            return NewDocuments([key], encoded, key_hashes(encoded), packed, sketcher.sketch_many([document]))
+            encoded, packed, sketch = (
+                encode_text_key(key),
+                pack_metadata(metadata),
+                sketcher.sketch_text(document),
+            )
         except (TypeError, ValueError):
-            pass  # the long way names the key
-    return prepare_documents([(key, document, metadata)], sketcher)
+            sketch = None  # the long way names the key
+        if sketch is not None:
+            return OneDocument(key, encoded, key_hash(encoded), packed, *sketch, OF_DOCUMENTS, None)
+    new = prepare_documents([(key, document, metadata)], sketcher)
+    batch = new.sketches
+    return OneDocument(
+        new.keys[0],
+        new.encoded_keys[0],
+        new.key_hashes.tobytes(),
+        new.packed_metadata[0],
+        batch.words.tobytes(),
+        batch.fingerprints.tobytes(),
+        batch.present.item(),
+        batch.sources,
+        new,
+    )
 
 
-class SingleChange(NamedTuple):
-    """What a commit of one new document stores.
-
-    Attributes:
-        manifest: after it, without what merging comes to.
-        records: its record.
-        segment: its segment.
-        runs: as in `Prepared`.
-    """
-
-    manifest: Manifest
-    records: Puts
-    segment: Puts
-    runs: dict[tuple[int, int], int]
+SingleChange = tuple[Manifest, tuple[bytes, bytes], tuple[bytes, bytes], dict[tuple[int, int], int]]
+"""The manifest after a commit of one new document, without what merging comes to; key and value of its record
+and of its segment; runs, as in `Prepared`."""
 
 
 def single_change(
-    new: NewDocuments, manifest: Manifest, directory: Directory, scheme: Scheme, time: int
+    new: OneDocument, manifest: Manifest, directory: Directory, scheme: Scheme, time: int
 ) -> SingleChange | None:
     """Return what a commit of one document stores; ``None`` where the long way has to be gone.
 
     Args:
-        new: a batch of one.
         manifest: before it.
         directory: of the committed state.
         time: microseconds since 1970-01-01 UTC.
     """
-    batch, tables = new.sketches, scheme.tables
-    present, sources = batch.present.item(), manifest.sources | batch.sources
+    tables, sources = scheme.tables, manifest.sources | new.sources
     if (
-        present != scheme.whole_sketch
-        or batch.kept is not None
+        new.present != scheme.whole_sketch
+        or scheme.config.keep_shingles
         or sources == OF_DOCUMENTS | OF_ROWS
         or not tables.takes_one_whole
-        or (scheme.config.simhash and not batch.fingerprints.item())
-        or directory.holds_like(new.key_hashes, batch.words, batch.fingerprints, EQUAL_SKETCHES)
+        or (scheme.config.simhash and new.fingerprint == _NO_FINGERPRINT)
+        or directory.holds_like(new.key_hash, new.words, new.fingerprint, EQUAL_SKETCHES)
     ):
         return None
-    number, segment = manifest.next_number, manifest.next_segment
-    key = number_key(number)
-    record = encode_new_record(key, new.encoded_keys[0], new.packed_metadata[0], time, present)
-    segment_key = whole_segment_key(segment)
-    order = scheme.plan.packed
-    value = encode_one_document(segment_key, new.key_hashes, batch.words, batch.fingerprints, order)
-    entry = SegmentEntry(segment, number, 1, 1, 0, 1, 1 if tables.permutations else 0, 1)
-    tail, ended = manifest.tail.grown(1, time)
+    number, segment, first, since = manifest.next_number, manifest.next_segment, *manifest[4:6]
+    runs = {}
+    if not stays(first, number, since, time):
+        tail, ended = manifest.tail.grown(1, time)
+        first, since = tail.first, tail.time
+        if ended is not None:
+            runs[ended.time, ended.first] = ended.behind
     after = Manifest(
         number + 1,
         segment + 1,
         manifest.num_documents + 1,
         manifest.num_copies,
-        tail.first,
-        tail.time,
+        first,
+        since,
         sources,
-        (*manifest.segments, entry),
+        (*manifest.segments, tables.of_one(segment, number)),
     )
-    runs = {} if ended is None else {(ended.time, ended.first): ended.behind}
-    return SingleChange(after, [(key, record)], [(segment_key, value)], runs)
+    return (
+        after,
+        encode_new_record(number, new.encoded_key, new.packed_metadata, time, new.present),
+        encode_one_document(segment, new.key_hash, new.words, new.fingerprint, scheme.plan.packed),
+        runs,
+    )
