@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from simindex.format.keys import number_key, segment_prefix, table_of
@@ -20,6 +20,8 @@ from simindex.segments.build import Puts
 from simindex.segments.merge import Merge
 from simindex.segments.merge_policy import is_free, pick_merges, tier_of
 from simindex.storage.transactions import WriteTransaction
+
+_MOST_UNPAID = 64
 
 
 @dataclass
@@ -105,6 +107,8 @@ class Merges:
         self.abandoned: list[int] = []
         """Ids of merges that were given up; the next commit removes their chunks."""
         self._debt = 0
+        """Bytes that larger steps than their commits' budgets have left, but for what is in `_unpaid`."""
+        self._unpaid: list[Callable[[], int]] = []
         self._stored: set[int] = set()
         """Ids that merges under way may have stored chunks under."""
         self._dead: dict[int, int] = {}
@@ -141,11 +145,16 @@ class Merges:
         live = {entry.id for entry in manifest.segments}
         self.abandoned = [segment for segment in self.abandoned if segment not in live]
 
-    def is_idle(self, manifest: Manifest) -> bool:
-        """Whether a commit of a manifest has no merging to do, and none to make up for."""
-        if self.under_way or self._dead or self._debt:
-            return False
-        return not self._may_be_due(manifest)
+    def has_work(self, committed: Manifest) -> bool:
+        """Whether the next commit has merging to do, or may have."""
+        if self.under_way or self._may_be_due(committed):
+            return True
+        return bool(self._dead) and self._is_worn(committed)
+
+    def _settle(self) -> None:
+        for budget in self._unpaid:
+            self._debt = max(0, self._debt - budget())
+        self._unpaid.clear()
 
     def advance(self, manifest: Manifest, committed: set[int], budget: int, view: View) -> Merged:
         """Do about `budget` bytes of merging.
@@ -157,6 +166,7 @@ class Merges:
         merged = Merged(manifest, self._dead.copy(), list(self.abandoned))
         # A step can be larger than what a commit of few documents is to do; the rest is a debt that the
         # next commits work off.
+        self._settle()
         left = budget - self._debt
         while True:
             merged.manifest = self._start(merged.manifest, committed, view)
@@ -169,13 +179,22 @@ class Merges:
         self._debt = max(0, -left)
         return merged
 
-    def pause(self, manifest: Manifest) -> Merged:
-        """Do no merging with a commit; see `advance`."""
+    def pause(self, manifest: Manifest, budget: Callable[[], int] | None = None) -> Merged:
+        """Do no merging with a commit; see `advance`.
+
+        Args:
+            budget: returns what it would have done where there was something to do: debt is worked off by it,
+                when the next merge asks for it.
+        """
+        if budget is not None and self._debt:
+            self._unpaid.append(budget)
+            if len(self._unpaid) == _MOST_UNPAID:
+                self._settle()
         return Merged(manifest, self._dead.copy(), list(self.abandoned))
 
     def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
-        if not self._dead and not self._may_be_due(manifest):
+        if not self._may_be_due(manifest) and not (self._dead and self._is_worn(manifest)):
             return manifest
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
         busy |= {entry.id for entry in manifest.segments if entry.id not in committed}
@@ -192,6 +211,10 @@ class Merges:
             manifest = self._begin(manifest, run, view)
         self._count_anew(manifest.segments)
         return manifest
+
+    def _is_worn(self, manifest: Manifest) -> bool:
+        """Whether any segment is mostly dead."""
+        return any(2 * self._dead.get(entry.id, 0) > entry.num_keys for entry in manifest.segments)
 
     def _may_be_due(self, manifest: Manifest) -> bool:
         """Whether a tier may have enough segments for a run: it counts on from the last look at all of them,

@@ -222,16 +222,14 @@ class Session:
         writer = self._require_turn()
         with self._lock:
             try:
-                prepared = None
+                prepared = pending = None
                 with self.store.reading() as txn:
-                    snapshot = self._snapshots.current(txn)
+                    view = self.committed_view(txn)
                     if self._open is None and self.watch is None:
-                        prepared = writer.prepare_one(
-                            new, snapshot.directory, lambda: self.committed_view(txn)
-                        )
-                    if is_long := prepared is None:
-                        _, pending, prepared = self._gathered(writer, self.committed_view(txn), gather)
-                if is_long and prepared is not None:
+                        prepared = writer.prepare_one(new, view)
+                    if prepared is None:
+                        _, pending, prepared = self._gathered(writer, view, gather)
+                if prepared is not None and pending is not None:
                     self._commit_prepared(writer, pending, prepared)
                 elif prepared is not None:
                     self.commit(writer, prepared)
@@ -319,6 +317,9 @@ class Session:
     def commit(self, writer: Writer, prepared: Prepared) -> None:
         """Make a prepared change durable."""
         writer.commit(prepared)
+        self._expect(prepared)
+
+    def _expect(self, prepared: Prepared) -> None:
         manifest, number = prepared.merged.manifest, self.store.last_commit
         self._snapshots.expect(prepared.encoded_manifest, manifest, number, prepared.newest)
 

@@ -8,7 +8,7 @@ replayed after the map has grown.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from functools import partial
 
 from simindex.changes.ages.runs import change_of_ages
 from simindex.changes.copies import fold_copies, removal_marks
@@ -26,7 +26,6 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import stored_manifest
 from simindex.queries.view import View
 from simindex.segments.build import num_bytes, segment_puts
-from simindex.segments.directory import Directory
 from simindex.segments.merge_policy import step_budget
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
@@ -165,7 +164,7 @@ class Writer:
         )
         if not manifest.num_documents:
             manifest = manifest._replace(sources=0)
-        if merging and not self.merges.is_idle(manifest):
+        if merging:
             written = num_bytes(puts) + num_bytes(records) + num_bytes(touched)
             merged = self._merged(manifest, pending.size, written, view)
         else:
@@ -174,35 +173,33 @@ class Writer:
         gone = pending.removed.keys()
         return Prepared(merged, records, puts, gone, flags, groups, touched, runs, pending.done)
 
-    def prepare_one(
-        self, new: OneDocument, directory: Directory, view: Callable[[], View]
-    ) -> Prepared | None:
+    def prepare_one(self, new: OneDocument, view: View) -> Prepared | None:
         """Return what `begin`, `insert` and `prepare` come to for one document under a new key, in half of
         the time; ``None`` for them to do it, with nothing done.
-
-        Args:
-            directory, view: of the committed state.
 
         Raises:
             CorruptIndexError: as they do.
         """
         if self._is_unsure:
             self.read_again_if_unsure()
-        change = single_change(new, self.manifest, directory, self._scheme, time.time_ns() // 1000)
+        change = single_change(new, self.manifest, view.directory, self._scheme, time.time_ns() // 1000)
         if change is None:
             return None
         self._is_unsure = True
         manifest, record, segment, runs = change
-        if self.merges.is_idle(manifest):
-            return Prepared(self.merges.pause(manifest), [record], [segment], runs=runs, newest=segment[1])
-        merged = self._merged(manifest, 1, len(record[1]) + len(segment[1]), view())
-        return Prepared(merged, [record], [segment], runs=runs)
+        merged = self._merged(manifest, 1, len(record[1]) + len(segment[1]), view)
+        newest = segment[1] if merged.manifest is manifest else b""
+        return Prepared(merged, [record], [segment], runs=runs, newest=newest)
+
+    def _budget(self, manifest: Manifest, num_changes: int, num_bytes: int) -> int:
+        return step_budget(self._scheme.tables.layout.tier_factor, manifest, num_changes, num_bytes)
 
     def _merged(self, manifest: Manifest, num_changes: int, num_bytes: int, view: View) -> Merged:
         """Return what merging goes with a commit that changes and writes so much."""
-        budget = step_budget(self._scheme.tables.layout.tier_factor, manifest, num_changes, num_bytes)
+        if not self.merges.has_work(self.manifest):
+            return self.merges.pause(manifest, partial(self._budget, manifest, num_changes, num_bytes))
         stored = {entry.id for entry in self.manifest.segments}
-        return self.merges.advance(manifest, stored, budget, view)
+        return self.merges.advance(manifest, stored, self._budget(manifest, num_changes, num_bytes), view)
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open.
@@ -211,9 +208,10 @@ class Writer:
             IndexFullError: no space; nothing of the change is stored.
         """
         self._store.commit(prepared.store, prepared.frees)
-        self.manifest = prepared.manifest
+        self.manifest = prepared.merged.manifest
         self.merges.note_stored(prepared.merged)
-        self.done.stored(prepared.done)
+        if prepared.done is not None:
+            self.done.stored(prepared.done)
         self._is_unsure = False
         if prepared.merged.passing:
             with self._store.reading() as txn:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import xxhash
 
 from simindex import _kernel
 from simindex.format.keys import whole_segment_key
@@ -26,7 +27,7 @@ from simindex.format.layout import (
     page_shape,
 )
 from simindex.format.rows import CHUNK_ROW, STRIDES
-from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal, sealed
+from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal
 
 _ENTRY_PAGE = page_shape((KEY_BYTES, 0, NUMBER_BYTES))
 
@@ -91,7 +92,8 @@ def encode_one_document(
         order: of the permutation tables, as the kernel takes it.
     """
     key = whole_segment_key(segment)
-    return key, sealed("segments", key, _kernel.lay_one_document(key_hash, words, fingerprint, *order))
+    content = _kernel.lay_one_document(key_hash, words, fingerprint, *order)
+    return key, content + xxhash.xxh3_64_digest(key + content, SEAL_SEEDS["segments"])
 
 
 def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:

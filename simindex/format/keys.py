@@ -59,6 +59,9 @@ def encode_keys(keys: list[Any]) -> list[bytes]:
 
 def encode_text_key(key: str) -> bytes:
     """Return `encode_key` of a str that is surely short enough."""
+    encoded = key.encode("utf-8", "surrogatepass")
+    if len(encoded) < _FIXED_STR_BYTES:
+        return b"%c%b" % (_FIXED_STR | len(encoded), encoded)
     return bytes(msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass").pack(key))
 
 
@@ -72,6 +75,8 @@ def plain_keys(keys: list[Any], encoded: list[bytes]) -> list[Key]:
 
 
 _PLAIN = {str, bytes, int}
+_FIXED_STR, _FIXED_STR_BYTES = 0xA0, 32
+"""Of msgpack: the first byte of a text of fewer bytes has its length."""
 
 
 def key_hashes(encoded_keys: list[bytes]) -> np.ndarray:

@@ -40,6 +40,10 @@ class _Expected(NamedTuple):
     transaction_id: int = -1
     newest: bytes = b""
 
+    def is_one_more(self, before: Manifest) -> bool:
+        """Whether its segments are those of a manifest before and one of one document."""
+        return bool(self.newest) and self.manifest.segments[:-1] == before.segments
+
 
 def stored_manifest(txn: ReadTransaction) -> bytes:
     """Return the manifest's bytes. Raises CorruptIndexError when there is none."""
@@ -95,11 +99,7 @@ class SnapshotCache:
             if last.transaction_id == txn.id:
                 return last
             own = self._expected
-            if (
-                own.transaction_id == txn.id
-                and own.newest
-                and own.manifest.segments[:-1] == last.manifest.segments
-            ):
+            if own.transaction_id == txn.id and own.is_one_more(last.manifest):
                 return self._with_own(last, own)
             known: Mapping[int, Segment] = last.segments
         else:

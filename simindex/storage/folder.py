@@ -413,7 +413,8 @@ class Space:
         missing = self._ballast.hold(file_bytes, self.limit)
         if missing:
             return file_bytes - missing
-        return self.limit - self._kept if self.is_lifted else None
+        usable = self.limit - self._kept
+        return usable if self.map_limit > usable else None
 
     def full(self, usable: int) -> IndexFullError:
         """Return the error of a commit that would need more."""

@@ -21,7 +21,7 @@ from simindex.format.ages import stays
 from simindex.format.chunks import encode_one_document
 from simindex.format.keys import Key, encode_text_key, key_hash
 from simindex.format.manifest import Manifest
-from simindex.format.records import encode_new_record, pack_metadata
+from simindex.format.records import NIL, encode_new_record, pack_metadata
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
 from simindex.sketching.sketch import OF_DOCUMENTS, OF_ROWS, SketchBatch
@@ -70,11 +70,9 @@ def prepare_document(key: Any, document: Any, metadata: object, sketcher: Sketch
     """
     if type(key) is str and type(document) is str and len(key) < _LONGEST_KEY:
         try:
-            encoded, packed, sketch = (
-                encode_text_key(key),
-                pack_metadata(metadata),
-                sketcher.sketch_text(document),
-            )
+            encoded = encode_text_key(key)
+            packed = NIL if metadata is None else pack_metadata(metadata)
+            sketch = sketcher.sketch_text(document)
         except (TypeError, ValueError):
             sketch = None  # the long way names the key
         if sketch is not None:
