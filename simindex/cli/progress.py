@@ -28,6 +28,8 @@ class Told(NamedTuple):
         duplicates: among all.
         read_bytes: of the input, as it lies on disk.
         written_bytes: of the output.
+        looked_at: rows that were looked at, where all are before the first is written; else 0.
+        share: of all work that is done, 0..1; ``None`` where nobody knows.
     """
 
     rows: int
@@ -35,6 +37,8 @@ class Told(NamedTuple):
     duplicates: int
     read_bytes: int
     written_bytes: int
+    looked_at: int = 0
+    share: float | None = None
 
 
 Tell = Callable[[Told], None]
@@ -103,8 +107,11 @@ def job_bar(total: int | None, waits_for: str | None, *, as_json: bool) -> Itera
     def tell(told: Told) -> None:
         count = f"{told.rows:,} rows, {told.duplicates:,} duplicates"
         written = f"{told.written_bytes / 1e6:,.1f} MB written"
-        rate = told.rows_now / max(time.monotonic() - began, 1e-9)
-        bar.update(task, completed=told.read_bytes, count=count, rate=rate, written=written)
+        if told.looked_at and not told.rows:
+            count, written = f"{told.looked_at:,} rows, looked at first", ""
+        rate = (told.rows_now or told.looked_at) / max(time.monotonic() - began, 1e-9)
+        done = told.read_bytes if told.share is None or total is None else told.share * total
+        bar.update(task, completed=done, count=count, rate=rate, written=written)
 
     with bar:
         yield tell
@@ -116,16 +123,20 @@ def _told_in_json(total: int | None) -> Tell:
     def tell(told: Told) -> None:
         nonlocal last
         now = time.monotonic()
-        if last and now - last < _SECONDS_A_LINE:
+        if (last or not told.rows) and now - max(last, began) < _SECONDS_A_LINE:
             return
         last = now
         seconds = max(now - began, 1e-9)
-        left = None
-        if total is not None and told.read_bytes:
-            left = round(seconds * max(total - told.read_bytes, 0) / told.read_bytes, 1)
-        rate = round(told.rows_now / seconds, 1)
+        share, left = told.share, None
+        if share is None and total is not None:
+            share = min(told.read_bytes / total, 1.0) if total else None
+        if share:
+            left = round(seconds * (1 - share) / share, 1)
+        rate = round((told.rows_now or told.looked_at) / seconds, 1)
+        counts = told._asdict()
+        del counts["share"]
         note_json(
-            told._asdict()
+            counts
             | {
                 "total_bytes": total,
                 "rows_per_second": rate,

@@ -124,6 +124,40 @@ def chunk_rows(count: int, bands: int, sketches_per_block: int) -> np.ndarray:
     return rows
 
 
+class WholeSegment(NamedTuple):
+    """A segment that is one value, taken apart. All arrays are views of it; nothing of them is proven.
+
+    Attributes:
+        tables: keys, uint64, and relative numbers, uint32, of each.
+        words, fingerprints, numbers: of each row of the sketch column.
+    """
+
+    tables: list[tuple[np.ndarray, np.ndarray]]
+    words: np.ndarray
+    fingerprints: np.ndarray
+    numbers: np.ndarray
+
+
+def read_whole_segment(
+    geometry: Geometry, entry: SegmentEntry, value: bytes | memoryview
+) -> WholeSegment | None:
+    """Take apart a segment that is one value; ``None`` where its length does not fit."""
+    if len(value) != geometry.segment_bytes(entry) + SEAL_BYTES:
+        return None
+
+    def array(kind: str, count: int, at: int) -> np.ndarray:
+        return np.frombuffer(value, dtype=kind, count=count, offset=at)
+
+    *tables, column = whole_segment_rows(geometry, entry)[["keys", "numbers", "fingerprints", "count"]]
+    begin, numbers, prints, count = map(int, column)
+    return WholeSegment(
+        [(array("<u8", int(n), int(keys)), array("<u4", int(n), int(at))) for keys, at, _, n in tables],
+        array("<u8", count * geometry.bands, begin).reshape(count, geometry.bands),
+        array("<u8", count, prints),
+        array("<u4", count, numbers),
+    )
+
+
 def seals_of(column: Column, count: int, value: bytes | memoryview) -> bytes:
     """Return the block seals of a chunk of so many entries; they stand for all of it."""
     if not column.page_bytes:

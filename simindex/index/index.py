@@ -745,8 +745,8 @@ class Index(Jobs):
 
     def _part(self, take: Take, walk: Walk) -> list[Any]:
         with self._store.reading() as txn:
-            if self._store.is_pinned:
-                walk.require_snapshot(self._store.pin)
+            if txn.pin is not None:
+                walk.require_snapshot(txn.pin)
             return take(self._session.view(txn), walk)
 
     def __delitem__(self, key: Key) -> None:

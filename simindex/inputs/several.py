@@ -172,8 +172,16 @@ class Inputs:
         source.extent = extent
         yield from self._read_columns(source)
 
-    def lines_of(self, place: int, extent: Extent) -> Iterator[list[bytes]]:
-        """Yield some lines of an input with `has_plain_lines`, all of which were read as rows before."""
+    def rows_of(self, place: int, extent: Extent) -> Rows:
+        """Yield the rows of some lines of an input with `has_plain_lines`, as iterating does."""
+        self.place = place
+        source = self._open(self._paths[place])
+        source.extent = extent
+        yield from self._read(source)
+
+    def lines_of(self, place: int, extent: Extent | None) -> Iterator[list[bytes]]:
+        """Yield the lines of an input with `has_lines`, some at a time, or those of an extent of one with
+        `has_plain_lines`; they were read as rows before."""
         source = self._open(self._paths[place])
         source.extent = extent
         with source.lines() as lines:
@@ -189,12 +197,15 @@ class Inputs:
             raise row
         return row
 
-    def has_plain_lines(self, path: str) -> bool:
-        """Whether an input is a file of this machine with a row a line, so that it can be read from any line
-        on."""
+    def has_lines(self, path: str) -> bool:
+        """Whether an input is a file of this machine with a row a line."""
         is_file = path != "-" and not remote.is_remote(path) and os.path.isfile(path)
-        is_plain = is_file and without_packing(path) == path and is_utf8(self._reading.encoding)
-        return is_plain and self._format_of(path) == "jsonl"
+        return is_file and self._format_of(path) == "jsonl"
+
+    def has_plain_lines(self, path: str) -> bool:
+        """Whether an input has lines as they stand, so that it can be read from any line on."""
+        is_plain = without_packing(path) == path and is_utf8(self._reading.encoding)
+        return is_plain and self.has_lines(path)
 
     def _each(self, read: Callable[[Source], Iterator[T]]) -> Iterator[T]:
         self._bytes_done = 0

@@ -73,7 +73,7 @@ def join(
 
     Args:
         session: of the new index.
-        progress: called with the number of documents done so far.
+        progress: called with the number of its documents whose records are copied; its segments come before.
 
     Raises:
         KeyExistsError: a key is there already and `on_conflict` is "error"; nothing was taken over.

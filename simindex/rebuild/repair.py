@@ -127,14 +127,14 @@ class _Repair:
         """Make the new index."""
         scheme, manifest = self._scheme, self._manifest
         remains = [SegmentRemains(scheme, entry, self._values) for entry in manifest.segments]
-        self._note_lost_segments(remains)
         self._find_lost_chunks(remains)
-        numbers, places, lengths = self._records(remains)
+        self._note_lost_segments(remains)
+        numbers, hashes, places, lengths = self._records(remains)
+        ends = [np.searchsorted(numbers, [e.base, e.base + e.span]).tolist() for e in manifest.segments]
         config, layout = scheme.config, scheme.tables.layout
         with making(Path(destination), _WORK, config, layout, manifest.sources) as builder:
-            for entry, part in zip(manifest.segments, remains, strict=True):
-                first, behind = np.searchsorted(numbers, [entry.base, entry.base + entry.span])
-                self._save(builder, part, *(c[first:behind] for c in (numbers, places, lengths)))
+            for (first, behind), part in zip(ends, remains, strict=True):
+                self._save(builder, part, *(c[first:behind] for c in (numbers, hashes, places, lengths)))
         expected = manifest.num_documents
         return {
             "documents": self._documents,
@@ -152,13 +152,14 @@ class _Repair:
         lost = [str(e.id) for e, part in zip(self._manifest.segments, remains, strict=True) if part.is_lost]
         if lost:
             self._salvage.notes.append(
-                f"values of {len(lost)} small segments ({', '.join(lost[:10])}) are damaged: the sketches "
-                "of their documents are lost, and records that are missing from them cannot be named"
+                f"values of {len(lost)} small segments ({', '.join(lost[:10])}) are damaged or missing: of "
+                "their sketches those are left that tables confirm, and records that are missing from them "
+                "cannot be named"
             )
 
     def _find_lost_chunks(self, remains: list[SegmentRemains]) -> None:
-        """Find chunks of sketches whose leaf is gone, among the pages of large values that nobody tells
-        of."""
+        """Find chunks of sketches, and segments of one value, whose leaf is gone, among the pages of large
+        values that nobody tells of."""
         missing = [(part, key, count) for part in remains for key, count in part.missing()]
         if not missing:
             return
@@ -171,8 +172,9 @@ class _Repair:
 
     # ---- records ----
 
-    def _records(self, remains: list[SegmentRemains]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return numbers, ascending, and the places and lengths of the records that are left."""
+    def _records(self, remains: list[SegmentRemains]) -> tuple[np.ndarray, ...]:
+        """Return numbers, ascending, and the hashes of keys, places and lengths of the records that are
+        left."""
         found = [self._sound(entries) for entries in self._salvage.reached("documents")]
         orphans = [self._sound(entries) for entries in self._salvage.by_number()]
         if orphans:
@@ -180,12 +182,13 @@ class _Repair:
             known = None if self._salvage.are_orphans_current else self._known(remains)
             orphans = [self._evident(entries, hashes, removed, known) for entries, hashes in orphans]
         both = [entries for entries, _ in (*found, *orphans)]
+        key_hashes = np.concatenate([h for _, h in (*found, *orphans)] or [np.empty(0, np.uint64)])
         found_numbers = [numbers_of(e.keys).astype(np.int64) for e in both]
         numbers = np.concatenate(found_numbers or [np.empty(0, np.int64)])
         places = np.concatenate([e.places for e in both] or [np.empty(0, np.int64)])
         lengths = np.concatenate([e.lengths for e in both] or [np.empty(0, np.int64)])
         kept, first = np.unique(numbers, return_index=True)  # of one number, that which the tree reaches
-        return kept, places[first], lengths[first]
+        return kept, key_hashes[first], places[first], lengths[first]
 
     def _sound(self, entries: Entries) -> tuple[Entries, np.ndarray]:
         """Return the entries that are records, and the hashes of their keys."""
@@ -247,12 +250,13 @@ class _Repair:
         builder: Builder,
         part: SegmentRemains,
         numbers: np.ndarray,
+        hashes: np.ndarray,
         places: np.ndarray,
         lengths: np.ndarray,
     ) -> None:
         """Store what is left of a segment's documents."""
         sketches: dict[int, tuple[np.ndarray, int, bool]] = {}
-        for rows in part.rows():
+        for rows in part.rows(numbers, hashes):
             columns = rows.numbers.tolist(), rows.words, rows.fingerprints.tolist(), rows.by_tables.tolist()
             for number, words, fingerprint, by_tables in zip(*columns, strict=True):
                 sketches[number] = words, fingerprint, by_tables

@@ -21,7 +21,8 @@ class RepairReport:
         documents: saved, with key and metadata.
         sketches: of them, those with their sketch: all that is stored of it fitted its seal.
         sketches_by_tables: of the sketches, those whose seal was lost, and which the tables agree with: at
-            least half of their words, and none that contradicts.
+            least half of their words, and none that contradicts. In a segment of one value, where the tables
+            have lost their seal with it, none that contradicts out of a sector that is otherwise right.
         without_sketch: keys of saved documents that have lost their sketch: they are stored, but are similar
             to nothing until they are inserted again; the first thousand.
         num_without_sketch: how many there are.

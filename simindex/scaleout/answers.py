@@ -77,7 +77,7 @@ class Columns(NamedTuple):
     Attributes:
         asked: places of the queries that have matches, ascending.
         counts: how many each of these has.
-        truncated: whether a limit was hit, a query: bool.
+        truncated: which limits were hit, a byte a query; arrays take longer through a pickle.
         scanned: entries of tables that were looked at, a query, uint64, or ``None``.
         keys, similarities, distances, exact, errors: a match.
         metadata: a match; ``None`` where no match has any.
@@ -86,7 +86,7 @@ class Columns(NamedTuple):
 
     asked: list[int]
     counts: list[int]
-    truncated: np.ndarray
+    truncated: bytes
     scanned: np.ndarray | None
     keys: list[Any]
     similarities: list[float | None]
@@ -109,7 +109,7 @@ class Columns(NamedTuple):
         return cls(
             asked,
             [len(merged[place]) for place in asked],
-            np.logical_or.reduce([part.truncated for part in parts]),
+            _any_of([part.truncated for part in parts]),
             np.add.reduce(scanned) if scanned else None,
             [match.key for match in matches],
             [match.similarity for match in matches],
@@ -137,14 +137,23 @@ def answers_of(places: Sequence[Columns], limit: int | None, is_by_distance: boo
         places: what each has answered; one at least.
     """
     merged = _merged([columns.found() for columns in places], limit, is_by_distance)
-    truncated = np.logical_or.reduce([columns.truncated for columns in places]).tolist()
+    truncated = _any_of([columns.truncated for columns in places])
     scanned = [columns.scanned for columns in places if columns.scanned is not None]
     candidates = np.add.reduce(scanned).tolist() if scanned else repeat(None)
     nothing: list[Match] = []
     return [
-        Matches(merged.get(place, nothing), flag, count)
+        Matches(merged.get(place, nothing), flag != 0, count)
         for place, (flag, count) in enumerate(zip(truncated, candidates, strict=False))
     ]
+
+
+def _any_of(flags: Sequence[bytes]) -> bytes:
+    """Return the bits that any has, a byte a query."""
+    hit = [one for one in flags if one.strip(b"\0")]
+    if not hit:  # nearly always
+        return flags[0]
+    joined: np.ndarray = np.bitwise_or.reduce([np.frombuffer(one, np.uint8) for one in hit])
+    return joined.tobytes()
 
 
 def _merged(

@@ -28,9 +28,11 @@ from simindex.queries.search import (
 )
 from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, answers_of
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.hosts.calls import Calls, Gathered, OnMissing, Sent
+from simindex.scaleout.hosts.calls import Calls, Gathered, OnMissing
+from simindex.scaleout.hosts.carried import Few
 from simindex.scaleout.hosts.following import MOVED, Following, Way
-from simindex.scaleout.hosts.partition import Nearest, is_by_distance
+from simindex.scaleout.hosts.owed import Sent
+from simindex.scaleout.hosts.partition import FEW, Nearest, is_by_distance
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import SketchBatch
 from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
@@ -239,9 +241,10 @@ class Asking(Following):
         self, query: Query | Nearest, batch: SketchBatch, on_missing: OnMissing, seconds: float | None
     ) -> ScaledAnswers:
         deadline = self._seconds(seconds, on_missing)
+        asked = Few.of(batch) if len(batch) <= FEW else batch
 
         def ask(way: Way) -> ScaledAnswers:
-            found = way.calls.gather(way.calls.send_all("asks", "query", query, batch), deadline)
+            found = way.calls.gather(way.calls.send_all("asks", "query", query, asked), deadline)
             return self._merged(query, way.calls, found, len(batch), on_missing)
 
         return self._followed(ask, deadline)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, overload
@@ -30,10 +29,11 @@ from simindex.scaleout.answers import ScaledMatches
 from simindex.scaleout.asking import UNDER_WAY
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import UnsupportedError
-from simindex.scaleout.hosts.actors import ray_module, stop_hosts
-from simindex.scaleout.hosts.calls import Calls, Group, Sent
+from simindex.scaleout.hosts.actors import Group, ray_module, stop_hosts
+from simindex.scaleout.hosts.calls import Calls
 from simindex.scaleout.hosts.carried import partition_of
 from simindex.scaleout.hosts.following import MOVED, Way, whole
+from simindex.scaleout.hosts.owed import Sent
 from simindex.scaleout.hosts.partition import is_by_distance
 from simindex.scaleout.if_new import Scratch, Settled, settle
 from simindex.scaleout.places.upkeep import Upkeep, by_partition
@@ -437,14 +437,3 @@ class ScaledIndex(Upkeep):
             record = self.get(key)
             if record is not None:
                 yield key, record
-
-    def write_counts(self) -> Catalog:
-        """Write down in the catalog how many documents each partition holds, and return it."""
-        counts = self.stats().partitions
-        catalog = self.catalog.changed(
-            replace(partition, documents=counts[number].documents)
-            for number, partition in enumerate(self.catalog.partitions)
-        )
-        catalog.replace(self.uri, self.catalog)
-        self._follow(catalog)
-        return catalog

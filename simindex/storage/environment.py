@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
 import weakref
 from typing import cast
@@ -236,16 +237,51 @@ class Alone(Visitor):
 
 
 class Pin:
-    """A snapshot that a handle keeps between calls, until it is dropped."""
+    """A snapshot that a handle keeps between calls. Safe to share between threads.
+
+    Attributes:
+        txn: LMDB's transaction; ``None`` when it was dropped.
+    """
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
+        self._lock = threading.RLock()  # a signal handler may come in between
+        self._users: weakref.WeakSet[Visitor] = weakref.WeakSet()
+        self._has_ended = False
+        for other in list(environment.pins):
+            other.forget_lost()
         self.txn: lmdb.Transaction | None = environment.env.begin(buffers=True)
         environment.pins.add(self)
 
+    def enter(self, visitor: Visitor) -> lmdb.Transaction | None:
+        """Return the transaction for a call, which keeps it until `leave`; ``None`` where it has ended."""
+        with self._lock:
+            if self._has_ended or self.txn is None:
+                return None
+            self._users.add(visitor)
+            return self.txn
+
+    def leave(self, visitor: Visitor) -> None:
+        """Let go of it; the last one drops a snapshot that has ended meanwhile."""
+        with self._lock:
+            self._users.discard(visitor)
+            self.forget_lost()
+
+    def end(self) -> None:
+        """Let no further call in, and drop the snapshot once the calls under way have left it."""
+        with self._lock:
+            self._has_ended = True
+            self.forget_lost()
+
+    def forget_lost(self) -> None:
+        """Drop it if it has ended and no call is in it: one that Ctrl-C broke off may not have left."""
+        with self._lock:
+            if self._has_ended and not self._users:
+                self.drop()
+
     def drop(self) -> None:
-        """End the snapshot; the handle takes a new one at its next call."""
+        """End the snapshot at once: for who knows that no call is under way in it."""
         self._environment.pins.discard(self)
-        if self.txn is not None:
-            self.txn.abort()
-            self.txn = None
+        txn, self.txn = self.txn, None
+        if txn is not None:
+            txn.abort()

@@ -29,7 +29,7 @@ import lmdb
 
 from simindex.checks import local_path, require_int, require_seconds
 from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLockedError, SimIndexError
-from simindex.storage.environment import BETWEEN_FILES, Environment, Pin, Visit
+from simindex.storage.environment import BETWEEN_FILES, Environment, Visit
 from simindex.storage.folder import (
     DATA_FILE,
     Space,
@@ -58,7 +58,14 @@ from simindex.storage.lmdb_file import (
     used_bytes,
 )
 from simindex.storage.registry import registry
-from simindex.storage.transactions import Reading, ReadTransaction, WriteTransaction, begun, change_nothing
+from simindex.storage.transactions import (
+    Pinned,
+    Reading,
+    ReadTransaction,
+    WriteTransaction,
+    begun,
+    change_nothing,
+)
 from simindex.storage.translation import closed, read_only, translated
 from simindex.storage.tree.entrance import prove_entrance
 
@@ -111,7 +118,7 @@ class Store:
         self._is_compacting = False
         """Whether the ballast stays given up."""
         self.is_pinned = pinned
-        self._pin: Pin | None = None
+        self._pinned = Pinned()
         self._last_page = -1
         """The file is as long as its pages up to this one."""
         self.last_commit = -1
@@ -309,7 +316,7 @@ class Store:
         self._environment = None
         if not self.writable:
             # A thread that the child has not may have held it, and its snapshot ended before the fork.
-            self._opening, self._pin = threading.Lock(), None
+            self._opening, self._pinned = threading.Lock(), Pinned()
             self._was_inherited = True
             registry.on_fork.add(weakref.WeakMethod(self._abandon))
             return
@@ -323,8 +330,7 @@ class Store:
         self._environment = None
         registry.on_fork.discard(weakref.WeakMethod(self._abandon))
         try:
-            if self._pin is not None:
-                self._pin.drop()
+            self._pinned.close()
             registry.close_unused(leaving=self)
         finally:
             if self._lock is not None:
@@ -333,9 +339,8 @@ class Store:
     def __del__(self) -> None:
         """Let the next writer in, and the space of a pinned snapshot. What needs a lock is left to the next
         handle: `Registry.close_unused`."""
-        pin: Pin | None = getattr(self, "_pin", None)
-        if pin is not None and self._environment is not None:
-            pin.drop()
+        if getattr(self, "_environment", None) is not None:
+            self._pinned.drop()
         if getattr(self, "_environment", None) is not None and self._lock is not None:
             self._lock.release()
             message = f"{self.path}: an index was open for writing and nobody closed it"
@@ -353,13 +358,12 @@ class Store:
         return Reading(self, buffers)
 
     def refresh(self) -> None:
-        """Let go of a pinned snapshot; the next call takes the newest."""
+        """Let go of a pinned snapshot; the next call takes the newest, and those under way keep theirs."""
         self.require_open()
-        if self._pin is not None:
-            self._pin.drop()
+        self._pinned.end()
 
     def begin_read(
-        self, environment: Environment, visitor: Visitor, buffers: bool
+        self, environment: Environment, visitor: ReadTransaction, buffers: bool
     ) -> lmdb.Transaction | None:
         """Return a read transaction of LMDB for a visitor who is inside, who ends it if it is not pinned.
 
@@ -371,16 +375,20 @@ class Store:
             if environment.failure and not environment.gate.is_stopped:
                 raise self._lost(environment)  # while everybody was kept out
             try:
-                if self.is_pinned and (pin := self.pin) is not None:
-                    return pin.txn  # nobody writes into a file that was replaced, and it stays open
-                txn = self._pinned(environment) if self.is_pinned else begun(environment.env, buffers)
+                if self.is_pinned and (kept := self._pinned.enter(visitor)) is not None:
+                    return kept  # nobody writes into a file that was replaced, and it stays open
+                if self.is_pinned:
+                    txn = self._pinned.take(environment, visitor)
+                else:
+                    txn = begun(environment.env, buffers)
                 is_known = txn.id() == environment.checked_id
                 if is_known and time.monotonic() - environment.looked_at < _LOOK_AGAIN_SECONDS:
                     return txn
                 if not self._moved_away(environment, txn):
                     return txn
-                if self._pin is not None:
-                    self._pin.drop()
+                if visitor.pin is not None:
+                    visitor.pin.end()
+                    visitor.pin.leave(visitor)
                 else:
                     txn.abort()
                 self._outside(environment, visitor, self._reopen)
@@ -396,18 +404,6 @@ class Store:
             except lmdb.Error as exc:
                 raise translated(exc, self.path) from exc
         raise SimIndexError(f"{self.path}: no read transaction after six attempts; too many readers")
-
-    def _pinned(self, environment: Environment) -> lmdb.Transaction:
-        """Return the transaction that is kept between calls."""
-        if self._pin is None or self._pin.txn is None:
-            self._pin = Pin(environment)
-        assert self._pin.txn is not None
-        return self._pin.txn
-
-    @property
-    def pin(self) -> Pin | None:
-        """The snapshot that is kept between calls, if there is one now."""
-        return self._pin if self._pin is not None and self._pin.txn is not None else None
 
     def _outside(self, environment: Environment, visitor: Visitor, action: Callable[[], None]) -> None:
         environment.gate.leave(visitor)

@@ -6,6 +6,7 @@ anything: a store does, for it knows what to do when LMDB refuses.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import TracebackType
@@ -16,7 +17,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError, SimIndexError
-from simindex.storage.environment import Environment
+from simindex.storage.environment import Environment, Pin
 from simindex.storage.gate import Visitor
 from simindex.storage.pages import FoundValues, MappedFile, map_pages, tree_of
 from simindex.storage.translation import translated
@@ -33,12 +34,14 @@ class ReadTransaction(Visitor):
     Attributes:
         id: of the state: equal ids, equal content.
         map_generation: addresses loaded under another generation are void.
+        pin: the pinned snapshot that it is of; ``None`` where it is one of its own.
     """
 
-    __slots__ = ("_environment", "_txn", "id", "map_generation")
+    __slots__ = ("_environment", "_txn", "id", "map_generation", "pin")
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
+        self.pin: Pin | None = None
 
     def begin(self, txn: lmdb.Transaction) -> None:
         """Take LMDB's transaction."""
@@ -182,17 +185,60 @@ class ReadTransaction(Visitor):
         return sizes
 
 
+class Pinned:
+    """The snapshot that a handle keeps between calls: made by the first that needs one. Safe to share
+    between threads."""
+
+    def __init__(self) -> None:
+        self._pin: Pin | None = None
+        self._is_closed = False
+        self._making = threading.RLock()
+
+    def enter(self, visitor: ReadTransaction) -> lmdb.Transaction | None:
+        """Return the transaction of the snapshot for a call, if there is one now; see `Pin.enter`."""
+        pin = self._pin
+        txn = None if pin is None else pin.enter(visitor)
+        visitor.pin = None if txn is None else pin
+        return txn
+
+    def take(self, environment: Environment, visitor: ReadTransaction) -> lmdb.Transaction:
+        """Return what `enter` does, of a new snapshot where there is none."""
+        with self._making:
+            txn = self.enter(visitor)
+            while txn is None:
+                self._pin = Pin(environment)
+                txn = self.enter(visitor)
+            if self._is_closed:  # since the call began, and nobody else would end it
+                self.end()
+            return txn
+
+    def end(self) -> None:
+        """Let go of the snapshot; calls under way keep it to their end."""
+        with self._making:
+            if self._pin is not None:
+                self._pin.end()
+
+    def close(self) -> None:
+        """Let go of it for good."""
+        self._is_closed = True
+        self.end()
+
+    def drop(self) -> None:
+        """Let go of it at once: for a handle that nobody has any more."""
+        if self._pin is not None:
+            self._pin.drop()
+
+
 class Handle(Protocol):
     """What `Reading` asks of a store."""
 
     path: str
-    is_pinned: bool
 
     def environment(self) -> Environment:
         """Return the environment. Raises ClosedError."""
 
     def begin_read(
-        self, environment: Environment, visitor: Visitor, buffers: bool
+        self, environment: Environment, visitor: ReadTransaction, buffers: bool
     ) -> lmdb.Transaction | None:
         """Return a read transaction of LMDB for a visitor who is inside, or ``None``; see `Store`."""
 
@@ -239,7 +285,9 @@ class Reading:
             txn, self._txn = self._txn, None
             if self._visitor is not None:
                 self._visitor.end()
-            if txn is not None and not self._store.is_pinned:
+            if self._visitor is not None and self._visitor.pin is not None:
+                self._visitor.pin.leave(self._visitor)
+            elif txn is not None:
                 txn.abort()
         finally:
             if self._visitor is not None:

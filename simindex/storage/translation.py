@@ -27,8 +27,16 @@ MAX_READERS = 1024
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _HARDLY_FREE_BYTES = 1 << 20
 
-# What LMDB says of tree pages that lead nowhere, or in a circle; whoever met one has a bad transaction.
-_DAMAGE = lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.CursorFullError | lmdb.BadTxnError
+# What LMDB says of tree pages that lead nowhere, or in a circle, or have less room than their header says;
+# whoever met one has a bad transaction.
+_DAMAGE = (
+    lmdb.CorruptedError
+    | lmdb.PageNotFoundError
+    | lmdb.CursorFullError
+    | lmdb.PageFullError
+    | lmdb.ProblemError
+    | lmdb.BadTxnError
+)
 
 
 def translated(error: lmdb.Error | OSError, path: str) -> SimIndexError:

@@ -19,6 +19,7 @@ from dedup_rows import texts, write_lines
 import simindex
 from simindex.corpus import deduplicate
 from simindex.corpus.dedup import work
+from simindex.corpus.dedup.sorting import decisions
 
 TEXTS = texts(200)
 
@@ -62,6 +63,7 @@ def calls_of(work: Callable[[], object]) -> int:
 def _small_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "FRAME_BYTES", 4_000)
     monkeypatch.setattr(work, "_SECONDS_A_MARK", 0.0)
+    monkeypatch.setattr(decisions, "_SECONDS_A_MARK", 0.0)
 
 
 def run(folder: Path, name: str = "out.jsonl.gz", **arguments: Any) -> Any:
@@ -75,6 +77,8 @@ def run(folder: Path, name: str = "out.jsonl.gz", **arguments: Any) -> Any:
 
 
 def outputs(folder: Path, name: str = "out.jsonl.gz") -> tuple[bytes, bytes, list[Any]]:
+    if not (folder / "out.simindex").exists():
+        return (folder / name).read_bytes(), (folder / "removed.jsonl.zst").read_bytes(), []
     with simindex.open(folder / "out.simindex", "r") as index:
         stored = [(record.key, record.metadata, record.sketch.fingerprint) for record in index.values()]
     return (folder / name).read_bytes(), (folder / "removed.jsonl.zst").read_bytes(), stored
@@ -86,9 +90,17 @@ def forget(folder: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def test_killed_at_random_gives_the_bytes_of_one_run(tmp_path: Path) -> None:
+INTO: dict[str, Any] = {}
+"""An index decides, for the rows go into one."""
+
+ALONE: dict[str, Any] = {"into": None}
+"""All rows are looked at first."""
+
+
+@pytest.mark.parametrize("named", [INTO, ALONE], ids=["into", "alone"])
+def test_killed_at_random_gives_the_bytes_of_one_run(tmp_path: Path, named: dict[str, Any]) -> None:
     write_lines(tmp_path / "a.jsonl", TEXTS)
-    num_calls = calls_of(lambda: run(tmp_path))
+    num_calls = calls_of(lambda: run(tmp_path, **named))
     expected = outputs(tmp_path)
     forget(tmp_path)
     dice, kills, rounds = random.Random(5), 0, 0
@@ -97,7 +109,7 @@ def test_killed_at_random_gives_the_bytes_of_one_run(tmp_path: Path) -> None:
 
         def work(calls: int = calls) -> None:
             kill_at(calls)
-            run(tmp_path, workers=1)
+            run(tmp_path, workers=1, **named)
 
         code = in_child(work)
         assert code in (0, -signal.SIGKILL)
@@ -105,7 +117,7 @@ def test_killed_at_random_gives_the_bytes_of_one_run(tmp_path: Path) -> None:
         assert (tmp_path / "out.jsonl.gz").exists() or code != 0
         if code == 0:
             assert outputs(tmp_path) == expected
-            assert run(tmp_path).read == 200
+            assert run(tmp_path, **named).read == 200
             rounds += 1
             forget(tmp_path)
 
@@ -119,10 +131,15 @@ def test_into_an_index_that_a_kill_has_left_half_made(tmp_path: Path) -> None:
         assert len(index) == len((tmp_path / "out.jsonl").read_bytes().splitlines())
 
 
-@pytest.mark.parametrize("name", ["replace", "fsync", "makedirs", "rmtree"])
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("name", "after", "named"),
+    [
+        *itertools.product(["replace", "fsync", "makedirs", "rmtree"], [False, True], [INTO]),
+        *itertools.product(["replace", "rmtree"], [False, True], [ALONE]),
+    ],
+)
 def test_killed_at_each_step_of_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, after: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, after: bool, named: dict[str, Any]
 ) -> None:
     """Before and after every call of it, those at the publishing among them."""
     write_lines(tmp_path / "a.jsonl", TEXTS[:60])
@@ -141,17 +158,17 @@ def test_killed_at_each_step_of_the_disk(
         return result
 
     monkeypatch.setattr(module, name, step)
-    run(tmp_path)
+    run(tmp_path, **named)
     expected, num_steps = outputs(tmp_path), len(places)
     assert num_steps
     forget(tmp_path)
     wanted = {*range(1, min(3, num_steps) + 1), *range(max(num_steps - 3, 1), num_steps + 1)}
     for stop in sorted(wanted):
         places.clear()
-        assert in_child(lambda: run(tmp_path)) == -signal.SIGKILL
+        assert in_child(lambda: run(tmp_path, **named)) == -signal.SIGKILL
         stop = -1
         places.clear()
-        run(tmp_path)
+        run(tmp_path, **named)
         assert outputs(tmp_path) == expected
         forget(tmp_path)
 

@@ -18,6 +18,7 @@ CONFIGS = {
     "rows": Config(num_perm=32),
     "both": Config(num_perm=16, simhash=SimHashConfig(max_distance=3)),
     "kept": Config(num_perm=32, keep_shingles=8),
+    "prints": Config(num_perm=0, simhash=SimHashConfig(max_distance=3)),
 }
 
 WORDS = [f"word{n}" for n in range(7)]
@@ -51,9 +52,10 @@ def state(path: Path, questions: list[str]) -> dict[str, Any]:
     """What an index answers, in no order of what is equally good."""
     with simindex.open(path, "r") as index:
         answers = []
+        ask = index.query if index.config.num_perm else index.query_simhash
         for question in questions:
             for limit in (1, 3, None):
-                found = index.query(question, limit=limit)
+                found = ask(question, limit=limit)
                 figures = [(match.similarity, match.distance) for match in found]
                 named = sorted((repr(match),) for match in found) if limit is None else None
                 answers.append((sorted(figures, key=repr), named))

@@ -70,6 +70,40 @@ def test_threads_insert_and_query_on_one_index(tmp_path: Path) -> None:
     reader.close()
 
 
+def test_pinned_handle_is_refreshed_and_closed_under_the_calls_of_other_threads(tmp_path: Path) -> None:
+    """Each call is of one snapshot, whatever is written meanwhile, and the end is a ClosedError."""
+    path = tmp_path / "i"
+    documents = [document("stays", place) for place in range(60)]
+    with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
+        index.insert_many(batch("stays", size=60))
+        for _ in range(3):
+            pinned = simindex.open(path, "r", refresh="manual")
+            is_over = threading.Event()
+
+            def query(pinned: Index = pinned) -> None:
+                with contextlib.suppress(ClosedError):
+                    while True:
+                        found = pinned.query_many(documents, 0.9)
+                        assert [[m.key for m in matches] for matches in found] == [
+                            [label("stays", place)] for place in range(60)
+                        ]
+                        assert len(pinned) in (60, 90)
+
+            def refresh(pinned: Index = pinned, is_over: threading.Event = is_over) -> None:
+                while not is_over.is_set():
+                    pinned.refresh()
+                pinned.close()
+
+            def write(is_over: threading.Event = is_over) -> None:
+                for number in range(4):
+                    index.insert_many(batch("goes", number))
+                    index.remove_many(key for key, _ in batch("goes", number))
+                is_over.set()
+
+            run_in_threads(query, query, refresh, write)
+        assert index._store.environment().pins == set()
+
+
 def test_close_waits_for_the_queries_of_other_threads(tmp_path: Path) -> None:
     for round_ in range(20):
         index = simindex.open(tmp_path / str(round_), "x", SMALL, layout=TINY_LAYOUT)

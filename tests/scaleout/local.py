@@ -8,8 +8,11 @@ from typing import Any
 from simindex import Config
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.errors import CatalogChangedError
-from simindex.scaleout.hosts.calls import Calls, Gathered, Group, Sent, assignment
+from simindex.scaleout.hosts.actors import Group
+from simindex.scaleout.hosts.calls import Calls, Gathered, assignment
+from simindex.scaleout.hosts.carried import packed, unpacked
 from simindex.scaleout.hosts.host import Host
+from simindex.scaleout.hosts.owed import Sent
 from simindex.scaleout.index import ScaledIndex
 
 
@@ -38,10 +41,12 @@ class LocalCalls(Calls):
     def _done(self, place: str, group: Group, method: str, *arguments: Any) -> Sent:
         if place in self.away:
             return Sent(None, group, method, arguments)
-        carried = pickle.dumps((self.assignments[place], *arguments))
+        carried, *beside = packed((self.assignments[place], *arguments))
+        for array in beside:
+            array.flags.writeable = False  # as it lies in Ray's store
         try:
             for _ in range(self.repeats):
-                answer = getattr(self.hosts[place], method)(*pickle.loads(carried))
+                answer = getattr(self.hosts[place], method)(*unpacked(carried, beside))
         except Exception as exc:
             return Sent(pickle.loads(pickle.dumps(exc)), group, method, arguments)
         return Sent((pickle.loads(pickle.dumps(answer)),), group, method, arguments)

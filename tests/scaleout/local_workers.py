@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from simindex.corpus.dedup.sorting.again import InputPart
 from simindex.scaleout.dedup.building import Making, make_partition, ranks_of
-from simindex.scaleout.dedup.parts import InputPart, num_lines
+from simindex.scaleout.dedup.parts import num_lines
 from simindex.scaleout.dedup.workers import Step
 from simindex.scaleout.ranges.host import RangeHost
 from simindex.scaleout.ranges.source import LocalSource, Numbering

@@ -1,28 +1,33 @@
 """What a build reads, stores and notes, without Ray."""
 
+import gzip
 import json
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from local import LocalIndex
 
 import simindex
 from simindex import Config, CorruptIndexError
-from simindex.inputs import Fields, InputError, Inputs, Reading, Row
+from simindex.inputs import BadRowError, Fields, InputError, Inputs, Reading, Row
 from simindex.scaleout import SourceError, UnfinishedBuildError
-from simindex.scaleout.building import parts as parts_module
-from simindex.scaleout.building.feeding import How, insert_part
+from simindex.scaleout.building.feeding import How, count_part, insert_part
 from simindex.scaleout.building.job import build
 from simindex.scaleout.building.journal import Journal
-from simindex.scaleout.building.parts import Part, parts_of
+from simindex.scaleout.building.parts import Part, counted, parts_of
 from simindex.scaleout.building.report import Counts
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts.calls import Calls
+from simindex.scaleout.parts import lines
 
 CONFIG = Config(seed=1)
+
+BYTES = 6_000
 
 
 def write_rows(path: Path, first: int, count: int) -> Path:
@@ -34,9 +39,8 @@ def write_rows(path: Path, first: int, count: int) -> Path:
 
 
 @pytest.fixture
-def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a folder of texts and two tables, of which each is a part."""
-    monkeypatch.setattr(parts_module, "PART_BYTES", 1_000)
+def sources(tmp_path: Path) -> Path:
+    """A folder with a folder of texts and two tables, of which each is a part of `BYTES`."""
     folder = tmp_path / "sources"
     (folder / "texts" / "inner").mkdir(parents=True)
     for n in range(3):
@@ -54,12 +58,16 @@ def index(tmp_path: Path) -> Any:
         yield index
 
 
+def how_of(uri: str, **changed: Any) -> How:
+    settings: dict[str, Any] = {"on_conflict": "skip", "skip_bad_rows": False, "batch_size": 5} | changed
+    return How(uri, "job", **settings)
+
+
 def feed(index: LocalIndex, part: Part, number: int = 0, **how: Any) -> Counts:
     def carrier(_catalog: Catalog) -> Calls:
         return index.local
 
-    settings: dict[str, Any] = {"on_conflict": "skip", "skip_bad_rows": False, "batch_size": 5} | how
-    return insert_part(How(index.uri, "job", **settings), index.catalog, number, part, carrier)
+    return insert_part(how_of(index.uri, **how), index.catalog, number, part, carrier)
 
 
 def all_inputs(sources: Path) -> Inputs:
@@ -68,7 +76,7 @@ def all_inputs(sources: Path) -> Inputs:
 
 def test_parts_hold_what_one_reading_gives(sources: Path, index: LocalIndex, tmp_path: Path) -> None:
     inputs = all_inputs(sources)
-    parts = parts_of(inputs)
+    parts = parts_of(inputs, BYTES)
     assert [[Path(path).name for path in part.inputs.paths] for part in parts] == [
         ["a.jsonl"],
         ["b.jsonl"],
@@ -93,6 +101,77 @@ def test_a_part_that_is_done_again_answers_the_same_and_stores_nothing(
     assert feed(index, part, number=1) == Counts(skipped=100)
     assert feed(index, part, number=2, on_conflict="replace") == Counts(replaced=100)
     assert len(index) == 100
+
+
+def write_lines(path: Path) -> Inputs:
+    """Rows without ids, of many lengths, with empty lines and a row that is none: keys are path and line."""
+    texts = [f"a text of number {n} " + "and so on " * (n % 7) for n in range(60)]
+    lines = [json.dumps({"text": text}) + "\n" * (1 + n % 5 // 4) for n, text in enumerate(texts)]
+    lines[40] = "[7]\n"
+    path.write_text("".join(lines).removesuffix("\n"))
+    return Inputs([str(path)], Fields(key_from="line"))
+
+
+def cut_and_counted(inputs: Inputs, size: int) -> list[Part]:
+    parts = parts_of(inputs, size)
+    return counted(parts, [count_part(how_of("none"), part) for part in parts])
+
+
+@pytest.mark.parametrize("size", [1, 150, 1_000])
+def test_a_large_file_in_parts_has_the_rows_of_one_reading(size: int, tmp_path: Path) -> None:
+    inputs = write_lines(tmp_path / "large.jsonl")
+    write_rows(tmp_path / "small.jsonl", 0, 1)
+    both = inputs.of([*inputs.paths, str(tmp_path / "small.jsonl"), *inputs.paths])
+    parts = cut_and_counted(both, size)
+    assert len(parts) > 8
+    assert list(map(repr, (row for part in parts for row in part.rows()))) == list(map(repr, both))
+    again = cut_and_counted(both, size)
+    assert [part.to_json() for part in again] == [part.to_json() for part in parts]
+    assert len({json.dumps(part.to_json()) for part in parts}) > len(parts) // 2  # the third is the first
+
+
+def test_what_cannot_be_cut_is_one_part(sources: Path) -> None:
+    (sources / "packed.jsonl.gz").write_bytes(gzip.compress((sources / "a.jsonl").read_bytes()))
+    (sources / "cells.csv").write_text("id,text\n1,a ship left\n2,it came back\n")
+    whole = [str(sources / name) for name in ("packed.jsonl.gz", "cells.csv", "texts")]
+    assert [part.extent for part in parts_of(Inputs(whole), 10)] == [None] * 7
+    folder = Inputs([str(sources)], reading=Reading(format="jsonl", globs=("a.jsonl",)))
+    assert len(parts_of(folder, 1_000)) > 3
+
+
+def test_files_are_cut_into_even_parts_of_16_to_64_mebibytes(tmp_path: Path) -> None:
+    mib, path = 1 << 20, tmp_path / "large.jsonl"
+    path.touch()
+    for size, count in ((40 * mib, 3), (10 * mib, 1), (3 << 30, 64), (5 << 30, 80)):
+        os.truncate(path, size)
+        with mock.patch.object(lines, "_line_behind", lambda _, at: at):  # there are none in a hole
+            parts = parts_of(Inputs([str(path)]))
+        assert len(parts) == count
+        extents = [part.extent for part in parts if part.extent is not None]
+        lengths = [extent.end - extent.begin for extent in extents]
+        assert max(lengths, default=0) - min(lengths, default=0) < count
+
+
+def test_parts_of_one_file_store_what_one_reading_does(tmp_path: Path, index: LocalIndex) -> None:
+    inputs = write_lines(tmp_path / "large.jsonl")
+    parts = cut_and_counted(inputs, 400)
+    for number in reversed(range(len(parts))):
+        feed(index, pickle.loads(pickle.dumps(parts[number])), number, skip_bad_rows=True)
+    rows = [row for row in inputs if isinstance(row, Row)]
+    assert sorted(index) == sorted(row.key for row in rows)
+    assert len(index) == 59
+    found = index.query(rows[30].document, 1.0)
+    assert rows[30].key in [match.key for match in found]
+
+
+def test_a_row_that_is_none_is_named_by_its_line_in_the_file(tmp_path: Path, index: LocalIndex) -> None:
+    parts = cut_and_counted(write_lines(tmp_path / "large.jsonl"), 400)
+    line = 1 + (tmp_path / "large.jsonl").read_text().split("\n").index("[7]")
+    (part,) = [part for part in parts if any(isinstance(row, BadRowError) for row in part.rows())]
+    assert parts.index(part) > 2
+    with pytest.raises(SourceError, match=rf"large\.jsonl:{line}: expected a JSON object") as raised:
+        feed(index, part)
+    assert raised.value.path == f"{tmp_path}/large.jsonl:{line}"
 
 
 def test_rows_that_are_no_documents_are_named_or_counted(sources: Path, index: LocalIndex) -> None:
@@ -121,10 +200,11 @@ def _lengthen(file: Path) -> None:
     [(_remove, "every node reads them"), (_lengthen, r"expected \d+ bytes, found \d+")],
     ids=["removed", "lengthened"],
 )
+@pytest.mark.parametrize("size", [BYTES, 1_000], ids=["whole", "cut"])
 def test_a_file_that_a_node_does_not_see_is_named(
-    change: Callable[[Path], None], complaint: str, sources: Path, index: LocalIndex
+    size: int, change: Callable[[Path], None], complaint: str, sources: Path, index: LocalIndex
 ) -> None:
-    part = parts_of(Inputs([str(sources / "a.jsonl")]))[0]
+    part = parts_of(Inputs([str(sources / "a.jsonl")]), size)[-1]
     change(sources / "a.jsonl")
     with pytest.raises(SourceError, match=complaint) as raised:
         feed(index, part)
@@ -132,6 +212,8 @@ def test_a_file_that_a_node_does_not_see_is_named(
     assert raised.value.node is not None
     assert raised.value.node in str(raised.value)
     assert len(index) == 0
+    with pytest.raises(SourceError, match=complaint):
+        count_part(how_of(index.uri), part)
 
 
 def test_a_way_of_reading_goes_with_each_part(sources: Path) -> None:
@@ -158,13 +240,16 @@ def test_a_journal_goes_on_only_with_its_own_sources(scheme: str, tmp_path: Path
     uri = scheme.format(tmp_path)
     first = Journal(uri, "sources")
     first.note(3, Counts(1, 2, 3, 4))
+    first.note_lines([7, 0, 9])
     again = Journal(uri, "sources")
+    assert again.lines == [7, 0, 9]
     assert (again.job, again.done) == (first.job, {3: Counts(1, 2, 3, 4)})
     with pytest.raises(UnfinishedBuildError, match="not finished"):
         Journal(uri, "others")
     forced = Journal(uri, "others", force=True)
     assert forced.job != first.job
     assert not forced.done
+    assert forced.lines is None
     forced.forget()
     assert Journal(uri, "sources").job not in (first.job, forced.job)
 
@@ -173,6 +258,7 @@ def test_a_journal_that_was_changed_is_refused_and_removed_whole(tmp_path: Path)
     uri, folder = str(tmp_path / "catalog"), tmp_path / "catalog.build"
     journal = Journal(uri, "sources")
     journal.note(0, Counts(1))
+    journal.note_lines([1])
     name = folder / "done" / "00000000"
     name.write_text(name.read_text().replace("[1,", "[2,"))
     with pytest.raises(CorruptIndexError, match="fits its seal") as raised:

@@ -13,7 +13,7 @@ from plain_hosts import CONFIG, Cluster
 from simindex.scaleout import CatalogChangedError, PlaceMissingError, ScaledIndex
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.hosts.following import Following, Way
-from simindex.scaleout.places.moving import move_partition, restore_place
+from simindex.scaleout.places.moving import backup, move_partition, plan, restore_place
 
 
 @pytest.fixture
@@ -80,6 +80,25 @@ def test_every_call_goes_on_after_a_move(cluster: Cluster, tmp_path: Path) -> No
         assert call(index) == call(expected), name
         assert index.catalog.version >= moved.version
     still.close()
+
+
+def test_counts_are_written_down_beside_what_others_changed(cluster: Cluster, index: ScaledIndex) -> None:
+    index.insert_many(ITEMS[:80])
+    backup(cluster.uri, cluster.call_all)  # by somebody else, after this handle was opened
+    index.insert_many(ITEMS[80:])
+    told = Catalog.load(cluster.uri)
+    assert sum(partition.documents for partition in told.partitions) == 80
+    written = index.write_counts()
+    assert written == Catalog.load(cluster.uri) == index.catalog
+    assert {number: one.documents for number, one in enumerate(written.partitions)} == cluster.counts()
+    assert sum(partition.documents for partition in written.partitions) == 200
+    assert [one.backup for one in written.partitions] == [one.backup for one in told.partitions]
+    assert [move.documents for move in plan(written, "a")] == [
+        written.partitions[n].documents for n in (1, 3)
+    ]
+    with pytest.raises(PlaceMissingError):
+        handle(cluster, {"a": "gone"}).write_counts()
+    assert Catalog.load(cluster.uri) == written
 
 
 def test_batches_under_way_during_a_move_are_stored_once(cluster: Cluster, index: ScaledIndex) -> None:

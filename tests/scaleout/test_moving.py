@@ -12,10 +12,12 @@ from plain_hosts import CONFIG, Cluster
 
 import simindex
 from simindex.scaleout import CatalogChangedError, MissingObjectError, PartitionError, StoreError
+from simindex.scaleout.backups.journal import Journal
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.hosts import keeping
 from simindex.scaleout.hosts.keeping import KeepingHost
-from simindex.scaleout.hosts.way import WayObjects
+from simindex.scaleout.hosts.partition import Partition as HostPartition
+from simindex.scaleout.hosts.way import WAY, WayObjects
 from simindex.scaleout.places.moving import backup, move_partition, plan, restore_place
 from simindex.scaleout.stores.folder import FolderObjects
 
@@ -278,6 +280,55 @@ def test_where_a_move_fails_it_stays_and_goes_on(
     cluster.insert(50, 20)
     move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), cluster.call)
     assert sum(cluster.counts().values()) == 70
+
+
+def test_where_a_move_fails_a_change_under_way_is_done_or_told_so(
+    bare: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog.load(bare.uri)
+    give_up = threading.Thread(target=bare.call, args=(catalog, "a", "keep", 0, catalog.partitions[0].path))
+    note = Journal._note
+
+    def note_late(journal: Journal, *change: Any) -> None:
+        if give_up.ident is None:
+            give_up.start()
+            give_up.join(0.1)  # as far as it comes beside the change
+        note(journal, *change)
+
+    monkeypatch.setattr(Journal, "_note", note_late)
+    bare.call(catalog, "a", "send_journal", 0, catalog.partitions[0].path + WAY)
+    bare.insert(0, 40)
+    give_up.join()
+    assert sum(bare.counts().values()) == 40
+
+
+def test_a_change_whose_batch_is_not_in_the_store_when_its_host_lets_go_is_not_acknowledged(
+    durable: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, call, add = Catalog.load(durable.uri), bytes(16), HostPartition.add_once
+
+    def fail(objects: FolderObjects, name: str, _: bytes) -> bool:
+        raise StoreError(objects.uri_of(name), "no space left", 28)
+
+    def add_and_let_go(partition: HostPartition, *change: Any) -> list[int]:
+        answer, place = add(partition, *change), Path(partition.path).parent.name
+        number = int(Path(partition.path).name.partition(".")[0])
+        durable.call(catalog, place, "keep", number, partition.path)
+        return answer
+
+    durable.counts()
+    with monkeypatch.context() as patched:
+        patched.setattr(FolderObjects, "create", fail)
+        patched.setattr(HostPartition, "add_once", add_and_let_go)
+        with pytest.raises(CatalogChangedError, match=r"partition \d at [ab] .* is being moved; try again"):
+            durable._insert(catalog, call, range(5))
+    durable._insert(catalog, call, range(5))
+    before = durable.counts()
+    assert sum(before.values()) == 5
+    durable.end("a")
+    shutil.rmtree(durable.folder / "a")
+    restore_place(durable.uri, "a", {"b": str(durable.folder / "b")}, durable.call)
+    assert durable.counts() == before
 
 
 def test_where_the_mover_dies_the_partition_comes_back(

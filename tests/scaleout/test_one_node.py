@@ -14,6 +14,8 @@ from rays import one_node
 import simindex
 from simindex import scaleout
 from simindex.scaleout.catalog import Partition
+from simindex.scaleout.hosts.actors import HERE
+from simindex.scaleout.pairs.nodes import Partitions
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,6 +60,18 @@ def test_killed_host_comes_back_with_everything(tmp_path: Path) -> None:
     assert (len(folders), sum(sizes)) == (3, 100)
 
 
+def test_question_that_was_given_up_keeps_none_behind_it_waiting(tmp_path: Path) -> None:
+    with scaleout.create(tmp_path / "catalog", partitions=1) as index:
+        index.insert_many(enumerate(TEXTS[:20]))
+        index.stop()
+    with scaleout.open(tmp_path / "catalog") as index:
+        calls = index._calls
+        first, given_up, behind = (calls.send_all("asks", "count") for _ in range(3))
+        assert calls.gather(given_up, 0.0).missing  # before Ray has started the host
+        assert [calls.gather(sent, 20.0).answers for sent in (first, behind)] == [{HERE: {0: 20}}] * 2
+        index.stop()
+
+
 def test_place_that_no_node_has_is_named(tmp_path: Path) -> None:
     with scaleout.create(tmp_path / "catalog", partitions=2) as index:
         index.insert_many(enumerate(TEXTS[:20]))
@@ -97,19 +111,29 @@ def test_commands_make_fill_and_ask(run: Run, tmp_path: Path) -> None:
     assert run("scaleout", "query", "none", "x").code == 1
 
 
-def test_pairs_and_clusters_are_found_and_printed(run: Run, tmp_path: Path) -> None:
+def test_pairs_and_clusters_are_found_and_printed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with scaleout.create(tmp_path / "c", partitions=3) as index, simindex.open(tmp_path / "one") as one:
         index.insert_many(enumerate(TEXTS[:60]))
         one.insert_many(enumerate(TEXTS[:60]))
         wanted = {(frozenset((pair.a, pair.b)), pair.similarity) for pair in one.pairs(0.5, copies="all")}
         groups = {frozenset(keys) for keys in one.clusters(0.5)}
+        in_order = list(index)
     with scaleout.pairs(tmp_path / "c", 0.5, copies="all") as pairs:
         found = [(frozenset((pair.a, pair.b)), pair.similarity) for pair in pairs]
     assert len(found) == len(set(found)) == len(wanted) > 20
     assert set(found) == wanted
-    assert {frozenset(keys) for keys in scaleout.clusters(tmp_path / "c", 0.5)} == groups
+    monkeypatch.setattr(
+        Partitions, "_cores", lambda *_: 1
+    )  # one actor from here on: each takes long to start
+    with simindex.open(tmp_path / "in-order") as one:
+        one.insert_many((key, TEXTS[int(key)]) for key in in_order)
+        assert list(scaleout.clusters(tmp_path / "c", 0.6, "star")) == list(one.clusters(0.6, "star")) != []
     lines = run("scaleout", "clusters", "c", "--threshold", 0.5, "--json").out.splitlines()
     assert {frozenset(json.loads(line)["keys"]) for line in lines} == groups
+    with pytest.raises(ValueError, match='linkage: expected "components" or "star"'):
+        scaleout.clusters(tmp_path / "c", 0.5, "stars")  # type: ignore[arg-type]
     two = run("scaleout", "pairs", "c", "--threshold", 0.5, "--limit", 2, "--copies", "all", "--json").out
     shown = {frozenset((pair["a"], pair["b"])) for pair in map(json.loads, two.splitlines())}
     assert shown < {pair for pair, _ in wanted}

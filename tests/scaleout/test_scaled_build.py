@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
@@ -13,7 +14,8 @@ from rays import one_node
 
 import simindex
 from simindex import Config, scaleout
-from simindex.scaleout.building import parts
+from simindex.inputs import Fields, Inputs
+from simindex.scaleout.building.parts import parts_of
 
 pytestmark = pytest.mark.filterwarnings(
     # Of processes that Ray has started and not waited for, when their handles are collected; and of the
@@ -30,59 +32,62 @@ def _ray() -> Iterator[None]:
         yield
 
 
-FILES, ROWS = 6, 60
+ROWS, OF_LARGE, PART_BYTES = 60, 300, 3_500
 
 KILLED = """
 import os, sys
 from simindex import scaleout
-from simindex.scaleout.building import parts
-
-parts.PART_BYTES = 1_000
+from simindex.inputs import Fields, Inputs
 
 def progress(documents, ranges):
     if ranges == 2:
         os.kill(os.getpid(), 9)
 
-scaleout.build(sys.argv[1], sys.argv[2], progress=progress, batch_size=5, address=sys.argv[3])
+_, pattern, uri, address, size = sys.argv
+sources = Inputs([pattern], Fields(key_from="line"))
+scaleout.build(sources, uri, progress=progress, batch_size=5, part_bytes=int(size), address=address)
 """
 
 
-def rows_of(file: int) -> list[tuple[int, str]]:
-    first = file * ROWS
-    return [(n, f"a text of number {n} beside {n // 3} others") for n in range(first, first + ROWS)]
+def rows_of(first: int, count: int) -> list[tuple[int, str]]:
+    return [(n, f"a text of number {n} beside {n // 3} others") for n in range(first, first + count)]
 
 
-def test_a_driver_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PART_BYTES", 1_000)
-    for file in range(FILES):
-        rows = (json.dumps({"id": key, "text": text}) + "\n" for key, text in rows_of(file))
-        (tmp_path / f"{file}.jsonl").write_text("".join(rows))
+def test_a_driver_that_was_killed_goes_on(tmp_path: Path) -> None:
+    small, large = tmp_path / "a.jsonl", tmp_path / "large.jsonl"
+    documents: list[tuple[object, str]] = [*rows_of(0, ROWS)]
+    small.write_text("".join(json.dumps({"id": key, "text": text}) + "\n" for key, text in documents))
+    texts = [text for _, text in rows_of(ROWS, OF_LARGE)]
+    large.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    documents += [(f"{large}:{line}", text) for line, text in enumerate(texts, 1)]
     uri, pattern = str(tmp_path / "catalog"), str(tmp_path / "*.jsonl")
     index = scaleout.create(uri, Config(seed=1), partitions=4)
     address = ray.get_runtime_context().gcs_address
-    killed = subprocess.run([sys.executable, "-c", KILLED, pattern, uri, address], capture_output=True)
+    arguments = [pattern, uri, address, str(PART_BYTES)]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     with pytest.raises(scaleout.UnfinishedBuildError, match="other sources"):
-        scaleout.build(str(tmp_path / "0.jsonl"), uri, batch_size=5)
+        scaleout.build(str(small), uri, batch_size=5)
 
-    told = list[tuple[int, int]]()
-    report = scaleout.build(pattern, uri, batch_size=5, progress=lambda *done: told.append(done))
-    assert (report.ranges, report.resumed) == (FILES, 2)
-    assert told[-1] == (FILES * ROWS, FILES)
-    assert report.inserted + report.skipped == FILES * ROWS
+    told, sources = list[tuple[int, int]](), Inputs([pattern], Fields(key_from="line"))
+    more: dict[str, Any] = {"batch_size": 5, "part_bytes": PART_BYTES}
+    report = scaleout.build(sources, uri, **more, progress=lambda *done: told.append(done))
+    assert report.ranges == len(parts_of(sources, PART_BYTES)) == 1 + 5
+    assert report.resumed == 2
+    assert told[-1] == (len(documents), report.ranges)
+    assert report.inserted + report.skipped == len(documents)
     assert (report.replaced, report.bad) == (0, 0)
     assert not (tmp_path / "catalog.build").exists()
     with simindex.open(tmp_path / "one", config=Config(seed=1)) as one:
-        one.insert_many(row for file in range(FILES) for row in rows_of(file))
-        assert sorted(index) == sorted(one)
-        texts = [text for _, text in rows_of(1)]
-        for found, expected in zip(index.query_many(texts), one.query_many(texts), strict=True):
+        one.insert_many(documents)
+        assert sorted(map(str, index)) == sorted(map(str, one))
+        for found, expected in zip(index.query_many(texts[:60]), one.query_many(texts[:60]), strict=True):
             assert {(m.key, m.similarity) for m in found} == {(m.key, m.similarity) for m in expected}
-    again = scaleout.build(pattern, uri, batch_size=5)
-    assert (again.inserted, again.skipped, again.resumed) == (0, FILES * ROWS, 0)
+    again = scaleout.build(sources, uri, batch_size=5)
+    assert (again.ranges, again.inserted, again.skipped, again.resumed) == (1, 0, len(documents), 0)
 
-    (tmp_path / "0.jsonl").write_text('{"id": 1}\n')
-    with pytest.raises(scaleout.SourceError, match=r"0\.jsonl:1: expected a field 'text'"):
+    small.write_text('{"id": 1}\n')
+    with pytest.raises(scaleout.SourceError, match=r"a\.jsonl:1: expected a field 'text'"):
         scaleout.build(pattern, uri)
     index.stop()
 
@@ -92,9 +97,9 @@ def test_a_data_set_is_stored(tmp_path: Path) -> None:
     data.DataContext.get_current().enable_progress_bars = False
     uri = str(tmp_path / "catalog")
     index = scaleout.create(uri, Config(seed=1), partitions=2)
-    dataset = data.from_items([{"key": key, "body": text} for key, text in rows_of(0)])
+    dataset = data.from_items([{"key": key, "body": text} for key, text in rows_of(0, ROWS)])
     report = scaleout.build(dataset, uri, batch_size=10, id="key", text="body")
     assert (report.inserted, report.skipped) == (ROWS, 0)
-    assert sorted(index) == [key for key, _ in rows_of(0)]
+    assert sorted(index) == [key for key, _ in rows_of(0, ROWS)]
     assert scaleout.build(dataset, uri, id="key", text="body").skipped == ROWS
     index.stop()

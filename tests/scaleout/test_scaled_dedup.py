@@ -11,12 +11,13 @@ from scaled_rows import rows_of, written
 
 from simindex import Config, scaleout
 from simindex.corpus import deduplicate
+from simindex.corpus.dedup.sorting.again import InputPart
 from simindex.inputs import Inputs
 from simindex.scaleout import UnsupportedError
 from simindex.scaleout.dedup.building import Making
 from simindex.scaleout.dedup.job import ScaledJob
 from simindex.scaleout.dedup.nodes import Worker
-from simindex.scaleout.dedup.parts import InputPart, size_for
+from simindex.scaleout.dedup.parts import size_for
 from simindex.scaleout.dedup.workers import told_nobody
 from simindex.sketching.sketch import HAS_SIGNATURE
 

@@ -12,8 +12,9 @@ import simindex
 from simindex import Config, SimHashConfig
 from simindex.format.keys import Key
 from simindex.queries.pairs.plan import plan_pairs
+from simindex.rebuild import joining
 from simindex.scaleout.hosts.carried import partition_of
-from simindex.scaleout.pairs.job import Live, ScaledPairs, Walk, components
+from simindex.scaleout.pairs.job import Live, ScaledPairs, Walk, components, stars
 from simindex.scaleout.ranges.host import RangeHost
 from simindex.scaleout.ranges.source import LocalSource, Numbering
 from simindex.scaleout.ranges.sweep import Swept, sweep
@@ -156,6 +157,59 @@ def test_components_are_those_of_one_index(paths: list[str], one: simindex.Index
     assert max(map(len, found)) > 10
     assert told[-1][0] == told[-1][1]
     assert not walk.walkers.is_open  # type: ignore[attr-defined]
+
+
+def one_in_order(folder: Path, paths: list[str]) -> simindex.Index:
+    """One index of what partitions hold, in the order of partitions and of age in each."""
+    texts = dict(documents())
+    index = simindex.open(folder / "in-order", config=CONFIG)
+    for path in paths:
+        with simindex.open(path, "r") as partition:
+            index.insert_many((key, texts[str(key)]) for key in partition)
+    return index
+
+
+@pytest.mark.parametrize("by", ["minhash", "simhash"])
+def test_stars_are_those_of_one_index_in_the_order_of_partitions(
+    paths: list[str], by: Any, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"threshold": 0.7} if by == "minhash" else {}
+    walk = walk_of(paths, by, "first")
+    found = list(stars(walk, 1 << 10))  # a KiB of edges: the others lie on the disk
+    with one_in_order(tmp_path, paths) as one:
+        assert found == list(one.clusters(linkage="star", by=by, **given))
+        groups = list(one.clusters(linkage="components", by=by, **given))
+    assert {key for star in found for key in star} < {key for group in groups for key in group}
+    assert len(found) > 10
+    assert not walk.walkers.is_open  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("seed", [3, 5, 12, 18])
+def test_stars_of_copies_whose_first_one_is_removed(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few texts, each near some others and stored many times; most are removed again. A partition was merged
+    of two, so that equal documents of it are not all stored as copies of one of them."""
+    monkeypatch.setattr(joining, "FEW", 0)
+    random, words = Random(seed), [f"w{number}" for number in range(60)]
+    texts = [" ".join(words[at : at + 40]) for at in (0, 2, 4, 6)]
+    rows = [(number, random.choice(texts)) for number in range(60)]
+    removed = set(random.sample(range(60), 45))
+    halves = [tmp_path / name for name in "cd"]
+    for half, first in zip(halves, (0, 15), strict=True):
+        with simindex.open(half, config=CONFIG) as index:
+            index.insert_many(rows[first : first + 15])
+    paths = [str(tmp_path / name) for name in "ab"]
+    simindex.merge(halves, paths[0])
+    for path, first in zip(paths, (30, 45), strict=True):
+        with simindex.open(path, config=CONFIG) as index:
+            index.insert_many(rows[first : first + 15])
+            index.remove_many(removed & set(index))
+    with simindex.open(tmp_path / "one", config=CONFIG) as one:
+        one.insert_many(row for row in rows if row[0] not in removed)
+        expected = list(one.clusters(0.8, "star"))
+    assert list(stars(walk_of(paths, "minhash", "first", threshold=0.8), 1 << 20)) == expected
+    assert expected
 
 
 def test_ranges_hand_on_no_more_pairs_than_hold_documents_together(tmp_path: Path) -> None:

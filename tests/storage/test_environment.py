@@ -1,5 +1,6 @@
 """Environment: who keeps the map where it is, pinned snapshots, and the map that moves."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,26 @@ def test_pin_keeps_its_state_until_it_is_dropped_or_the_environment_stops(tmp_pa
     environment.gate.go_on()
     assert pins[1].txn is None
     assert environment.pins == set()
+    store.close()
+
+
+@pytest.mark.parametrize("end", [Store.refresh, Store.close])
+def test_call_under_way_keeps_the_pinned_snapshot_that_its_handle_gives_up(
+    tmp_path: Path, end: Callable[[Store], None]
+) -> None:
+    """It would read pages that a writer has used again; the last call lets go of them."""
+    store = bare_store(tmp_path / "i")
+    put(store, "groups", key=b"value")
+    pinned = Store(tmp_path / "i", "r", pinned=True)
+    with pinned.reading() as txn:
+        end(pinned)
+        put(store, "groups", key=b"newer", other=b"more")
+        assert bytes(txn.get("groups", b"key") or b"") == b"value"
+        assert len(store.environment().pins) == 1
+    assert store.environment().pins == set()
+    if end is Store.refresh:
+        assert held(pinned, "groups") == {b"key": b"newer", b"other": b"more"}
+        pinned.close()
     store.close()
 
 

@@ -19,6 +19,7 @@ from simindex.storage.translation import MAX_READERS, read_only, translated
         (OSError(errno.EIO, "Input/output error"), DiskError, "Look at the system's log"),
         (lmdb.Error("mdb_txn_commit: MDB_SHORT_WRITE"), IndexFullError, "Free some space"),
         (lmdb.CursorFullError("mdb_cursor_get"), CorruptIndexError, "damaged pages"),
+        (lmdb.PageFullError("mdb_put"), CorruptIndexError, "damaged pages"),
         (lmdb.BadTxnError("mdb_stat"), CorruptIndexError, "damaged pages"),
         (lmdb.InvalidError("MDB_INVALID"), FormatError, "data.mdb is not an LMDB file"),
         (lmdb.VersionMismatchError("MDB_VERSION_MISMATCH"), FormatError, "data.mdb is not an LMDB file"),

@@ -33,6 +33,16 @@ def test_what_becomes_of_a_child_is_told(work: str, told: str) -> None:
     assert done.stdout == told + "\n"
 
 
+@pytest.mark.parametrize(("patience", "told"), [(0.0, "('hang', 'no end in time')"), (60.0, "(None, None)")])
+def test_patience_is_the_least_time_of_a_child(patience: float, told: str) -> None:
+    code = (
+        f"import sys, time; sys.path.insert(0, {str(TOOLS)!r}); "
+        "from attacks.children import be_patient, run_child; "
+        f"be_patient({patience}); print(run_child(lambda: time.sleep(0.5), 0.1))"
+    )
+    assert python("-c", code).stdout == told + "\n"
+
+
 def test_a_trial_can_be_repeated_by_itself() -> None:
     """The last line but one says what was damaged and what became of it."""
     arguments = str(TOOLS / "torture"), "files", "--seed", "5", "--mode", "compacting"

@@ -233,8 +233,8 @@ def run_trial(whole: dict[str, Whole], work_folder: Path, seed: int, mode: str, 
     layout, kind = chance.choice(list(LAYOUTS)), chance.choice(DAMAGES)
     folder = work_folder / "damaged"
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    shutil.copyfile(whole[layout].folder / "data.mdb", folder / "data.mdb")
+    # What lies beside it, too: a file of no length alone would be an index that was never made.
+    shutil.copytree(whole[layout].folder, folder, ignore=shutil.ignore_patterns("*.lock", "lock.mdb"))
     note = damage(folder / "data.mdb", kind, chance)
     end, result = run_child(partial(WORK[mode], folder), SECONDS)
     if end is not None:

@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -20,7 +21,12 @@ import corpus
 import uniform
 
 import simindex
-from simindex import Sketch, scaleout
+from simindex import Sketch, Sketcher, scaleout
+from simindex.parts import bytes_of_item, in_parts
+from simindex.scaleout.asking import UNDER_WAY
+from simindex.scaleout.hosts.actors import SHARE
+from simindex.scaleout.hosts.carried import packed
+from simindex.scaleout.routing import Routing, new_call
 
 BATCH = 1_000
 PARTITIONS = 8
@@ -116,6 +122,7 @@ def beside(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     items, texts = list(corpus.documents(count)), asked(min(count, 20_000))
     names = ("inserting", "query_many_match", "query_many_no_match")
     found: dict[str, Any] = {name: {"process": [], "ray": []} for name in names}
+    found["inserting"] |= {"bare_actor": [], "naive_actor": []}
     with one_node():
         for number in range(options["rounds"]):
             alone = simindex.open(folder / f"alone-{number}", "x")
@@ -124,6 +131,8 @@ def beside(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
             for name, index in both.items():
                 done = inserted(index, items)
                 found["inserting"][name].append(done)
+            found["inserting"]["bare_actor"].append(thrown_away(scaled, items))
+            found["inserting"]["naive_actor"].append(naively(folder / f"naive-{number}", items))
             for kind, those in texts.items():
                 for name, index in both.items():
                     done = answered(index, those)
@@ -147,6 +156,65 @@ class Bare:
         """Return what it is given."""
         return value
 
+    def take(self, *_: object) -> None:
+        """Throw away what is sent."""
+
+
+class Naive:
+    """An actor with an index that it inserts into as it comes."""
+
+    def __init__(self, path: str) -> None:
+        self._index = simindex.open(path, "x")
+
+    def take(self, items: list[tuple[Any, ...]]) -> None:
+        """Insert them."""
+        self._index.insert_many(items)
+
+
+def sent(batches: Iterator[list[Any]]) -> None:
+    """Send batches by functions that do so, and wait for all; a few are under way at a time."""
+    import ray
+
+    under_way: deque[list[Any]] = deque()
+    for references in batches:
+        under_way.append(references)
+        if len(under_way) > UNDER_WAY:
+            ray.get(under_way.popleft())
+    while under_way:
+        ray.get(under_way.popleft())
+
+
+def thrown_away(index: scaleout.ScaledIndex, items: list[tuple[Any, ...]]) -> float:
+    """Send what the index would send, to bare actors at its places; returns documents a second."""
+    import ray
+
+    actors: dict[str, Any] = {
+        place: ray.remote(num_cpus=0, resources={place: SHARE})(Bare).remote()
+        for place in index.catalog.places
+    }
+    ray.get([actor.call.remote("") for actor in actors.values()])
+    routing, size = Routing(index.catalog, Sketcher(index.config)), BATCH * len(index.catalog.partitions)
+
+    def batches() -> Iterator[list[Any]]:
+        for part in in_parts(items, size, bytes_of_item):
+            routed = routing.items(part.values, new_call())
+            yield [actors[place].take.remote(*packed(own)) for place, own in routed.items()]
+
+    start = time.perf_counter()
+    sent(batches())
+    return len(items) / (time.perf_counter() - start)
+
+
+def naively(path: Path, items: list[tuple[Any, ...]]) -> float:
+    """Insert by an actor as its author would first write it; returns documents a second."""
+    import ray
+
+    actor: Any = ray.remote(num_cpus=0)(Naive).remote(str(path))
+    ray.get(actor.take.remote([]))
+    start = time.perf_counter()
+    sent([actor.take.remote(items[at : at + BATCH])] for at in range(0, len(items), BATCH))
+    return len(items) / (time.perf_counter() - start)
+
 
 def bare_call() -> Callable[[str], Any]:
     """Return a call of such an actor."""
@@ -163,7 +231,7 @@ def nodes(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     count = options["documents"]
     items, texts = list(corpus.documents(count)), asked(min(count, 20_000))
     names = ("inserting", "query_many_match", "query_many_no_match")
-    found: dict[str, Any] = {name: {"one": [], "two": []} for name in names}
+    found: dict[str, Any] = {name: {"one": [], "two": []} for name in (*names, "bare_actors")}
     with ray_nodes(*cores) as places:
         for number in range(options["rounds"]):
             for name, those in (("one", places[:1]), ("two", places)):
@@ -173,6 +241,7 @@ def nodes(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
                 index = scaleout.create(home / "catalog", partitions=PARTITIONS, places=folders)
                 done = inserted(index, items)
                 found["inserting"][name].append(done)
+                found["bare_actors"][name].append(thrown_away(index, items))
                 for kind, some in texts.items():
                     done = answered(index, some)
                     found[f"query_many_{kind}"][name].append(done)

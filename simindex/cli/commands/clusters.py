@@ -27,9 +27,21 @@ _A_TIME = 1_000
 _SHOWN = 8  # keys of a cluster in a table
 
 
-class _Linkage(Enum):
+class LinkageChoice(Enum):
+    """What holds a cluster together."""
+
     components = "components"
     star = "star"
+
+
+Linkage = Annotated[
+    LinkageChoice,
+    options.word_option(
+        LinkageChoice,
+        "What holds a cluster together: components, its pairs, however long the chain; star, that every "
+        "document is similar to the first.",
+    ),
+]
 
 
 EXAMPLES = r"""
@@ -42,14 +54,7 @@ simindex clusters news.simindex --json | jq -r '.keys[1:][]'
 def run(
     index: options.IndexFolder,
     threshold: options.Threshold = None,
-    linkage: Annotated[
-        _Linkage,
-        options.word_option(
-            _Linkage,
-            "What holds a cluster together: components, its pairs, however long the chain; star, that every "
-            "document is similar to the first.",
-        ),
-    ] = _Linkage.components,
+    linkage: Linkage = LinkageChoice.components,
     by: By = None,
     max_distance: MaxDistance = None,
     recall: options.Recall = None,
@@ -79,7 +84,7 @@ def run(
         bar: list[Advance] = []
         found = stored.clusters(
             DEFAULT_THRESHOLD if threshold is None else threshold,
-            "star" if linkage is _Linkage.star else "components",
+            "star" if linkage is LinkageChoice.star else "components",
             by="simhash" if is_simhash else "minhash",
             max_distance=max_distance,
             recall=recall,

@@ -197,9 +197,10 @@ def run(
     bad_rows = Reports("bad row")
     total = rows.total_bytes() if json_progress or shows_progress() else None
     waits_for = None if keep == "first" else "reading, and ordering the rows"
-    progress = _Progress(rows)
+    progress = _Progress(rows, total)
     with job_bar(total, waits_for, as_json=json_progress) as progress.told:
         job = progress.job = _job(rows, given, progress, bad_rows)
+        job.on_looked = progress.looked
         _run(job, bad_rows)
     reading.tell(rows.tally, encoding)
     _summarise(job, output, bad_rows.count, as_json)
@@ -250,14 +251,24 @@ class _Progress:
     told: Tell
     job: Job
 
-    def __init__(self, rows: Inputs) -> None:
-        self._rows = rows
+    def __init__(self, rows: Inputs, total: int | None) -> None:
+        self._rows, self._total = rows, total
 
     def __call__(self, done: int) -> None:
         """Take note that so many rows are done."""
         job = self.job
-        now = done - job.done_before
-        self.told(Told(done, now, job.state.removed, self._rows.bytes_read, job.num_bytes))
+        now, looked_at = done - job.done_before, job.state.looked
+        read_bytes, share = self._rows.bytes_read, None
+        if looked_at:
+            share = 0.5 + 0.5 * done / looked_at
+            read_bytes = 0 if self._total is None else round(self._total * done / looked_at)
+        self.told(Told(done, now, job.state.removed, read_bytes, job.num_bytes, looked_at, share))
+
+    def looked(self, count: int) -> None:
+        """Take note that so many rows were looked at, before the first is done."""
+        read_bytes = self._rows.bytes_read
+        share = 0.5 * min(read_bytes / self._total, 1.0) if self._total else None
+        self.told(Told(0, 0, 0, read_bytes, 0, count, share))
 
 
 def config_of(given: dict[str, Any]) -> Config | None:
@@ -291,10 +302,10 @@ def _run(job: Job, bad_rows: Reports) -> None:
 def _done(job: Job) -> str:
     if not job.can_resume:
         return "nothing is kept of this job"
-    return (
-        f"{counted(job.state.read, 'row')} were done, and the same command goes on there "
-        "(some are done once more)"
-    )
+    done, what = job.state.read, "were done"
+    if not done and job.state.looked:
+        done, what = job.state.looked, "were looked at"
+    return f"{counted(done, 'row')} {what}, and the same command goes on there (some are done once more)"
 
 
 def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:

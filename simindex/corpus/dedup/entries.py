@@ -118,6 +118,14 @@ class PathEntries:
         """Whether all are files, which nobody has to wait for."""
         return all(remote.is_remote(path) or os.path.isfile(path) for path in self._paths)
 
+    @property
+    def are_here(self) -> bool:
+        """Whether all are files or folders of this machine, which are read twice at no great cost."""
+        return all(
+            not remote.is_remote(path) and (os.path.isfile(path) or os.path.isdir(path))
+            for path in self._paths
+        )
+
     def digest(self) -> dict[str, Any]:
         """Return what tells these rows from others: path, size and time of change of each file, and how the
         files are read."""
@@ -235,14 +243,19 @@ def label_of(entry: Entry) -> str:
     """Return what the working index holds of a row, beside its number: where it was, and its id. A text, for
     that is packed and unpacked the fastest."""
     row: int | str = entry.row if entry.part is None else f"{entry.row}#{entry.part.number}"
-    return labelled(entry.place, row, entry.key)
+    return labelled(entry.place, row, *shown_key(entry.key))
 
 
-def labelled(place: int, row: int | str, key: Key) -> str:
-    """Return `label_of` of a row of these."""
+def labelled(place: int, row: int | str, kind: str, key: str) -> str:
+    """Return `label_of` of a row of these; see `shown_key`."""
+    return f"{place} {row} {kind}{key}"
+
+
+def shown_key(key: Key) -> tuple[str, str]:
+    """Return the kind of a key, "s", "b" or "i", and its text."""
     if isinstance(key, str):
-        return f"{place} {row} s{key}"
-    return f"{place} {row} " + (f"b{key.hex()}" if isinstance(key, bytes) else f"i{key}")
+        return "s", key
+    return ("b", key.hex()) if isinstance(key, bytes) else ("i", str(key))
 
 
 def _files(path: str) -> Iterator[str]:

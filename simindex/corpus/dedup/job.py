@@ -13,10 +13,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from simindex.changes.documents import NewDocuments
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, READY_BATCHES
@@ -26,9 +25,10 @@ from simindex.corpus.dedup.entries import Entry, PathEntries, Spool, entries_of,
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
 from simindex.corpus.dedup.orders import Keep, Ordered, require_order
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Rest, Split, cut_for
-from simindex.corpus.dedup.results import DedupReport, KeptRow, Place, Removed
+from simindex.corpus.dedup.results import AnnotatedRow, DedupReport, KeptRow, Place, Removed, SeenRow
 from simindex.corpus.dedup.rows import Entered, Rows, rows_of
-from simindex.corpus.dedup.star import MOST_KEPT, Star, Verdict, config_for
+from simindex.corpus.dedup.sorting.decisions import Sorting, can_sort
+from simindex.corpus.dedup.star import Star, Verdict, comparison_for
 from simindex.corpus.dedup.store import store_kept
 from simindex.corpus.dedup.work import DecidedRows, Work
 from simindex.corpus.outputs.output import (
@@ -43,20 +43,15 @@ from simindex.corpus.outputs.output import (
 from simindex.corpus.outputs.rows import JsonLines, Note, Written, values_of
 from simindex.corpus.outputs.upload import absolute, exists, spool, upload
 from simindex.corpus.text_file import TextFile
-from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.inputs import BadRowError
 from simindex.parallel import ahead, in_order, num_workers
 from simindex.plain import plain
 from simindex.queries.search import (
-    DEFAULT_MAX_CANDIDATES,
     BandQuery,
-    FingerprintQuery,
     Method,
-    method_of,
 )
 from simindex.tuning.curve import DEFAULT_THRESHOLD
-from simindex.tuning.found import band_plan
 
 Mode = Literal["remove", "annotate", "report-only"]
 Sink = str | os.PathLike[str] | Callable[[Any], object]
@@ -64,28 +59,6 @@ IndexOrPath = Index | str | os.PathLike[str]
 
 _READ_AHEAD = 3
 """Batches that are read before they are wanted."""
-
-
-class AnnotatedRow(NamedTuple):
-    """A row as a callable sink is given it with mode="annotate"."""
-
-    key: Key
-    document: Any
-    metadata: Any
-    duplicate_of: Key | None
-    similarity: float | None
-    cluster: int | None
-    explanation: dict[str, Any] | None = None
-
-
-class SeenRow(NamedTuple):
-    """A row as a callable sink is given it with mode="annotate" and level="paragraph"."""
-
-    key: Key
-    document: Any
-    metadata: Any
-    seen_share: float
-    seen: list[dict[str, Any]]
 
 
 def deduplicate(
@@ -139,8 +112,7 @@ def deduplicate(
         keep: which of like rows stays: "first"; "newest", the last; "longest", by characters or by shingles;
             "field:NAME", that with the largest number or text there (texts before numbers, rows without it
             last); or a callable of (key, document, its fields) that returns a number or a text. Of rows that
-            are equal in that, the first. All but "first" read the input twice, keep what can be read once
-            in a temporary file, and call `progress` in the second reading only.
+            are equal in that, the first. All but "first" keep what can be read once in a temporary file.
         against: an index, open or a path: rows that are like one of its documents go, too. It is read as it
             is when the job begins, and never changed.
         into: an index, open for writing or a path, made if it is missing, that the kept rows are added to at
@@ -168,7 +140,9 @@ def deduplicate(
         removed: path of the report of removed rows, a line of JSON each; default: removed.jsonl in the
             journal.
         batch_size, workers: as in `Index.insert_many`.
-        progress: called with the number of rows that are done, those before an interruption included.
+        progress: called with the number of rows that are done, those before an interruption included. Files
+            are read twice, and orders other than "first" read all rows before: it is called in the second
+            reading.
         on_removed: called with a `Removed` for each row that goes, in order. A job that is gone on with calls
             it for the rows from there on, for some of them again.
         on_bad_row: takes a row that is none, which is passed over; default: it ends the job.
@@ -180,12 +154,15 @@ def deduplicate(
 
     Raises:
         JobError: the output exists, or the journal is another job's.
-        InputError: an input cannot be read on; BadRowError: a row is none. What was done is kept.
+        InputError: an input cannot be read on, or changed between two readings; BadRowError: a row is none.
+            What was done is kept.
         ConfigMismatchError: `config` differs from that of `against`.
         OSError: the output cannot be written; it names the file, and what was done is kept.
 
-    Cost: time linear in the rows, some hundred bytes of disk a kept row while it works, memory independent of
-    their number.
+    Cost: time linear in the rows, some hundred bytes of disk a row while it works; of memory some 300 MB and
+    5 bytes a row. Files of this machine are read twice, and their sketches sorted, with keep="first" and a
+    threshold above some 0.6; what is compared with an index, by SimHash, by paragraphs or exactly is asked of
+    a working index instead.
 
     >>> rows = [("a", "the same words twice"), ("b", "The same words twice!"), ("c", "quite other words")]
     >>> kept = []
@@ -227,11 +204,14 @@ class Job:
         num_bytes: of the output, whole frames.
         can_resume: whether it can be broken off and gone on with.
         done_before: rows that were done when it was gone on with.
+        looks_first: whether all rows are looked at before the first is written.
+        on_looked: told then how many were looked at.
     """
 
     was_done = False
     num_bytes = 0
     done_before = 0
+    on_looked: Callable[[int], object] = staticmethod(lambda _: None)
 
     def __init__(
         self,
@@ -265,10 +245,11 @@ class Job:
         self._entries = documents if cut is None else Paragraphs(documents, cut)
         self._explain = explain
         self._texts: TextFile | None = None
+        self._journal: Journal | None = None
         self._others = [] if against is None else [_path_of(against)]
         self._into = into
         into_path = None if into is None else _path_of(into)
-        self._query, self._config = _comparison(
+        self._query, self._config = comparison_for(
             threshold, by, max_distance, exact, config, self._others, into_path
         )
         self._mode, self._cut, self._batch_size, self._workers = mode, cut, batch_size, workers
@@ -287,6 +268,8 @@ class Job:
             self._folder = folder_beside(beside)
         self._output = self._output_of_sink(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
+        alone = keep == "first" and cut is None and not self._others and into is None
+        self.looks_first = alone and can_sort(self._entries, self._query, self._config)
 
     def _described(self) -> dict[str, Any]:
         """Return what tells this job from others, beside how rows are compared and what they are."""
@@ -344,6 +327,7 @@ class Job:
         return self._report()
 
     def _run_in(self, folder: str, journal: Journal | None, resumed: bool) -> None:
+        self._journal = journal
         output, report = self._output, self._removed_report(journal, folder)
         rollup = self._rollup(journal)
         if self._explain:
@@ -388,14 +372,30 @@ class Job:
 
     @contextmanager
     def _decisions(self, folder: str, resumed: bool, others: list[str]) -> Iterator[Iterator[DecidedRows]]:
-        """Give the rows that are not done yet, with what becomes of them, as a working index decides it."""
+        """Give the rows that are not done yet, with what becomes of them."""
+        if self.looks_first:
+            assert isinstance(self._entries, PathEntries)
+            assert isinstance(self._query, BandQuery)
+
+            def looked(count: int, is_durable: bool) -> None:
+                self.state.looked = count
+                if self._journal is not None and is_durable:
+                    self._journal.write()
+                self.on_looked(count)
+
+            how = self._query, self._config, self._batch_size, self._workers, looked
+            keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
+            by_lines = keeps_lines and not self.writes_removed and not self._explain
+            with Sorting(folder, self._entries, *how).decided(self.state.read, by_lines=by_lines) as decided:
+                yield decided
+            return
         star = Star(_working(folder), self._config, self._query, others)
         with closing(star), self._decided(star, folder, resumed) as decided:
             yield decided
 
     @contextmanager
     def _decided(self, star: Star, folder: str, resumed: bool) -> Iterator[Iterator[DecidedRows]]:
-        """Give the rows that are not done yet, with what becomes of them."""
+        """Give the same, as a working index decides it."""
         done = self.state.read
         if self._keep == "first":
             if resumed:
@@ -559,29 +559,6 @@ class Job:
     def _report(self) -> DedupReport:
         state = self.state
         return DedupReport(state.read, state.kept, state.removed, state.bounded, state.seconds)
-
-
-def _comparison(
-    threshold: float,
-    by: Method | None,
-    max_distance: int | None,
-    exact: bool,
-    config: Config | None,
-    others: list[str],
-    into: str | None,
-) -> tuple[BandQuery | FingerprintQuery, Config]:
-    others = others if into is None else [*others, into]
-    config = config_for(config, others, by, max_distance, exact, into is not None)
-    if method_of("deduplicate", config, by, threshold, max_distance, None, exact) == "simhash":
-        assert config.simhash is not None
-        most = config.simhash.max_distance
-        distance = most if max_distance is None else max_distance
-        require_int("max_distance", distance, 0, most)
-        return FingerprintQuery(distance, 1, DEFAULT_MAX_CANDIDATES), config
-    if exact and not config.keep_shingles and not any(map(os.path.exists, others)):
-        config = replace(config, keep_shingles=MOST_KEPT)
-    band_plan(threshold, config.num_perm, None)  # refuses one out of range
-    return BandQuery(threshold, None, 1, exact, DEFAULT_MAX_CANDIDATES), config
 
 
 def _working(folder: str) -> str:

@@ -36,6 +36,7 @@ class State:
         seconds: of work so far.
         documents, dropped: rows that were cut into paragraphs, and those of which nothing is left.
         output, report, rollup: marks of the files.
+        looked: rows that were looked at, where all are before the first is written.
     """
 
     phase: str = "reading"
@@ -49,6 +50,7 @@ class State:
     documents: int = 0
     dropped: int = 0
     rollup: Any = None
+    looked: int = 0
 
 
 def digest_of(job: dict[str, Any]) -> str:

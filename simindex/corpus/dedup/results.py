@@ -37,6 +37,28 @@ class KeptRow(NamedTuple):
     metadata: Any
 
 
+class AnnotatedRow(NamedTuple):
+    """A row as a callable sink is given it with mode="annotate"."""
+
+    key: Key
+    document: Any
+    metadata: Any
+    duplicate_of: Key | None
+    similarity: float | None
+    cluster: int | None
+    explanation: dict[str, Any] | None = None
+
+
+class SeenRow(NamedTuple):
+    """A row as a callable sink is given it with mode="annotate" and level="paragraph"."""
+
+    key: Key
+    document: Any
+    metadata: Any
+    seen_share: float
+    seen: list[dict[str, Any]]
+
+
 class Place(NamedTuple):
     """Where a row is: what it is known by, for ids may be missing or given twice.
 

@@ -11,7 +11,7 @@ from itertools import islice
 from sys import getsizeof
 from typing import Any, Protocol, overload
 
-from simindex.corpus.dedup.entries import Entry, PathEntries, label_of, labelled
+from simindex.corpus.dedup.entries import Entry, PathEntries, label_of, labelled, shown_key
 from simindex.inputs import BadRowError, Columns
 from simindex.parts import PART_BYTES, bytes_of, in_parts
 
@@ -74,7 +74,8 @@ class Rows(Sequence[Entry]):
         if set(map(type, self.keys)) == {str}:
             labels = [f"{p} {r} s{k}" for p, r, k in zip(self.places, self.rows, self.keys, strict=True)]
         else:
-            labels = list(map(labelled, self.places, self.rows, self.keys))
+            shown = map(shown_key, self.keys)
+            labels = [labelled(p, r, *s) for p, r, s in zip(self.places, self.rows, shown, strict=True)]
         numbers = range(self.first, self.first + len(self))
         return list(zip(numbers, self.documents, labels, strict=True))
 

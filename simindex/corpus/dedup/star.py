@@ -7,6 +7,7 @@ what `insert_many_if_new` keeps.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -18,14 +19,16 @@ from simindex.changes.if_new.many import insert_batch_if_new
 from simindex.changes.if_new.one import asked_if_new
 from simindex.changes.ingest import prepare_documents, prepared_batches
 from simindex.changes.session import Session
+from simindex.checks import require_int
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.rows import Entered, Rows
 from simindex.queries.matches import Match
 from simindex.queries.scheme import scheme_of
-from simindex.queries.search import BandQuery, FingerprintQuery
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method, method_of
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
+from simindex.tuning.found import band_plan
 
 _FORGOTTEN_AT_ONCE = 1_000
 """Numbers of rows that are removed in one call."""
@@ -211,3 +214,31 @@ def _halved(config: Config, by: str | None) -> Config:
         keep_shingles=config.keep_shingles,
         seed=config.seed,
     )
+
+
+def comparison_for(
+    threshold: float,
+    by: Method | None,
+    max_distance: int | None,
+    exact: bool,
+    config: Config | None,
+    others: list[str],
+    into: str | None,
+) -> tuple[BandQuery | FingerprintQuery, Config]:
+    """Return what a match is in a job, and how its documents are sketched; see `deduplicate`.
+
+    Args:
+        others: paths of the indexes that rows are compared with, but for `into`.
+    """
+    others = others if into is None else [*others, into]
+    config = config_for(config, others, by, max_distance, exact, into is not None)
+    if method_of("deduplicate", config, by, threshold, max_distance, None, exact) == "simhash":
+        assert config.simhash is not None
+        most = config.simhash.max_distance
+        distance = most if max_distance is None else max_distance
+        require_int("max_distance", distance, 0, most)
+        return FingerprintQuery(distance, 1, DEFAULT_MAX_CANDIDATES), config
+    if exact and not config.keep_shingles and not any(map(os.path.exists, others)):
+        config = replace(config, keep_shingles=MOST_KEPT)
+    band_plan(threshold, config.num_perm, None)  # refuses one out of range
+    return BandQuery(threshold, None, 1, exact, DEFAULT_MAX_CANDIDATES), config

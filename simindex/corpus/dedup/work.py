@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any, NamedTuple, Protocol
 
 from simindex.corpus.dedup.entries import Entry
@@ -104,7 +105,9 @@ class Work:
                 state.bounded += len(bounded)
                 if lines is None:
                     for place, verdict in enumerate(verdicts):
-                        self._take(entries[place], verdict)
+                        entry = entries[place]
+                        removed = None if verdict is None else self._job.removed(entry, verdict)
+                        self._take(entry, removed)
                 else:
                     self._take_lines(lines, entries, verdicts)
                 self._job.advance()
@@ -116,15 +119,38 @@ class Work:
     def _take_lines(
         self, lines: list[bytes], entries: Sequence[Entry], verdicts: Sequence[Verdict | None]
     ) -> None:
-        """Take rows that are written as they stand, all between two that go at once."""
+        """Take rows that are written as they stand, all at once or all between two that go."""
+        gone = [(place, verdict) for place, verdict in enumerate(verdicts) if verdict is not None]
+        removed = [self._job.removed(entries[place], verdict) for place, verdict in gone]
+        if self._take_at_once(lines, [verdict is None for verdict in verdicts], removed):
+            return
         behind = 0
-        for place in [place for place, verdict in enumerate(verdicts) if verdict is not None]:
+        for (place, _), each in zip(gone, removed, strict=True):
             if place > behind:
                 self._keep_lines(lines[behind:place])
             behind = place + 1
-            self._take(entries[place], verdicts[place])
+            self._take(entries[place], each)
         if len(lines) > behind:
             self._keep_lines(lines[behind:])
+
+    def _take_at_once(self, lines: list[bytes], stays: list[bool], removed: list[Removed]) -> bool:
+        """Take them where no frame can end before the last one; returns whether that was done."""
+        state, output, report = self._job.state, self._output, self._report
+        assert isinstance(output, LinesOutput)
+        kept = list(compress(lines, stays)) if removed else lines
+        told = [self._line_told(each) for each in removed] if isinstance(report, LinesOutput) else []
+        waiting = output.waiting + report.waiting + sum(map(len, kept)) + sum(map(len, told))
+        if waiting >= FRAME_BYTES or state.read + len(lines) - self._row_of_cut >= FRAME_ROWS:
+            return False
+        output.write_lines(kept)
+        if isinstance(report, LinesOutput):
+            report.write_lines(told)
+        state.read += len(lines)
+        state.kept += len(kept)
+        state.removed += len(removed)
+        for each in removed:
+            self._job.tell(each)
+        return True
 
     def _lines_of(self, entries: Sequence[Entry]) -> list[bytes] | None:
         """Return the lines of rows that are written as they stand; ``None`` where a row is made of more."""
@@ -151,15 +177,13 @@ class Work:
         if ends:
             self._end_frame()
 
-    def _take(self, entry: Entry, verdict: Verdict | None) -> None:
+    def _take(self, entry: Entry, removed: Removed | None) -> None:
         job, state = self._job, self._job.state
         state.read += 1
-        removed = None
-        if verdict is None:
+        if removed is None:
             state.kept += 1
         else:
             state.removed += 1
-            removed = job.removed(entry, verdict)
             self._tell(self._report, removed)
         if self._gathering is not None:
             rest = self._gathering.add(entry, removed)
@@ -187,8 +211,11 @@ class Work:
 
     def _tell(self, report: Output, told: Removed | Rest) -> None:
         if isinstance(report, LinesOutput):
-            line = self._orjson.dumps(told.to_dict(), option=self._orjson.OPT_APPEND_NEWLINE)
-            report.write_lines([line])
+            report.write_lines([self._line_told(told)])
+
+    def _line_told(self, told: Removed | Rest) -> bytes:
+        line: bytes = self._orjson.dumps(told.to_dict(), option=self._orjson.OPT_APPEND_NEWLINE)
+        return line
 
     def _end_frame(self) -> None:
         self._cut()

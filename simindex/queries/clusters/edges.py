@@ -31,10 +31,11 @@ class SortedEdges:
     Args:
         memory_bytes: of edges that are held.
         dtype: of one: uint64, or a struct that has it as its field `edge`.
+        folder: of what does not fit; ``None``: that of temporary files.
     """
 
-    def __init__(self, memory_bytes: int, dtype: np.dtype[Any] = EDGE) -> None:
-        self._dtype = dtype
+    def __init__(self, memory_bytes: int, dtype: np.dtype[Any] = EDGE, *, folder: str | None = None) -> None:
+        self._dtype, self._folder = dtype, folder
         self._capacity = max(memory_bytes // dtype.itemsize, 1)
         self._held: list[np.ndarray] = []
         self._num_held = 0
@@ -66,13 +67,15 @@ class SortedEdges:
         run = self._sorted_held()
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="simindex-edges-", buffering=0)  # noqa: SIM115
+                self._file = tempfile.TemporaryFile(  # noqa: SIM115
+                    prefix="simindex-edges-", buffering=0, dir=self._folder
+                )
             self._file.seek(self.num_spilled * self._dtype.itemsize)
             rest = run.view(np.uint8).data
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as exc:
-            raise _failure(exc) from exc
+            raise _failure(exc, self._folder) from exc
         self._ends.append(self.num_spilled + len(run))
 
     def _sorted_held(self) -> np.ndarray:
@@ -120,7 +123,7 @@ class SortedEdges:
                         raise OSError(errno.EIO, "the file of edges is shorter than what was written")
                     rest = rest[done:]
         except OSError as exc:
-            raise _failure(exc) from exc
+            raise _failure(exc, self._folder) from exc
         at[run] += count
         return block
 
@@ -152,8 +155,11 @@ def _in_order(rows: np.ndarray) -> np.ndarray:
     return rows
 
 
-def _failure(exc: OSError) -> IndexFullError | DiskError:
-    where = f"clusters: edges that do not fit into memory_bytes go to {tempfile.gettempdir()}"
+def _failure(exc: OSError, folder: str | None) -> IndexFullError | DiskError:
+    where = f"clusters: edges that do not fit into memory_bytes go to {folder or tempfile.gettempdir()}"
+    remedy = "" if folder else "set TMPDIR to "
     if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return IndexFullError(f"{where}, and it is full ({exc}); set TMPDIR to a disk with more room")
-    return DiskError(f"{where}, and that failed ({exc}); set TMPDIR to another disk")
+        return IndexFullError(
+            f"{where}, and it is full ({exc}); {remedy or 'it needs '}a disk with more room"
+        )
+    return DiskError(f"{where}, and that failed ({exc}); {remedy or 'it needs '}another disk")

@@ -30,7 +30,7 @@ from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
 from simindex.changes.session import Session
 from simindex.changes.writer import Writer
-from simindex.errors import BackupTargetError
+from simindex.errors import BackupTargetError, ClosedError
 from simindex.format.keys import encode_keys, key_hashes, number_of
 from simindex.format.manifest import decode_manifest
 from simindex.format.meta.done import decode_done, encode_done
@@ -76,7 +76,7 @@ class Journal:
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-journal")
         self._under_way: deque[_Put] = deque()
-        self._last = 0
+        self._last, self._is_closed = 0, False
         self._writer = secrets.token_hex(8)
         prove(self._objects)
         with session.alone("journal"):
@@ -125,6 +125,11 @@ class Journal:
             self._under_way.append(put)
 
     def _start(self, put: _Put) -> None:
+        if self._is_closed:
+            raise ClosedError(
+                f"{self._session.store.path}: expected an open journal, found one that was closed while "
+                "changes were under way; those are not acknowledged, make them again"
+            )
         put.future = self._pool.submit(self._put, put)
 
     def _put(self, put: _Put) -> None:
@@ -141,6 +146,7 @@ class Journal:
 
         Raises:
             StoreError: one cannot be put; nothing since then is acknowledged, and the next call tries again.
+            ClosedError: the journal was closed before one was put.
         """
         with self._lock:
             waiting = list(self._under_way)
@@ -166,8 +172,9 @@ class Journal:
         return backup_index(path, self._objects.uri, progress=progress, position=self.position)
 
     def close(self) -> None:
-        """Let go of the index. What is not settled was not acknowledged."""
-        self._session.watch = None
+        """Let go of the index, which is closed. What is not settled was not acknowledged."""
+        with self._lock:
+            self._is_closed = True
         self._pool.shutdown(cancel_futures=True)
 
 

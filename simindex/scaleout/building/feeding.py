@@ -10,6 +10,7 @@ import os
 import pickle
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,39 @@ class _Feeder(ScaledIndex):
         self._new_call = ids
 
 
+@contextmanager
+def _naming(part: Part, how: How) -> Iterator[None]:
+    """Let what goes wrong with the files of a part say on which node, beside the driver's folder."""
+    node, paths = socket.gethostname(), part.inputs.paths
+    try:
+        os.chdir(how.folder)  # keys are paths as they were typed; a task has its process alone
+        _require_same(part, node)
+        yield
+    except InputError as exc:
+        raise SourceError(f"node {node}: {exc}", node=node, path=exc.place) from exc
+    except OSError as exc:
+        path = str(exc.filename or paths[part.inputs.place])
+        raise SourceError(
+            f"node {node}: {path}: {exc.strerror or exc}; sources have to be where every node reads them "
+            "under the same path",
+            node=node,
+            path=path,
+        ) from exc
+
+
+def _require_same(part: Part, node: str) -> None:
+    """Refuse files that are others here than where the driver is."""
+    found = part.inputs.total_bytes()
+    if found != part.num_bytes:
+        first, count = part.inputs.paths[0], len(part.inputs.paths)
+        raise SourceError(
+            f"node {node}: {first}{f' and {count - 1} more files' if count > 1 else ''}: expected "
+            f"{part.num_bytes} bytes, found {found}; it was changed, or is another file here",
+            node=node,
+            path=first,
+        )
+
+
 class _Rows:
     """The rows of a part, and those that are passed over."""
 
@@ -65,43 +99,27 @@ class _Rows:
         self._part, self._how = part, how
 
     def __iter__(self) -> Iterator[Row]:
-        part, node = self._part, socket.gethostname()
-        paths = part.inputs.paths
-        try:
-            os.chdir(self._how.folder)  # keys are paths as they were typed; a task has its process alone
-            self._require_same(node)
-            for row in part.inputs:
+        with _naming(self._part, self._how):
+            for row in self._part.rows():
                 if isinstance(row, Row):
                     yield row
-                elif not (part.is_of_folder and isinstance(row, NoTextError)):
+                elif not (self._part.is_of_folder and isinstance(row, NoTextError)):
                     self._pass_over(row)
-        except InputError as exc:
-            raise SourceError(f"node {node}: {exc}", node=node, path=exc.place) from exc
-        except OSError as exc:
-            path = str(exc.filename or paths[part.inputs.place])
-            raise SourceError(
-                f"node {node}: {path}: {exc.strerror or exc}; sources have to be where every node reads them "
-                "under the same path",
-                node=node,
-                path=path,
-            ) from exc
-
-    def _require_same(self, node: str) -> None:
-        """Refuse files that are others here than where the driver is."""
-        found = self._part.inputs.total_bytes()
-        if found != self._part.num_bytes:
-            first, count = self._part.inputs.paths[0], len(self._part.inputs.paths)
-            raise SourceError(
-                f"node {node}: {first}{f' and {count - 1} more files' if count > 1 else ''}: expected "
-                f"{self._part.num_bytes} bytes, found {found}; it was changed, or is another file here",
-                node=node,
-                path=first,
-            )
 
     def _pass_over(self, row: BadRowError) -> None:
         if not self._how.skip_bad_rows:
             raise row
         self.bad += 1
+
+
+def count_part(how: How, part: Part) -> int:
+    """Return how many lines a part has that is some lines of a file.
+
+    Raises:
+        SourceError: this node cannot read the file, or finds another one.
+    """
+    with _naming(part, how):
+        return part.count_lines()
 
 
 def insert_part(

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,9 +22,9 @@ from simindex.checks import require_callable, require_int
 from simindex.index.index import Conflict
 from simindex.inputs import Inputs
 from simindex.optional import optional_module
-from simindex.scaleout.building.feeding import How, insert_part, insert_rows
+from simindex.scaleout.building.feeding import How, count_part, insert_part, insert_rows
 from simindex.scaleout.building.journal import Journal, digest_of
-from simindex.scaleout.building.parts import Part, parts_of
+from simindex.scaleout.building.parts import PART_BYTES, Part, counted, parts_of
 from simindex.scaleout.building.report import BuildReport, Counts
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import CatalogChangedError, ScaleOutError
@@ -48,6 +50,7 @@ def build(
     batch_size: int = DEFAULT_BATCH_SIZE,
     force: bool = False,
     progress: Progress | None = None,
+    part_bytes: int = PART_BYTES,
     id: str | None = None,  # noqa: A002 - the column's usual name
     text: str | None = None,
     metadata: Sequence[str] | None = None,
@@ -56,14 +59,15 @@ def build(
 ) -> BuildReport:
     """Store the documents of files, or of a data set of Ray, by tasks on all nodes, a core each.
 
-    The files are dealt out in ranges: one file, or several of 64 MiB together. Each range is read by one
-    task, which sends its documents to the hosts. Killed at any time and called again with the same arguments
-    it goes on: ranges that are done are not read again, and one that was not is done again under the same
-    ids, so that nothing is stored twice. A journal beside the catalog, ``CATALOG.build``, knows what is
-    done; it goes when all of it is. A `ray.data.Dataset` has no journal: it is read from its beginning, and
-    what is stored is skipped.
+    The files are dealt out in ranges of some MiB: small files together, and large ones of plain JSON lines
+    cut at line ends, whose lines are counted before; other files are never cut. Each range is read by one
+    task, which sends its documents to the hosts. Keys and places in messages are those of one reading,
+    however files are cut. Killed at any time and called again with the same arguments it goes on: ranges
+    that are done are not read again, and one that was not is done again under the same ids, so that nothing
+    is stored twice. A journal beside the catalog, ``CATALOG.build``, knows what is done; it goes when all of
+    it is. A `ray.data.Dataset` has no journal: it is read from its beginning, and what is stored is skipped.
 
-    Where two sources have a key in common, which one is stored is not promised.
+    Where two rows have a key in common, which one is stored is not promised, unless one range has both.
 
     Args:
         sources: a path, or a list of paths, of what `simindex insert` reads (files, folders, patterns, URLs)
@@ -75,6 +79,8 @@ def build(
         batch_size: as of `ScaledIndex.insert_many`.
         force: forget an unfinished build of other sources; what it has stored stays.
         progress: called with the documents and the ranges that are done, by all nodes, after each range.
+        part_bytes: of a range, about; less where there would be fewer than 64. More than the largest file
+            has: no file is cut.
         id, text, metadata: columns of a Dataset, as in `Index.insert_many`.
         address, ray: as of `open`.
 
@@ -95,6 +101,7 @@ def build(
         )
     require_callable("progress", progress)
     require_int("batch_size", batch_size, 1)
+    require_int("part_bytes", part_bytes, 1)
     uri, began = os.fspath(uri), time.monotonic()
     catalog = Catalog.load(uri)
     how = How(uri, secrets.token_hex(16), on_conflict, skip_bad_rows, batch_size)
@@ -106,7 +113,7 @@ def build(
         raise TypeError(
             "id, text, metadata: expected a Dataset, whose columns they are; for files give Inputs(fields=)"
         )
-    parts = parts_of(_inputs(sources))
+    parts = parts_of(_inputs(sources), part_bytes)
     journal = Journal(uri, _digest(parts, how), force=force)
     resumed = len(journal.done)
     start(address, ray)
@@ -129,44 +136,76 @@ class _Build:
         self._ray = ray_module()
         self._catalog, self._parts, self._journal, self._progress = catalog, parts, journal, progress
         self._how = replace(how, job=journal.job, folder=os.getcwd())
-        self._task = self._ray.remote(num_cpus=1, max_retries=_RETRIES, scheduling_strategy="SPREAD")(
-            insert_part
-        )
-        self._under_way: dict[Any, int] = {}
+        self._most = max(2, int(_TASKS_A_CORE * self._ray.cluster_resources().get("CPU", 1)))
         self._moved_since: float | None = None
 
     def run(self) -> None:
         """Do all parts that are not done. Where one fails, those under way are finished first."""
-        ahead = [number for number in reversed(range(len(self._parts))) if number not in self._journal.done]
-        most = max(2, int(_TASKS_A_CORE * self._ray.cluster_resources().get("CPU", 1)))
+        self._count_lines()
+        insert = self._task(insert_part)
+        ahead = deque(number for number in range(len(self._parts)) if number not in self._journal.done)
         failure: Exception | None = None
-        try:
-            while self._under_way or (ahead and failure is None):
-                while ahead and failure is None and len(self._under_way) < most:
-                    self._send(ahead.pop())
-                (reference,), _ = self._ray.wait(list(self._under_way))
-                number = self._under_way.pop(reference)
+
+        def send(number: int) -> Any:
+            return insert.remote(self._how, self._catalog, number, self._parts[number])
+
+        with closing(self._dealt(ahead, send)) as dealt:
+            for number, reference in dealt:
                 try:
-                    self._take(number, self._answer(reference))
+                    self._take(number, Counts(*self._answer(reference)))
                 except CatalogChangedError as exc:
                     failure = failure or self._look_again(exc)
-                    ahead.append(number)
+                    ahead.appendleft(number)
                 except Exception as exc:
                     failure = failure or exc
-        except BaseException:
-            for reference in self._under_way:
-                self._ray.cancel(reference)
-            raise
+                if failure is not None:
+                    ahead.clear()
         if failure is not None:
             raise failure
 
-    def _send(self, number: int) -> None:
-        part = self._parts[number]
-        self._under_way[self._task.remote(self._how, self._catalog, number, part)] = number
+    def _count_lines(self) -> None:
+        """Number the lines of files that are cut, unless an earlier call has counted them."""
+        ahead = deque(number for number, part in enumerate(self._parts) if part.extent is not None)
+        if not ahead:
+            return
+        if self._journal.lines is None:
+            count, lines = self._task(count_part), [0] * len(self._parts)
 
-    def _answer(self, reference: Any) -> Counts:
+            def send(number: int) -> Any:
+                return count.remote(self._how, self._parts[number])
+
+            with closing(self._dealt(ahead, send)) as dealt:
+                for number, reference in dealt:
+                    lines[number] = self._answer(reference)
+            self._journal.note_lines(lines)
+        assert self._journal.lines is not None
+        self._parts = counted(self._parts, self._journal.lines)
+
+    def _task(self, function: Callable[..., object]) -> Any:
+        options = {"num_cpus": 1, "max_retries": _RETRIES, "scheduling_strategy": "SPREAD"}
+        return self._ray.remote(**options)(function)
+
+    def _dealt(self, ahead: deque[int], send: Callable[[int], Any]) -> Generator[tuple[int, Any], None, None]:
+        """Yield (number, reference of the answer) of parts that tasks are sent for, a few at a time.
+
+        Args:
+            ahead: more may come, or all go, while they are dealt out. Those under way come in any case.
+        """
+        under_way: dict[Any, int] = {}
         try:
-            return Counts(*self._ray.get(reference))
+            while under_way or ahead:
+                while ahead and len(under_way) < self._most:
+                    number = ahead.popleft()
+                    under_way[send(number)] = number
+                (reference,), _ = self._ray.wait(list(under_way))
+                yield under_way.pop(reference), reference
+        finally:
+            for reference in under_way:
+                self._ray.cancel(reference, recursive=False)  # no call of a host is taken back, see `owed`
+
+    def _answer(self, reference: Any) -> Any:
+        try:
+            return self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as exc:
             raise (exc.cause if isinstance(exc.cause, Exception) else exc) from None
         except self._ray.exceptions.RayError as exc:

@@ -4,7 +4,7 @@ Owns the objects that say so. Must not know how a part is done. Invariants: an o
 changes; a part is told when all of it is acknowledged; what other jobs have left counts for nothing.
 
 For a catalog at a path it is the folder ``CATALOG.build``, in a store ``CATALOG/build``: one object ``job``,
-and one a part that is done.
+one a part that is done, and ``lines`` where files are cut.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from simindex.scaleout.stores import MissingObjectError, Objects, open_store
 
 _JOB = "job"
 _DONE = "done"
+_LINES = "lines"
 
 
 class Journal:
@@ -43,6 +44,8 @@ class Journal:
     Attributes:
         job: 32 hexadecimal digits that name this build, for good.
         done: number of a part -> what became of its rows.
+        lines: how many lines each part reads that is some lines of a file, 0 of others; ``None``: nobody has
+            counted them.
     """
 
     def __init__(self, uri: str, sources: str, *, force: bool = False) -> None:
@@ -61,6 +64,8 @@ class Journal:
         if found is None:
             found = self._begin(sources)
         self.job = str(found["job"])
+        lines = self._read(_LINES)
+        self.lines: list[int] | None = None if lines is None or lines["job"] != self.job else lines["lines"]
         for name in self._objects.sizes(_DONE):
             told = self._read(name)
             if told is not None and told["job"] == self.job:
@@ -81,6 +86,11 @@ class Journal:
             f"{_DONE}/{part:08}", _sealed({"job": self.job, "part": part, "counts": list(counts)})
         )
         self.done[part] = counts
+
+    def note_lines(self, lines: list[int]) -> None:
+        """Take down how many lines each part reads."""
+        self._objects.create(_LINES, _sealed({"job": self.job, "lines": lines}))
+        self.lines = lines
 
     def forget(self) -> None:
         """Remove the journal; the job first, without which the rest counts for nothing."""

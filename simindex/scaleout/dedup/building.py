@@ -20,10 +20,10 @@ from simindex.changes.writer import Writer
 from simindex.config import Config
 from simindex.corpus.dedup.orders import Keep, rank_of
 from simindex.corpus.dedup.rows import rows_by_columns
+from simindex.corpus.dedup.sorting.again import InputPart, PartEntries
 from simindex.corpus.dedup.star import Opened
 from simindex.inputs import Inputs
 from simindex.queries.view import View
-from simindex.scaleout.dedup.parts import InputPart, PartEntries
 from simindex.sketching.sketcher import Sketcher
 
 _BATCH = 16_384

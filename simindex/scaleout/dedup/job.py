@@ -8,65 +8,37 @@ so is the output, byte for byte.
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.job import Job, Sink
 from simindex.corpus.dedup.journal import digest_of
-from simindex.corpus.dedup.star import Decided, Verdict
+from simindex.corpus.dedup.sorting.again import PartRead, rows_of_parts
+from simindex.corpus.dedup.sorting.orders import KeepOrder, by_rank, newest_first
+from simindex.corpus.dedup.sorting.star import Star
+from simindex.corpus.dedup.sorting.told import Teller, write_told
 from simindex.corpus.dedup.work import DecidedRows
 from simindex.corpus.outputs.output import LinesOutput
-from simindex.format.rows import NO_FIGURE
 from simindex.parallel import ahead
-from simindex.queries.matches import Match
 from simindex.queries.pairs.plan import PairPlan, plan_pairs
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery
 from simindex.scaleout.dedup.building import Making
-from simindex.scaleout.dedup.orders import KeepOrder, by_rank, newest_first
-from simindex.scaleout.dedup.parts import PartRead, counted, parts_of, rows_of_parts, size_for
-from simindex.scaleout.dedup.star import Outcome, Star
+from simindex.scaleout.dedup.parts import counted, parts_of, size_for
 from simindex.scaleout.dedup.workers import Step, Workers
 from simindex.scaleout.errors import UnsupportedError
-from simindex.scaleout.ranges.figures import agree_and_distance
 from simindex.scaleout.ranges.walk import Asked, scheme_of_config
-from simindex.sketching.estimate import row_estimates
-from simindex.sketching.sketch import HAS_FINGERPRINT
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 _ENTRIES_OF_A_RANGE = 2 << 20
 """Entries of all tables that a range has, about: they come in one message from each host, and a worker who
 dies costs a second or two."""
 
-_TOLD_AT_ONCE = 4_096
-"""Rows whose verdicts come together."""
-
-_HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
-
 _READ_AHEAD = 3
-
-
-class Told(NamedTuple):
-    """Some rows that go.
-
-    Attributes:
-        numbers: of them, ascending.
-        kept: number of the row that each is like.
-        figures: how much.
-        labels: of the kept rows.
-        has_bits: whether both have a fingerprint.
-    """
-
-    numbers: list[int]
-    kept: list[int]
-    figures: list[int]
-    labels: list[str]
-    has_bits: list[bool]
 
 
 class ScaledJob(Job):
@@ -143,9 +115,12 @@ class ScaledJob(Job):
         star = Star(plan, self._config.num_perm, order, workers.copies(), self._memory_bytes)
         count = max(2 * workers.parallel, numbering.total * len(plan.bits) // _ENTRIES_OF_A_RANGE + 1)
         for found in workers.walk(Asked(plan, scheme.tables, count, folds=False, puts_off=True), self._step):
-            star.add(found)
+            if len(found.waiting):
+                star.add_run(found.waiting, begins=found.begins)
+            if len(found.pairs):
+                star.add_pairs(found.pairs)
         has_bits = self._config.simhash is not None
-        _write(path, read, star.decided(workers.sketches), workers, has_bits=has_bits)
+        write_told(path, read, star.decided(workers.sketches), workers.labels, has_bits=has_bits)
         workers.drop()
 
     def _plan(self) -> tuple[PairPlan, Scheme]:
@@ -174,85 +149,15 @@ class ScaledJob(Job):
     def _as_told(self, file: Any) -> Iterator[DecidedRows]:
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
-        read, bounded = pickle.load(file)
-        told = _Teller(file, self._config.num_perm, self._plan()[0])
+        told = Teller(file, self._config.num_perm, self._plan()[0])
         keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
         by_lines = keeps_lines and not self.writes_removed
         parts = rows_of_parts(
             self._entries.inputs,
-            read,
+            told.read,
             self._batch_size,
             self.state.read,
             takes_bad_rows=self._entries.takes_bad_rows,
             by_lines=by_lines,
         )
-        for rows in parts if by_lines else ahead(parts, _READ_AHEAD):
-            if rows.bad:
-                self._entries.tell(rows.bad)
-            first = rows.first
-            verdicts: list[Verdict | None] = [None] * len(rows)
-            for number, verdict in told.until(first, first + len(rows)):
-                verdicts[number - first] = verdict
-            here = bounded[np.searchsorted(bounded, first) : np.searchsorted(bounded, first + len(rows))]
-            yield rows, Decided(verdicts, {int(number) - first for number in here})
-
-
-def _write(path: str, read: list[PartRead], outcome: Outcome, workers: Workers, *, has_bits: bool) -> None:
-    """Write down what was decided, whole or not at all.
-
-    Args:
-        read: the parts of the input.
-        has_bits: whether rows have fingerprints.
-    """
-    with open(path + ".partial", "wb") as file:
-        pickle.dump((read, outcome.bounded), file)
-        for rows in outcome.verdicts:
-            for first in range(0, len(rows), _TOLD_AT_ONCE):
-                some = rows[first : first + _TOLD_AT_ONCE]
-                numbers, kept = some["edge"] >> _HALF, some["edge"] & _LOWER
-                wanted = np.unique(np.concatenate([numbers, kept]) if has_bits else kept)
-                known = dict(zip(wanted.tolist(), workers.labels(wanted.astype(np.uint32)), strict=True))
-                of_both = zip(numbers.tolist(), kept.tolist(), strict=True)
-                told = Told(
-                    numbers.tolist(),
-                    kept.tolist(),
-                    some["figures"].tolist(),
-                    [known[number][0] for number in kept.tolist()],
-                    [has_bits and bool(known[a][1] & known[b][1] & HAS_FINGERPRINT) for a, b in of_both],
-                )
-                pickle.dump(tuple(told), file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".partial", path)
-
-
-class _Teller:
-    """What was decided, as it is written in a file, in the order of the rows."""
-
-    def __init__(self, file: Any, num_perm: int, plan: PairPlan) -> None:
-        self._file, self._plan = file, plan
-        self._estimates = row_estimates(num_perm)
-        self._rest = self._verdicts()
-        self._next = next(self._rest, None)
-
-    def until(self, first: int, behind: int) -> Iterator[tuple[int, Verdict]]:
-        """Yield (number, verdict) of rows that go, of first..behind-1; those before are passed over."""
-        while self._next is not None and self._next[0] < behind:
-            number = self._next[0]
-            if number >= first:
-                yield number, self._verdict(*self._next[1:])
-            self._next = next(self._rest, None)
-
-    def _verdicts(self) -> Iterator[tuple[int, int, int, str, bool]]:
-        while True:
-            try:
-                told = Told(*pickle.load(self._file))
-            except EOFError:
-                return
-            yield from zip(*told, strict=True)
-
-    def _verdict(self, kept: int, figures: int, label: str, has_bits: bool) -> Verdict:
-        agree, distance = agree_and_distance(self._plan, figures)
-        similarity, exact, error = self._estimates[agree] if agree != NO_FIGURE else (None, False, None)
-        bits = distance if has_bits else None
-        return Verdict(Match(kept, similarity, bits, label, exact, error), None)
+        yield from told.of(parts if by_lines else ahead(parts, _READ_AHEAD), self._entries)

@@ -21,8 +21,9 @@ import numpy as np
 import xxhash
 
 from simindex.config import Config
+from simindex.corpus.dedup.sorting.again import InputPart
 from simindex.scaleout.dedup.building import Making, make_partition, ranks_of
-from simindex.scaleout.dedup.parts import InputPart, num_lines
+from simindex.scaleout.dedup.parts import num_lines
 from simindex.scaleout.dedup.workers import Step, told_nobody
 from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.hosts.actors import ray_module

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from simindex.corpus.dedup.sorting.again import InputPart
 from simindex.scaleout.dedup.building import Making
-from simindex.scaleout.dedup.parts import InputPart
 from simindex.scaleout.ranges.source import Numbering
 from simindex.scaleout.ranges.walk import Asked, Found
 

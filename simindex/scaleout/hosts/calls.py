@@ -6,6 +6,7 @@ missing in the answers is named, with the reason as far as it is known.
 Ray repeats a call when its actor is started again, and what Ray has given up is made anew, of the catalog,
 and called again here; so only what may be repeated is called. Around the death of a node a call can stay
 without any answer, and without an error: questions that take long are asked again beside the first call.
+What nobody waits for any more stays with its place, and holds others back; see `owed`.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ import math
 import pickle
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import CatalogChangedError, PlaceMissingError
-from simindex.scaleout.hosts.actors import host_of, ray_module
+from simindex.scaleout.hosts.actors import INLINE_BYTES, Group, host_of, ray_module, sent_as
+from simindex.scaleout.hosts.carried import packed
 from simindex.scaleout.hosts.host import Assignment
+from simindex.scaleout.hosts.owed import Lane, Sent
 
 OnMissing = Literal["partial", "wait", "raise"]
-
-Group = Literal["changes", "asks", "jobs"]
 
 _AGAIN_SECONDS = 0.2
 
@@ -34,32 +36,21 @@ _REPEAT_SECONDS = 5.0
 """After so long a question is sent again, and then after twice as long each time: a host that is slow has
 little more to do, and one call that got lost costs seconds."""
 
-_INLINE_BYTES = 100_000
-"""Arguments of more bytes than this go to Ray's object store in any case."""
-
-
-class Sent(NamedTuple):
-    """A call that is under way.
-
-    Attributes:
-        reference: Ray's, of its answer.
-        group, method: what was called.
-        arguments: as they travel, to send them again.
-    """
-
-    reference: Any
-    group: Group
-    method: str
-    arguments: Any
-
 
 class _Waiting:
     """A call that is waited for, each time that it was sent; any answer will do."""
 
     def __init__(self, call: Sent) -> None:
-        self.call, self.references = call, [call.reference]
+        self.call = call
+        self._further: list[Any] = []
         self._pause = _REPEAT_SECONDS
         self._repeat_at = time.monotonic() + self._pause
+
+    @property
+    def references(self) -> list[Any]:
+        """Ray's, of its answers; none while it is held back."""
+        first = self.call.reference
+        return self._further if first is None else [first, *self._further]
 
     @property
     def is_late(self) -> bool:
@@ -68,7 +59,7 @@ class _Waiting:
 
     def repeated(self, call: Sent) -> None:
         """Wait for a further sending of it, too."""
-        self.references.append(call.reference)
+        self._further.append(call.reference)
         self._pause *= 2
         self._repeat_at = time.monotonic() + self._pause
 
@@ -102,6 +93,7 @@ class Calls:
         self.places = catalog.places
         self._ray = ray_module()
         self._bound: dict[tuple[str, Group], Any] = {}
+        self._lanes: dict[tuple[str, Group], Lane] = {}
         self._assignments = {
             place: pickle.dumps(assignment(catalog, place), protocol=5) for place in self.places
         }
@@ -111,21 +103,36 @@ class Calls:
     ) -> dict[str, Sent]:
         """Call a method at every place, or at some with arguments of their own before the others."""
         if to is None:
-            packed: Any = pickle.dumps(arguments, protocol=5)
-            if len(self.places) > 1 and len(packed) > _INLINE_BYTES:
-                packed = self._ray.put(packed)  # once, whatever the number of places
-            return {place: self._send(place, group, method, packed) for place in self.places}
+            travels = packed(arguments)
+            if len(self.places) > 1:  # once, whatever the number of places
+                travels = tuple(self._ray.put(one) if len(one) > INLINE_BYTES else one for one in travels)
+            return {place: self._send(place, group, method, travels) for place in self.places}
         return {
-            place: self._send(place, group, method, pickle.dumps((*own, *arguments), protocol=5))
-            for place, own in to.items()
+            place: self._send(place, group, method, packed((*own, *arguments))) for place, own in to.items()
         }
 
-    def _send(self, place: str, group: Group, method: str, packed: Any) -> Sent:
-        bound = self._bound.get((place, group))
+    def _send(self, place: str, group: Group, method: str, arguments: tuple[Any, ...]) -> Sent:
+        return self._lane(place, group).take(Sent(None, group, method, arguments))
+
+    def _lane(self, place: str, group: Group) -> Lane:
+        lane = self._lanes.get((place, group))
+        if lane is None:
+            made = Lane(group, partial(self._remote, place), self._answered)
+            lane = self._lanes.setdefault((place, group), made)
+        return lane
+
+    def _remote(self, place: str, call: Sent) -> Any:
+        """Send a call; returns the reference of its answer."""
+        bound = self._bound.get((place, call.group))
         if bound is None:
-            bound = host_of(self.catalog.id, place).call.options(concurrency_group=group)
-            self._bound[place, group] = bound
-        return Sent(bound.remote(self._assignments[place], method, packed), group, method, packed)
+            bound = host_of(self.catalog.id, place).call.options(concurrency_group=call.group)
+            self._bound[place, call.group] = bound
+        return bound.remote(*sent_as(self._assignments[place], call.method, call.arguments))
+
+    def _answered(self, references: list[Any]) -> list[Any]:
+        """Return which of some calls have an answer, or an error."""
+        done, _ = self._ray.wait(references, num_returns=len(references), timeout=0, fetch_local=False)
+        return list(done)
 
     def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
         """Return what places answer within so many seconds; an error of a host is raised, when all are done.
@@ -135,18 +142,20 @@ class Calls:
             what a host raised.
         """
         deadline = time.monotonic() + seconds
+        answers = self._at_once(sent, seconds)
+        if answers is not None:
+            return Gathered(answers, {})
         under_way, found = {place: _Waiting(call) for place, call in sent.items()}, Gathered({}, {})
         failure: Exception | None = None
         while under_way:
-            done = self._answered(under_way, max(0.0, deadline - time.monotonic()))
+            done = self._wait(under_way, max(0.0, deadline - time.monotonic()))
             if not done and self.have_moved(under_way):
-                self._give_up(under_way.values())
+                self._give_up(under_way)
                 raise CatalogChangedError(
                     f"{', '.join(under_way)}: partitions were restored elsewhere, or moved"
                 )
             for place, reference in done.items():
                 waiting = under_way.pop(place)
-                waiting.references.remove(reference)
                 try:
                     found.answers[place] = pickle.loads(self._ray.get(reference))
                 except self._ray.exceptions.RayTaskError as exc:
@@ -162,37 +171,65 @@ class Calls:
                     else:
                         time.sleep(_AGAIN_SECONDS)
                         under_way[place] = _Waiting(self._again(place, waiting.call))
-                self._give_up([waiting])
+                if waiting.references != [reference]:
+                    self._give_up({place: waiting}, but=reference)
             if time.monotonic() >= deadline:
-                self._give_up(under_way.values())
+                self._give_up(under_way)
                 found.missing.update((place, self._why_late(place)) for place in under_way)
                 break
-            for place, waiting in under_way.items():
-                if waiting.is_late:
-                    waiting.repeated(self._again(place, waiting.call))
+            self._repeat_late(under_way)
         if failure is not None:
             raise failure
         return found
 
-    def _answered(self, under_way: Mapping[str, _Waiting], seconds: float) -> dict[str, Any]:
+    def _at_once(self, sent: Mapping[str, Sent], seconds: float) -> dict[str, Any] | None:
+        """Return what all places answer, where none of them takes long nor fails: by one call of Ray."""
+        references = [call.reference for call in sent.values()]
+        if any(reference is None for reference in references):
+            return None  # held back
+        try:
+            answers = self._ray.get(references, timeout=min(seconds, _LOOK_SECONDS))
+        except self._ray.exceptions.RayError:
+            return None  # the answers stay there
+        return dict(zip(sent, map(pickle.loads, answers), strict=True))
+
+    def _wait(self, under_way: Mapping[str, _Waiting], seconds: float) -> dict[str, Any]:
         """Return place -> a reference that is there, of those that are within so many seconds, or fewer."""
-        places = {one: place for place, waiting in under_way.items() for one in waiting.references}
-        is_once = len(places) == len(under_way)
+        places, held, is_once = dict[Any, str](), list[Any](), True
+        for place, waiting in under_way.items():
+            if not waiting.references:
+                held += self._lane(place, waiting.call.group).flush()
+            references = waiting.references
+            places.update(dict.fromkeys(references, place))
+            is_once = is_once and len(references) == 1
         done, _ = self._ray.wait(
-            list(places),
-            num_returns=len(places) if is_once else 1,  # of one that was sent again some may never come
+            [*places, *held],
+            # Of one that was sent again some may never come; what is held back is sent after any answer.
+            num_returns=1 if held or not is_once else len(places),
             timeout=min(seconds, _LOOK_SECONDS, _REPEAT_SECONDS),
         )
-        return {places[reference]: reference for reference in done}
+        return {places[reference]: reference for reference in done if reference in places}
+
+    def _repeat_late(self, under_way: Mapping[str, _Waiting]) -> None:
+        for place, waiting in under_way.items():
+            lane = self._lane(place, waiting.call.group)
+            if waiting.is_late and lane.may_repeat():
+                lane.release(waiting.call)
+                waiting.repeated(self._again(place, waiting.call))
 
     def _again(self, place: str, call: Sent) -> Sent:
+        """Send a call once more, whatever is held back."""
         self.forget(place)
-        return self._send(place, call.group, call.method, call.arguments)
+        again = Sent(None, call.group, call.method, call.arguments)
+        again.reference = self._remote(place, again)
+        return again
 
-    def _give_up(self, calls: Iterable[_Waiting]) -> None:
-        for waiting in calls:
-            for reference in waiting.references:
-                self._ray.cancel(reference)
+    def _give_up(self, calls: Mapping[str, _Waiting], but: Any = None) -> None:
+        """Wait for some calls no more. What was sent is not taken back; see `owed`."""
+        for place, waiting in calls.items():
+            lane = self._lane(place, waiting.call.group)
+            lane.release(waiting.call)
+            lane.give_up(reference for reference in waiting.references if reference is not but)
 
     def forget(self, place: str) -> None:
         """Look for the actor of a place anew, at the next call."""

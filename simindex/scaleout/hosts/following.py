@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 from simindex.errors import ClosedError, SimIndexError
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import CatalogChangedError, PartitionError
-from simindex.scaleout.hosts.calls import Calls, Gathered, Group, assignment
+from simindex.scaleout.hosts.actors import Group
+from simindex.scaleout.hosts.calls import Calls, Gathered, assignment
 from simindex.scaleout.routing import Routing
 from simindex.sketching.sketcher import Sketcher
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from simindex.queries.search import Query
 from simindex.queries.stats import Stats
 from simindex.scaleout.answers import Columns
 from simindex.scaleout.errors import CatalogChangedError, PartitionError
-from simindex.scaleout.hosts.carried import Routed
+from simindex.scaleout.hosts.carried import Few, Routed, Texts
 from simindex.scaleout.hosts.partition import Nearest, Part, Partition, is_by_distance
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
@@ -42,9 +42,6 @@ T = TypeVar("T")
 
 OPEN_SECONDS = 60.0
 """How long a partition may be locked by a process that is dying, before that is an error."""
-
-_SKETCHED_AT_ONCE = 256
-"""Texts that a thread sketches in one go."""
 
 _WORTH_A_THREAD = 64
 """Sketches from which on partitions are searched side by side."""
@@ -159,7 +156,7 @@ class Host:
             own = documents if len(places) == len(documents) else documents.taken(places)
             return partition.add_once(call, own, on_conflict)
 
-        counts = self._of_some(assignment, routed.partitions, add)
+        counts = self.change_some(assignment, routed.partitions, add)
         inserted, replaced, skipped = map(sum, zip(*counts, strict=True))
         return inserted, replaced, skipped
 
@@ -171,7 +168,7 @@ class Host:
         def remove(partition: Partition, places: list[int]) -> int:
             return partition.remove_once(call, [encoded_keys[at] for at in places])
 
-        return sum(self._of_some(assignment, numbers, remove))
+        return sum(self.change_some(assignment, numbers, remove))
 
     def touch(
         self, assignment: Assignment, call: bytes, encoded_keys: list[bytes], numbers: np.ndarray
@@ -181,38 +178,54 @@ class Host:
         def touch(partition: Partition, places: list[int]) -> int:
             return partition.touch_once(call, [encoded_keys[at] for at in places])
 
-        return sum(self._of_some(assignment, numbers, touch))
+        return sum(self.change_some(assignment, numbers, touch))
 
     def expire(self, assignment: Assignment, call: bytes, limit: int, batch_size: int) -> int:
         """Remove the documents seen last before a time; returns how many."""
-        return sum(self.each(assignment, lambda partition: partition.expire_once(call, limit, batch_size)))
+
+        def expire(partition: Partition, _: list[int]) -> int:
+            return partition.expire_once(call, limit, batch_size)
+
+        return sum(self.change_some(assignment, np.array([n for n, _ in assignment.partitions]), expire))
+
+    def change_some(
+        self, assignment: Assignment, numbers: np.ndarray, change: Callable[[Partition, list[int]], T]
+    ) -> list[T]:
+        """Return what a change of each partition answers that documents were routed to; it is durable."""
+        return self._of_some(assignment, numbers, change)
 
     def _documents(self, routed: Routed) -> NewDocuments:
         """Return documents as an index takes them; texts are sketched here, all at once."""
-        assert self._sketcher is not None
-        sketches = routed.documents
-        if not isinstance(sketches, SketchBatch):
-            sketches = self._sketched(self._sketcher, sketches.values())
+        sketching = self._sketching(routed.documents)
+        # While the threads sketch.
         encoded = routed.encoded_keys.values()
         metadata = [NIL] * len(encoded) if routed.packed_metadata is None else routed.packed_metadata.values()
-        keys = [unpack(key) for key in encoded]
-        return NewDocuments(keys, encoded, key_hashes(encoded), metadata, sketches)
+        keys, hashes = [unpack(key) for key in encoded], key_hashes(encoded)
+        return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketching)))
 
-    def _sketched(self, sketcher: Sketcher, texts: list[str]) -> SketchBatch:
-        if self._threads == 1 or len(texts) <= _SKETCHED_AT_ONCE:
-            return sketcher.sketch_many(texts)
-        cut = [texts[at : at + _SKETCHED_AT_ONCE] for at in range(0, len(texts), _SKETCHED_AT_ONCE)]
-        return SketchBatch.joined(list(self._pool.map(sketcher.sketch_many, cut)))
+    def _sketching(self, documents: Texts | SketchBatch) -> Iterator[SketchBatch]:
+        """Begin to sketch; returns the sketches, some at a time."""
+        if isinstance(documents, SketchBatch):
+            return iter([documents])
+        sketcher = self._sketcher
+        assert sketcher is not None
+
+        def sketched(texts: Callable[[], list[str]]) -> SketchBatch:
+            return sketcher.sketch_many(texts())
+
+        side_by_side = self._threads > 1 and len(documents.pieces) > 1
+        return (self._pool.map if side_by_side else map)(sketched, documents.some())
 
     # ---- questions ----
 
-    def query(self, assignment: Assignment, query: Query | Nearest, batch: SketchBatch) -> Columns:
+    def query(self, assignment: Assignment, query: Query | Nearest, asked: SketchBatch | Few) -> Columns:
         """Return the matches of each sketch in all partitions together.
 
         Large batches are searched one after the other, each by all threads, and documents are looked up by
         one of these at a time: each look lets the interpreter's lock go, and threads that wait for it cost
         more than they save (12 us a query that has a match by one thread, 16 of processor time by two).
         """
+        batch = asked if isinstance(asked, SketchBatch) else asked.sketches()
 
         def ask(partition: Partition) -> Part:
             return partition.answers(query, batch, self._looking_up)
@@ -270,8 +283,10 @@ class Host:
         partitions = self.partitions(assignment)
 
         def named(number: int) -> T:
-            with naming(assignment, number):
+            try:
                 return ask(partitions[number])
+            except (SimIndexError, OSError) as exc:  # as `naming`, which a query would pay for 8 times
+                _raise_named(exc, assignment, number)
 
         numbers = [number for number, _ in assignment.partitions]
         if side_by_side and self._threads > 1 and len(numbers) > 1:
@@ -328,29 +343,35 @@ def naming(assignment: Assignment, number: int, *, is_opening: bool = False) -> 
     try:
         yield
     except (SimIndexError, OSError) as exc:
-        if isinstance(exc, _OF_THE_CALLER) or (isinstance(exc, ConfigMismatchError) and not is_opening):
-            raise
-        node, hint = socket.gethostname(), ""
-        if isinstance(exc, _OF_A_MOVE):
-            raise CatalogChangedError(
-                f"partition {number} at {assignment.place} ({node}) is being moved; try again",
-                place=assignment.place,
-                partition=number,
-                node=node,
-            ) from exc
-        if is_opening and _is_out_of_descriptors(exc):
-            hint = (
-                f"; {len(assignment.partitions)} partitions take {_DESCRIPTORS} descriptors each or so: "
-                "allow more of them (ulimit -n) where Ray is started on this node, or move partitions "
-                "to another one"
-            )
-        raise PartitionError(
-            f"partition {number} at {assignment.place} ({node}): {exc}{hint}",
+        _raise_named(exc, assignment, number, is_opening=is_opening)
+
+
+def _raise_named(
+    exc: SimIndexError | OSError, assignment: Assignment, number: int, *, is_opening: bool = False
+) -> NoReturn:
+    if isinstance(exc, _OF_THE_CALLER) or (isinstance(exc, ConfigMismatchError) and not is_opening):
+        raise exc
+    node, hint = socket.gethostname(), ""
+    if isinstance(exc, _OF_A_MOVE):
+        raise CatalogChangedError(
+            f"partition {number} at {assignment.place} ({node}) is being moved; try again",
             place=assignment.place,
             partition=number,
             node=node,
-            reason=exc,
         ) from exc
+    if is_opening and _is_out_of_descriptors(exc):
+        hint = (
+            f"; {len(assignment.partitions)} partitions take {_DESCRIPTORS} descriptors each or so: "
+            "allow more of them (ulimit -n) where Ray is started on this node, or move partitions "
+            "to another one"
+        )
+    raise PartitionError(
+        f"partition {number} at {assignment.place} ({node}): {exc}{hint}",
+        place=assignment.place,
+        partition=number,
+        node=node,
+        reason=exc,
+    ) from exc
 
 
 _DESCRIPTORS = 5

@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
+
+import numpy as np
 
 from simindex.config import require_equal
 from simindex.index.index import Index
@@ -64,33 +67,22 @@ class KeepingHost(Host):
 
     # ---- changes are acknowledged when they are as durable as the catalog says ----
 
-    def settle(self, assignment: Assignment) -> None:
-        """Return when all changes so far are in the store, where they are to be."""
-        with self._lock:  # one that is leaving settles with it held
-            partitions = list(self._open.items())
-        for number, partition in partitions:
-            with naming(assignment, number):
+    def change_some(
+        self, assignment: Assignment, numbers: np.ndarray, change: Callable[[Partition, list[int]], T]
+    ) -> list[T]:
+        """Change partitions; return when these changes are in the store, where they are to be."""
+        changed = list[Partition]()
+
+        def noted(partition: Partition, places: list[int]) -> T:
+            changed.append(partition)
+            return change(partition, places)
+
+        answers = super().change_some(assignment, numbers, noted)
+        number_of = {path: number for number, path in assignment.partitions}
+        for partition in changed:  # these, though the host may have let one go by now
+            with naming(assignment, number_of[partition.home]):
                 partition.settle()
-
-    def insert(self, assignment: Assignment, *arguments: Any) -> tuple[int, int, int]:
-        """Store documents; see `Host.insert`."""
-        return self._settled(assignment, super().insert(assignment, *arguments))
-
-    def remove(self, assignment: Assignment, *arguments: Any) -> int:
-        """Remove documents; see `Host.remove`."""
-        return self._settled(assignment, super().remove(assignment, *arguments))
-
-    def touch(self, assignment: Assignment, *arguments: Any) -> int:
-        """Renew ages; see `Host.touch`."""
-        return self._settled(assignment, super().touch(assignment, *arguments))
-
-    def expire(self, assignment: Assignment, *arguments: Any) -> int:
-        """Remove what is old; see `Host.expire`."""
-        return self._settled(assignment, super().expire(assignment, *arguments))
-
-    def _settled(self, assignment: Assignment, answer: T) -> T:
-        self.settle(assignment)
-        return answer
+        return answers
 
     # ---- backups and moves ----
 

@@ -40,7 +40,7 @@ LEAVING = ".leaving"
 """Behind the name of a folder whose partition is moved: it is read, and not changed."""
 
 
-_FEW = 16
+FEW = 16
 """Questions up to which sorting out those without matches costs more than it saves."""
 
 
@@ -50,14 +50,14 @@ class Part(NamedTuple):
     Attributes:
         asked: places of the questions that something matches, ascending.
         found: their matches.
-        truncated: whether a limit was hit, a question: bool.
+        truncated: which limits were hit, a byte a question.
         scanned: entries looked at, a question, uint64, or ``None``.
         is_bare: whether it holds bare fingerprints alone, and was asked for rows.
     """
 
     asked: list[int]
     found: list[Matches]
-    truncated: np.ndarray
+    truncated: bytes
     scanned: np.ndarray | None
     is_bare: bool
 
@@ -105,6 +105,7 @@ class Partition(Index):
 
         Raises:
             StoreError: the store does not take one.
+            ClosedError: it was closed meanwhile, and the store does not have one.
         """
         if self._journal is not None:
             self._journal.settle()
@@ -126,10 +127,12 @@ class Partition(Index):
             self.close()
 
     def close(self) -> None:
-        """Close it, and its journal."""
-        if self._journal is not None:
-            self._journal.close()
-        super().close()
+        """Close it, and its journal: behind it, so that no commit comes past the journal."""
+        try:
+            super().close()
+        finally:
+            if self._journal is not None:
+                self._journal.close()
 
     def answers(
         self, query: Query | Nearest, batch: SketchBatch, looking_up: AbstractContextManager[Any]
@@ -141,16 +144,18 @@ class Partition(Index):
         """
         if isinstance(query, Nearest):
             found = [self.nearest(sketch, **query._asdict()) for sketch in batch]
-            flags = np.array([matches.truncated for matches in found], dtype=bool)
+            flags = bytes([matches.truncated for matches in found])
             return Part(list(range(len(batch))), found, flags, None, False)
         with self._store.reading() as txn:
             view = self._session.view(txn)
             if query.compares == HAS_SIGNATURE and not view.sources:
-                flags = np.zeros(len(batch), dtype=bool)
+                flags = bytes(len(batch))
                 return Part([], [], flags, None, view.num_documents > 0)
             everything = query.find(view, batch)
-            flags = np.frombuffer(bytes(everything.truncated), dtype=bool)
-            if len(batch) <= _FEW:
+            flags = bytes(everything.truncated)
+            if not everything.matches:
+                return Part([], [], flags, everything.scanned, False)
+            if len(batch) <= FEW:
                 found = query.matches(view, everything)
                 asked = [place for place, matches in enumerate(found) if matches]
                 matching = [found[place] for place in asked]

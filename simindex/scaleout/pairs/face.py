@@ -8,11 +8,12 @@ from typing import Any
 
 from simindex.checks import require_callable
 from simindex.format.keys import Key
+from simindex.queries.clusters.clusters import Linkage, require_linkage
 from simindex.queries.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, plan_pairs
 from simindex.queries.search import Method
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts.actors import ray_module, start
-from simindex.scaleout.pairs.job import ScaledPairs, Walk, components
+from simindex.scaleout.pairs.job import ScaledPairs, Walk, components, stars
 from simindex.scaleout.pairs.nodes import Partitions
 from simindex.scaleout.ranges.walk import scheme_of_config
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
@@ -62,13 +63,14 @@ def pairs(
         PlaceMissingError: a place does not answer.
         ScaleOutError: while it is iterated over: an actor is gone, and its snapshots with it.
     """
-    started, walk = _walk(locals(), copies=copies, forests=False)
+    started, walk = _walk("pairs", locals(), copies=copies)
     return ScaledPairs(walk, _ray_end if started else None)
 
 
 def clusters(
     uri: str | os.PathLike[str],
     threshold: float = DEFAULT_THRESHOLD,
+    linkage: Linkage = "components",
     *,
     by: Method | None = None,
     max_distance: int | None = None,
@@ -82,31 +84,42 @@ def clusters(
 ) -> Iterator[list[Key]]:
     """Stream the clusters of similar documents of an index over many machines: lists of two keys or more.
 
-    They are components, as of `Index.clusters`: what pairs hold together, however long the chain. Each actor
-    hands on no more pairs than hold together what it has found, and the calling process joins them. There are
-    no stars: their order is that of the ages of documents, which partitions do not have in common.
+    A *component* is what pairs hold together, however long the chain; each actor hands on no more pairs than
+    hold together what it has found, and the calling process joins them. A *star* has a centre, its first
+    member, and every other one is a pair with it; the actors hand on all pairs, and the calling process takes
+    them in order. Both as of `Index.clusters`, but for what is older: here documents come in the order of
+    partitions, and of age in each, which is that of iteration. So the stars are those of one index that the
+    documents were stored in in this order, and others than of one that has them by age.
 
     Args:
-        uri, threshold, by, max_distance, recall, max_run, memory_bytes, progress, seconds, address, ray: as
-            of `pairs`. The calling process has 4 bytes a document, and 8 a copy.
+        linkage: "components" or "star".
+        uri, threshold, by, max_distance, recall, max_run, progress, seconds, address, ray: as of `pairs`. The
+            calling process has 4 bytes a document, and 8 a copy.
+        memory_bytes: of buffers of each actor; of the calling process as much for the pairs of stars, 8 bytes
+            each. What does not fit lies in a temporary file without a name (in ``TMPDIR``).
 
     Yields:
         Keys, in the order of partitions, and of age in each.
 
     Raises:
-        ValueError, PlaceMissingError, ScaleOutError: as `pairs`.
+        ValueError: no such linkage; else as `pairs`.
+        IndexFullError, DiskError: there is no room for the temporary file.
+        PlaceMissingError, ScaleOutError: as `pairs`.
     """
-    started, walk = _walk(locals(), copies="first", forests=True)
-    return _until_end(components(walk), started)
+    require_linkage(linkage)
+    started, walk = _walk("clusters", locals(), forests=linkage == "components")
+    found = components(walk) if linkage == "components" else stars(walk, memory_bytes)
+    return _until_end(found, started)
 
 
-def _walk(given: Mapping[str, Any], *, copies: Copies, forests: bool) -> tuple[bool, Walk]:
+def _walk(
+    call: str, given: Mapping[str, Any], *, copies: Copies = "first", forests: bool = False
+) -> tuple[bool, Walk]:
     """Open the partitions; returns whether Ray was started, and the walk."""
     require_callable("progress", given["progress"])
     catalog = Catalog.load(given["uri"])
     method = given["by"], given["max_distance"], given["recall"], False, False
     sizes = copies, given["max_run"], given["memory_bytes"]
-    call = "clusters" if forests else "pairs"
     plan = plan_pairs(scheme_of_config(catalog.config), given["threshold"], *method, *sizes, call)
     started = start(given["address"], given["ray"])
     try:

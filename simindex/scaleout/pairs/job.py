@@ -1,4 +1,4 @@
-"""All pairs, and the components that they make, of partitions that others walk.
+"""All pairs, and the components or stars that they make, of partitions that others walk.
 
 Owns the waves, a table each, for the long runs of one are the next one's to know; and the way from numbers to
 keys. Must not know Ray. Invariant: a pair comes once; a document is in one cluster at most.
@@ -16,6 +16,7 @@ import numpy as np
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.rows import NO_FIGURE
+from simindex.queries.clusters.edges import SortedEdges
 from simindex.queries.clusters.forest import Forest, edges_between
 from simindex.queries.pairs.pair import Bounded, Pair
 from simindex.queries.pairs.plan import PairPlan
@@ -232,14 +233,69 @@ def components(walk: Walk) -> Iterator[list[Key]]:
             for rows in (found.copies, found.pairs):
                 forest.join(edges_between(rows["a"], rows["b"]))
         forest.join(edges_between(*walkers.copies()))
-        begun: list[Key] = []
-        for members, is_last in forest.groups():
-            for first in range(0, len(members), _AT_ONCE):
-                keys = walkers.keys(members[first : first + _AT_ONCE])
-                begun += [key for key in keys if key is not None]
-            if is_last:
-                if len(begun) > 1:
-                    yield begun
-                begun = []
+        yield from _listed(forest, walkers)
     finally:
         walkers.close()
+
+
+def stars(walk: Walk, memory_bytes: int) -> Iterator[list[Key]]:
+    """Yield the keys of each star of two documents or more, the centre first, in the order of their numbers.
+
+    Args:
+        walk: that hands on all pairs.
+        memory_bytes: of edges; what does not fit lies on the disk.
+    """
+    walkers = walk.walkers
+    try:
+        forest, firsts = Forest(walkers.numbering.total), _Firsts(walkers)
+        forest.join(edges_between(firsts.of(firsts.leaders), firsts.copies))
+        with SortedEdges(memory_bytes) as edges:
+            for found in walk.found():
+                forest.join(edges_between(firsts.of(found.copies["a"]), firsts.of(found.copies["b"])))
+                # Copies come before the pairs of their first one, which stand for those of all of them.
+                ends = (forest.roots(firsts.of(found.pairs[side])) for side in ("a", "b"))
+                edges.add(edges_between(*ends))
+            for some in edges.ascending():
+                forest.assign(some)
+        yield from _listed(forest, walkers)
+    finally:
+        walkers.close()
+
+
+class _Firsts:
+    """The first live document of each sketch that is stored under a removed one.
+
+    Attributes:
+        leaders, copies: as of `Walkers.copies`.
+    """
+
+    def __init__(self, walkers: Walkers) -> None:
+        self.leaders, self.copies = walkers.copies()
+        order = np.lexsort((self.copies, self.leaders))
+        leaders, places = np.unique(self.leaders[order], return_index=True)
+        firsts = self.copies[order][places]
+        gone = np.zeros(len(leaders), dtype=bool)
+        for first in range(0, len(leaders), _AT_ONCE):
+            keys = walkers.keys(leaders[first : first + _AT_ONCE])
+            gone[first : first + len(keys)] = [key is None for key in keys]
+        self._gone, self._firsts = leaders[gone], firsts[gone]
+
+    def of(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the number of the first live document of each sketch."""
+        if not len(self._gone):
+            return numbers
+        places = np.minimum(np.searchsorted(self._gone, numbers), len(self._gone) - 1)
+        return np.where(self._gone[places] == numbers, self._firsts[places], numbers)
+
+
+def _listed(forest: Forest, walkers: Walkers) -> Iterator[list[Key]]:
+    """Yield the keys of each group of two live documents or more."""
+    begun: list[Key] = []
+    for members, is_last in forest.groups():
+        for first in range(0, len(members), _AT_ONCE):
+            keys = walkers.keys(members[first : first + _AT_ONCE])
+            begun += [key for key in keys if key is not None]
+        if is_last:
+            if len(begun) > 1:
+                yield begun
+            begun = []

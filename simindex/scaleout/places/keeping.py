@@ -13,8 +13,9 @@ from typing import Any
 from simindex.scaleout.backups import RestoreReport, StoreBackupReport
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import PlaceMissingError
-from simindex.scaleout.hosts.actors import host_of, ray_module, start
+from simindex.scaleout.hosts.actors import host_of, ray_module, sent_as, start
 from simindex.scaleout.hosts.calls import assignment
+from simindex.scaleout.hosts.carried import packed
 from simindex.scaleout.hosts.way import ASKED
 from simindex.scaleout.places.moving import Move, move_partition, plan, restore_place
 from simindex.scaleout.places.moving import backup as back_up
@@ -184,9 +185,8 @@ def _sent(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
     # The host that a taking one asks may be taking one itself, by its one thread for jobs.
     group = "asks" if method in ASKED else "jobs"
     bound = host_of(catalog.id, place).call.options(concurrency_group=group)
-    return bound.remote(
-        pickle.dumps(assignment(catalog, place), protocol=5), method, pickle.dumps(arguments, protocol=5)
-    )
+    own = pickle.dumps(assignment(catalog, place), protocol=5)
+    return bound.remote(*sent_as(own, method, packed(arguments)))
 
 
 def _answer(reference: Any) -> Any:

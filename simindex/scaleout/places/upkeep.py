@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from simindex.scaleout.asking import Asking
@@ -14,6 +15,7 @@ from simindex.scaleout.backups import StoreBackupReport
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts.following import Way
 from simindex.scaleout.places.moving import backup as back_up
+from simindex.scaleout.places.moving import change_catalog
 from simindex.scaleout.places.watching import Watch
 from simindex.scaleout.reports import ScaledCheckReport, ScaledStats
 from simindex.upkeep.check import Level
@@ -68,6 +70,27 @@ class Upkeep(Asking):
         """Return counts and sizes, of all and of each partition."""
         answers = self._every("asks", "stats", seconds=self.seconds)
         return ScaledStats.of(self.uri, self.catalog, by_partition(answers))
+
+    def write_counts(self) -> Catalog:
+        """Write down in the catalog how many documents each partition holds; return it.
+
+        Who reads the catalog without asking hosts, as `rebalance` does for the moves that it shows, has the
+        counts of the last backup, restoring or such call.
+
+        Raises:
+            PlaceMissingError: a place does not answer; nothing is written.
+        """
+        counts = by_partition(self._every("asks", "count", seconds=self.seconds))
+
+        def tell(newest: Catalog) -> Catalog:
+            return newest.changed(
+                replace(partition, documents=counts[number])
+                for number, partition in enumerate(newest.partitions)
+            )
+
+        catalog = change_catalog(self.uri, tell)
+        self._follow(catalog)
+        return catalog
 
     def check(self, level: Level = "full") -> ScaledCheckReport:
         """Check every partition, one after the other on each node; as `Index.check`. It has no deadline."""

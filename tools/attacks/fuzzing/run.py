@@ -76,6 +76,7 @@ def fuzz(
     corpus: Path | None,
     repeat: Path | None,
     found: Path,
+    patience: int = 0,
 ) -> list[Fuzzed]:
     """Try targets, one after the other.
 
@@ -84,13 +85,15 @@ def fuzz(
         corpus: a folder where inputs that reached something new are kept, by target.
         repeat: a file with the one input to try.
         found: a folder for the inputs of findings.
+        patience: seconds until an input counts as one that does not end, at the least.
     """
     with tempfile.TemporaryDirectory(prefix="simindex-fuzz-") as folder:
         found.mkdir(parents=True, exist_ok=True)
         for name in targets:
             Path(folder, name, "seeds").mkdir(parents=True)
             Path(corpus or folder, name, "corpus").mkdir(parents=True, exist_ok=True)
-        flags = [f"-timeout={_HANG_SECONDS}", f"-rss_limit_mb={_MOST_MIB}", "-print_final_stats=1"]
+        hang = max(_HANG_SECONDS, patience)
+        flags = [f"-timeout={hang}", f"-rss_limit_mb={_MOST_MIB}", "-print_final_stats=1"]
         if repeat is not None:
             flags += [str(repeat.resolve())]
         else:

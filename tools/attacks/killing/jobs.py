@@ -26,9 +26,10 @@ from attacks.children import run_child
 from attacks.killing.process import LIFE, Kill, Tell, judged, killed
 from simindex.cli import main
 from simindex.corpus.dedup import work as dedup_work
+from simindex.rebuild import joining
 
 _SECONDS = 300.0
-_LONGEST_SECONDS = {"dedup": 1.0, "repair": 0.6, "merge": 0.1, "resketch": 0.1}
+_LONGEST_SECONDS = {"dedup": 1.0, "repair": 0.6, "merge": 0.1, "resketch": 0.1, "merge by segments": 0.1}
 _DOCUMENTS = 150
 _WORDS = 60
 
@@ -82,6 +83,12 @@ def _made(folder: Path) -> Any:
     return stored
 
 
+def _merge_by_segments(folder: Path) -> None:
+    """Of sources however small, in so many commits."""
+    with mock.patch.multiple(joining, FEW=0, BATCH=20, _STEP_BYTES=4_000):
+        simindex.merge([folder / "a", folder / "b"], folder / "new")
+
+
 JOBS = {
     "dedup": Job(
         _deduplicate,
@@ -95,6 +102,7 @@ JOBS = {
     "resketch": Job(
         lambda folder: simindex.resketch(folder / "a", folder / "new", num_perm=32), _made, frozenset({"new"})
     ),
+    "merge by segments": Job(_merge_by_segments, _made, frozenset({"new"})),
 }
 
 

@@ -25,9 +25,8 @@ def kill_many(folder: Path, seed: int, rounds: int, only: int | None = None) -> 
         if life % 10 == 3:
             kills += back_up(folder, seed, life)
         elif life % 10 in (6, 9):
-            kills += kill_a_job(
-                folder, seed, life, list(JOBS)[(life // 10 * 2 + (life % 10 == 9)) % len(JOBS)]
-            )
+            number = seed - 1 + life // 10 * 2 + (life % 10 == 9)
+            kills += kill_a_job(folder, seed, life, list(JOBS)[number % len(JOBS)])
         else:
             kills += live(folder, seed, life)
     return kills

@@ -56,7 +56,7 @@ def run(
     """Add the documents of files to an index over many machines, by tasks on all nodes; inputs are those of
     insert, but for standard input, and every node has to see them under the same path.
 
-    Broken off and begun anew with the same options it goes on; files that are done are not read again.
+    Broken off and begun anew with the same options it goes on; what is done is not read again.
     """
     from simindex import scaleout
 

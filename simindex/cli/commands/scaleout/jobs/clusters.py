@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from simindex.cli import options
-from simindex.cli.commands.clusters import print_clusters
+from simindex.cli.commands.clusters import Linkage, LinkageChoice, print_clusters
 from simindex.cli.commands.pairs import By, MaxDistance, MaxRun, method_named
 from simindex.cli.commands.scaleout.shared import Address, Uri
 from simindex.queries.pairs.plan import DEFAULT_MAX_RUN
@@ -19,12 +19,14 @@ from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 EXAMPLES = r"""
 simindex scaleout clusters news.catalog --threshold 0.7 --json
+simindex scaleout clusters news.catalog --linkage star
 """
 
 
 def run(
     catalog: Uri,
     threshold: options.Threshold = None,
+    linkage: Linkage = LinkageChoice.components,
     by: By = None,
     max_distance: MaxDistance = None,
     recall: options.Recall = None,
@@ -35,13 +37,14 @@ def run(
     address: Address = None,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Print the clusters of similar documents of all partitions: components, what pairs hold together; as
-    clusters does."""
+    """Print the clusters of similar documents of all partitions, as clusters does; they come in the order of
+    partitions, and of age in each."""
     from simindex import scaleout
 
     found = scaleout.clusters(
         catalog,
         DEFAULT_THRESHOLD if threshold is None else threshold,
+        "star" if linkage is LinkageChoice.star else "components",
         by=method_named(by, threshold, max_distance, recall, exact=False),
         max_distance=max_distance,
         recall=recall,

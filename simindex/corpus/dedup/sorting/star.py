@@ -9,18 +9,18 @@ simindex/queries/clusters.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from simindex import _kernel
+from simindex.corpus.dedup.sorting.crowd import Crowd
+from simindex.corpus.dedup.sorting.figures import FIGURED_EDGE, edges_of, figures_of
+from simindex.corpus.dedup.sorting.orders import KeepOrder
 from simindex.format.rows import NO_FIGURE
 from simindex.queries.clusters.edges import SortedEdges
 from simindex.queries.pairs.plan import PairPlan
-from simindex.scaleout.dedup.crowd import Crowd
-from simindex.scaleout.dedup.orders import KeepOrder
-from simindex.scaleout.ranges.figures import FIGURED_EDGE, edges_of, figures_of
-from simindex.scaleout.ranges.walk import Found
 
 _HALF = np.uint64(32)
 _LOWER = np.uint64(2**32 - 1)
@@ -54,6 +54,7 @@ class Star:
         order: of the rows.
         copies: (leaders, copies) by number: rows that are in no range, for their sketch is a leader's.
         memory_bytes: of edges.
+        folder: of edges that do not fit; ``None``: that of temporary files.
     """
 
     def __init__(
@@ -63,24 +64,24 @@ class Star:
         order: KeepOrder,
         copies: tuple[np.ndarray, np.ndarray],
         memory_bytes: int,
+        folder: str | None = None,
     ) -> None:
-        self._plan, self._order, self._memory_bytes = plan, order, memory_bytes
-        self._edges = SortedEdges(memory_bytes, FIGURED_EDGE)
+        self._plan, self._order = plan, order
+        self._new_edges = partial(SortedEdges, memory_bytes, FIGURED_EDGE, folder=folder)
+        self._edges = self._new_edges()
         self._groups = _Groups(*copies, order)
         self._crowd = Crowd(plan, num_perm)
         equal = figures_of(plan, np.array([num_perm or NO_FIGURE]), np.array([0]))
         self._add(copies[1], self._groups.firsts_of(copies[0]), equal)
         self._add(copies[0], self._groups.firsts_of(copies[0]), equal)
 
-    def add(self, found: Found) -> None:
-        """Take some of what a range has."""
-        if len(found.waiting):
-            _, members = self._groups.expanded(found.waiting)
-            self._crowd.add(members, begins=found.begins)
-        if len(found.pairs):
-            self._add_pairs(found.pairs)
+    def add_run(self, numbers: np.ndarray, *, begins: bool = True) -> None:
+        """Take the documents of a long run, or some more of the run before."""
+        _, members = self._groups.expanded(numbers)
+        self._crowd.add(members, begins=begins)
 
-    def _add_pairs(self, rows: np.ndarray) -> None:
+    def add_pairs(self, rows: np.ndarray) -> None:
+        """Take verified pairs: PAIR_ROW."""
         figures = figures_of(self._plan, rows["agree"], rows["distance"])
         # Of equal rows only the first can stay: each of one side is compared with the first of the other.
         for some, others in ((rows["a"], rows["b"]), (rows["b"], rows["a"])):
@@ -100,7 +101,7 @@ class Star:
         Args:
             fetch: gives the sketches of documents of long runs.
         """
-        found = SortedEdges(self._memory_bytes, FIGURED_EDGE)
+        found = self._new_edges()
         with self._edges:
             for rows in self._best(fetch):
                 places = rows["edge"]
@@ -126,11 +127,13 @@ class Star:
             laters, first = rows["edge"] >> _HALF, 0
             while (place := crowd.next_place()) < behind:
                 end = int(np.searchsorted(laters, np.uint64(place)))
-                yield _assigned(links, rows[first:end])
+                if end > first:
+                    yield _assigned(links, rows[first:end])
                 first = int(np.searchsorted(laters, np.uint64(place), side="right"))
                 own = np.concatenate([rows[end:first], crowd.matches()])
-                own = own[np.argsort(own["edge"], kind="stable")]
-                yield _assigned(links, own)
+                if len(own):
+                    own = own[np.argsort(own["edge"], kind="stable")]
+                    yield _assigned(links, own)
                 crowd.settle(stays=bool(links[place] == place))
             yield _assigned(links, rows[first:])
 

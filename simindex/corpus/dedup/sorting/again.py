@@ -1,0 +1,143 @@
+"""Inputs that were read before and are read again, a part after the other: the rows are numbered already.
+
+Owns what is known of a part by then, and that lines which are rows need not be parsed again. Must not
+sketch. Invariant: the rows of the parts one after the other are the rows of the input, with the same names,
+line numbers and keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from simindex.corpus.dedup.entries import Entry
+from simindex.corpus.dedup.rows import Rows, rows_by_columns
+from simindex.inputs import Columns, Inputs
+from simindex.inputs.source import BYTE_ORDER_MARK, Extent
+
+_LINES = 2_000
+_LONG = 1 << 19
+"""Lines, and bytes of them, from which on they are handed on together."""
+
+
+class InputPart(NamedTuple):
+    """Some of an input.
+
+    Attributes:
+        place: of the input among the inputs, from 0.
+        extent: the lines of it; ``None``: all of it.
+    """
+
+    place: int
+    extent: Extent | None
+
+
+class PartEntries:
+    """The rows of a part, numbered from 0 in it; see `corpus.dedup.entries`.
+
+    Args:
+        takes_bad_rows: whether a row that is none is passed over.
+    """
+
+    def __init__(self, inputs: Inputs, part: InputPart, *, takes_bad_rows: bool) -> None:
+        self._inputs, self._part = inputs, part
+        self.takes_bad_rows = takes_bad_rows
+
+    def columns(self) -> Iterator[tuple[int, Columns]]:
+        """Yield the rows some at a time, each with the place of its source; bad rows with them."""
+        for some in self._inputs.columns_of(self._part.place, self._part.extent):
+            yield self._part.place, some
+
+
+class LineRows(Rows):
+    """Rows of which only the lines are there: the others are read when they are asked for, one by one.
+
+    Args:
+        first: number in the whole input of the first one.
+        inputs: the whole input.
+        place: of their input.
+        number: of the first line in it.
+        lines: each is a row.
+    """
+
+    def __init__(self, first: int, inputs: Inputs, place: int, number: int, lines: list[bytes]) -> None:
+        super().__init__(first)
+        self._inputs, self._place, self._number = inputs, place, number
+        self.contents = lines
+
+    def __len__(self) -> int:
+        return len(self.contents)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        number, name = self._number + index, self._inputs.paths[self._place]
+        row = self._inputs.row_of_line(self._place, number, self.contents[index])
+        return Entry(
+            self.first + index, self._place, name, number, row.key, row.document, None, self.contents[index]
+        )
+
+
+class PartRead(NamedTuple):
+    """A part that was read once.
+
+    Attributes:
+        part: the same.
+        lines: in it; 0 where nobody has counted them.
+        rows: in it.
+    """
+
+    part: InputPart
+    lines: int
+    rows: int
+
+
+def rows_of_parts(
+    inputs: Inputs, parts: list[PartRead], size: int, skipped: int, *, takes_bad_rows: bool, by_lines: bool
+) -> Iterator[Rows]:
+    """Yield the rows of all parts, which were read before, and numbered from the first on.
+
+    Args:
+        skipped: rows of the first, which are done.
+        by_lines: give lines alone where each line of a part is a row: they are not looked at until somebody
+            asks for one.
+    """
+    behind = 0
+    for part, lines, count in parts:
+        first, behind = behind, behind + count
+        if behind <= skipped and count:
+            continue
+        done = max(skipped - first, 0)
+        if by_lines and lines and lines == count:
+            yield from _by_lines(inputs, part, count, first, done)
+            continue
+        entries = PartEntries(inputs, part, takes_bad_rows=takes_bad_rows)
+        for rows in rows_by_columns(entries, size, done):
+            rows.first += first
+            yield rows
+
+
+def _by_lines(inputs: Inputs, part: InputPart, count: int, first: int, done: int) -> Iterator[Rows]:
+    before = 0 if part.extent is None else part.extent.lines_before
+    at = 0
+    for lines in _joined(inputs.lines_of(part.place, part.extent)):
+        if not before and not at:
+            lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
+        begin, end = min(max(done - at, 0), len(lines)), min(count - at, len(lines))
+        if begin < end:
+            yield LineRows(first + at + begin, inputs, part.place, before + 1 + at + begin, lines[begin:end])
+        at += len(lines)
+        if at >= count:
+            return  # what follows was no row, either
+
+
+def _joined(groups: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
+    """Yield more lines at a time."""
+    some: list[bytes] = []
+    for lines in groups:
+        some += lines
+        if len(some) >= _LINES or sum(map(len, lines)) >= _LONG:
+            yield some
+            some = []
+    if some:
+        yield some

@@ -1,0 +1,289 @@
+"""A job whose rows are all looked at before the first is written: sketches into files, the files sorted,
+then the input once more.
+
+Owns the order of these steps, and where each is gone on with after a kill. Must not know how a row is
+written. Invariant: what stays is what an index keeps that is asked row by row (`star` beside this room);
+nothing is read here and there, so that a corpus may be far larger than the memory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simindex.changes.ingest import READY_BATCHES, prepare_documents
+from simindex.config import Config
+from simindex.corpus.dedup.entries import PathEntries
+from simindex.corpus.dedup.journal import JobError
+from simindex.corpus.dedup.rows import Rows, rows_by_columns
+from simindex.corpus.dedup.sorting.again import InputPart, PartRead, rows_of_parts
+from simindex.corpus.dedup.sorting.candidates import LONG_RUN, candidates, copies_among
+from simindex.corpus.dedup.sorting.orders import KeepOrder
+from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles
+from simindex.corpus.dedup.sorting.star import Outcome, Star
+from simindex.corpus.dedup.sorting.told import Teller, write_told
+from simindex.corpus.dedup.sorting.verified import verified
+from simindex.corpus.dedup.work import DecidedRows
+from simindex.errors import SimIndexError
+from simindex.format.layout import Layout
+from simindex.inputs import Inputs
+from simindex.inputs.errors import InputError
+from simindex.parallel import ahead, in_order, num_workers
+from simindex.queries.clusters.edges import SortedEdges
+from simindex.queries.clusters.forest import MOST_NUMBERS
+from simindex.queries.pairs.plan import PairPlan, plan_pairs
+from simindex.queries.scheme import Scheme
+from simindex.queries.search import BandQuery, FingerprintQuery
+from simindex.sketching.sketch import HAS_SIGNATURE
+from simindex.sketching.sketcher import Sketcher
+from simindex.tuning.found import band_plan
+
+_LEAST_PREFIX_BITS = 24
+"""Shorter prefixes are shared by chance: by one row in 16 million of this length, and by half of them where
+rows are so many. An index bounds what is compared of them, row by row."""
+
+_EDGE_BYTES = 32 << 20
+_READ_AHEAD = 3
+_SECONDS_A_MARK = 10.0
+"""Between two times that sketches are made durable: it waits for the disk."""
+
+
+def can_sort(entries: object, query: BandQuery | FingerprintQuery, config: Config) -> bool:
+    """Return whether rows can be decided by sorting, what is kept being the first of like ones.
+
+    Args:
+        entries: the rows; files of this machine can be read twice.
+        query: what a match is.
+        config: of the sketches.
+    """
+    if type(entries) is not PathEntries or not entries.are_here or not isinstance(query, BandQuery):
+        return False
+    if query.exact or config.simhash is not None:
+        return False
+    return band_plan(query.threshold, config.num_perm, None).prefix_bits >= _LEAST_PREFIX_BITS
+
+
+class _Sketched(NamedTuple):
+    rows: Rows
+    words: np.ndarray
+    present: np.ndarray
+    names: Names
+
+
+class Sorting:
+    """A job in its folder.
+
+    Args:
+        folder: of the job; may have what an earlier process has done.
+        entries, query, config: see `can_sort`.
+        batch_size, workers: as in `Index.insert_many`.
+        looked: told how many rows were looked at so far, and whether that is durable.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        entries: PathEntries,
+        query: BandQuery,
+        config: Config,
+        batch_size: int,
+        workers: int | None,
+        looked: Callable[[int, bool], object],
+    ) -> None:
+        self._folder, self._entries, self._query, self._config = folder, entries, query, config
+        self._batch_size, self._threads, self._looked = batch_size, num_workers(workers), looked
+        self._sketcher = Sketcher(config)
+        scheme = Scheme.of(config, Layout(), 0)
+        how = "minhash", None, None, False, False, "all", LONG_RUN, _EDGE_BYTES, "deduplicate"
+        self._plan: PairPlan = plan_pairs(scheme, query.threshold, *how)  # type: ignore[arg-type]
+
+    @contextmanager
+    def decided(self, skipped: int, *, by_lines: bool) -> Iterator[Iterator[DecidedRows]]:
+        """Give the rows, with what becomes of them.
+
+        Args:
+            skipped: of the first, which are done.
+            by_lines: whether lines are enough, where they are rows.
+        """
+        path = os.path.join(self._folder, "told")
+        with self._alone():
+            before = self._entries.digest()
+            if not os.path.exists(path):
+                self._decide(path)
+            with open(path, "rb") as file:
+                told = Teller(file, self._config.num_perm, self._plan)
+                inputs, takes_bad_rows = self._entries.inputs, self._entries.takes_bad_rows
+                parts = rows_of_parts(
+                    inputs,
+                    told.read,
+                    self._batch_size,
+                    skipped,
+                    takes_bad_rows=takes_bad_rows,
+                    by_lines=by_lines,
+                )
+                rows = self._as_before(parts, told.read, skipped, before)
+                yield told.of(ahead(rows, _READ_AHEAD) if self._threads > 1 else rows, self._entries)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes out of the folder."""
+        with open(os.path.join(self._folder, "lock"), "w", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as exc:
+                raise JobError(
+                    f"{self._folder}: expected a job that no other process is at work on, found one that is; "
+                    "wait for it, or end it"
+                ) from exc
+            yield
+
+    def _as_before(
+        self, parts: Iterable[Rows], read: list[PartRead], skipped: int, before: dict[str, Any]
+    ) -> Iterator[Rows]:
+        """Yield the rows, and make sure that they are those of the first reading."""
+        count, total = skipped, sum(part.rows for part in read)
+        for rows in parts:
+            count += len(rows)
+            yield rows
+        if count != total or self._entries.digest() != before:
+            raise InputError(
+                ", ".join(self._entries.names)[:200],
+                f"expected the {total:,} rows that were read at first, found the input changed; --force "
+                "(force=True) begins anew",
+            )
+
+    # ---- the decision ----
+
+    def _decide(self, path: str) -> None:
+        folder = os.path.join(self._folder, "sketches")
+        files = SketchFiles(folder, self._config.num_perm // 8)
+        try:
+            read = self._filled(files)
+            outcome = self._outcome(files)
+            write_told(path, read, outcome, lambda numbers: _labels(files, numbers), has_bits=False)
+        finally:
+            files.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _filled(self, files: SketchFiles) -> list[PartRead]:
+        """Read the rows that were not read yet, and return what the input is."""
+        seen = _Seen(self._entries.inputs, files.mark)
+        if files.mark is not None and files.mark["is_whole"]:
+            return seen.parts()
+        try:
+            self._fill(files, seen)
+        except BaseException:
+            if seen.count == files.count:  # else it was interrupted between the two
+                with suppress(OSError):  # a full disk, it may be
+                    self._mark(files, seen)
+            raise
+        self._mark(files, seen, is_whole=True)
+        return seen.parts()
+
+    def _fill(self, files: SketchFiles, seen: _Seen) -> None:
+        marked = time.monotonic()
+        for some in self._sketched(rows_by_columns(self._entries, self._batch_size, files.count)):
+            if not len(some.rows):
+                continue
+            if files.count + len(some.rows) > MOST_NUMBERS:
+                most = f"{MOST_NUMBERS + 1:,}"
+                raise SimIndexError(
+                    f"deduplicate: expected fewer than {most} rows, found more; into= has no such bound"
+                )
+            files.add(some.words, some.present, some.names)
+            seen.add(some.rows)
+            self._looked(files.count, False)
+            if time.monotonic() - marked >= _SECONDS_A_MARK:
+                self._mark(files, seen)
+                marked = time.monotonic()
+
+    def _mark(self, files: SketchFiles, seen: _Seen, *, is_whole: bool = False) -> None:
+        files.sync(seen.state() | {"is_whole": is_whole})
+        self._looked(files.count, True)
+
+    def _sketched(self, parts: Iterator[Rows]) -> Iterator[_Sketched]:
+        if self._threads == 1:
+            return map(self._sketch, parts)
+        parts = ahead(parts, _READ_AHEAD)
+        return in_order(self._sketch, parts, self._threads - 1, READY_BATCHES, attrgetter("num_bytes"))
+
+    def _sketch(self, rows: Rows) -> _Sketched:
+        try:
+            batch = self._sketcher.sketch_many(rows.documents)
+        except (TypeError, ValueError):
+            prepare_documents(rows.items(), self._sketcher)  # names the one
+            raise
+        return _Sketched(rows, batch.words, batch.present & HAS_SIGNATURE, Names.of(rows))
+
+    def _outcome(self, files: SketchFiles) -> Outcome:
+        plan = self._plan
+        compared = np.concatenate(
+            [np.empty(0, dtype=bool), *(some != 0 for _, some in files.parts("present"))]
+        )
+        copies = copies_among(files, compared)
+        compared[copies.copies] = False
+        star = Star(plan, self._config.num_perm, KeepOrder(files.count), copies, _EDGE_BYTES, self._folder)
+        with SortedEdges(_EDGE_BYTES, folder=self._folder) as edges:
+            for some, runs in candidates(files, plan.bits[0], compared, self._threads):
+                edges.add(some)
+                for run in runs:
+                    star.add_run(run)
+            for pairs in verified(files, edges.ascending(), plan.min_agree):
+                star.add_pairs(pairs)
+        return star.decided(lambda numbers: (files.words(numbers), np.zeros(len(numbers), dtype=np.uint64)))
+
+
+class _Seen:
+    """What is known of each input once it was read.
+
+    Args:
+        inputs: all.
+        mark: what `state` was, or ``None``.
+    """
+
+    def __init__(self, inputs: Inputs, mark: dict[str, Any] | None) -> None:
+        self._inputs = inputs
+        self._rows = [0] * len(inputs.paths) if mark is None else list(mark["rows"])
+        # Whether the rows so far are the first lines.
+        self._are_lines = (
+            [inputs.has_lines(path) for path in inputs.paths] if mark is None else list(mark["are_lines"])
+        )
+
+    def add(self, rows: Rows) -> None:
+        """Take note of the next rows."""
+        at = 0
+        for place, some in groupby(rows.places):
+            count, before = len(list(some)), self._rows[place]
+            first, last = rows.rows[at], rows.rows[at + count - 1]
+            self._are_lines[place] &= (first, last) == (before + 1, before + count)
+            self._rows[place] += count
+            at += count
+
+    @property
+    def count(self) -> int:
+        """Rows in all."""
+        return sum(self._rows)
+
+    def state(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {"rows": self._rows, "are_lines": self._are_lines}
+
+    def parts(self) -> list[PartRead]:
+        """Return the inputs, a part each."""
+        return [
+            PartRead(InputPart(place, None), count if are_lines else 0, count)
+            for place, (count, are_lines) in enumerate(zip(self._rows, self._are_lines, strict=True))
+        ]
+
+
+def _labels(files: SketchFiles, numbers: np.ndarray) -> list[tuple[str, int]]:
+    return [(label, HAS_SIGNATURE) for label in files.labels(numbers)]

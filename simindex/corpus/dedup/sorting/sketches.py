@@ -1,0 +1,223 @@
+"""Sketches of rows in files, a file a band word: written one behind the other, read a column at a time.
+
+Owns the folder they lie in, and how far it is durable. Must not know inputs, nor what is alike. Invariant:
+what the mark speaks of is on the disk; what is behind it is cut off when the folder is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.corpus.dedup.entries import labelled, shown_key
+from simindex.corpus.dedup.rows import Rows
+from simindex.corpus.outputs.frames import naming, sync_folder
+
+_MARK = "mark.json"
+_WORD = 8  # bytes of a band word, of a digest, of the number of a row or line, of an end of a key
+_PLACE = 4  # bytes of a place
+_KINDS = "sbi"
+"""Of keys; see `entries.labelled`."""
+
+_PART = 1 << 20
+"""Rows of a column that are read in one go."""
+
+_HELD_BYTES = 96 << 20
+"""Bytes of a column up to which it is read into memory; a longer one is mapped."""
+
+
+class Names(NamedTuple):
+    """What rows are called.
+
+    Attributes:
+        places: uint32: of the input of each, four times, and the kind of its key.
+        rows: uint64: of each in its input.
+        keys: one after the other, UTF-8.
+        lengths: int64: bytes of each key.
+    """
+
+    places: np.ndarray
+    rows: np.ndarray
+    keys: bytes
+    lengths: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Rows) -> Names:
+        """Return what some rows are called."""
+        kinds, texts = np.zeros(len(rows), dtype=np.uint32), rows.keys
+        if set(map(type, texts)) != {str}:
+            shown = list(map(shown_key, rows.keys))
+            kinds = np.array([_KINDS.index(kind) for kind, _ in shown], dtype=np.uint32)
+            texts = [text for _, text in shown]
+        joined = "".join(texts)
+        keys = joined.encode("utf-8", "surrogatepass")
+        if len(keys) != len(joined):
+            texts = [text.encode("utf-8", "surrogatepass") for text in texts]
+        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        places = np.array(rows.places, dtype=np.uint32) * len(_KINDS) + kinds
+        return cls(places, np.array(rows.rows, dtype=np.uint64), keys, lengths)
+
+
+class SketchFiles:
+    """Sketches of rows, with what is to be told of each row, by number.
+
+    Args:
+        folder: made if it is missing.
+        bands: words of a sketch.
+
+    Attributes:
+        bands: words of a sketch.
+        count: rows.
+        mark: what was given to `sync` last, with what is there; ``None`` where nothing is.
+    """
+
+    def __init__(self, folder: str, bands: int) -> None:
+        os.makedirs(folder, exist_ok=True)
+        self._folder, self.bands = folder, bands
+        self.mark = self._found_mark()
+        self.count = 0 if self.mark is None else int(self.mark["count"])
+        self._key_bytes = 0 if self.mark is None else int(self.mark["key_bytes"])
+        self._files: dict[str, Any] = {}
+
+    def _found_mark(self) -> dict[str, Any] | None:
+        try:
+            with open(self._path(_MARK), encoding="utf-8") as file:
+                mark: dict[str, Any] = json.load(file)
+        except FileNotFoundError:
+            return None
+        whole = all(os.path.exists(self._path(name)) for name in self._sizes(0, 0))
+        return mark if whole else None
+
+    def _sizes(self, count: int, key_bytes: int) -> dict[str, int]:
+        """Return the files, with the bytes that so many rows take in each."""
+        words = {band_name(band): count * _WORD for band in range(self.bands)}
+        rest = dict.fromkeys(("digests", "rows", "ends"), count * _WORD)
+        return words | rest | {"present": count, "places": count * _PLACE, "keys": key_bytes}
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._folder, name)
+
+    # ---- writing ----
+
+    def add(self, words: np.ndarray, present: np.ndarray, names: Names) -> None:
+        """Take the next rows.
+
+        Args:
+            words: uint64, shape (rows, bands).
+            present: uint8: 0 where a row has nothing to compare.
+            names: what they are called.
+
+        Raises:
+            OSError: the disk did not take them; it names the file.
+        """
+        files = self._opened()
+        digests = np.empty(len(words), dtype=np.uint64)
+        _kernel.xxh64_each(words, self.bands * _WORD, 0, digests)
+        for band in range(self.bands):
+            self._write(files, band_name(band), np.ascontiguousarray(words[:, band]))
+        self._write(files, "digests", digests)
+        self._write(files, "present", np.ascontiguousarray(present, dtype=np.uint8))
+        self._write(files, "places", names.places)
+        self._write(files, "rows", names.rows)
+        self._write(files, "ends", np.cumsum(names.lengths) + self._key_bytes)
+        self._write(files, "keys", np.frombuffer(names.keys, dtype=np.uint8))
+        self.count += len(words)
+        self._key_bytes += len(names.keys)
+
+    def _opened(self) -> dict[str, Any]:
+        """Open the files, without what is behind the mark."""
+        if not self._files:
+            for name, size in self._sizes(self.count, self._key_bytes).items():
+                path = self._path(name)
+                with naming(path):
+                    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+                    self._files[name] = file = open(handle, "r+b", buffering=0)  # noqa: SIM115 - see close()
+                    file.truncate(size)
+                    file.seek(size)
+        return self._files
+
+    def _write(self, files: dict[str, Any], name: str, values: np.ndarray) -> None:
+        left = values.view(np.uint8).data
+        with naming(self._path(name)):
+            while left:
+                left = left[files[name].write(left) :]  # a full disk takes a part before it says so
+
+    def sync(self, more: dict[str, Any]) -> None:
+        """Make durable what was added so far.
+
+        Args:
+            more: what the mark is to say of it, as JSON has it.
+        """
+        for name, file in self._opened().items():
+            with naming(self._path(name)):
+                os.fsync(file.fileno())
+        self.mark = more | {"count": self.count, "key_bytes": self._key_bytes}
+        path = self._path(_MARK)
+        with naming(path):
+            with open(path + ".partial", "w", encoding="utf-8") as file:
+                json.dump(self.mark, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(path + ".partial", path)
+        sync_folder(self._folder)
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
+        self._files = {}
+
+    # ---- reading ----
+
+    def parts(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield a column some rows at a time: (number of the first, values).
+
+        Args:
+            name: "digests" or "present", or a band as `band_name` has it.
+        """
+        dtype = np.uint8 if name == "present" else np.uint64
+        with open(self._path(name), "rb", buffering=0) as file:
+            for first in range(0, self.count, _PART):
+                yield first, np.fromfile(file, dtype=dtype, count=min(_PART, self.count - first))
+
+    def band(self, band: int) -> np.ndarray:
+        """Return the words of a band by number, uint64: in memory, or mapped where they are many."""
+        if self.count * _WORD <= _HELD_BYTES:
+            return np.fromfile(self._path(band_name(band)), dtype=np.uint64, count=self.count)
+        return self._mapped(band_name(band), np.uint64)
+
+    def words(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the words of some rows, uint64, shape (rows, bands); of ascending numbers fastest."""
+        found = np.empty((len(numbers), self.bands), dtype=np.uint64)
+        for band in range(self.bands):
+            found[:, band] = self._mapped(band_name(band), np.uint64)[numbers]
+        return found
+
+    def labels(self, numbers: np.ndarray) -> list[str]:
+        """Return what is told of some rows: `entries.label_of`."""
+        if not len(numbers):
+            return []
+        ends, rows = (self._mapped(name, np.uint64) for name in ("ends", "rows"))
+        places, kinds = np.divmod(self._mapped("places", np.uint32)[numbers], len(_KINDS))
+        begins = np.where(numbers > 0, ends[np.maximum(numbers.astype(np.int64) - 1, 0)], 0)
+        spans = zip(begins.tolist(), ends[numbers].tolist(), strict=True)
+        with open(self._path("keys"), "rb", buffering=0) as file:
+            handle = file.fileno()
+            keys = [
+                os.pread(handle, end - begin, begin).decode("utf-8", "surrogatepass") for begin, end in spans
+            ]
+        wheres = zip(places.tolist(), rows[numbers].tolist(), kinds.tolist(), keys, strict=True)
+        return [labelled(place, row, _KINDS[kind], key) for place, row, kind, key in wheres]
+
+    def _mapped(self, name: str, dtype: Any) -> np.ndarray:
+        return np.memmap(self._path(name), dtype=dtype, mode="r", shape=(self.count,))
+
+
+def band_name(band: int) -> str:
+    """Return the name of a band's column."""
+    return f"words.{band:03}"

@@ -1,0 +1,65 @@
+"""Candidates -> pairs whose sketches were compared, a band at a time.
+
+Owns the comparison. Must not find candidates, nor decide. A column is read twice at most for many pairs, each
+time in its order: never a sketch here and a sketch there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from simindex.corpus.dedup.sorting.figures import equal_rows
+from simindex.corpus.dedup.sorting.sketches import SketchFiles
+from simindex.format.rows import PAIR_ROW
+
+PAIRS = 1 << 20
+"""Pairs that are compared in one go: some 50 bytes each."""
+
+_HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
+
+
+def verified(
+    sketches: SketchFiles, edges: Iterator[np.ndarray], min_agree: int, pairs: int = PAIRS
+) -> Iterator[np.ndarray]:
+    """Yield the pairs that agree in enough rows: PAIR_ROW, without a distance.
+
+    Args:
+        edges: ascending; one may come several times.
+        pairs: that are compared in one go.
+    """
+    waiting, count = [np.empty(0, dtype=np.uint64)], 0
+    newest = None
+    for some in edges:
+        if not len(some):
+            continue
+        is_new = np.ones(len(some), dtype=bool)
+        is_new[1:] = some[1:] != some[:-1]
+        is_new[0] = newest is None or some[0] != newest
+        newest = some[-1]
+        different = some[is_new]
+        for first in range(0, len(different), pairs):
+            waiting.append(different[first : first + pairs])
+            count += len(waiting[-1])
+            if count >= pairs:
+                yield _compared(sketches, np.concatenate(waiting), min_agree)
+                waiting, count = [waiting[0]], 0
+    if count:
+        yield _compared(sketches, np.concatenate(waiting), min_agree)
+
+
+def _compared(sketches: SketchFiles, edges: np.ndarray, min_agree: int) -> np.ndarray:
+    later, earlier = (edges >> _HALF).astype(np.uint32), (edges & _LOWER).astype(np.uint32)
+    by_earlier = np.argsort(earlier, kind="stable")
+    ascending = earlier[by_earlier]
+    agree = np.zeros(len(edges), dtype=np.uint32)
+    other = np.empty(len(edges), dtype=np.uint64)
+    for band in range(sketches.bands):
+        words = sketches.band(band)
+        other[by_earlier] = words[ascending]
+        agree += equal_rows(words[later], other)
+    is_match = agree >= min_agree
+    found = np.zeros(int(is_match.sum()), dtype=PAIR_ROW)
+    found["a"], found["b"], found["agree"] = earlier[is_match], later[is_match], agree[is_match]
+    return found

@@ -1,0 +1,1 @@
+"""Inputs that several machines read: where large files of lines are cut (`lines`)."""

@@ -1,0 +1,252 @@
+"""A job that looks at all rows first: the same rows as by an index that is asked row by row."""
+
+import gzip
+import json
+import lzma
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dedup_rows import kept_by_index, lines, texts, write_lines
+
+from simindex import Config, SimIndexError
+from simindex.corpus import deduplicate
+from simindex.corpus.dedup.entries import PathEntries
+from simindex.corpus.dedup.journal import JobError
+from simindex.corpus.dedup.sorting import candidates, decisions, verified
+from simindex.corpus.dedup.sorting.sketches import SketchFiles
+from simindex.corpus.dedup.sorting.told import write_told
+from simindex.inputs import BadRowError, InputError
+
+TEXTS = texts(400, seed=7)
+WRITE = "simindex.corpus.dedup.sorting.decisions.write_told"
+
+
+def sorts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A list that grows with each job that looks at all rows first."""
+    found: list[Any] = []
+    decide = decisions.Sorting._decide
+
+    def counted(self: Any, path: str) -> None:
+        found.append(self)
+        decide(self, path)
+
+    monkeypatch.setattr(decisions.Sorting, "_decide", counted)
+    return found
+
+
+def told(folder: Path, name: str) -> list[Any]:
+    return [json.loads(line) for line in (folder / f"{name}.dedup/removed.jsonl").read_bytes().splitlines()]
+
+
+def by_index(monkeypatch: pytest.MonkeyPatch, source: Path, output: Path, **named: Any) -> Any:
+    """The same job, decided by a working index."""
+    with monkeypatch.context() as patch:
+        patch.setattr("simindex.corpus.dedup.job.can_sort", lambda *_: False)
+        return deduplicate(source, output, **named)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("mode", ["remove", "annotate"])
+def test_the_bytes_are_those_that_an_index_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, mode: Any
+) -> None:
+    """With runs that are long, keys that are sorted in parts, and pairs that are compared a few at a time."""
+    monkeypatch.setattr(candidates, "LONG_RUN", 3)
+    monkeypatch.setattr(verified.verified, "__defaults__", (50,))
+    for function in (candidates.candidates, candidates.copies_among):
+        monkeypatch.setattr(function, "__defaults__", (100,))
+    dice = random.Random(seed)
+    some = texts(300, seed)
+    some += dice.choices(some, k=60)  # equal ones, too
+    dice.shuffle(some)
+    some += ["", "one"]  # nothing to compare, and equal to nothing
+    write_lines(tmp_path / "a.jsonl", some)
+    used = sorts(monkeypatch)
+    found = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", 0.7, mode=mode, workers=1 + seed % 2)
+    assert len(used) == 1
+    expected = by_index(monkeypatch, tmp_path / "a.jsonl", tmp_path / "index.jsonl", threshold=0.7, mode=mode)
+    assert len(used) == 1
+    assert found[:4] == expected[:4]
+    assert expected.removed > 100
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "index.jsonl").read_bytes()
+    assert told(tmp_path, "out.jsonl") == told(tmp_path, "index.jsonl")
+
+
+def test_rows_that_no_lines_are_read_again_as_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blank lines, a byte order mark, lines without an end, other formats, packed ones; in one job."""
+    own = lines(TEXTS[:200])
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + b"".join(own[:40]) + b"\n\n")
+    (tmp_path / "b.jsonl").write_bytes(b"".join(own[40:60]) + b"\r\n" + b"".join(own[60:80]).rstrip(b"\n"))
+    (tmp_path / "c.jsonl.gz").write_bytes(gzip.compress(b"".join(own[80:120])))
+    (tmp_path / "d.csv").write_text("id,text\n" + "".join(f"{n},{TEXTS[n]}\n" for n in range(120, 150)))
+    (tmp_path / "e.jsonl.xz").write_bytes(lzma.compress(b"".join(own[150:])))
+    (tmp_path / "f.jsonl").write_bytes(b"")
+    paths = [
+        tmp_path / name for name in ("a.jsonl", "b.jsonl", "c.jsonl.gz", "d.csv", "e.jsonl.xz", "f.jsonl")
+    ]
+    used = sorts(monkeypatch)
+    report = deduplicate(paths, tmp_path / "out.jsonl")
+    kept = kept_by_index(tmp_path / "i", TEXTS[:200])
+    assert len(used) == 1
+    assert report[:3] == (200, len(kept), 200 - len(kept))
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_bytes().splitlines()]
+    assert [row["text"] for row in found] == [TEXTS[place] for place in kept]
+    of_lines = [own[place] for place in kept if not 120 <= place < 150]
+    assert set(of_lines) <= set((tmp_path / "out.jsonl").read_bytes().splitlines(keepends=True))
+
+
+@pytest.mark.parametrize(
+    ("named", "is_sorted"),
+    [
+        ({}, True),
+        ({"mode": "report-only"}, True),
+        ({"explain": True}, True),
+        ({"threshold": 0.4}, False),
+        ({"keep": "newest"}, False),
+        ({"exact": True}, False),
+        ({"by": "simhash"}, False),
+        ({"level": "paragraph"}, False),
+        ({"config": Config()}, False),
+        ({"config": Config(simhash=None, num_perm=64)}, True),
+    ],
+)
+def test_what_sorting_cannot_do_an_index_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: dict[str, Any], is_sorted: bool
+) -> None:
+    write_lines(tmp_path / "a.jsonl", TEXTS[:60])
+    used = sorts(monkeypatch)
+    report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **named)
+    assert (report.read, len(used)) == (60, is_sorted)
+    assert by_index(monkeypatch, tmp_path / "a.jsonl", tmp_path / "i.jsonl", **named)[:4] == report[:4]
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "i.jsonl").read_bytes()
+
+
+def test_rows_that_come_but_once_are_decided_as_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = sorts(monkeypatch)
+    deduplicate(list(enumerate(TEXTS[:20])), tmp_path / "out.jsonl")
+    assert not used
+    entries = PathEntries.__new__(PathEntries)
+    entries._paths = ["-"]
+    assert not entries.are_here
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, count: int) -> Callable[[], None]:
+    """Let the sketches of a batch fail when there are so many rows; the result undoes it."""
+    add = SketchFiles.add
+
+    def failing(self: Any, *arguments: Any) -> None:
+        if self.count >= count:
+            raise KeyboardInterrupt
+        add(self, *arguments)
+
+    monkeypatch.setattr(SketchFiles, "add", failing)
+    return lambda: monkeypatch.setattr(SketchFiles, "add", add)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_rows_that_were_looked_at_are_not_sketched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    write_lines(tmp_path / "a.jsonl", TEXTS)
+    deduplicate(tmp_path / "a.jsonl", tmp_path / "whole.jsonl")
+    go_on = stop_at(monkeypatch, 150)
+    how: dict[str, Any] = {"batch_size": 50, "workers": workers}
+    with pytest.raises(KeyboardInterrupt):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **how)
+    journal = tmp_path / "out.jsonl.dedup/journal.json"
+    assert json.loads(journal.read_bytes())["state"]["looked"] == 150
+    go_on()
+    sketched: list[int] = []
+    sketch = decisions.Sorting._sketch
+
+    def counted(self: Any, rows: Any) -> Any:
+        sketched.append(len(rows))
+        return sketch(self, rows)
+
+    monkeypatch.setattr(decisions.Sorting, "_sketch", counted)
+    deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **how)
+    assert sum(sketched) == 250
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert told(tmp_path, "out.jsonl") == told(tmp_path, "whole.jsonl")
+    left = {path.name for path in (tmp_path / "out.jsonl.dedup").iterdir()}
+    assert left == {"journal.json", "removed.jsonl"}
+
+
+def test_an_input_that_changes_between_two_readings_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = write_lines(tmp_path / "a.jsonl", TEXTS[:50])
+
+    def change(*arguments: Any, **named: Any) -> None:
+        write_told(*arguments, **named)
+        (tmp_path / "a.jsonl").write_bytes(b"".join(own[:30]))
+
+    monkeypatch.setattr(WRITE, change)
+    with pytest.raises(InputError, match=r"a\.jsonl: expected the 50 rows .* found the input changed"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_another_one_at_work_on_the_same_job_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_lines(tmp_path / "a.jsonl", TEXTS[:50])
+
+    def meanwhile(*arguments: Any, **named: Any) -> None:
+        with pytest.raises(JobError, match="no other process is at work on"):
+            deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
+        write_told(*arguments, **named)
+
+    monkeypatch.setattr(WRITE, meanwhile)
+    assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl").read == 50
+
+
+def test_bad_rows_are_told_once(tmp_path: Path) -> None:
+    own = lines(TEXTS[:40])
+    (tmp_path / "a.jsonl").write_bytes(b"".join([*own[:20], b"{}\n", *own[20:], b"[1]\n"]))
+    bad: list[BadRowError] = []
+    report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", on_bad_row=bad.append)
+    assert [error.place.rpartition(":")[2] for error in bad] == ["21", "42"]
+    assert report.read == 40
+
+
+def test_more_rows_than_have_numbers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "MOST_NUMBERS", 39)
+    write_lines(tmp_path / "a.jsonl", TEXTS[:40])
+    with pytest.raises(
+        SimIndexError, match="expected fewer than 40 rows, found more; into= has no such bound"
+    ):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
+    write_lines(tmp_path / "a.jsonl", TEXTS[:39])
+    assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", force=True).read == 39
+
+
+def test_keys_of_all_kinds_are_told_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one batch with others and without, of some bytes a character."""
+    keys: list[Any] = ["a b", "\u00fc\n", 7, -(2**63), "7", {"bytes": "AAE="}, None, ""]
+    for name, some in (("mixed", keys), ("texts", ["\u00fc", "b\U0001f600"]), ("plain", ["x", "y"])):
+        rows = [{"id": key, "text": TEXTS[0]} for key in some]
+        source = tmp_path / f"{name}.jsonl"
+        source.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *reversed(rows)]))
+        deduplicate(source, tmp_path / f"{name}.out.jsonl")
+        by_index(monkeypatch, source, tmp_path / f"{name}.index.jsonl")
+        assert told(tmp_path, f"{name}.out.jsonl") == told(tmp_path, f"{name}.index.jsonl")
+        assert len(told(tmp_path, f"{name}.out.jsonl")) == 2 * len(some) - 1
+
+
+def test_a_run_that_is_long_is_bounded_as_an_index_bounds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages that share four fifths of their words: more than 256 of them share a prefix that is of these."""
+    shared = " ".join(f"menu{number}" for number in range(40))
+    pages = [f"{shared} " + " ".join(f"w{n * 1_000 + i}" for i in range(10)) for n in range(2_400)]
+    write_lines(tmp_path / "a.jsonl", pages)
+    report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", 0.9)
+    assert report.kept == 2_400
+    assert report.bounded > 0
+    assert by_index(monkeypatch, tmp_path / "a.jsonl", tmp_path / "i.jsonl", threshold=0.9)[:4] == report[:4]

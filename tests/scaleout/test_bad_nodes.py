@@ -1,0 +1,188 @@
+"""What is wrong with one node: an error that names it and the partition, and nothing acknowledged is lost."""
+
+import os
+import pickle
+import resource
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from local import LocalIndex
+from plain_hosts import Cluster
+
+import simindex
+from simindex import (
+    Config,
+    ConfigMismatchError,
+    CorruptIndexError,
+    FormatError,
+    IndexFullError,
+    IndexLockedError,
+)
+from simindex.scaleout import PartitionError, StoreError
+from simindex.scaleout.catalog import Catalog, Partition
+from simindex.scaleout.hosts import host as host_module
+from simindex.scaleout.hosts.carried import partition_of
+from simindex.scaleout.places.moving import backup
+from simindex.storage import translation
+
+CONFIG = Config(num_perm=64, seed=1)
+DOCUMENTS = [(number, f"a text of number {number} beside {number // 3} others") for number in range(60)]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[LocalIndex]:
+    with LocalIndex(tmp_path / "index", CONFIG, 4, 2) as index:
+        index.insert_many(DOCUMENTS)
+        yield index
+
+
+def restart(index: LocalIndex) -> None:
+    """As when hosts were killed and started again."""
+    for host in index.local.hosts.values():
+        host.close()
+
+
+def path_of(index: LocalIndex, number: int) -> Path:
+    return Path(index.catalog.partitions[number].path)
+
+
+def require_named(error: PartitionError, number: int, reason: type[Exception]) -> None:
+    """An error has place, node and partition, in words and as data, also from another process."""
+    for one in (error, pickle.loads(pickle.dumps(error))):
+        assert (one.partition, one.place, one.node) == (number, f"place {number % 2}", socket.gethostname())
+        assert f"partition {number} at place {number % 2} ({one.node}): " in str(one)
+        assert isinstance(one.reason, reason), one.reason
+
+
+@contextmanager
+def limited(what: int, soft: int) -> Iterator[None]:
+    before = resource.getrlimit(what)
+    resource.setrlimit(what, (soft, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(what, before)
+
+
+def test_partition_that_is_open_elsewhere_is_named(
+    index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_module, "OPEN_SECONDS", 0.0)
+    restart(index)
+    with simindex.open(path_of(index, 2), "r+"):
+        with pytest.raises(PartitionError) as raised:
+            index.insert_many([("new", "a text")], on_conflict="skip")
+        require_named(raised.value, 2, IndexLockedError)
+    assert index.insert_many([*DOCUMENTS, ("new", "a text")], on_conflict="skip").inserted == 1
+    assert len(index) == 61
+
+
+def _other_configuration(path: Path) -> None:
+    shutil.rmtree(path)
+    simindex.open(path, "x", Config(num_perm=32)).close()
+
+
+def _no_index(path: Path) -> None:
+    for file in path.iterdir():
+        file.write_bytes(b"something else" * 1_000)
+
+
+def _cut_short(path: Path) -> None:
+    os.truncate(path / "data.mdb", os.path.getsize(path / "data.mdb") // 2)
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        (shutil.rmtree, FileNotFoundError),
+        (_other_configuration, ConfigMismatchError),
+        (_no_index, FormatError),
+        (_cut_short, CorruptIndexError),
+    ],
+    ids=["missing", "configuration", "no-index", "cut-short"],
+)
+def test_partition_that_cannot_be_used_is_named(
+    harm: Callable[[Path], None], reason: type[Exception], index: LocalIndex, tmp_path: Path
+) -> None:
+    restart(index)
+    path = path_of(index, 3)
+    shutil.copytree(path, tmp_path / "kept")
+    harm(path)
+    key = next(key for key in range(100, 200) if partition_of(key, 4) == 3)
+    for call in (lambda: index.query("a text"), lambda: index.insert(key, "a text"), lambda: len(index)):
+        with pytest.raises(PartitionError) as raised:
+            call()
+        require_named(raised.value, 3, reason)
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(tmp_path / "kept", path)
+    assert sorted(index) == [key for key, _ in DOCUMENTS]
+
+
+def test_full_disk_of_a_node_is_named_and_nothing_acknowledged_is_lost(
+    index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        translation, "_has_no_space", lambda _: True
+    )  # asked after a write that was cut short
+    more = [(number, f"another text {number} " + "x" * 200, "y" * 2_000) for number in range(100, 1_000)]
+    acknowledged = list[int]()
+    full = max(file.stat().st_size for file in path_of(index, 0).parent.glob("*/data.mdb")) + (300 << 10)
+    with limited(resource.RLIMIT_FSIZE, full), pytest.raises(PartitionError) as raised:
+        index.insert_many(more, batch_size=10, progress=acknowledged.append)
+    assert raised.value.partition is not None
+    require_named(raised.value, raised.value.partition, IndexFullError)
+    assert set(range(60)) | {number for number, *_ in more[: acknowledged[-1]]} <= set(index)
+    report = index.insert_many(more, on_conflict="skip")
+    assert report.inserted + report.skipped == 900
+    assert sorted(index) == [*range(60), *range(100, 1_000)]
+    assert index.check("quick")
+
+
+def test_more_partitions_than_descriptors_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with LocalIndex(tmp_path / "index", CONFIG, 24, 2) as index:
+        index.insert_many(DOCUMENTS)
+        restart(index)
+        used = len(os.listdir("/proc/self/fd"))
+        with (
+            limited(resource.RLIMIT_NOFILE, used + 30),
+            pytest.raises(PartitionError, match="ulimit -n") as r,
+        ):
+            len(index)
+        assert r.value.partition is not None
+        require_named(r.value, r.value.partition, Exception)
+        assert "12 partitions take 5 descriptors each or so" in str(r.value)
+        assert len(index) == 60
+
+
+def test_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_bytes(b"")
+    plain = Cluster(tmp_path / "plain", store=str(blocked))
+    plain.insert(0, 20)
+    with pytest.raises(PartitionError, match=r"partition \d at [ab] \(.*file/.*look at the disk") as raised:
+        backup(plain.uri, plain.call_all)
+    assert isinstance(raised.value.reason, StoreError)
+    assert raised.value.node == socket.gethostname()
+    assert sum(plain.counts().values()) == 20
+    plain.close()
+
+    durable = Cluster(tmp_path / "durable", store=str(blocked), durability="store")
+    catalog = Catalog.load(durable.uri)
+    with pytest.raises(PartitionError, match=r"partition \d at [ab] \(.*file/.*look at the disk") as raised:
+        durable._insert(catalog, bytes(16), range(20))
+    assert isinstance(raised.value.reason, StoreError)
+    blocked.unlink()
+    durable.insert(0, 20)
+    assert sum(durable.counts().values()) == 20
+    durable.close()
+
+
+def test_catalog_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    catalog = Catalog(CONFIG, (Partition("a", str(tmp_path / "a")),))
+    with pytest.raises(OSError, match="file"):
+        catalog.replace(str(tmp_path / "file" / "catalog"), None)
