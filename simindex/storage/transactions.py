@@ -6,12 +6,11 @@ anything: a store does, for it knows what to do when LMDB refuses.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import TracebackType
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import lmdb
 import numpy as np
@@ -53,12 +52,15 @@ class ReadTransaction(Visitor):
     def end(self) -> None:
         """Let go of LMDB's transaction: as long as anything refers to one, it keeps its place among the
         readers, and a traceback that somebody keeps refers to this."""
-        with contextlib.suppress(AttributeError):  # it had not begun
+        try:  # noqa: SIM105 - every call passes here, and three more for `suppress` are felt
             del self._txn
+        except AttributeError:  # it had not begun
+            pass
 
     def get(self, database: str, key: bytes) -> memoryview | None:
         """Return a value, or ``None``."""
-        return cast("memoryview | None", self._txn.get(key, db=self._environment.databases[database]))
+        found: Any = self._txn.get(key, db=self._environment.databases[database])
+        return found  # type: ignore[no-any-return] # a view, where the transaction is one of views
 
     def finder(self, database: str) -> Callable[[bytes], memoryview | tuple[int, int] | None]:
         """Return a `get` that gives a large value as (address, length), without reading it; see `pages`."""
@@ -91,6 +93,9 @@ class ReadTransaction(Visitor):
 
     def mapped_file(self) -> MappedFile | None:
         """Return the file behind the map; ``None`` where nothing shows where the map lies."""
+        known = self._environment.known_file()
+        if known is not None:
+            return known
         pages, _ = self._environment.pages_of(self._txn)
         return self._environment.mapped_file(pages) if pages else None
 
@@ -306,8 +311,11 @@ class WriteTransaction:
         Raises:
             CorruptIndexError: a key is not behind the last one; nothing of the transaction is kept.
         """
-        with self._txn.cursor(db=self._databases[database]) as cursor:
-            consumed, added = cursor.putmulti(items, dupdata=False, overwrite=False, append=True)
+        if len(items) == 1:
+            consumed = added = int(self._txn.put(*items[0], append=True, db=self._databases[database]))
+        else:
+            with self._txn.cursor(db=self._databases[database]) as cursor:
+                consumed, added = cursor.putmulti(items, dupdata=False, overwrite=False, append=True)
         if consumed != len(items) or added != len(items):
             raise CorruptIndexError(
                 f"{database}: expected to append {len(items)} new keys, appended {added}; "
@@ -341,7 +349,8 @@ class WriteTransaction:
 
 def begun(env: lmdb.Environment, buffers: bool) -> lmdb.Transaction:
     """A read transaction of views or of copies, which py-lmdb's types tell apart and its users do not."""
-    return cast("lmdb.Transaction", env.begin(buffers=True) if buffers else env.begin(buffers=False))
+    transaction: Any = env.begin(buffers=True) if buffers else env.begin(buffers=False)
+    return transaction  # type: ignore[no-any-return] # see above
 
 
 _TURN_KEY = b"turn"
