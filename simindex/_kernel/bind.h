@@ -63,12 +63,14 @@ FUNCTION(xxh64_each);
 FUNCTION(weighted_simhash);
 FUNCTION(agreement);
 FUNCTION(permute);
+FUNCTION(lay_one_document);
 
 /* bind_query.c */
 FUNCTION(query_bands);
 FUNCTION(query_fingerprints);
 FUNCTION(find_keys);
 FUNCTION(find_equal);
+FUNCTION(holds_like);
 FUNCTION(read_sketch);
 FUNCTION(read_sketches);
 
@@ -87,6 +89,7 @@ FUNCTION(find_copies);
 /* bind_build.c */
 FUNCTION_OF_ONE(address);
 FUNCTION_OF_ONE(fill_bitmaps);
+FUNCTION(place_rows);
 FUNCTION(sort_tables);
 FUNCTION(seal_words);
 FUNCTION(fill_pages);

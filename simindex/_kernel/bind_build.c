@@ -1,4 +1,4 @@
-/* Building and merging segments: address, fill_bitmaps, sort_tables, seal_words, fill_pages, page_seals,
+/* Building and merging segments: address, fill_bitmaps, place_rows, sort_tables, seal_words, fill_pages, page_seals,
  * set_bitmap, add_to_filter, merge, merge_tables, copy_sketches. */
 #include "bind.h"
 
@@ -11,23 +11,54 @@ FUNCTION_OF_ONE(address) {
     return result;
 }
 
+/* Fill the bitmaps of all tables that have one; each table is one chunk. 0, or -1 with an exception set. */
+static int fill_all(const table_row *tables, size_t count) {
+    for (size_t t = 0; t < count; t++) {
+        if (!tables[t].num_entries) continue; /* it may have no chunk at all */
+        const chunk_row *entries = (const chunk_row *)tables[t].chunks;
+        if (!keys_ascend((const uint8_t *)entries->keys, tables[t].num_entries)) {
+            raise_damage(&(damage){0, t, 0, 0});
+            return -1;
+        }
+        if (tables[t].bitmap) fill_bitmap(tables + t);
+    }
+    return 0;
+}
+
 /* (table rows): fill the bitmaps of all that have one; each table is one chunk. Raises Damage, as of
  * segment 0, where keys do not ascend. */
 FUNCTION_OF_ONE(fill_bitmaps) {
     buffers held = {.count = 0};
     size_t count;
     const table_row *tables = take_items(&held, object, READABLE, sizeof *tables, &count, "tables");
-    for (size_t t = 0; t < count; t++) {
-        if (!tables[t].num_entries) continue; /* it may have no chunk at all */
-        const chunk_row *entries = (const chunk_row *)tables[t].chunks;
-        if (!keys_ascend((const uint8_t *)entries->keys, tables[t].num_entries)) {
-            raise_damage(&(damage){0, t, 0, 0});
-            held.failed = 1;
-            break;
-        }
-        if (tables[t].bitmap) fill_bitmap(tables + t);
-    }
+    if (!held.failed && fill_all(tables, count) < 0) held.failed = 1;
     return nothing(&held);
+}
+
+/* (form, in value, in memory, first table, value, memory): put the rows of a segment that is one value into memory,
+ * which is all zeros and has room for the bitmaps behind them; the last rows, from word `first table` on, are those
+ * of its tables, whose bitmaps are filled. Returns the address of the memory. Raises as `fill_bitmaps`. */
+FUNCTION(place_rows) {
+    size_t count, marked, also;
+    uint64_t first_table;
+    if (need(nargs, 6, "place_rows") < 0 || as_u64(args[3], &first_table) < 0) return NULL;
+    buffers held = {.count = 0};
+    const uint64_t *form = take_items(&held, args[0], READABLE, 8, &count, "form");
+    const uint64_t *in_value = take_items(&held, args[1], READABLE, 8, &marked, "in_value");
+    const uint64_t *in_memory = take_items(&held, args[2], READABLE, 8, &also, "in_memory");
+    const void *value = take(&held, args[4], READABLE, 0, "value");
+    uint64_t *memory = take(&held, args[5], WRITABLE, count * 8, "memory");
+    if (!held.failed && (marked != count || also != count || first_table > count)) {
+        PyErr_SetString(PyExc_ValueError, "form: expected as many marks as words, and tables among them");
+        held.failed = 1;
+    }
+    if (!held.failed) {
+        place_rows(form, in_value, in_memory, count, (uint64_t)(uintptr_t)value, memory);
+        const table_row *tables = (const table_row *)(memory + first_table);
+        if (fill_all(tables, (count - first_table) * 8 / sizeof *tables) < 0) held.failed = 1;
+    }
+    release(&held);
+    return held.failed ? NULL : PyLong_FromUnsignedLongLong((uint64_t)(uintptr_t)memory);
 }
 
 /* (keys, bitmap): set the bits of keys in a bitmap of 2^b places, b of 6..63, by their leading b bits. */

@@ -1,4 +1,5 @@
-/* Searches over a directory: query_bands, query_fingerprints, find_keys, find_equal, read_sketch, read_sketches.
+/* Searches over a directory: query_bands, query_fingerprints, find_keys, find_equal, holds_like,
+ * read_sketch, read_sketches.
  *
  * A search returns its matches as the bytes of match[], or raises Damage or MemoryError.
  */
@@ -130,6 +131,41 @@ FUNCTION(find_equal) {
     Py_END_ALLOW_THREADS
     result = matches_of(end, &found);
 done:
+    release(&held);
+    return result;
+}
+
+/* (directory, key table, key hash, band table, words, fingerprint, most): whether an entry of the key table has the
+ * hash, or one of at most `most` stored sketches a segment with an equal word in the band table equals this one: what
+ * `find_keys` and `find_equal` come to for one document. */
+FUNCTION(holds_like) {
+    uint64_t key_table, table, most;
+    if (need(nargs, 7, "holds_like") < 0 || as_u64(args[1], &key_table) < 0 || as_u64(args[3], &table) < 0 ||
+        as_u64(args[6], &most) < 0)
+        return NULL;
+    buffers held = {.count = 0};
+    PyObject *result = NULL;
+    const directory *dir = take_directory(&held, args[0]);
+    const uint64_t *key_hash = take(&held, args[2], READABLE, 8, "key_hash");
+    const uint64_t *words = take(&held, args[4], READABLE, dir ? dir->bands * 8 : 0, "words");
+    const uint64_t *fingerprint = take(&held, args[5], READABLE, 8, "fingerprint");
+    if (!held.failed && (!dir->bands || key_table >= dir->num_tables || table + dir->bands > dir->num_tables)) {
+        PyErr_SetString(PyExc_ValueError, "tables: expected those of keys and of the first band");
+        held.failed = 1;
+    }
+    if (!held.failed) {
+        match_list found = {0};
+        outcome end;
+        Py_BEGIN_ALLOW_THREADS
+        end = find_keys(dir, key_table, key_hash, 1, 1, &found);
+        if (end == SEARCH_DONE && !found.count)
+            end = find_equal(dir, table, words, dir->bands > 1 ? words + 1 : NULL, words, fingerprint, 1, most, &found);
+        Py_END_ALLOW_THREADS
+        int holds = found.count > 0;
+        PyObject *matches = matches_of(end, &found);
+        if (matches) result = PyBool_FromLong(holds);
+        Py_XDECREF(matches);
+    }
     release(&held);
     return result;
 }

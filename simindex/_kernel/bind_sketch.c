@@ -1,5 +1,5 @@
 /* Making sketches: sketch_texts, sketch_hashes, smallest_hashes, pack_kept, unpack_kept, num_common, shingles,
- * hash_ready, xxh64, weighted_simhash, agreement, permute. */
+ * hash_ready, xxh64, weighted_simhash, agreement, permute, lay_one_document. */
 #include "bind.h"
 
 /* ---- texts ---- */
@@ -492,27 +492,75 @@ FUNCTION(agreement) {
     return result;
 }
 
+/* How fingerprints are permuted. */
+typedef struct {
+    const uint8_t *widths, *orders;
+    size_t num_blocks, num_tables;
+} permutations;
+
+/* widths, orders */
+static void take_permutations(buffers *held, PyObject *const *args, permutations *how) {
+    size_t num_orders;
+    *how = (permutations){.num_blocks = 0};
+    how->widths = take_items(held, args[0], READABLE, 1, &how->num_blocks, "widths");
+    how->orders = take_items(held, args[1], READABLE, 1, &num_orders, "orders");
+    if (held->failed) return;
+    if (how->num_blocks) how->num_tables = num_orders / how->num_blocks;
+    unsigned bits = 0, empty = 0;
+    for (size_t i = 0; i < how->num_blocks; i++) bits += how->widths[i], empty |= !how->widths[i];
+    for (size_t i = 0; i < how->num_tables * how->num_blocks; i++)
+        if (how->orders[i] >= how->num_blocks) {
+            PyErr_SetString(PyExc_ValueError, "orders: a block out of range");
+            held->failed = 1;
+            return;
+        }
+    if (bits > 64 || empty) {
+        PyErr_SetString(PyExc_ValueError, "widths: expected 1 bit or more each, 64 together");
+        held->failed = 1;
+    }
+}
+
 /* (fingerprints, widths, orders, permuted) */
 FUNCTION(permute) {
-    size_t count, num_blocks, num_tables = 0, num_orders;
+    size_t count;
+    permutations how;
     if (need(nargs, 4, "permute") < 0) return NULL;
     buffers held = {.count = 0};
     const uint64_t *fingerprints = take_items(&held, args[0], READABLE, 8, &count, "fingerprints");
-    const uint8_t *widths = take_items(&held, args[1], READABLE, 1, &num_blocks, "widths");
-    const uint8_t *orders = take_items(&held, args[2], READABLE, 1, &num_orders, "orders");
-    if (num_blocks) num_tables = num_orders / num_blocks;
-    for (size_t i = 0; i < num_tables * num_blocks && !held.failed; i++)
-        if (orders[i] >= num_blocks) {
-            PyErr_SetString(PyExc_ValueError, "orders: a block out of range");
-            held.failed = 1;
-        }
-    uint64_t *permuted = take(&held, args[3], WRITABLE, num_tables * count * 8, "permuted");
-    unsigned bits = 0, empty = 0;
-    for (size_t i = 0; i < num_blocks && !held.failed; i++) bits += widths[i], empty |= !widths[i];
-    if (!held.failed && (bits > 64 || empty)) {
-        PyErr_SetString(PyExc_ValueError, "widths: expected 1 bit or more each, 64 together");
-        held.failed = 1;
-    }
-    if (!held.failed) permute_blocks(fingerprints, count, widths, orders, num_tables, num_blocks, permuted);
+    take_permutations(&held, args + 1, &how);
+    uint64_t *permuted = take(&held, args[3], WRITABLE, how.num_tables * count * 8, "permuted");
+    if (!held.failed)
+        permute_blocks(fingerprints, count, how.widths, how.orders, how.num_tables, how.num_blocks, permuted);
     return nothing(&held);
+}
+
+/* (key hash, words, fingerprint, widths, orders): the segment of one document with a whole sketch as a value, without
+ * its seal. words: as many bands as there are; widths and orders: none where there are no permutation tables. */
+FUNCTION(lay_one_document) {
+    permutations how;
+    if (need(nargs, 5, "lay_one_document") < 0) return NULL;
+    buffers held = {.count = 0};
+    PyObject *result = NULL;
+    uint64_t *permuted = NULL;
+    const uint64_t *key_hash = take(&held, args[0], READABLE, 8, "key_hash");
+    one_document document = {.bands = 0};
+    document.words = take_items(&held, args[1], READABLE, 8, &document.bands, "words");
+    const uint64_t *fingerprint = take(&held, args[2], READABLE, 8, "fingerprint");
+    take_permutations(&held, args + 3, &how);
+    if (held.failed) goto done;
+    permuted = malloc((how.num_tables + 1) * sizeof *permuted);
+    result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)ONE_DOCUMENT_BYTES(document.bands, how.num_tables));
+    if (!permuted || !result) {
+        Py_CLEAR(result);
+        PyErr_NoMemory();
+        goto done;
+    }
+    permute_blocks(fingerprint, 1, how.widths, how.orders, how.num_tables, how.num_blocks, permuted);
+    document.key_hash = *key_hash, document.fingerprint = *fingerprint;
+    document.permuted = permuted, document.num_permuted = how.num_tables;
+    lay_one_document(&document, (uint8_t *)PyBytes_AsString(result));
+done:
+    free(permuted);
+    release(&held);
+    return result;
 }

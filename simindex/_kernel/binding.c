@@ -71,15 +71,15 @@ PyObject *raise_damage(const damage *where) {
 static PyMethodDef methods[] = {
     FAST(sketch_texts), FAST(sketch_hashes), FAST(shingles), FAST(hash_ready), FAST(xxh64),
     FAST(xxh64_each),
-    FAST(weighted_simhash), FAST(agreement), FAST(permute), FAST(smallest_hashes), FAST(pack_kept),
+    FAST(weighted_simhash), FAST(agreement), FAST(permute), FAST(lay_one_document), FAST(smallest_hashes), FAST(pack_kept),
     OF_ONE(unpack_kept), FAST(num_common),
-    FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(read_sketch),
+    FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(holds_like), FAST(read_sketch),
     FAST(read_sketches),
     FAST(expect_missing_pages), FAST(pages_missing), FAST(missing_pages), FAST(stream_ahead),
     OF_ONE(ask_for_pages), FAST(let_go),
     FAST(count_nodes), FAST(read_nodes), FAST(find_values), FAST(sound_entries), FAST(is_in_place),
     FAST(find_pairs), FAST(find_copies),
-    OF_ONE(address), OF_ONE(fill_bitmaps), FAST(sort_tables), FAST(seal_words), FAST(fill_pages),
+    OF_ONE(address), OF_ONE(fill_bitmaps), FAST(place_rows), FAST(sort_tables), FAST(seal_words), FAST(fill_pages),
     FAST(page_seals), FAST(set_bitmap),
     FAST(add_to_filter), FAST(merge), FAST(merge_tables), FAST(copy_sketches),
     FAST(join_edges), FAST(assign_stars), OF_ONE(make_circles), FAST(next_members), {NULL, NULL, 0, NULL}};

@@ -551,7 +551,7 @@ static outcome find_key_group(search *s, uint64_t table, const uint64_t *keys, s
 static outcome find_entries(const directory *dir, uint64_t table, const uint64_t *keys, size_t count,
                             const originals *same, uint64_t most, match_list *found) {
     search s;
-    outcome end = open_search(&s, dir, KEY_GROUP, found);
+    outcome end = open_search(&s, dir, count < KEY_GROUP ? count : KEY_GROUP, found);
     marked_pages *marked = count > KEY_GROUP && pages_missing() ? calloc(1, sizeof *marked) : NULL;
     for (size_t first = 0; first < count && !end; first += KEY_GROUP) {
         size_t here = count - first < KEY_GROUP ? count - first : KEY_GROUP;

@@ -18,7 +18,7 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.view import View
 from simindex.sketching.sketch import SketchBatch
 
-_EQUAL_SKETCHES = 8
+EQUAL_SKETCHES = 8
 """Stored sketches with an equal first band that are compared for each document."""
 
 
@@ -45,7 +45,7 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
         table = scheme.tables.first_permutation
         keys = np.ascontiguousarray(scheme.permute(fingerprints)[0])
     dead: dict[int, bool] = {}
-    for found, leader in view.directory.find_equal(table, keys, words, fingerprints, _EQUAL_SKETCHES):
+    for found, leader in view.directory.find_equal(table, keys, words, fingerprints, EQUAL_SKETCHES):
         place = int(places[found])
         if place in leaders:
             continue

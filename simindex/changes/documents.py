@@ -105,8 +105,6 @@ class Documents:
         """
         batch = self.sketches
         base = int(self.numbers[0])
-        if len(self) == 1 and not leaders and batch.present[0] == scheme.whole_sketch:
-            return self._one(scheme, base)
         relative = (self.numbers - np.uint64(base)).astype(np.uint32)
         copies = np.array(sorted(leaders), dtype=np.intp)
         if not leaders and batch.present.all():
@@ -131,24 +129,6 @@ class Documents:
             permuted=scheme.permute(fingerprints[has_fingerprint]),
         )
 
-    def _one(self, scheme: Scheme, base: int) -> SegmentData:
-        """Return what `segment_data` says of one document with a whole sketch, in half of the time."""
-        batch = self.sketches
-        return SegmentData(
-            base=base,
-            span=1,
-            key_hashes=self.key_hashes,
-            key_numbers=_FIRST,
-            leaders=_NO_LEADERS,
-            copies=_NO_COPIES,
-            words=batch.words,
-            fingerprints=batch.fingerprints,
-            numbers=_FIRST,
-            has_signature=_YES if scheme.config.num_perm else _NO,
-            has_fingerprint=_YES if scheme.config.simhash else _NO,
-            permuted=scheme.permute(batch.fingerprints if scheme.config.simhash else batch.fingerprints[:0]),
-        )
-
     def records(self, leaders: dict[int, int], inserted_at: int) -> Puts:
         """Return the database keys and values of all records."""
         kinds, kept = self.sketches.present.tolist(), self.sketches.kept
@@ -160,16 +140,6 @@ class Documents:
             own = None if kept is None else kept[at]
             rests[at] = lengthened_rest(plain[kinds[at]], leader, None if own is None else encode_kept(own))
         return encode_records(self.numbers, self.encoded_keys, self.packed_metadata, rests)
-
-
-def _fixed(*values: int, dtype: type) -> np.ndarray:
-    array: np.ndarray = np.array(values, dtype=dtype)
-    array.flags.writeable = False  # segments share it
-    return array
-
-
-_FIRST, _NO_COPIES, _NO_LEADERS = _fixed(0, dtype=np.uint32), _fixed(dtype=np.uint32), _fixed(dtype=np.uint64)
-_YES, _NO = _fixed(True, dtype=bool), _fixed(False, dtype=bool)
 
 
 def _taken(batch: SketchBatch, places: Sequence[int]) -> SketchBatch:

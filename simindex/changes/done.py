@@ -40,10 +40,8 @@ class DoneCalls:
         encode_done(done)  # refuses what does not fit
         return done
 
-    def stored(self, done: Done | None) -> None:
+    def stored(self, done: Done) -> None:
         """Take note that a commit has stored one."""
-        if done is None:
-            return
         notes = self._read()
         notes.pop(done.call, None)
         notes[done.call] = done

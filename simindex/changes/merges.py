@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from simindex.format.keys import number_key, segment_prefix, table_of
@@ -20,6 +20,8 @@ from simindex.segments.build import Puts
 from simindex.segments.merge import Merge
 from simindex.segments.merge_policy import is_free, pick_merges, tier_of
 from simindex.storage.transactions import WriteTransaction
+
+_MOST_UNPAID = 64
 
 
 @dataclass
@@ -37,7 +39,7 @@ class Merged:
     """
 
     manifest: Manifest
-    dead: Counter[int]
+    dead: dict[int, int]
     gone: list[int]
     puts: Puts = field(default_factory=list)
     unmarked: list[int] = field(default_factory=list)
@@ -75,20 +77,22 @@ class Merged:
 
     def count_dead(self, numbers: Iterable[int]) -> None:
         """Count removed documents to the segments that have entries of them."""
-        segments = self.manifest.segments
-        bases = [entry.base for entry in segments]
+        segments, bases = self.manifest.segments, list[int]()
         for number in numbers:
+            bases = bases or [entry.base for entry in segments]
             place = bisect_right(bases, number) - 1
             if place >= 0 and number < bases[place] + segments[place].span:
-                self.dead[segments[place].id] += 1
+                segment = segments[place].id
+                self.dead[segment] = self.dead.get(segment, 0) + 1
 
     def store(self, txn: WriteTransaction) -> None:
         """Store the values, and remove what is gone."""
         for key, value in self.puts:
             txn.put("segments", key, value)
         # No live id is ever among them; to delete one would be the end of the index.
-        for segment in set(self.gone) - {entry.id for entry in self.manifest.segments}:
-            txn.delete_prefix("segments", segment_prefix(segment))
+        if self.gone:
+            for segment in set(self.gone) - {entry.id for entry in self.manifest.segments}:
+                txn.delete_prefix("segments", segment_prefix(segment))
         for number in self.unmarked:
             txn.delete("removed", number_key(number))
 
@@ -103,10 +107,14 @@ class Merges:
         self.abandoned: list[int] = []
         """Ids of merges that were given up; the next commit removes their chunks."""
         self._debt = 0
+        """Bytes that larger steps than their commits' budgets have left, but for what is in `_unpaid`."""
+        self._unpaid: list[Callable[[], int]] = []
         self._stored: set[int] = set()
         """Ids that merges under way may have stored chunks under."""
-        self._dead: Counter[int] = Counter()
+        self._dead: dict[int, int] = {}
         self._counted: set[int] = set()
+        self._seen: tuple[SegmentEntry, ...] = ()
+        """All of these are in `_counted`."""
         self._of_tier: Counter[int] = Counter()
         """Tier -> at most so many of the segments in `_counted` are of it and are not being merged."""
 
@@ -114,11 +122,11 @@ class Merges:
         """Take note that a commit has stored these steps."""
         self._dead = merged.dead
         self.abandoned.clear()
-        self._stored = {merge.entry.id for merge in self.under_way}
+        self._stored = {merge.entry.id for merge in self.under_way} if self.under_way else set()
 
     def recount_dead(self, manifest: Manifest, numbers: Iterable[int]) -> None:
         """Count the dead anew, from all removed numbers."""
-        counted = Merged(manifest, Counter(), [])
+        counted = Merged(manifest, {}, [])
         counted.count_dead(numbers)
         self._dead = counted.dead
 
@@ -137,6 +145,17 @@ class Merges:
         live = {entry.id for entry in manifest.segments}
         self.abandoned = [segment for segment in self.abandoned if segment not in live]
 
+    def has_work(self, committed: Manifest) -> bool:
+        """Whether the next commit has merging to do, or may have."""
+        if self.under_way or self._may_be_due(committed):
+            return True
+        return bool(self._dead) and self._is_worn(committed)
+
+    def _settle(self) -> None:
+        for budget in self._unpaid:
+            self._debt = max(0, self._debt - budget())
+        self._unpaid.clear()
+
     def advance(self, manifest: Manifest, committed: set[int], budget: int, view: View) -> Merged:
         """Do about `budget` bytes of merging.
 
@@ -147,6 +166,7 @@ class Merges:
         merged = Merged(manifest, self._dead.copy(), list(self.abandoned))
         # A step can be larger than what a commit of few documents is to do; the rest is a debt that the
         # next commits work off.
+        self._settle()
         left = budget - self._debt
         while True:
             merged.manifest = self._start(merged.manifest, committed, view)
@@ -159,13 +179,22 @@ class Merges:
         self._debt = max(0, -left)
         return merged
 
-    def pause(self, manifest: Manifest) -> Merged:
-        """Do no merging with a commit; see `advance`."""
+    def pause(self, manifest: Manifest, budget: Callable[[], int] | None = None) -> Merged:
+        """Do no merging with a commit; see `advance`.
+
+        Args:
+            budget: returns what it would have done where there was something to do: debt is worked off by it,
+                when the next merge asks for it.
+        """
+        if budget is not None and self._debt:
+            self._unpaid.append(budget)
+            if len(self._unpaid) == _MOST_UNPAID:
+                self._settle()
         return Merged(manifest, self._dead.copy(), list(self.abandoned))
 
     def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
-        if not self._dead and not self._may_be_due(manifest):
+        if not self._may_be_due(manifest) and not (self._dead and self._is_worn(manifest)):
             return manifest
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
         busy |= {entry.id for entry in manifest.segments if entry.id not in committed}
@@ -183,20 +212,25 @@ class Merges:
         self._count_anew(manifest.segments)
         return manifest
 
+    def _is_worn(self, manifest: Manifest) -> bool:
+        """Whether any segment is mostly dead."""
+        return any(2 * self._dead.get(entry.id, 0) > entry.num_keys for entry in manifest.segments)
+
     def _may_be_due(self, manifest: Manifest) -> bool:
         """Whether a tier may have enough segments for a run: it counts on from the last look at all of them,
         for most commits only bring one segment more."""
-        factor = self._tables.layout.tier_factor
-        for entry in manifest.segments:
+        factor, segments = self._tables.layout.tier_factor, manifest.segments
+        for entry in segments[-1:] if segments[:-1] == self._seen else segments:
             if entry.id not in self._counted:
                 self._counted.add(entry.id)
                 self._of_tier[tier_of(entry, factor)] += 1
+        self._seen = segments
         return max(self._of_tier.values(), default=0) >= factor
 
     def _count_anew(self, segments: Sequence[SegmentEntry]) -> None:
         """Count the segments that are not being merged; others come back only where all are given up."""
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
-        self._counted = {entry.id for entry in segments}
+        self._seen, self._counted = (), {entry.id for entry in segments}
         factor = self._tables.layout.tier_factor
         self._of_tier = Counter([tier_of(entry, factor) for entry in segments if entry.id not in busy])
 

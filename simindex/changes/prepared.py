@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from simindex.changes.merges import Merged
 from simindex.format.ages import Run, encode_run, run_key
@@ -20,7 +19,7 @@ from simindex.segments.build import Puts
 from simindex.storage.transactions import WriteTransaction
 
 
-@dataclass(frozen=True)
+@dataclass
 class Prepared:
     """Everything that a commit stores.
 
@@ -34,6 +33,7 @@ class Prepared:
         touched: records that are stored anew, with another age.
         runs: (time, first number) -> number behind, of runs of ages; 0: to be removed.
         done: the note of the call that is done by it, where that may be repeated.
+        newest: the value of the last segment of the manifest, where that is one of a few bytes.
     """
 
     merged: Merged
@@ -45,6 +45,8 @@ class Prepared:
     touched: Puts = field(default_factory=list)
     runs: Mapping[tuple[int, int], int] = field(default_factory=dict)
     done: Done | None = None
+    newest: bytes = b""
+    _encoded: bytes | None = None
 
     @property
     def manifest(self) -> Manifest:
@@ -56,10 +58,12 @@ class Prepared:
         """Whether it stores no new document, and so makes space free, now or when merges end."""
         return not self.records and not self.touched
 
-    @cached_property
+    @property
     def encoded_manifest(self) -> bytes:
         """The manifest's stored form."""
-        return encode_manifest(self.manifest)
+        if self._encoded is None:
+            self._encoded = encode_manifest(self.merged.manifest)
+        return self._encoded
 
     def store(self, txn: WriteTransaction) -> None:
         """Store it; the manifest comes last and makes it visible."""

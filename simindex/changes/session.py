@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
+from simindex.changes.single.prepare import OneDocument
 from simindex.changes.writer import Writer
 from simindex.errors import IndexFullError, SimIndexError, TransactionOpenError
 from simindex.queries.scheme import Scheme
@@ -132,7 +133,7 @@ class Session:
 
     def writer(self) -> Writer:
         """Return the writer. Raises ReadOnlyError when the handle only reads."""
-        self.store.require_open()
+        self.store.environment()
         if self._writer is None:
             raise read_only(self.store.path).located(self.store.path)
         return self._writer
@@ -147,16 +148,21 @@ class Session:
                 transaction open: its end could be waited for for ever.
             ReadOnlyError: the handle only reads.
         """
-        self.writer()
-        block = self._open
-        if block is not None and (block.is_inherited or (block.is_on_this_thread and not block.is_own)):
-            raise self._not_its_own()
+        self._require_turn()
         with self._lock:
             try:
                 yield
             except SimIndexError as exc:
                 exc.located(self.store.path)
                 raise
+
+    def _require_turn(self) -> Writer:
+        """Refuse what could wait for ever; see `locked`."""
+        self.store.environment()
+        writer, block = self._writer or self.writer(), self._open
+        if block is not None and (block.is_inherited or (block.is_on_this_thread and not block.is_own)):
+            raise self._not_its_own()
+        return writer
 
     def _not_its_own(self) -> TransactionOpenError:
         return TransactionOpenError(
@@ -187,17 +193,49 @@ class Session:
             gather: adds to the change; the view is of the committed state.
         """
         with self.locked():
-            writer, block = self.writer(), self._open
+            writer = self.writer()
             with self.store.reading() as txn:
-                view = self.committed_view(txn)
-                if block is not None:
-                    return gather(writer, block.pending, view)
-                pending = writer.begin()
-                result = gather(writer, pending, view)
-                prepared = writer.prepare(pending, view) if pending.size else None
+                result, pending, prepared = self._gathered(writer, self.committed_view(txn), gather)
             if prepared is not None:
                 self._commit_prepared(writer, pending, prepared)
             return result
+
+    def _gathered(
+        self, writer: Writer, view: View, gather: Callable[[Writer, Pending, View], Result]
+    ) -> tuple[Result, Pending, Prepared | None]:
+        """Return what `gather` returns, its change, and what a commit of it stores, if there is to be one."""
+        if self._open is not None:
+            return gather(writer, self._open.pending, view), self._open.pending, None
+        pending = writer.begin()
+        result = gather(writer, pending, view)
+        return result, pending, writer.prepare(pending, view) if pending.size else None
+
+    def insert_one(self, new: OneDocument, gather: Callable[[Writer, Pending, View], object]) -> None:
+        """Store one document as `change` does, the short way of `Writer.prepare_one` where it can be gone.
+
+        It holds the lock by itself, for a generator around each insert is felt.
+
+        Args:
+            new: the document.
+            gather: adds it to a change.
+        """
+        writer = self._require_turn()
+        with self._lock:
+            try:
+                prepared = pending = None
+                with self.store.reading() as txn:
+                    view = self.committed_view(txn)
+                    if self._open is None and self.watch is None:
+                        prepared = writer.prepare_one(new, view)
+                    if prepared is None:
+                        _, pending, prepared = self._gathered(writer, view, gather)
+                if prepared is not None and pending is not None:
+                    self._commit_prepared(writer, pending, prepared)
+                elif prepared is not None:
+                    self.commit(writer, prepared)
+            except SimIndexError as exc:
+                exc.located(self.store.path)
+                raise
 
     def once(self, call: bytes, gather: Callable[[Writer, Pending, View, Any], Result]) -> Result:
         """Gather a change and make it durable with a note of what it answers, unless it was done before.
@@ -279,7 +317,11 @@ class Session:
     def commit(self, writer: Writer, prepared: Prepared) -> None:
         """Make a prepared change durable."""
         writer.commit(prepared)
-        self._snapshots.expect(prepared.encoded_manifest, prepared.manifest)
+        self._expect(prepared)
+
+    def _expect(self, prepared: Prepared) -> None:
+        manifest, number = prepared.merged.manifest, self.store.last_commit
+        self._snapshots.expect(prepared.encoded_manifest, manifest, number, prepared.newest)
 
     def close(self) -> None:
         """Roll back an open transaction, another task's, too, which learns of it; and close the store.

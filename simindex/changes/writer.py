@@ -8,14 +8,16 @@ replayed after the map has grown.
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from simindex.changes.ages.runs import change_of_ages
 from simindex.changes.copies import fold_copies, removal_marks
 from simindex.changes.documents import NewDocuments
 from simindex.changes.done import DoneCalls
-from simindex.changes.merges import Merges
+from simindex.changes.merges import Merged, Merges
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
+from simindex.changes.single.prepare import OneDocument, single_change
 from simindex.errors import CorruptIndexError, KeyExistsError
 from simindex.format.keys import numbered, segment_of, segment_prefix
 from simindex.format.manifest import Manifest, decode_manifest
@@ -162,15 +164,42 @@ class Writer:
         )
         if not manifest.num_documents:
             manifest = manifest._replace(sources=0)
-        written = num_bytes(puts) + num_bytes(records) + num_bytes(touched)
-        budget = step_budget(self._scheme.tables.layout.tier_factor, manifest, pending.size, written)
         if merging:
-            merged = self.merges.advance(manifest, {entry.id for entry in committed.segments}, budget, view)
+            written = num_bytes(puts) + num_bytes(records) + num_bytes(touched)
+            merged = self._merged(manifest, pending.size, written, view)
         else:
             merged = self.merges.pause(manifest)
         merged.count_dead(number for number, flag in flags.items() if flag & REMOVED_SKETCH)
         gone = pending.removed.keys()
         return Prepared(merged, records, puts, gone, flags, groups, touched, runs, pending.done)
+
+    def prepare_one(self, new: OneDocument, view: View) -> Prepared | None:
+        """Return what `begin`, `insert` and `prepare` come to for one document under a new key, in half of
+        the time; ``None`` for them to do it, with nothing done.
+
+        Raises:
+            CorruptIndexError: as they do.
+        """
+        if self._is_unsure:
+            self.read_again_if_unsure()
+        change = single_change(new, self.manifest, view.directory, self._scheme, time.time_ns() // 1000)
+        if change is None:
+            return None
+        self._is_unsure = True
+        manifest, record, segment, runs = change
+        merged = self._merged(manifest, 1, len(record[1]) + len(segment[1]), view)
+        newest = segment[1] if merged.manifest is manifest else b""
+        return Prepared(merged, [record], [segment], runs=runs, newest=newest)
+
+    def _budget(self, manifest: Manifest, num_changes: int, num_bytes: int) -> int:
+        return step_budget(self._scheme.tables.layout.tier_factor, manifest, num_changes, num_bytes)
+
+    def _merged(self, manifest: Manifest, num_changes: int, num_bytes: int, view: View) -> Merged:
+        """Return what merging goes with a commit that changes and writes so much."""
+        if not self.merges.has_work(self.manifest):
+            return self.merges.pause(manifest, partial(self._budget, manifest, num_changes, num_bytes))
+        stored = {entry.id for entry in self.manifest.segments}
+        return self.merges.advance(manifest, stored, self._budget(manifest, num_changes, num_bytes), view)
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open.
@@ -179,9 +208,10 @@ class Writer:
             IndexFullError: no space; nothing of the change is stored.
         """
         self._store.commit(prepared.store, prepared.frees)
-        self.manifest = prepared.manifest
+        self.manifest = prepared.merged.manifest
         self.merges.note_stored(prepared.merged)
-        self.done.stored(prepared.done)
+        if prepared.done is not None:
+            self.done.stored(prepared.done)
         self._is_unsure = False
         if prepared.merged.passing:
             with self._store.reading() as txn:

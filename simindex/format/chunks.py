@@ -11,8 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import xxhash
 
 from simindex import _kernel
+from simindex.format.keys import whole_segment_key
 from simindex.format.layout import (
     COPY_TABLE,
     ENTRY_BYTES,
@@ -75,20 +77,23 @@ def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
     return seal("segments", key, b"".join(arrays))  # type: ignore[arg-type] # arrays are buffers
 
 
-def encode_one_document(key: bytes, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray) -> bytes:
-    """Return what `encode_whole_segment` does of a segment of one document, number 0, with a whole sketch.
+def encode_one_document(
+    segment: int,
+    key_hash: bytes,
+    words: bytes | bytearray,
+    fingerprint: bytes | bytearray,
+    order: tuple[bytes, bytes],
+) -> tuple[bytes, bytes]:
+    """Return the database key of a segment of one document, number 0, with a whole sketch, and what
+    `encode_whole_segment` does of it.
 
     Args:
-        keys: uint64, of each table that is not empty: those have one entry each.
+        key_hash, words, fingerprint: uint64, of the document.
+        order: of the permutation tables, as the kernel takes it.
     """
-    entries = np.zeros(len(keys), _ENTRY)
-    entries["key"] = keys
-    content = b"".join((entries.data, words.data, fingerprints.data, bytes(NUMBER_BYTES)))
-    return seal("segments", key, memoryview(content))
-
-
-_ENTRY = np.dtype([("key", "<u8"), ("number", "<u4")])
-"""The only entry of a table: its keys and its numbers lie side by side."""
+    key = whole_segment_key(segment)
+    content = _kernel.lay_one_document(key_hash, words, fingerprint, *order)
+    return key, content + xxhash.xxh3_64_digest(key + content, SEAL_SEEDS["segments"])
 
 
 def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:

@@ -7,6 +7,7 @@ bytes is the order of the numbers.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -56,6 +57,14 @@ def encode_keys(keys: list[Any]) -> list[bytes]:
     return list(map(packer.pack, keys))
 
 
+def encode_text_key(key: str) -> bytes:
+    """Return `encode_key` of a str that is surely short enough."""
+    encoded = key.encode("utf-8", "surrogatepass")
+    if len(encoded) < _FIXED_STR_BYTES:
+        return b"%c%b" % (_FIXED_STR | len(encoded), encoded)
+    return bytes(msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass").pack(key))
+
+
 def plain_keys(keys: list[Any], encoded: list[bytes]) -> list[Key]:
     """Return keys as they will come back from the index: NumPy's and other subclasses as str, bytes or int.
 
@@ -66,12 +75,19 @@ def plain_keys(keys: list[Any], encoded: list[bytes]) -> list[Key]:
 
 
 _PLAIN = {str, bytes, int}
+_FIXED_STR, _FIXED_STR_BYTES = 0xA0, 32
+"""Of msgpack: the first byte of a text of fewer bytes has its length."""
 
 
 def key_hashes(encoded_keys: list[bytes]) -> np.ndarray:
     """Return the 64-bit hashes that the key table is sorted by: xxh3-64 of the stored keys, uint64."""
     hashes = list(map(xxhash.xxh3_64_intdigest, encoded_keys))
     return np.array(hashes, dtype=np.uint64)
+
+
+def key_hash(encoded_key: bytes) -> bytes:
+    """Return one of `key_hashes`, little-endian."""
+    return xxhash.xxh3_64_digest(encoded_key)[::-1]
 
 
 def number_key(number: int) -> bytes:
@@ -123,13 +139,15 @@ def numbered(
         following = number + 1
 
 
+_SEGMENT_KEY = struct.Struct(">QHI")
+
 WHOLE_SEGMENT = 0xFFFF
 """Table number in the database key of a segment that is one value."""
 
 
 def segment_key(segment: int, table: int, chunk: int) -> bytes:
     """Return the database key of a chunk: segment id u64, table u16, chunk u32, big-endian."""
-    return segment_prefix(segment) + table.to_bytes(2, "big") + chunk.to_bytes(4, "big")
+    return _SEGMENT_KEY.pack(segment, table, chunk)
 
 
 def table_of(key: bytes) -> int:
@@ -155,7 +173,7 @@ def segment_prefix(segment: int) -> bytes:
 
 def whole_segment_key(segment: int) -> bytes:
     """Return the database key of a segment that is one value."""
-    return segment_key(segment, WHOLE_SEGMENT, 0)
+    return _SEGMENT_KEY.pack(segment, WHOLE_SEGMENT, 0)
 
 
 def segment_of(key: bytes) -> int:

@@ -340,6 +340,19 @@ class Geometry:
         """Number of sorted tables; also the number of the sketch column."""
         return FIRST_BAND_TABLE + self.bands + self.permutations
 
+    @cached_property
+    def takes_one_whole(self) -> bool:
+        """Whether there are band tables, and a segment of one document is one value."""
+        return self.bands > 0 and self.fits_one_value(self.of_one(0, 0))
+
+    @cached_property
+    def _one(self) -> tuple[int, int, int]:
+        return min(self.bands, 1), min(self.permutations, 1), 1
+
+    def of_one(self, segment: int, number: int) -> SegmentEntry:
+        """Return the entry of a segment of one document with a whole sketch."""
+        return SegmentEntry(segment, number, 1, 1, 0, *self._one)
+
     @property
     def kinds(self) -> list[TableKind]:
         """Which tables there are, by kind."""

@@ -23,7 +23,7 @@ from simindex.format.layout import (
     filter_size,
 )
 from simindex.format.records import MAX_INSERTED_AT
-from simindex.format.seals import SEAL_BYTES, pack, seal, unpack, unseal
+from simindex.format.seals import SEAL_BYTES, pack, seal, sealed, unpack, unseal
 from simindex.sketching.sketch import OF_DOCUMENTS, OF_ROWS
 
 MANIFEST_KEY = b"manifest"
@@ -67,7 +67,7 @@ class Manifest(NamedTuple):
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return the sealed manifest."""
     *counters, segments = manifest
-    return seal("meta", MANIFEST_KEY, pack([*counters, segments]))
+    return sealed("meta", MANIFEST_KEY, pack([*counters, segments]))
 
 
 def decode_manifest(value: bytes | memoryview) -> Manifest:

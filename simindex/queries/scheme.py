@@ -70,7 +70,7 @@ class Scheme:
         layout, blocks, kinds = self.tables.layout, len(self.plan.widths), self.tables.kinds
         return Header(layout, blocks, kinds, config_to_dict(self.config), self.identity)
 
-    @property
+    @cached_property
     def whole_sketch(self) -> int:
         """HAS_SIGNATURE | HAS_FINGERPRINT, as far as a sketch can have them."""
         config = self.config

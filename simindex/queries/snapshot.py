@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from simindex.errors import CorruptIndexError
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
-from simindex.segments.load import Segment
+from simindex.segments.load import Segment, WholeForm, whole_form
 from simindex.storage.transactions import ReadTransaction
 
 
@@ -29,6 +30,19 @@ class Snapshot:
     manifest: Manifest
     segments: dict[int, Segment]
     directory: Directory
+
+
+class _Expected(NamedTuple):
+    """What a handle has stored itself; one value, for other threads read it."""
+
+    encoded: bytes
+    manifest: Manifest
+    transaction_id: int = -1
+    newest: bytes = b""
+
+    def is_one_more(self, before: Manifest) -> bool:
+        """Whether its segments are those of a manifest before and one of one document."""
+        return bool(self.newest) and self.manifest.segments[:-1] == before.segments
 
 
 def stored_manifest(txn: ReadTransaction) -> bytes:
@@ -63,11 +77,20 @@ class SnapshotCache:
     def __init__(self, scheme: Scheme) -> None:
         self._tables = scheme.tables
         self._last: Snapshot | None = None
-        self._expected: tuple[bytes, Manifest] = b"", Manifest()
+        self._expected = _Expected(b"", Manifest())
+        self._form: WholeForm | None = None
 
-    def expect(self, encoded: bytes, manifest: Manifest) -> None:
-        """Take note of the manifest that the writer of this handle has just stored."""
-        self._expected = encoded, manifest
+    def expect(
+        self, encoded: bytes, manifest: Manifest, transaction_id: int = -1, newest: bytes = b""
+    ) -> None:
+        """Take note of the manifest that the writer of this handle has just stored.
+
+        Args:
+            transaction_id: of the commit.
+            newest: where its last segment is one of one document, the value of that: neither the manifest nor
+                this is read again.
+        """
+        self._expected = _Expected(encoded, manifest, transaction_id, newest)
 
     def current(self, txn: ReadTransaction) -> Snapshot:
         """Return the snapshot of a transaction, loading the segments that are new."""
@@ -75,6 +98,9 @@ class SnapshotCache:
         if last is not None and last.map_generation == txn.map_generation:
             if last.transaction_id == txn.id:
                 return last
+            own = self._expected
+            if own.transaction_id == txn.id and own.is_one_more(last.manifest):
+                return self._with_own(last, own)
             known: Mapping[int, Segment] = last.segments
         else:
             last, known = None, {}
@@ -82,7 +108,7 @@ class SnapshotCache:
         if last is not None and last.stored_manifest == stored:
             fresh = Snapshot(txn.id, txn.map_generation, stored, last.manifest, last.segments, last.directory)
         else:
-            expected, manifest = self._expected
+            expected, manifest, _, _ = self._expected
             if stored != expected:
                 manifest = decode_manifest(stored)
                 self._require_room(txn, manifest)
@@ -92,6 +118,19 @@ class SnapshotCache:
             fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, segments, directory)
         self._last = fresh
         return fresh
+
+    def _with_own(self, last: Snapshot, own: _Expected) -> Snapshot:
+        """Return the snapshot of this handle's own commit of one document, on top of the last one."""
+        entry = own.manifest.segments[-1]
+        if self._form is None:
+            self._form = whole_form(self._tables, entry[3:8])
+        segment = Segment.of_value(self._form, entry, own.newest)
+        segments = {**last.segments, entry.id: segment}
+        directory = last.directory.with_newest(segment)
+        self._last = Snapshot(
+            own.transaction_id, last.map_generation, own.encoded, own.manifest, segments, directory
+        )
+        return self._last
 
     def _require_room(self, txn: ReadTransaction, manifest: Manifest) -> None:
         """Refuse counts of entries that the stored pages have no room for, before memory is asked for."""

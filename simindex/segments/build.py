@@ -17,7 +17,6 @@ import numpy as np
 from simindex import _kernel
 from simindex.format.chunks import (
     encode_chunk,
-    encode_one_document,
     encode_sketch_chunk,
     encode_whole_segment,
     encode_words_chunk,
@@ -112,21 +111,11 @@ class SegmentData:
 
 def segment_puts(geometry: Geometry, entry: SegmentEntry, data: SegmentData) -> tuple[SegmentEntry, Puts]:
     """Return the entry and the stored form of a segment: one value, or chunks when it is large."""
-    if _is_one_document(geometry, entry):
-        key = whole_segment_key(entry.id)
-        keys = np.concatenate([data.key_hashes, data.words[0], *data.permuted])
-        return entry, [(key, encode_one_document(key, keys, data.words, data.fingerprints))]
     writer = SegmentWriter(geometry, entry)
     puts = writer.add_tables(data.sorted_tables())
     puts += writer.add_sketches(data.words, data.fingerprints, data.numbers)
     puts += writer.finish()
     return writer.entry, puts
-
-
-def _is_one_document(geometry: Geometry, entry: SegmentEntry) -> bool:
-    """Whether a segment is of one document with a whole sketch, as each single insert makes one."""
-    whole = (1, 0, 1 if geometry.bands else 0, 1 if geometry.permutations else 0)
-    return entry.span == entry.num_sketches == 1 and entry.counts == whole and geometry.fits_one_value(entry)
 
 
 class SegmentWriter:

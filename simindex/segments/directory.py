@@ -16,7 +16,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.format.layout import FIRST_BAND_TABLE, Geometry
+from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, Geometry
 from simindex.format.rows import MATCH, directory
 from simindex.segments.load import Segment
 from simindex.segments.memory import MemorySegment
@@ -43,12 +43,27 @@ class Directory:
         Args:
             mapped: the file that stored ones are mapped from, for the kernel to say which pages are used.
         """
+        self._join(geometry, segments, mapped, b"".join([segment.row for segment in segments]))
+
+    def with_newest(self, segment: Segment) -> Directory:
+        """Return a directory with one segment more."""
+        grown = Directory.__new__(Directory)
+        grown._join(self.geometry, [*self.segments, segment], self.mapped, self._rows + segment.row)
+        return grown
+
+    def _join(
+        self,
+        geometry: Geometry,
+        segments: Sequence[Segment | MemorySegment],
+        mapped: MappedFile | None,
+        rows: bytes,
+    ) -> None:
         self.geometry = geometry
         self.mapped = mapped
         self.segments = segments
-        self._rows = b"".join([segment.row for segment in segments])
+        self._rows = rows
         self.header = directory(
-            segments=_kernel.address(self._rows) if segments else 0,
+            segments=_kernel.address(rows) if segments else 0,
             num_segments=len(segments),
             num_tables=geometry.count,
             entries_per_chunk=geometry.entries_per_chunk,
@@ -122,6 +137,16 @@ class Directory:
             next_keys = np.ascontiguousarray(words[:, 1])
         found = self.run(_kernel.find_equal, table, keys, next_keys, words, fingerprints, most)
         return ((place, number) for number, place, _, _ in MATCH.iter_unpack(found))
+
+    def holds_like(
+        self, key_hash: bytes, words: bytes | bytearray, fingerprint: bytes | bytearray, most: int
+    ) -> bool:
+        """Whether `find_keys` or `find_equal` finds anything for one document with a whole sketch.
+
+        Args:
+            key_hash, words, fingerprint: uint64, little-endian: one, one a band, one.
+        """
+        return self.run(_kernel.holds_like, KEY_TABLE, key_hash, FIRST_BAND_TABLE, words, fingerprint, most)
 
     def read_sketch(self, number: int) -> tuple[np.ndarray, int] | None:
         """Return (words, fingerprint) of a number's stored sketch, or ``None``."""

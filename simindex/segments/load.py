@@ -27,30 +27,32 @@ _COPIED_BYTES = 1 << 15
 has overflow pages of its own, which stay where they are for as long as the segment lives."""
 
 
-class _WholeForm(NamedTuple):
+class WholeForm(NamedTuple):
     """How a segment that is one value looks in memory, by its counts alone. In words of 64 bits:
 
         chunk rows: tables, sketch column | chunk rows: bitmaps | table rows | bitmaps
 
     Attributes:
-        rows: all but the bitmaps; addresses in it are still to be moved.
+        rows: uint64: all but the bitmaps; addresses in it are still to be moved.
         num_words: their number with the bitmaps.
         in_value, in_memory: of each of `rows`, 1 where it is an address in the stored value, in this memory.
         sketch_row, table_rows: where the sketch column's chunk row and the table rows begin.
         value_bytes: length of the stored value.
     """
 
-    rows: np.ndarray
+    rows: bytes
     num_words: int
-    in_value: np.ndarray
-    in_memory: np.ndarray
+    in_value: bytes
+    in_memory: bytes
     sketch_row: int
     table_rows: int
     value_bytes: int
 
 
 @lru_cache(maxsize=256)
-def _whole_form(geometry: Geometry, entry: SegmentEntry) -> _WholeForm:
+def whole_form(geometry: Geometry, counts: tuple[int, ...]) -> WholeForm:
+    """Return the form of a segment with so many keys, copies, signatures, fingerprints and sketches."""
+    entry = SegmentEntry._make((0, 0, 0, *counts, 0, b""))
     bits = np.array(geometry.bitmap_bits(entry), dtype=np.int64)
     mapped = np.flatnonzero(bits)
     bitmap_bytes = 8 << bits[mapped] - _kernel.MIN_BITMAP_BITS
@@ -82,11 +84,11 @@ def _whole_form(geometry: Geometry, entry: SegmentEntry) -> _WholeForm:
     rows = np.concatenate([rows.view(np.uint64) for rows in (stored, bitmaps, table_rows)])
     of_value, of_memory = np.zeros_like(rows), np.zeros_like(rows)
     of_value[np.concatenate(in_value)] = of_memory[np.concatenate(in_memory)] = 1
-    return _WholeForm(
-        rows=rows,
+    return WholeForm(
+        rows=rows.tobytes(),
         num_words=(bitmaps_at + int(bitmap_bytes.sum())) // 8,
-        in_value=of_value,
-        in_memory=of_memory,
+        in_value=of_value.tobytes(),
+        in_memory=of_memory.tobytes(),
         sketch_row=sketch_row // 8,
         table_rows=tables_at // 8,
         value_bytes=geometry.segment_bytes(entry) + SEAL_BYTES,
@@ -152,25 +154,37 @@ class Segment:
             num_sketches=entry.num_sketches,
         )
 
+    @classmethod
+    def of_value(cls, form: WholeForm, entry: SegmentEntry, value: bytes) -> Segment:
+        """Return a segment that is one value, of the value that this process has just made and stored."""
+        memory, segment = bytearray(8 * form.num_words), cls.__new__(cls)
+        place = _kernel.place_rows(form.rows, form.in_value, form.in_memory, form.table_rows, value, memory)
+        segment.entry, segment.places, segment._held = entry, None, [memory, value]
+        segment.row = segment_row(
+            base=entry.base,
+            span=entry.span,
+            tables=place + 8 * form.table_rows,
+            sketch_chunks=place + 8 * form.sketch_row,
+            num_sketches=entry.num_sketches,
+        )
+        return segment
+
     def _load_whole(self, geometry: Geometry, get: Callable[[bytes], Any]) -> tuple[int, int]:
         """Load a segment that is one value. Its bitmaps are not stored with it, but made anew.
 
         Returns:
             The addresses of the table rows and of the sketch column's chunk rows.
         """
-        form = _whole_form(geometry, self.entry._replace(id=0, base=0, span=0))
+        form = whole_form(geometry, self.entry[3:8])
         key = whole_segment_key(self.entry.id)
         value = self._kept(key, get(key), form.value_bytes)
         unseal("segments", key, value, f"segment {self.entry.id}", segment=self.entry.id)
-        memory = np.zeros(form.num_words, dtype=np.uint64)
-        place = _kernel.address(memory)
-        rows = memory[: len(form.rows)]
-        np.multiply(form.in_value, np.uint64(_kernel.address(value)), out=rows)
-        rows += form.in_memory * np.uint64(place)
-        rows += form.rows
+        memory = bytearray(8 * form.num_words)
         self._held.append(memory)
         try:
-            _kernel.fill_bitmaps(memory[form.table_rows : len(form.rows)])
+            place = _kernel.place_rows(
+                form.rows, form.in_value, form.in_memory, form.table_rows, value, memory
+            )
         except _kernel.Damage as exc:
             table = geometry.name(exc.args[1])
             raise CorruptIndexError(

@@ -92,7 +92,8 @@ class PermutationPlan:
         return sum(num_documents / 2.0**bits for bits in self.prefix_bits)
 
     @cached_property
-    def _packed(self) -> tuple[bytes, bytes]:
+    def packed(self) -> tuple[bytes, bytes]:
+        """Widths and orders as the kernel takes them: a byte a block."""
         return bytes(self.widths), bytes(block for order in self.orders for block in order)
 
     @cached_property
@@ -113,7 +114,7 @@ class PermutationPlan:
         ['0xabcd', '0xabcd', '0xabcd', '0xabcd000000000000']
         """
         permuted = np.empty((self.num_tables, len(fingerprints)), dtype=np.uint64)
-        _kernel.permute(np.ascontiguousarray(fingerprints), *self._packed, permuted)
+        _kernel.permute(np.ascontiguousarray(fingerprints), *self.packed, permuted)
         return permuted
 
 

@@ -63,10 +63,11 @@ class _Pass:
         return self.signature if self.num_perm else self.features
 
     @cached_property
-    def plan(self) -> np.ndarray:
+    def plan(self) -> bytes:
         """The settings as the kernel takes them: uint64, shape (11,)."""
         cutting = (*cutting_fields(self.signature), *cutting_fields(self.features))
-        return np.array([*cutting, self.makes_fingerprint, self.seed, self.num_perm], dtype=np.uint64)
+        fields = *cutting, self.makes_fingerprint, self.seed, self.num_perm
+        return np.array(fields, dtype=np.uint64).tobytes()
 
 
 _ONLY_TEXTS, _ONLY_SKETCHES = {str}, {Sketch}
@@ -95,7 +96,7 @@ class Sketcher:
     def __init__(self, config: Config | None = None) -> None:
         self.config = config if config is not None else Config()
         self.origin = origin_of(self.config)
-        self._coefficients = row_coefficients(self.config.num_perm, self.config.hash_seed)
+        self._coefficients = row_coefficients(self.config.num_perm, self.config.hash_seed).tobytes()
         simhash = self.config.simhash
         signature = self.config.shingles
         features = simhash.shingles if simhash else signature
@@ -107,6 +108,7 @@ class Sketcher:
             self.config.hash_seed,
             self.config.keep_shingles,
         )
+        self._is_plain = "nfkc" not in signature.normalize + features.normalize and not self._whole.keep
         self._halves: tuple[_Pass, _Pass] | None = None
         # One pass over a text serves both, unless only one of them wants NFKC.
         together = ("nfkc" in signature.normalize) == ("nfkc" in features.normalize)
@@ -147,6 +149,26 @@ class Sketcher:
         """
         require_many("sketch_many", "documents", documents, "sketch(document)")
         return self._sketches(documents if isinstance(documents, list) else list(documents))
+
+    def sketch_text(self, text: str) -> tuple[bytearray, bytearray, int] | None:
+        """Return words, fingerprint and HAS_ bits of one text, the arrays of `sketch_many` as bytes, in a
+        third of its steps; ``None`` where NFKC or kept shingles take more than one call of the kernel."""
+        if not self._is_plain:
+            return None
+        words, fingerprint, present = bytearray(self.config.num_perm), bytearray(8), bytearray(1)
+        _kernel.sketch_texts(
+            self._whole.plan,
+            self._coefficients,
+            alphabet.class_table(),
+            alphabet.fold_table(),
+            (text,),
+            words,
+            fingerprint,
+            present,
+            0,
+            present,
+        )
+        return words, fingerprint, present[0]
 
     def _sketches(self, items: list[Any]) -> SketchBatch:
         config = self.config

@@ -5,7 +5,6 @@ Owns pinned snapshots and where LMDB's map lies. Must not open or commit anythin
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import threading
@@ -16,7 +15,7 @@ from typing import cast
 import lmdb
 
 from simindex.errors import SimIndexError
-from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE, identity_of
+from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE
 from simindex.storage.gate import Gate, Visitor
 from simindex.storage.pages import MappedFile, PageMap
 
@@ -54,6 +53,7 @@ class Environment:
         self.env = env
         self.folder = folder
         self.identity = identity
+        self._lock_file = os.path.join(folder, LMDB_LOCK_FILE)
         self.lock_inode = self._lock_inode_there()
         self.writable = writable
         self.gate = Gate()
@@ -91,9 +91,10 @@ class Environment:
         self.failure = ""
 
     def _lock_inode_there(self) -> int | None:
-        with contextlib.suppress(OSError):
-            return identity_of(os.path.join(self.folder, LMDB_LOCK_FILE))[1]
-        return None
+        try:
+            return os.stat(self._lock_file).st_ino
+        except OSError:
+            return None
 
     def map_bytes(self) -> int:
         """Return the length of the map. The caller is not inside."""
@@ -126,6 +127,11 @@ class Environment:
         """Keep every transaction of this process out for a ``with`` block; bind what it gives."""
         return Alone(self)
 
+    def known_file(self) -> MappedFile | None:
+        """Return what `mapped_file` has returned of this map before, if it was asked."""
+        generation, mapped = self._mapped
+        return mapped if generation == self.map_generation else None
+
     def pages_of(self, txn: lmdb.Transaction) -> tuple[PageMap | None, int]:
         """Return the map, as far as a short value shows where it lies, and the number of its pages."""
         num_pages = self.env.info()["last_pgno"] + 1
@@ -151,7 +157,10 @@ class Environment:
         if self._pages[0] != self.map_generation:
             if not self.databases:
                 return None
-            self.pages_of(txn)
+            try:
+                self.pages_of(txn)
+            except lmdb.Error:  # whoever asks for a value is told
+                return None
         pages = self._pages[1]
         return None if pages is None else (pages.base, pages.page_bytes)
 
@@ -177,10 +186,13 @@ class Environment:
             return None
         if (found.st_dev, found.st_ino) != self.identity:
             return None
-        if self.lock_inode is not None and self._lock_inode_there() != self.lock_inode:
-            self.missing = LMDB_LOCK_FILE
-            return None
-        return found.st_size
+        try:
+            if self.lock_inode is None or os.stat(self._lock_file).st_ino == self.lock_inode:
+                return found.st_size
+        except OSError:
+            pass
+        self.missing = LMDB_LOCK_FILE
+        return None
 
     def move_map(self, size: int) -> None:
         """Set the map size (0: what the file says).

@@ -211,7 +211,7 @@ class WriterLock:
         Raises:
             IndexLockedError: somebody has it, and still had it when the time was up.
         """
-        self._path = path
+        self._path, self._place = path, os.path.join(path, WRITER_LOCK_FILE)
         started, pause = time.monotonic(), _FIRST_PAUSE_SECONDS
         self.waited_seconds = 0.0
         while not self._take(permissions):
@@ -228,7 +228,9 @@ class WriterLock:
         The file is opened for every attempt: one that is kept open would go along into a forked child, which
         would then hold the lock, too.
         """
-        self._file = open_plain(Path(self._path) / WRITER_LOCK_FILE, permissions)
+        self._file = open_plain(Path(self._place), permissions)
+        held = os.fstat(self._file)
+        self._held = held.st_dev, held.st_ino
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -255,9 +257,9 @@ class WriterLock:
             IndexLockedError: it was replaced or removed, so that another writer may be at work.
         """
         assert self._file is not None
-        held = os.fstat(self._file)
         try:
-            is_held = identity_of(os.path.join(self._path, WRITER_LOCK_FILE)) == (held.st_dev, held.st_ino)
+            found = os.stat(self._place)
+            is_held = (found.st_dev, found.st_ino) == self._held
         except OSError:
             is_held = False
         if not is_held:
@@ -408,10 +410,11 @@ class Space:
 
         Where a removal has used the ballast, free pages of the file stand in for what is missing of it.
         """
-        missing = self.hold(file_bytes)
+        missing = self._ballast.hold(file_bytes, self.limit)
         if missing:
             return file_bytes - missing
-        return self.limit - self._kept if self.is_lifted else None
+        usable = self.limit - self._kept
+        return usable if self.map_limit > usable else None
 
     def full(self, usable: int) -> IndexFullError:
         """Return the error of a commit that would need more."""

@@ -29,7 +29,7 @@ import lmdb
 
 from simindex.checks import local_path, require_int, require_seconds
 from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLockedError, SimIndexError
-from simindex.storage.environment import BETWEEN_FILES, Environment
+from simindex.storage.environment import BETWEEN_FILES, Environment, Visit
 from simindex.storage.folder import (
     DATA_FILE,
     Space,
@@ -51,7 +51,6 @@ from simindex.storage.lmdb_file import (
     MIN_MAP_BYTES,
     databases_alone,
     databases_of,
-    file_lengths,
     is_unfinished,
     limit_of,
     never_completed,
@@ -92,6 +91,7 @@ class Store:
         data: the data file in it.
         writable: whether it may commit.
         is_pinned: whether its read transactions are all of one snapshot, until `refresh`.
+        last_commit: id of the last transaction that `commit` has made durable.
         is_new: True until `initialise`: the environment is there, but holds nothing yet.
     """
 
@@ -121,6 +121,7 @@ class Store:
         self._pinned = Pinned()
         self._last_page = -1
         """The file is as long as its pages up to this one."""
+        self.last_commit = -1
         self._environment: Environment | None = None
         self._lock: WriterLock | None = None
         self._reason = ""
@@ -369,7 +370,7 @@ class Store:
         ``None`` where the environment has no file any more; then there will be another environment.
         """
         for attempt in range(6):
-            if environment.is_between_files:
+            if environment.failure and environment.is_between_files:
                 return None
             if environment.failure and not environment.gate.is_stopped:
                 raise self._lost(environment)  # while everybody was kept out
@@ -516,15 +517,16 @@ class Store:
         usable = None if frees or file_bytes is None else self._space.usable_bytes(file_bytes)
         while True:
             try:
-                with environment.inside() as visit:
+                with Visit(environment) as visit:
                     with visit.env.begin(write=True) as txn:
                         result = change(WriteTransaction(txn, environment.databases))
                         number = txn.id()
                         if usable is not None and used_bytes(visit.env, txn, environment.databases) > usable:
                             raise self._space.full(usable)
+                    self.last_commit = number
                     if not frees:  # nobody but a compaction leaves the mark, and it frees
                         environment.checked_id = number
-                    self._lengthen_file(visit.env)
+                    self._lengthen_file(visit.env, file_bytes or 0)
                     return result
             except lmdb.PanicError as exc:
                 if environment.is_broken:
@@ -539,14 +541,18 @@ class Store:
             except lmdb.Error as exc:
                 raise translated(exc, self.path) from exc
 
-    def _lengthen_file(self, env: lmdb.Environment) -> None:
-        """Make the file hold all its pages, the free ones at its end too. Only the writer may do so."""
+    def _lengthen_file(self, env: lmdb.Environment, file_bytes: int) -> None:
+        """Make the file hold all its pages, the free ones at its end too. Only the writer may do so.
+
+        Args:
+            file_bytes: that the file had before the commit; it becomes no shorter.
+        """
         last_page = env.info()["last_pgno"]
         if last_page == self._last_page:
             return
+        needed = (last_page + 1) * env.stat()["psize"]
         with contextlib.suppress(OSError):  # the commit is durable all the same
-            needed, found = file_lengths(env, self.path)
-            if found < needed:
+            if file_bytes < needed and os.stat(self.data).st_size < needed:
                 os.truncate(self.data, needed)
             self._last_page = last_page
 

@@ -6,7 +6,6 @@ anything: a store does, for it knows what to do when LMDB refuses.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
@@ -47,18 +46,20 @@ class ReadTransaction(Visitor):
         self._environment = environment
         self.pin: Pin | None = None
 
-    def begin(self, txn: lmdb.Transaction) -> None:
-        """Take LMDB's transaction."""
+    def begin(self, txn: lmdb.Transaction, are_views: bool) -> None:
+        """Take LMDB's transaction; `are_views`: whether its values are views of the map."""
         self._txn = txn
         self.id: int = txn.id()
         self.map_generation = self._environment.map_generation
-        self._place = self._environment.place(txn)
+        self._place = self._environment.place(txn) if are_views else None
 
     def end(self) -> None:
         """Let go of LMDB's transaction: as long as anything refers to one, it keeps its place among the
         readers, and a traceback that somebody keeps refers to this."""
-        with contextlib.suppress(AttributeError):  # it had not begun
+        try:  # noqa: SIM105 - every call passes here, and three more for `suppress` are felt
             del self._txn
+        except AttributeError:  # it had not begun
+            pass
 
     def get(self, database: str, key: bytes) -> memoryview | None:
         """Return a value, or ``None``.
@@ -66,16 +67,14 @@ class ReadTransaction(Visitor):
         Raises:
             CorruptIndexError: it lies on a page that belongs elsewhere: it may be an older one of that key.
         """
-        value = cast("memoryview | None", self._txn.get(key, db=self._environment.databases[database]))
-        if value is not None and self._place is not None and type(value) is memoryview:
-            base, page_bytes = self._place
-            if not _kernel.is_in_place(base, page_bytes, value):
-                raise CorruptIndexError(
-                    f"{database}, key {key.hex()}: expected a tree page in its place, found another one; "
-                    "restore a backup, or save what is left with simindex repair",
-                    key=key,
-                )
-        return value
+        found: Any = self._txn.get(key, db=self._environment.databases[database])
+        if found is not None and self._place is not None and not _kernel.is_in_place(*self._place, found):
+            raise CorruptIndexError(
+                f"{database}, key {key.hex()}: expected a tree page in its place, found another one; "
+                "restore a backup, or save what is left with simindex repair",
+                key=key,
+            )
+        return found  # type: ignore[no-any-return] # a view, where the transaction is one of views
 
     def finder(self, database: str) -> Callable[[bytes], memoryview | tuple[int, int] | None]:
         """Return a `get` that gives a large value as (address, length), without reading it; see `pages`."""
@@ -108,6 +107,9 @@ class ReadTransaction(Visitor):
 
     def mapped_file(self) -> MappedFile | None:
         """Return the file behind the map; ``None`` where nothing shows where the map lies."""
+        known = self._environment.known_file()
+        if known is not None:
+            return known
         pages, _ = self._environment.pages_of(self._txn)
         return self._environment.mapped_file(pages) if pages else None
 
@@ -316,7 +318,7 @@ class Reading:
                 self._txn = txn = store.begin_read(environment, visitor, self._buffers)
                 if txn is None:
                     environment.gate.leave(visitor)
-            visitor.begin(txn)
+            visitor.begin(txn, self._buffers or visitor.pin is not None)
             return visitor
         except BaseException:
             self._leave()
@@ -363,8 +365,11 @@ class WriteTransaction:
         Raises:
             CorruptIndexError: a key is not behind the last one; nothing of the transaction is kept.
         """
-        with self._txn.cursor(db=self._databases[database]) as cursor:
-            consumed, added = cursor.putmulti(items, dupdata=False, overwrite=False, append=True)
+        if len(items) == 1:
+            consumed = added = int(self._txn.put(*items[0], append=True, db=self._databases[database]))
+        else:
+            with self._txn.cursor(db=self._databases[database]) as cursor:
+                consumed, added = cursor.putmulti(items, dupdata=False, overwrite=False, append=True)
         if consumed != len(items) or added != len(items):
             raise CorruptIndexError(
                 f"{database}: expected to append {len(items)} new keys, appended {added}; "
@@ -398,7 +403,8 @@ class WriteTransaction:
 
 def begun(env: lmdb.Environment, buffers: bool) -> lmdb.Transaction:
     """A read transaction of views or of copies, which py-lmdb's types tell apart and its users do not."""
-    return cast("lmdb.Transaction", env.begin(buffers=True) if buffers else env.begin(buffers=False))
+    transaction: Any = env.begin(buffers=True) if buffers else env.begin(buffers=False)
+    return transaction  # type: ignore[no-any-return] # see above
 
 
 _TURN_KEY = b"turn"

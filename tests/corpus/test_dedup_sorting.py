@@ -237,3 +237,16 @@ def test_keys_of_all_kinds_are_told_as_they_are(tmp_path: Path, monkeypatch: pyt
         by_index(monkeypatch, source, tmp_path / f"{name}.index.jsonl")
         assert told(tmp_path, f"{name}.out.jsonl") == told(tmp_path, f"{name}.index.jsonl")
         assert len(told(tmp_path, f"{name}.out.jsonl")) == 2 * len(some) - 1
+
+
+def test_a_run_that_is_long_is_bounded_as_an_index_bounds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages that share four fifths of their words: more than 256 of them share a prefix that is of these."""
+    shared = " ".join(f"menu{number}" for number in range(40))
+    pages = [f"{shared} " + " ".join(f"w{n * 1_000 + i}" for i in range(10)) for n in range(2_400)]
+    write_lines(tmp_path / "a.jsonl", pages)
+    report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", 0.9)
+    assert report.kept == 2_400
+    assert report.bounded > 0
+    assert by_index(monkeypatch, tmp_path / "a.jsonl", tmp_path / "i.jsonl", threshold=0.9)[:4] == report[:4]

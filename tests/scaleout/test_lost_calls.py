@@ -3,7 +3,9 @@ waits for any more is never taken back, and holds others back, which go in their
 
 import pickle
 import time
+from collections import deque
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from plain_hosts import Cluster
 
 from simindex.format.keys import encode_key
+from simindex.scaleout.building.job import _Build
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts import calls as calls_module
 from simindex.scaleout.hosts.actors import Group
@@ -33,7 +36,12 @@ class Engine:
         self.answers = dict[int, bytes]()
 
     def wait(
-        self, references: Sequence[int], num_returns: int, timeout: float, *, fetch_local: bool = True
+        self,
+        references: Sequence[int],
+        num_returns: int = 1,
+        timeout: float = 0.0,
+        *,
+        fetch_local: bool = True,
     ) -> tuple[list[int], list[int]]:
         assert references
         assert fetch_local or timeout == 0
@@ -179,3 +187,18 @@ def test_a_question_that_is_held_back_is_asked_when_it_is_late(cluster: Cluster)
     found = calls.ask("asks", "count", seconds=30, on_missing="wait")  # those four are never answered
     assert (set(found.answers), calls.sent.count("b")) == ({"a", "b"}, 5)
     cluster.close()
+
+
+def test_a_build_that_is_broken_off_takes_no_call_of_a_host_back() -> None:
+    cancelled = list[tuple[int, bool]]()
+
+    class Tasks(Engine):
+        def cancel(self, reference: int, recursive: bool = True) -> None:  # as Ray has it
+            cancelled.append((reference, recursive))
+
+    build = _Build.__new__(_Build)
+    build._ray, build._most = Tasks(), 3
+    build._ray.answers |= dict.fromkeys(range(10), b"")
+    with closing(build._dealt(deque(range(10)), lambda number: number)) as dealt:
+        assert next(dealt) == (0, 0)
+    assert cancelled == [(1, False), (2, False)]

@@ -11,9 +11,10 @@ import json
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -129,16 +130,10 @@ def books(count: int) -> Iterator[str]:
 
 def _timed(folder: Path, size: int, workers: int, **more: Any) -> dict[str, Any]:
     """Deduplicate the texts in a folder once."""
-    peak = 0
-
-    def look(_: int) -> None:
-        nonlocal peak
-        status = Path("/proc/self/status").read_text()
-        peak = max(peak, int(status.partition("RssAnon:")[2].split()[0]))
-
     output = folder / "out.jsonl.zst"
     written, start, used = _written(), time.perf_counter(), time.process_time()
-    report = deduplicate(folder / "texts.jsonl.zst", output, workers=workers, progress=look, **more)
+    with _watched() as peak:
+        report = deduplicate(folder / "texts.jsonl.zst", output, workers=workers, **more)
     seconds, used = time.perf_counter() - start, time.process_time() - used
     written = _written() - written
     output.unlink()
@@ -150,9 +145,28 @@ def _timed(folder: Path, size: int, workers: int, **more: Any) -> dict[str, Any]
         "processor_seconds": used,
         "dedup_a_second": report.read / seconds,
         "dedup_bytes_a_second": size / seconds,
-        "peak_anonymous_bytes": peak * 1024,
+        "peak_anonymous_bytes": max(peak),
         "written_bytes_a_document": written / report.read,
     }
+
+
+@contextmanager
+def _watched() -> Iterator[list[int]]:
+    """Look at the memory of this process fifty times a second, at all stages of what it does."""
+    seen, ends = [0], threading.Event()
+
+    def look() -> None:
+        while not ends.wait(0.02):
+            status = Path("/proc/self/status").read_text()
+            seen.append(int(status.partition("RssAnon:")[2].split()[0]) * 1024)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ends.set()
+        thread.join()
 
 
 def _written() -> int:

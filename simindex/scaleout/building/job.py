@@ -201,7 +201,7 @@ class _Build:
                 yield under_way.pop(reference), reference
         finally:
             for reference in under_way:
-                self._ray.cancel(reference)
+                self._ray.cancel(reference, recursive=False)  # no call of a host is taken back, see `owed`
 
     def _answer(self, reference: Any) -> Any:
         try:

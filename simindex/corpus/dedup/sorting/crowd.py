@@ -11,15 +11,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simindex.corpus.dedup.sorting.figures import FIGURED_EDGE, edges_of, figures_of
+from simindex.changes.if_new.one import MOST_IN_BUCKET
+from simindex.corpus.dedup.sorting.figures import FIGURED_EDGE, edges_of, equal_rows, figures_of
 from simindex.corpus.dedup.sorting.orders import KeepOrder
 from simindex.queries.pairs.plan import PairPlan
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
 _AT_ONCE = 4_096
 """Documents whose sketches are fetched in one go."""
 
 NOBODY = 2**63
+
+_NO_EDGES = np.empty(0, dtype=FIGURED_EDGE)
 
 
 class Crowd:
@@ -34,7 +36,7 @@ class Crowd:
         bounded: places of those that stay though there were more.
     """
 
-    def __init__(self, plan: PairPlan, num_perm: int, most: int = DEFAULT_MAX_CANDIDATES) -> None:
+    def __init__(self, plan: PairPlan, num_perm: int, most: int = MOST_IN_BUCKET) -> None:
         self._plan, self._num_perm, self._most = plan, num_perm, most
         self._parts: list[tuple[np.ndarray, int]] = []
         self._num_runs = 0
@@ -65,7 +67,7 @@ class Crowd:
         distance = np.bitwise_count(bits ^ fingerprint).astype(np.uint32)
         agree = np.full(len(others), 0xFFFF, dtype=np.uint32)
         if self._num_perm:
-            agree = (others.view(np.uint8) == words.view(np.uint8)).sum(axis=1, dtype=np.uint32)
+            agree = equal_rows(others, words).sum(axis=1, dtype=np.uint32)
         is_match = agree >= plan.min_agree if plan.method == "minhash" else distance <= plan.max_distance
         return is_match, figures_of(plan, agree, distance)
 
@@ -132,7 +134,7 @@ class Settling:
         if self._at == self._fetched:
             self._fetch_more()
         words, fingerprint, place = *self._own(), self.next_place()
-        found = [np.empty(0, dtype=FIGURED_EDGE)]
+        found: list[np.ndarray] = []
         self._was_bounded = False
         for run in self._own_runs():
             known = self._runs.get(run)
@@ -142,9 +144,11 @@ class Settling:
             self._was_bounded |= known.count > count
             others, bits = known.words[:count], known.fingerprints[:count]
             is_match, figures = self._crowd.figures(words, fingerprint, others, bits)
+            if not is_match.any():
+                continue
             kept = known.places[:count][is_match]
             found.append(edges_of(np.full(len(kept), place), kept, figures[is_match]))
-        return np.unique(np.concatenate(found))
+        return np.unique(np.concatenate(found)) if found else _NO_EDGES
 
     def settle(self, *, stays: bool) -> None:
         """Take note of what became of the next one, and go on."""

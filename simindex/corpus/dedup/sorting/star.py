@@ -127,11 +127,13 @@ class Star:
             laters, first = rows["edge"] >> _HALF, 0
             while (place := crowd.next_place()) < behind:
                 end = int(np.searchsorted(laters, np.uint64(place)))
-                yield _assigned(links, rows[first:end])
+                if end > first:
+                    yield _assigned(links, rows[first:end])
                 first = int(np.searchsorted(laters, np.uint64(place), side="right"))
                 own = np.concatenate([rows[end:first], crowd.matches()])
-                own = own[np.argsort(own["edge"], kind="stable")]
-                yield _assigned(links, own)
+                if len(own):
+                    own = own[np.argsort(own["edge"], kind="stable")]
+                    yield _assigned(links, own)
                 crowd.settle(stays=bool(links[place] == place))
             yield _assigned(links, rows[first:])
 

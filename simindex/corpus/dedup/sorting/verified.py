@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from simindex.corpus.dedup.sorting.figures import equal_rows
 from simindex.corpus.dedup.sorting.sketches import SketchFiles
 from simindex.format.rows import PAIR_ROW
 
@@ -17,8 +18,6 @@ PAIRS = 1 << 20
 """Pairs that are compared in one go: some 50 bytes each."""
 
 _HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
-_SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
-_ROWS_OF_WORD = 8
 
 
 def verified(
@@ -59,23 +58,8 @@ def _compared(sketches: SketchFiles, edges: np.ndarray, min_agree: int) -> np.nd
     for band in range(sketches.bands):
         words = sketches.band(band)
         other[by_earlier] = words[ascending]
-        agree += _equal_rows(words[later], other)
+        agree += equal_rows(words[later], other)
     is_match = agree >= min_agree
     found = np.zeros(int(is_match.sum()), dtype=PAIR_ROW)
     found["a"], found["b"], found["agree"] = earlier[is_match], later[is_match], agree[is_match]
     return found
-
-
-def _equal_rows(words: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return how many of the eight bytes of each word are those of the other.
-
-    >>> _equal_rows(np.array([0x0102030405060708], dtype=np.uint64), np.array([0x01FF0304], dtype=np.uint64))
-    array([0], dtype=uint8)
-    >>> _equal_rows(np.array([0x0102030405060708], dtype=np.uint64), np.array([0x05060700], dtype=np.uint64))
-    array([3], dtype=uint8)
-    """
-    unlike = words ^ others
-    # The top bit of each byte that is not 0 (Warren, Hacker's Delight, 6-1).
-    unlike = (((unlike & _SEVEN_BITS) + _SEVEN_BITS) | unlike) & ~_SEVEN_BITS
-    equal: np.ndarray = np.uint8(_ROWS_OF_WORD) - np.bitwise_count(unlike)
-    return equal

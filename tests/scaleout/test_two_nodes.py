@@ -1,6 +1,7 @@
-"""Deduplication on two nodes of Ray: what one machine writes, byte for byte."""
+"""Two nodes of Ray: deduplication writes what one machine does, byte for byte; a lost node is restored."""
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +9,16 @@ import pytest
 from ray_nodes import several_nodes
 from scaled_rows import rows_of, written
 
-from simindex import scaleout
+from simindex import Config, scaleout
 from simindex.corpus import deduplicate
 from simindex.inputs import BadRowError
+from simindex.scaleout.hosts import calls
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[None]:
-    with several_nodes(2):
-        yield
+def two() -> Iterator[Callable[[int], None]]:
+    with several_nodes(2) as kill:
+        yield kill
 
 
 @pytest.mark.usefixtures("two")
@@ -49,3 +51,26 @@ def test_a_bad_row_on_a_node_is_named_and_nothing_is_written(tmp_path: Path) -> 
     with pytest.raises(BadRowError, match=r"bad\.jsonl:101"):
         scaleout.deduplicate([str(source)], tmp_path / "out.jsonl", work=tmp_path / "work", part_bytes=5_000)
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_lost_node_is_restored_by_itself(
+    two: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last test here: a node is killed, and its disk is gone with it."""
+    monkeypatch.setattr(calls, "_LOOK_SECONDS", 0.2)
+    uri, texts = tmp_path / "catalog", [f"a text of the number {n} beside {n // 2}" for n in range(150)]
+    lost, left = (str(tmp_path / name) for name in "01")
+    settings: dict[str, Any] = {"partitions": 2, "store": str(tmp_path / "store"), "durability": "store"}
+    watching: dict[str, Any] = {"restore_after": 0.5, "restore_onto": {"simindex:1": left}}
+    places = {"simindex:0": lost, "simindex:1": left}
+    with scaleout.create(uri, Config(seed=1), places=places, **settings, **watching) as index:
+        index.insert_many(enumerate(texts[:100]))
+        assert index.catalog.places == {"simindex:0": (0,), "simindex:1": (1,)}
+        two(0)
+        shutil.rmtree(lost)
+        more = list(enumerate(texts))[100:]
+        assert index.insert_many(more, on_conflict="skip") == (50, 0, 0)
+        assert index.catalog.places == {"simindex:1": (0, 1)}
+        assert sorted(index) == list(range(150))
+        assert [match.key for match in index.query(texts[77], 1.0)] == [77]
+        index.stop()

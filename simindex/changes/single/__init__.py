@@ -1,0 +1,1 @@
+"""A commit of one new document, in half of the steps that a commit of many takes."""
