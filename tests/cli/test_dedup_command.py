@@ -99,7 +99,8 @@ def test_dedup_that_a_bad_row_ends_says_how_to_go_on(
     assert result.code == 1
     assert result.err == (
         "simindex: rows.jsonl:5: text: expected a string or a list of strings, found int; 4 rows were looked "
-        "at, and the same command goes on there (some are done once more)\n"
+        "at, and the same command goes on there (some are done once more); --skip-bad-rows passes over bad "
+        "rows\n"
     )
     assert not (tmp_path / "out.jsonl").exists()
     went_on = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--skip-bad-rows")

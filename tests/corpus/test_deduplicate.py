@@ -305,9 +305,11 @@ def test_bad_row_is_named_and_what_was_done_is_kept(tmp_path: Path, monkeypatch:
 def test_torn_gzip_is_named(tmp_path: Path) -> None:
     packed = gzip.compress(b"".join(lines(TEXTS)))
     (tmp_path / "a.jsonl.gz").write_bytes(packed[: len(packed) // 2])
-    with pytest.raises(InputError, match=r"a\.jsonl\.gz: cannot be read beyond line \d+"):
+    with pytest.raises(InputError, match=r"a\.jsonl\.gz: cannot be read beyond line \d+") as failure:
         deduplicate(tmp_path / "a.jsonl.gz", tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
+    state = json.loads((tmp_path / "out.jsonl.dedup" / "journal.json").read_bytes())["state"]
+    assert state["looked"] == int(str(failure.value).partition("beyond line ")[2].partition(":")[0]) > 0
 
 
 def test_done_job_is_done_and_another_one_is_refused(tmp_path: Path) -> None:

@@ -226,6 +226,8 @@ def test_page_shows_what_it_counts_and_loads_nothing(browser: Browser, page: Pat
     assert figures == ["5", "3", "60.0 %", "2", "3"]
     assert browser.value("document.querySelectorAll('#clusters > li').length") == 2
     assert browser.value("document.querySelectorAll('#fresh i').length") == 5
+    begins = browser.value("[...document.querySelectorAll('.excerpt')].map((text) => text.textContent)")
+    assert begins == [" ".join(text.split())[:160] for text in (FIRST, OTHER)]
     assert browser.problems == []
 
 
@@ -338,7 +340,8 @@ def test_page_takes_hostile_texts_for_texts(browser: Browser, tmp_path: Path) ->
         shown = browser.value("document.querySelector('.text').textContent")
         words = texts[f"a{piece}"].split(maxsplit=1)[1][-20:]
         assert shown.endswith(words)
-        keys = browser.value("[...document.querySelectorAll('.key')].map((key) => key.textContent).join('')")
+        names = "[...document.querySelectorAll('.key, .excerpt')].map((name) => name.textContent)"
+        keys = browser.value(f"{names}.join('')")
         assert not set(keys) & set("\x00\x1b\x07\u202e")
     assert browser.problems == []
 

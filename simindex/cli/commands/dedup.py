@@ -20,7 +20,7 @@ from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.job import Job
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.paragraphs import cut_for
-from simindex.inputs import Fields, Inputs
+from simindex.inputs import BadRowError, Fields, Inputs
 from simindex.tuning import DEFAULT_THRESHOLD
 
 
@@ -294,7 +294,8 @@ def _run(job: Job, bad_rows: Reports) -> None:
     except JobError:
         raise
     except REPORTED as exc:
-        raise CommandError(f"{describe(exc)}; {_done(job)}") from exc
+        remedy = "; --skip-bad-rows passes over bad rows" if isinstance(exc, BadRowError) else ""
+        raise CommandError(f"{describe(exc)}; {_done(job)}{remedy}") from exc
     finally:
         bad_rows.close()
 
@@ -302,10 +303,13 @@ def _run(job: Job, bad_rows: Reports) -> None:
 def _done(job: Job) -> str:
     if not job.can_resume:
         return "nothing is kept of this job"
-    done, what = job.state.read, "were done"
+    done, what = job.state.read, "done"
     if not done and job.state.looked:
-        done, what = job.state.looked, "were looked at"
-    return f"{counted(done, 'row')} {what}, and the same command goes on there (some are done once more)"
+        done, what = job.state.looked, "looked at"
+    if not done:
+        return "no row was done yet"
+    were = f"{counted(done, 'row')} {'was' if done == 1 else 'were'} {what}"
+    return f"{were}, and the same command goes on there (some are done once more)"
 
 
 def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:

@@ -119,9 +119,14 @@ class ColumnEntries(Protocol):
 
 
 def rows_by_columns(entries: ColumnEntries, size: int, skipped: int) -> Iterator[Rows]:
-    """Yield rows some at a time, as `rows_of` does."""
+    """Yield rows some at a time, as `rows_of` does; where it cannot be read on, those before that, too."""
     rows, number = Rows(skipped), 0
-    for place, some in entries.columns():
+    for found in _with_failure(entries.columns()):
+        if isinstance(found, Exception):
+            if rows:
+                yield rows
+            raise found
+        place, some = found
         begin = min(max(skipped - number, 0), len(some.keys))
         number += len(some.keys)
         while begin < len(some.keys):
@@ -139,6 +144,13 @@ def rows_by_columns(entries: ColumnEntries, size: int, skipped: int) -> Iterator
             rows.bad.append(some.error)
     if rows or rows.bad:
         yield rows
+
+
+def _with_failure(columns: Iterator[tuple[int, Columns]]) -> Iterator[tuple[int, Columns] | Exception]:
+    try:
+        yield from columns
+    except Exception as exc:
+        yield exc
 
 
 def _bytes_of(values: list[Any]) -> int:

@@ -65,12 +65,19 @@ const searched = data.clusters.map((cluster) =>
 let shown = data.clusters.map((_, number) => number);
 let opened = null;
 
+// How the text of a document begins, on one line; of its metadata where there is no text.
+function excerpt(member) {
+  const text = (member.form?.text ?? member.metadata ?? "").slice(0, 600).replace(/\s+/g, " ").trim();
+  return escaped(Array.from(text).slice(0, 160).join(""));
+}
+
 function list(from) {
   const items = shown.slice(from, from + PAGE).map((number) => {
     const cluster = data.clusters[number];
     const button = make("button", {type: "button", class: "open", "aria-expanded": "false"},
       make("span", {class: "count"}, count(cluster.size, data.noun)),
-      make("span", {class: "key"}, escaped(cluster.members[0].key)));
+      make("span", {class: "key"}, escaped(cluster.members[0].key)),
+      make("span", {class: "excerpt"}, excerpt(cluster.members[0])));
     const item = make("li", {"data-cluster": number}, button);
     button.addEventListener("click", () => { location.hash = opened === number ? "" : `cluster=${number}`; });
     return item;
@@ -108,6 +115,7 @@ function memberRow(cluster, member, number, chosen, choose) {
   if (member.metadata) name.append(make("span", {class: "metadata"}, escaped(member.metadata)));
   const like = make("td", {}, make("span", {class: "number"}, figures(member)));
   if (member.like !== null) like.append(" to ", make("span", {class: "key"}, escaped(cluster.members[member.like].key)));
+  if (member.similarity === null && member.distance === null && number) like.append("alike to later ones only");
   return make("tr", {}, ...cells, name, like);
 }
 
