@@ -27,9 +27,10 @@ SCALED: dict[str, dict[str, Any]] = {
     "nodes": {"documents": 40_000, "rounds": 2},
     "memory": {"sizes": [50_000, 200_000]},
     "partitions": {"documents": 25_600, "rounds": 2, "numbers": [1, 8, 64]},
+    "restoring": {"sketches": 2_200_000},
     "hundred": {"rounds": 3, "numbers": [1, 100]},
 }
-"""Pieces of the job scaleout, each some ten seconds long but for the last, with their sizes."""
+"""Pieces of the job scaleout with their sizes, each some ten seconds long but for the last two."""
 
 
 def run(job: str, options: dict[str, Any], note: str) -> dict[str, Any] | None:
@@ -310,7 +311,7 @@ def main() -> None:
             results[linkage] = run("groups", made_up, f"{linkage} of {count:,} numbers")
     if "scaleout" in wanted:
         for piece in arguments.scaled:
-            size = base | SCALED[piece] | {"piece": piece, "sketches": arguments.sketches}
+            size = base | {"sketches": arguments.sketches} | SCALED[piece] | {"piece": piece}
             results[f"scaleout_{piece}"] = run("scaled", size, f"over Ray: {piece}")
     write(results, output)
 

@@ -311,7 +311,51 @@ def hundred(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-PIECES = {piece.__name__: piece for piece in (beside, nodes, memory, partitions, hundred)}
+def let_go(source: Path) -> list[Path]:
+    """Let the system forget what it has in memory of the files of a folder; returns them."""
+    files = [file for file in source.rglob("*") if file.is_file()]
+    for file in files:
+        with file.open("rb") as opened:
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return files
+
+
+def copied(source: Path, target: Path) -> float:
+    """Copy the files of a folder, and sync each; returns seconds."""
+    files, start = let_go(source), time.perf_counter()
+    for file in files:
+        place = target / file.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, place)
+        with place.open("rb") as opened:
+            os.fsync(opened.fileno())
+    return time.perf_counter() - start
+
+
+def restoring(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """A lost place restored from its store, beside a plain copy of the store's files."""
+    count, uri, store = options["sketches"] // uniform.BATCH * uniform.BATCH, folder / "catalog", folder / "s"
+    cores = sorted(os.sched_getaffinity(0))
+    with ray_nodes(cores[0], cores[-1]) as (lost, left):
+        config, places = simindex.Config(seed=1), {lost: str(folder / "lost")}
+        index = scaleout.create(uri, config, partitions=4, places=places, store=str(store))
+        index.insert_many(made_up(count), batch_size=10 * BATCH)
+        scaleout.backup(uri)
+        index.stop()
+        shutil.rmtree(folder / "lost")
+        num_bytes = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
+        copying = copied(store, folder / "copy")
+        shutil.rmtree(folder / "copy")
+        let_go(store)
+        start = time.perf_counter()
+        reports = scaleout.restore(uri, lost, {left: str(folder / "left")})
+        seconds = time.perf_counter() - start
+    restored = sum(report.documents for report in reports.values())
+    rates = {"copied_bytes_a_second": num_bytes / copying, "restored_bytes_a_second": num_bytes / seconds}
+    return {"documents": restored, "bytes": num_bytes, **rates}
+
+
+PIECES = {piece.__name__: piece for piece in (beside, nodes, memory, partitions, hundred, restoring)}
 
 
 def scaled(options: dict[str, Any]) -> dict[str, Any]:
