@@ -28,6 +28,13 @@ def swap(data: bytearray, one: int, other: int) -> None:
     data[one * PAGE : (one + 1) * PAGE], data[other * PAGE : (other + 1) * PAGE] = second, first
 
 
+def exchange(data: bytearray, one: int, other: int) -> None:
+    """Swap two pages and let each say that it is the one that it now is."""
+    swap(data, one, other)
+    for number in (one, other):
+        struct.pack_into("<Q", data, number * PAGE, number)
+
+
 def forget(data: bytearray, number: int) -> None:
     """Let a page have its first node only; the bytes of the others stay."""
     struct.pack_into("<H", data, number * PAGE + 12, _HEADER.size + 2)

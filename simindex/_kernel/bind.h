@@ -104,6 +104,8 @@ FUNCTION(copy_sketches);
 FUNCTION(count_nodes);
 FUNCTION(read_nodes);
 FUNCTION(find_values);
+FUNCTION(sound_entries);
+FUNCTION(is_in_place);
 
 /* bind_forest.c */
 FUNCTION(join_edges);

@@ -95,3 +95,54 @@ FUNCTION(find_values) {
     release(&held);
     return failed ? NULL : PyLong_FromSize_t(found);
 }
+
+/* (address of a map, its pages, bytes of a page, root, depth, first key, most): how many entries of sound pages there are
+ * from the key on; -1 less that where damage ends them before the most. */
+FUNCTION(sound_entries) {
+    uint64_t base, page_bytes, root, depth, most;
+    tree_file file;
+    size_t key_bytes, found = 0;
+    int is_damaged = 0;
+    buffers held = {.count = 0};
+    if (need(nargs, 7, "sound_entries") < 0 || as_u64(args[0], &base) < 0 || as_u64(args[1], &file.num_pages) < 0 ||
+        as_u64(args[2], &page_bytes) < 0 || as_u64(args[3], &root) < 0 || as_u64(args[4], &depth) < 0 ||
+        as_u64(args[6], &most) < 0)
+        return NULL;
+    const uint8_t *first = take_items(&held, args[5], READABLE, 1, &key_bytes, "first");
+    if (!held.failed && !is_page_size(page_bytes)) {
+        PyErr_SetString(PyExc_ValueError, "page size: expected a power of two");
+        held.failed = 1;
+    }
+    int failed = held.failed;
+    if (!failed) {
+        file.octets = (const uint8_t *)base;
+        file.page_bytes = (size_t)page_bytes;
+        unsigned levels = depth > MOST_DEPTH ? MOST_DEPTH + 1 : (unsigned)depth;
+        Py_BEGIN_ALLOW_THREADS
+        found = sound_entries(&file, root, levels, first, key_bytes, most, &is_damaged);
+        Py_END_ALLOW_THREADS
+    }
+    release(&held);
+    return failed ? NULL : PyLong_FromSsize_t(is_damaged ? -1 - (Py_ssize_t)found : (Py_ssize_t)found);
+}
+
+/* (address of a map, bytes of a page, a value): whether the value begins on a page that is where its header says. */
+FUNCTION(is_in_place) {
+    uint64_t base, page_bytes, number;
+    size_t length;
+    buffers held = {.count = 0};
+    if (need(nargs, 3, "is_in_place") < 0 || as_u64(args[0], &base) < 0 || as_u64(args[1], &page_bytes) < 0) return NULL;
+    const uint8_t *value = take_items(&held, args[2], READABLE, 1, &length, "value");
+    int failed = held.failed, is_there = 1;
+    if (!failed && !is_page_size(page_bytes)) {
+        PyErr_SetString(PyExc_ValueError, "page size: expected a power of two");
+        failed = 1;
+    }
+    if (!failed && length && (uint64_t)value >= base) {
+        uint64_t page = (uint64_t)value & ~(page_bytes - 1);
+        memcpy(&number, (const void *)page, sizeof number);
+        is_there = number == (page - base) / page_bytes;
+    }
+    release(&held);
+    return failed ? NULL : PyBool_FromLong(is_there);
+}

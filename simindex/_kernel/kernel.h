@@ -329,6 +329,11 @@ typedef struct {
 size_t find_values(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
                    size_t count, const value_columns *columns);
 
+/* Count the entries from `first` on, up to `count`, that lie on sound pages one behind the other, with their values in
+ * the file; is_damaged: whether it is a page that is not sound, or such a value, that ends them. */
+size_t sound_entries(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
+                     size_t count, int *is_damaged);
+
 /* ---- stored tables: their blocks, and one entry of them ---- */
 
 #define PAGE_BYTES 4096

@@ -63,7 +63,7 @@ static int node_at(const tree_file *file, const uint8_t *page, size_t nth, int a
     found->key_bytes = load16(fields + 6);
     found->key = fields + NODE;
     found->bytes = NODE + found->key_bytes;
-    if (found->key_bytes > KEY_ROOM || (!found->key_bytes && (are_leaves || nth))) return 0;
+    if (!found->key_bytes && (are_leaves || nth)) return 0;
     if (!are_leaves) found->number |= found->flags << 32;
     else if (found->flags == BIG_VALUE) found->bytes += CHILD;
     else if (found->flags && found->flags != SUB_TREE) return 0;
@@ -82,7 +82,7 @@ static size_t take_page(const tree_file *file, uint64_t number, int64_t at, int 
     wide_key before = {0, 0};
     for (ptrdiff_t nth = 0; nth < count; nth++) {
         node found;
-        if (!node_at(file, page, (size_t)nth, are_leaves, &found)) return 0;
+        if (!node_at(file, page, (size_t)nth, are_leaves, &found) || found.key_bytes > KEY_ROOM) return 0;
         wide_key key = key_at(found.key, found.key_bytes, integer_keys);
         if (nth > !are_leaves && !ascends(before, key)) return 0;
         before = key;
@@ -121,7 +121,8 @@ typedef struct {
     const tree_file *file;
     const uint8_t *first;
     size_t key_bytes, wanted, found;
-    const value_columns *columns;
+    const value_columns *columns; /* NULL: they are only counted */
+    int is_damaged;
 } scan;
 
 /* LMDB's order: that of the bytes that both have, then the shorter one. */
@@ -135,9 +136,19 @@ static int is_first(const node *one, const scan *s) {
     return one->key_bytes == s->key_bytes && !memcmp(one->key, s->first, s->key_bytes);
 }
 
-/* Take a leaf's node; 0 where its key has another length. */
+/* Whether the pages of a large value lie in the file, the first of them being `page`. */
+static int is_inside(const tree_file *file, uint64_t page, uint64_t bytes) {
+    return page > 1 && page < file->num_pages && (HEADER + bytes - 1) / file->page_bytes < file->num_pages - page;
+}
+
+/* Take a leaf's node; 0 where its key has another length, or, where they are counted, its value is not in the file. */
 static int take_value(scan *s, const node *found) {
     const tree_file *file = s->file;
+    if (!s->columns) {
+        s->is_damaged |= found->flags == BIG_VALUE && !is_inside(file, load64(found->key + found->key_bytes), found->number);
+        s->found += !s->is_damaged;
+        return !s->is_damaged;
+    }
     if (found->key_bytes != s->key_bytes) return 0;
     const uint8_t *value = found->key + found->key_bytes;
     size_t i = s->found++;
@@ -147,8 +158,8 @@ static int take_value(scan *s, const node *found) {
     s->columns->is_large[i] = (uint8_t)is_large;
     s->columns->addresses[i] = 0;
     if (is_large) {
-        uint64_t page = load64(value), more = (HEADER + found->number - 1) / file->page_bytes;
-        if (page > 1 && page < file->num_pages && more < file->num_pages - page)
+        uint64_t page = load64(value);
+        if (is_inside(file, page, found->number))
             s->columns->addresses[i] = (uint64_t)(file->octets + page * file->page_bytes + HEADER);
     } else if (!found->flags) s->columns->addresses[i] = (uint64_t)value;
     return 1;
@@ -159,6 +170,7 @@ static int take_value(scan *s, const node *found) {
 static int walk(scan *s, uint64_t number, unsigned depth, int on_edge, size_t *most) {
     int is_leaf = depth == 1;
     ptrdiff_t count = number > 1 && *most ? nodes_of(s->file, number, is_leaf) : -1;
+    s->is_damaged |= count < 0;
     if (count < 0) return 0;
     --*most;
     const uint8_t *page = s->file->octets + number * s->file->page_bytes;
@@ -167,7 +179,8 @@ static int walk(scan *s, uint64_t number, unsigned depth, int on_edge, size_t *m
     /* The first node that is not before the key; in a branch the last one that is not behind it. */
     while (on_edge && begin < end) {
         size_t middle = (begin + end) / 2;
-        if (!node_at(s->file, page, middle, is_leaf, &found)) return 0;
+        s->is_damaged |= !node_at(s->file, page, middle, is_leaf, &found);
+        if (s->is_damaged) return 0;
         int is_left = is_before(&found, s);
         if (!is_leaf) is_left |= !middle || is_first(&found, s);
         if (is_left) begin = middle + 1;
@@ -175,7 +188,8 @@ static int walk(scan *s, uint64_t number, unsigned depth, int on_edge, size_t *m
     }
     if (on_edge && !is_leaf) begin--;
     for (size_t nth = begin; nth < (size_t)count && s->found < s->wanted; nth++) {
-        if (!node_at(s->file, page, nth, is_leaf, &found)) return 0;
+        s->is_damaged |= !node_at(s->file, page, nth, is_leaf, &found);
+        if (s->is_damaged) return 0;
         if (is_leaf ? !take_value(s, &found) : !walk(s, found.number, depth - 1, on_edge && nth == begin, most)) return 0;
     }
     return s->found < s->wanted;
@@ -183,8 +197,17 @@ static int walk(scan *s, uint64_t number, unsigned depth, int on_edge, size_t *m
 
 size_t find_values(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
                    size_t count, const value_columns *columns) {
-    scan s = {file, first, key_bytes, count, 0, columns};
+    scan s = {file, first, key_bytes, count, 0, columns, 0};
     size_t most = file->num_pages;
     if (depth && depth <= MOST_DEPTH) walk(&s, root, depth, 1, &most);
+    return s.found;
+}
+
+size_t sound_entries(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
+                     size_t count, int *is_damaged) {
+    scan s = {file, first, key_bytes, count, 0, NULL, depth > MOST_DEPTH};
+    size_t most = file->num_pages;
+    if (depth && depth <= MOST_DEPTH) walk(&s, root, depth, 1, &most);
+    *is_damaged = s.is_damaged;
     return s.found;
 }

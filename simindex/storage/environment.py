@@ -138,11 +138,31 @@ class Environment:
         generation, pages = self._pages
         if generation != self.map_generation:
             with txn.cursor(db=self.databases["meta"]) as cursor:
-                found = cursor.first()
-                value = cast("memoryview", cursor.value())
-                pages = PageMap.around(self.env, value, num_pages) if found else None
+                key = cursor.key() if cursor.first() else None
+                value: object = cursor.value()
+            if key is not None and type(value) is not memoryview:
+                try:
+                    with self.env.begin(buffers=True) as views:  # the transaction gives copies
+                        value = views.get(bytes(key), db=self.databases["meta"])
+                except lmdb.Error:
+                    value = None
+                if value is None:
+                    return None, num_pages
+            pages = None if key is None else PageMap.around(self.env, cast("memoryview", value), num_pages)
             self._pages = self.map_generation, pages
         return pages, num_pages
+
+    def place(self, txn: lmdb.Transaction) -> tuple[int, int] | None:
+        """Return where the map lies and the bytes of its pages, as far as `pages_of` knows."""
+        if self._pages[0] != self.map_generation:
+            if not self.databases:
+                return None
+            try:
+                self.pages_of(txn)
+            except lmdb.Error:  # whoever asks for a value is told
+                return None
+        pages = self._pages[1]
+        return None if pages is None else (pages.base, pages.page_bytes)
 
     def mapped_file(self, pages: PageMap) -> MappedFile | None:
         """Return the data file as it is mapped there; ``None`` where another one has taken its path."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from types import TracebackType
 from typing import Any, Protocol, cast
 
@@ -25,6 +25,9 @@ from simindex.storage.translation import translated
 _PART_BYTES, _PART_ENTRIES = 1 << 22, 512
 """About as many values are copied at a time, by their mean length."""
 
+_FIRST_ENTRIES = 32
+"""Entries whose pages are proven first; then `_PART_ENTRIES`."""
+
 
 class ReadTransaction(Visitor):
     """One consistent state of the databases; valid inside the ``with`` block of `Store.reading` only.
@@ -37,17 +40,18 @@ class ReadTransaction(Visitor):
         pin: the pinned snapshot that it is of; ``None`` where it is one of its own.
     """
 
-    __slots__ = ("_environment", "_txn", "id", "map_generation", "pin")
+    __slots__ = ("_environment", "_place", "_txn", "id", "map_generation", "pin")
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self.pin: Pin | None = None
 
-    def begin(self, txn: lmdb.Transaction) -> None:
-        """Take LMDB's transaction."""
+    def begin(self, txn: lmdb.Transaction, are_views: bool) -> None:
+        """Take LMDB's transaction; `are_views`: whether its values are views of the map."""
         self._txn = txn
         self.id: int = txn.id()
         self.map_generation = self._environment.map_generation
+        self._place = self._environment.place(txn) if are_views else None
 
     def end(self) -> None:
         """Let go of LMDB's transaction: as long as anything refers to one, it keeps its place among the
@@ -58,8 +62,18 @@ class ReadTransaction(Visitor):
             pass
 
     def get(self, database: str, key: bytes) -> memoryview | None:
-        """Return a value, or ``None``."""
+        """Return a value, or ``None``.
+
+        Raises:
+            CorruptIndexError: it lies on a page that belongs elsewhere: it may be an older one of that key.
+        """
         found: Any = self._txn.get(key, db=self._environment.databases[database])
+        if found is not None and self._place is not None and not _kernel.is_in_place(*self._place, found):
+            raise CorruptIndexError(
+                f"{database}, key {key.hex()}: expected a tree page in its place, found another one; "
+                "restore a backup, or save what is left with simindex repair",
+                key=key,
+            )
         return found  # type: ignore[no-any-return] # a view, where the transaction is one of views
 
     def finder(self, database: str) -> Callable[[bytes], memoryview | tuple[int, int] | None]:
@@ -100,12 +114,54 @@ class ReadTransaction(Visitor):
         return self._environment.mapped_file(pages) if pages else None
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
-        """Yield (key, value) from `first` on, in order of keys."""
+        """Yield (key, value) from `first` on, in order of keys.
+
+        Raises:
+            CorruptIndexError: a page on the way is damaged; so do `parts` and `some`.
+        """
         with self._txn.cursor(db=self._environment.databases[database]) as cursor:
-            if not cursor.set_range(first):
-                return
-            for key, value in cursor:
+            for key, value in self._walk(cursor, database, first):
                 yield bytes(key), cast("memoryview", value)
+
+    def _walk(self, cursor: lmdb.Cursor, database: str, first: bytes) -> Iterator[tuple[Any, Any]]:
+        return chain.from_iterable(self._stretches(cursor, database, first))
+
+    def _stretches(
+        self, cursor: lmdb.Cursor, database: str, first: bytes
+    ) -> Iterator[Iterator[tuple[Any, Any]]]:
+        """Yield iterators over neighbouring entries, each to be used up before the next. Their pages are
+        proven before LMDB steps on them, for it ends the process on a page that is no leaf."""
+        walk: Iterator[tuple[Any, Any]] | None = None
+        wanted, most = first, _FIRST_ENTRIES
+        while True:
+            found, is_damaged = self._sound_entries(database, wanted, most)
+            if not found and is_damaged:
+                raise CorruptIndexError(
+                    f"{database}: expected tree pages that fit together, found a damaged one behind key "
+                    f"{wanted.hex() or 'none'}; restore a backup, or save what is left with simindex repair",
+                    key=wanted,
+                )
+            if found and walk is None:
+                walk = iter(cursor) if cursor.set_range(first) else iter(())
+            yield islice(walk or (), found)
+            key = bytes(cursor.key())
+            if not key or (found != most and not is_damaged):
+                return
+            wanted, most = key + b"\0", _PART_ENTRIES
+
+    def _sound_entries(self, database: str, first: bytes, most: int) -> tuple[int, bool]:
+        """Return how many entries there are on sound pages from a key on, up to so many, and whether damage
+        ends them. More than so many: these are all, and nothing is proven."""
+        pages, num_pages = self._environment.pages_of(self._txn)
+        tree = self._txn.get(database.encode())
+        if pages is None or tree is None:  # where the map lies is not known, so LMDB is believed
+            return self.count(database) + most + 1, False
+        depth, root = tree_of(bytes(tree))
+        if not depth:
+            return 0, False
+        where = pages.base, num_pages, pages.page_bytes
+        found = _kernel.sound_entries(*where, root, depth, first, most)
+        return (found, False) if found >= 0 else (-1 - found, True)
 
     def parts(self, database: str, first: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield what `items` does, as copies and some hundred at a time: a third of the time for millions of
@@ -113,9 +169,7 @@ class ReadTransaction(Visitor):
         entries, num_bytes = self.count(database), self.sizes()[database]
         size = min(max(_PART_BYTES * entries // max(num_bytes, 1), 1), _PART_ENTRIES)
         with self._txn.cursor(db=self._environment.databases[database]) as cursor:
-            if not cursor.set_range(first):
-                return
-            items = iter(cursor)
+            items = self._walk(cursor, database, first)
             while part := list(islice(items, size)):
                 if type(part[0][1]) is not bytes:
                     part = [(bytes(key), bytes(value)) for key, value in part]
@@ -125,7 +179,7 @@ class ReadTransaction(Visitor):
         """Return so many (key, value) from `first` on, or all where fewer are left; copies where
         `Store.reading` was told so, and then in a third of the time."""
         with self._txn.cursor(db=self._environment.databases[database]) as cursor:
-            found = list(islice(iter(cursor), limit)) if cursor.set_range(first) else []
+            found = list(islice(self._walk(cursor, database, first), limit))
             return cast("list[tuple[bytes, bytes]]", found)
 
     def read_ahead(self, database: str, keys: Iterable[bytes]) -> None:
@@ -264,7 +318,7 @@ class Reading:
                 self._txn = txn = store.begin_read(environment, visitor, self._buffers)
                 if txn is None:
                     environment.gate.leave(visitor)
-            visitor.begin(txn)
+            visitor.begin(txn, self._buffers or visitor.pin is not None)
             return visitor
         except BaseException:
             self._leave()

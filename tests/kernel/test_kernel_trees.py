@@ -188,6 +188,31 @@ def test_walk_over_damaged_pages_ends_and_gives_places_in_the_file(chance: rando
             assert ((places > 0) & (places < len(data))).all()
 
 
+def test_entries_of_sound_pages_are_counted_up_to_a_damaged_one() -> None:
+    whole = np.frombuffer(made(), dtype=np.uint8)
+    where = len(whole) // PAGE, PAGE
+    trees = 0
+    for root in sound_pages(False):
+        children = [node[3] for node in nodes_of(whole, root, False, False) or []]
+        leaves = [nodes_of(whole, child, True, False) or [] for child in children]
+        counts = [len(leaf) for leaf in leaves]
+        if not all(counts):  # branches lie below this one
+            continue
+        trees += 1
+        base = _kernel.address(whole)
+        assert _kernel.sound_entries(base, *where, root, 2, b"", 10_000) == sum(counts)
+        assert _kernel.sound_entries(base, *where, root, 2, b"\xff" * 16, 10_000) == 0
+        assert _kernel.sound_entries(base, *where, root, 2, b"", 7) == 7
+        for damaged in (0, len(children) // 2, len(children) - 1):
+            data = whole.copy()
+            data[children[damaged] * PAGE :][:PAGE] = 0
+            before = sum(counts[:damaged])
+            base = _kernel.address(data)
+            assert _kernel.sound_entries(base, *where, root, 2, b"", 10_000) == -1 - before
+            assert _kernel.sound_entries(base, *where, root, 2, b"", before) == before
+    assert trees > 3
+
+
 def test_hashes_of_rows_are_those_of_each() -> None:
     rows = np.random.default_rng(1).integers(0, 256, (50, 14), np.uint8)
     hashes = np.empty(50, np.uint64)

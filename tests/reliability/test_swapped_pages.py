@@ -97,14 +97,17 @@ def test_open_notices_a_branch_page_that_is_another_page(tmp_path: Path, pages: 
 def test_iteration_ends_and_raises_where_keys_do_not_ascend(tmp_path: Path, pages: Path) -> None:
     leaves = lmdb_pages.leaves((pages / "data.mdb").read_bytes(), "documents")
     for one, other in pairwise(leaves):
-        path = damaged(pages, tmp_path / "i", partial(lmdb_pages.swap, one=one, other=other))
+        path = damaged(pages, tmp_path / "i", partial(lmdb_pages.exchange, one=one, other=other))
         with simindex.open(path, "r") as index, pytest.raises(CorruptIndexError, match=r"ascending|of them"):
+            list(islice(index, SIZE))
+        path = damaged(pages, tmp_path / "i", partial(lmdb_pages.swap, one=one, other=other))
+        with simindex.open(path, "r") as index, pytest.raises(CorruptIndexError, match="damaged one behind"):
             list(islice(index, SIZE))
 
 
 def test_marks_that_do_not_ascend_are_found_when_a_writer_opens(tmp_path: Path, pages: Path) -> None:
     first, second = lmdb_pages.leaves((pages / "data.mdb").read_bytes(), "removed")[:2]
-    path = damaged(pages, tmp_path / "i", lambda d: lmdb_pages.swap(d, first, second))
+    path = damaged(pages, tmp_path / "i", lambda d: lmdb_pages.exchange(d, first, second))
     with pytest.raises(CorruptIndexError, match="removed: expected ascending numbers"):
         simindex.open(path, "r+")
 

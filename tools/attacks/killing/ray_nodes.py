@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+os.environ.setdefault("RAY_worker_niceness", "0")  # or Ray takes minutes to start a process beside other work
 
 import ray
 from ray.cluster_utils import Cluster
