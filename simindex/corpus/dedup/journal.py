@@ -1,7 +1,8 @@
 """The journal of a job: what it is, and how far it is.
 
-Owns the folder beside the output: `journal.json`, the working index or the sketches, and the report of removed rows where it
-has no place of its own. Invariant: the journal is replaced as a whole, after what it speaks of is durable.
+Owns the folder beside the output: `journal.json`, the working index or the sketches, and the report of
+removed rows where it has no place of its own. Invariant: the journal is replaced as a whole, after what it
+speaks of is durable.
 """
 
 from __future__ import annotations
