@@ -252,11 +252,12 @@ static place fetch_sketch(const directory *dir, uint64_t segment, uint64_t row) 
 }
 
 /* Compare every candidate's stored sketch with the query. Each is fetched some comparisons ahead, and where numbers are
- * missing, so that its row has to be looked for, its number as many before. */
+ * missing, so that its row has to be looked for, its number as many before. Nearly each is on a page of its own, whose
+ * place in memory the processor has to look up: the numbers are asked for in a row, so that it does two at a time. */
 static outcome compare_candidates(search *s, const wanted *want, size_t count) {
     const directory *dir = s->dir;
     place places[FETCH_AHEAD];
-    uint64_t guesses[FETCH_AHEAD];
+    uint64_t guesses[2 * FETCH_AHEAD];
     found_row last = {.segment = UINT64_MAX};
     outcome end;
     for (size_t i = 0; i < count + 2 * FETCH_AHEAD; i++) {
@@ -264,14 +265,16 @@ static outcome compare_candidates(search *s, const wanted *want, size_t count) {
         if (i >= 2 * FETCH_AHEAD && (end = compare_one(s, want, s->candidates[compared], places[slot]))) return end;
         if (i >= FETCH_AHEAD && found < count) {
             uint64_t candidate = s->candidates[found];
-            uint64_t row = sketch_row_near(dir, candidate >> 32, (uint32_t)candidate, guesses[slot]);
+            uint64_t guess = guesses[found % (2 * FETCH_AHEAD)];
+            uint64_t row = sketch_row_near(dir, candidate >> 32, (uint32_t)candidate, guess);
             if ((end = require_row(s, candidate, row))) return end;
             if (last.segment == candidate >> 32) last.number = (uint32_t)candidate, last.row = row;
             places[slot] = fetch_sketch(dir, candidate >> 32, row);
         }
         if (i >= count) continue;
         if (s->ahead && i % ASK_AHEAD == 0) ask_for_candidates(s, i, count - i);
-        guesses[slot] = guess_row(dir, s->candidates[i], &last);
+        for (size_t j = i; i % FETCH_AHEAD == 0 && j < count && j < i + FETCH_AHEAD; j++)
+            guesses[j % (2 * FETCH_AHEAD)] = guess_row(dir, s->candidates[j], &last);
     }
     return SEARCH_DONE;
 }

@@ -147,9 +147,9 @@ class Merges:
 
     def has_work(self, committed: Manifest) -> bool:
         """Whether the next commit has merging to do, or may have."""
-        if self.under_way or self._may_be_due(committed):
+        if self.under_way or (self._dead and self._is_worn(committed)):
             return True
-        return bool(self._dead) and self._is_worn(committed)
+        return self._may_be_due(committed)
 
     def _settle(self) -> None:
         for budget in self._unpaid:

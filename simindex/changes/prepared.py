@@ -33,7 +33,8 @@ class Prepared:
         touched: records that are stored anew, with another age.
         runs: (time, first number) -> number behind, of runs of ages; 0: to be removed.
         done: the note of the call that is done by it, where that may be repeated.
-        newest: the value of the last segment of the manifest, where that is one of a few bytes.
+        newest: the value of the last segment of the manifest, where that is one of one document.
+        encoded_manifest: the manifest's stored form, once it was stored.
     """
 
     merged: Merged
@@ -46,7 +47,7 @@ class Prepared:
     runs: Mapping[tuple[int, int], int] = field(default_factory=dict)
     done: Done | None = None
     newest: bytes = b""
-    _encoded: bytes | None = None
+    encoded_manifest: bytes = b""
 
     @property
     def manifest(self) -> Manifest:
@@ -57,13 +58,6 @@ class Prepared:
     def frees(self) -> bool:
         """Whether it stores no new document, and so makes space free, now or when merges end."""
         return not self.records and not self.touched
-
-    @property
-    def encoded_manifest(self) -> bytes:
-        """The manifest's stored form."""
-        if self._encoded is None:
-            self._encoded = encode_manifest(self.merged.manifest)
-        return self._encoded
 
     def store(self, txn: WriteTransaction) -> None:
         """Store it; the manifest comes last and makes it visible."""
@@ -90,4 +84,6 @@ class Prepared:
         self.merged.store(txn)
         if self.done is not None:
             txn.put("meta", *encode_done(self.done))
+        if not self.encoded_manifest:
+            self.encoded_manifest = encode_manifest(self.merged.manifest)
         txn.put("meta", MANIFEST_KEY, self.encoded_manifest)

@@ -224,7 +224,7 @@ class Session:
             try:
                 prepared = pending = None
                 with self.store.reading() as txn:
-                    view = self.committed_view(txn)
+                    view = View(txn, self._snapshots.current(txn), self.scheme)
                     if self._open is None and self.watch is None:
                         prepared = writer.prepare_one(new, view)
                     if prepared is None:

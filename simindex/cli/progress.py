@@ -29,6 +29,7 @@ class Told(NamedTuple):
         read_bytes: of the input, as it lies on disk.
         written_bytes: of the output.
         looked_at: rows that were looked at, where all are before the first is written; else 0.
+        looked_now: in this run.
         share: of all work that is done, 0..1; ``None`` where nobody knows.
     """
 
@@ -38,7 +39,13 @@ class Told(NamedTuple):
     read_bytes: int
     written_bytes: int
     looked_at: int = 0
+    looked_now: int = 0
     share: float | None = None
+
+    def pace(self, seconds: float) -> float:
+        """Return the rows that a second does; to look at one is half of it."""
+        rows = (self.rows_now + self.looked_now) / 2 if self.looked_now else self.rows_now
+        return rows / max(seconds, 1e-9)
 
 
 Tell = Callable[[Told], None]
@@ -109,7 +116,7 @@ def job_bar(total: int | None, waits_for: str | None, *, as_json: bool) -> Itera
         written = f"{told.written_bytes / 1e6:,.1f} MB written"
         if told.looked_at and not told.rows:
             count, written = f"{told.looked_at:,} rows, looked at first", ""
-        rate = (told.rows_now or told.looked_at) / max(time.monotonic() - began, 1e-9)
+        rate = told.pace(time.monotonic() - began)
         done = told.read_bytes if told.share is None or total is None else told.share * total
         bar.update(task, completed=done, count=count, rate=rate, written=written)
 
@@ -132,9 +139,9 @@ def _told_in_json(total: int | None) -> Tell:
             share = min(told.read_bytes / total, 1.0) if total else None
         if share:
             left = round(seconds * (1 - share) / share, 1)
-        rate = round((told.rows_now or told.looked_at) / seconds, 1)
+        rate = round(told.pace(seconds), 1)
         counts = told._asdict()
-        del counts["share"]
+        del counts["share"], counts["looked_now"]
         note_json(
             counts
             | {

@@ -343,15 +343,12 @@ class Geometry:
     @cached_property
     def takes_one_whole(self) -> bool:
         """Whether there are band tables, and a segment of one document is one value."""
-        return self.bands > 0 and self.fits_one_value(self.of_one(0, 0))
+        return self.bands > 0 and self.fits_one_value(SegmentEntry(0, 0, *self.of_one))
 
     @cached_property
-    def _one(self) -> tuple[int, int, int]:
-        return min(self.bands, 1), min(self.permutations, 1), 1
-
-    def of_one(self, segment: int, number: int) -> SegmentEntry:
-        """Return the entry of a segment of one document with a whole sketch."""
-        return SegmentEntry(segment, number, 1, 1, 0, *self._one)
+    def of_one(self) -> tuple[int, int, int, int, int, int]:
+        """What an entry says of one document with a whole sketch, from its span on."""
+        return 1, 1, 0, min(self.bands, 1), min(self.permutations, 1), 1
 
     @property
     def kinds(self) -> list[TableKind]:

@@ -11,6 +11,9 @@ import operator
 from itertools import chain
 from typing import Any, NamedTuple
 
+import msgpack  # type: ignore[import-untyped] # it carries no type information
+import xxhash
+
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.ages import Run
@@ -23,7 +26,7 @@ from simindex.format.layout import (
     filter_size,
 )
 from simindex.format.records import MAX_INSERTED_AT
-from simindex.format.seals import SEAL_BYTES, pack, seal, sealed, unpack, unseal
+from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal, unpack, unseal
 from simindex.sketching.sketch import OF_DOCUMENTS, OF_ROWS
 
 MANIFEST_KEY = b"manifest"
@@ -67,7 +70,8 @@ class Manifest(NamedTuple):
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return the sealed manifest."""
     *counters, segments = manifest
-    return sealed("meta", MANIFEST_KEY, pack([*counters, segments]))
+    content = bytes(msgpack.Packer(use_bin_type=True).pack([*counters, segments]))
+    return content + xxhash.xxh3_64_digest(MANIFEST_KEY + content, SEAL_SEEDS["meta"])
 
 
 def decode_manifest(value: bytes | memoryview) -> Manifest:

@@ -32,7 +32,7 @@ from simindex.changes.if_new.one import insert_if_new
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
-from simindex.changes.single.prepare import OneDocument, prepare_document
+from simindex.changes.single.prepare import prepare_document
 from simindex.checks import require_callable, require_conflict, require_int, require_many
 from simindex.config import Config
 from simindex.errors import ClosedError, SimIndexError
@@ -246,19 +246,15 @@ class Index(Jobs):
             TypeError, ValueError: no such key, document or metadata.
         """
         require_conflict(on_conflict)
-        self._insert_one(prepare_document(key, document, metadata, self._sketcher), on_conflict)
+        new = prepare_document(key, document, metadata, self._sketcher)
+        self._session.insert_one(
+            new,
+            lambda writer, pending, view: writer.insert(pending, new.many(self._sketcher), on_conflict, view),
+        )
 
     def replace(self, key: Key, document: Document, metadata: object = None) -> None:
         """Store one document, in place of the one of the same key if there is one, in one commit."""
-        self._insert_one(prepare_document(key, document, metadata, self._sketcher), "replace")
-
-    def _insert_one(self, document: OneDocument, on_conflict: Conflict) -> None:
-        self._session.insert_one(
-            document,
-            lambda writer, pending, view: writer.insert(
-                pending, document.many(self._sketcher), on_conflict, view
-            ),
-        )
+        self.insert(key, document, metadata, on_conflict="replace")
 
     def _insert(self, documents: NewDocuments, on_conflict: Conflict) -> tuple[int, int, int]:
         return self._session.change(

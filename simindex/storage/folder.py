@@ -13,6 +13,7 @@ import os
 import resource
 import stat
 import time
+from functools import lru_cache
 from pathlib import Path
 
 from simindex.checks import require_int
@@ -288,6 +289,11 @@ class WriterLock:
             os.close(file)
 
 
+_SHARED = -_MIN_BALLAST << 6
+"""Files whose lengths agree in these bits have the same ballast."""
+
+
+@lru_cache(maxsize=64)
 def ballast_bytes(file_bytes: int, limit: int) -> int:
     """Return how much space is kept for removals: a 64th of the file in whole MiB, 1 to 16 MiB, but never
     more than a quarter of the limit."""
@@ -319,9 +325,10 @@ class Ballast:
         Returns:
             The bytes that are missing; 0 where the file system cannot allocate ahead.
         """
-        room, whole = max(0, limit - file_bytes), ballast_bytes(file_bytes, limit)
-        if self.held == whole <= room:
+        whole = ballast_bytes(file_bytes & _SHARED, limit)
+        if self.held == whole <= limit - file_bytes:
             return 0
+        room = max(0, limit - file_bytes)
         available = self.available()
         # It must not be all there is on a small disk.
         wanted = ballast_bytes(file_bytes, min(limit, file_bytes + available))

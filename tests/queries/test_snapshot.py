@@ -119,6 +119,26 @@ def test_manifest_that_is_expected_is_taken_for_the_bytes_it_is_expected_of_only
             assert cache.current(txn).manifest is right
 
 
+def test_documents_that_a_handle_has_inserted_are_taken_over_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of its own commits of one document, one after the other; what came in otherwise is read."""
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert("a", "some words of a text")
+        index.insert_many([("b", "words of the second text"), ("c", "words of the third text")])
+        index.insert("d", "what the fourth text has of words")
+        with monkeypatch.context() as patch:
+            patch.setattr(SnapshotCache, "load", pytest.fail)
+            for key, text in (
+                ("e", "and a fifth text behind it"),
+                ("f", "then another one that is the last"),
+            ):
+                index.insert(key, text)
+                assert [match.key for match in index.query(text, 0.9)] == [key]
+        assert index.query("words of the third text", 0.9)[0].key == "c"
+        assert index.check().ok
+
+
 def test_store_without_a_manifest_is_damaged(tmp_path: Path) -> None:
     store = bare_store(tmp_path / "i")
     store.commit(lambda txn: txn.delete("meta", b"manifest"))

@@ -146,6 +146,7 @@ def test_files_are_cut_into_even_parts_of_16_to_64_mebibytes(tmp_path: Path) -> 
         os.truncate(path, size)
         with mock.patch.object(lines, "_line_behind", lambda _, at: at):  # there are none in a hole
             parts = parts_of(Inputs([str(path)]))
+            assert [part.extent for part in parts_of(Inputs([str(path)]), size)] == [None]
         assert len(parts) == count
         extents = [part.extent for part in parts if part.extent is not None]
         lengths = [extent.end - extent.begin for extent in extents]

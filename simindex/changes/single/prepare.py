@@ -20,6 +20,7 @@ from simindex.changes.ingest import prepare_documents
 from simindex.format.ages import stays
 from simindex.format.chunks import encode_one_document
 from simindex.format.keys import Key, encode_text_key, key_hash
+from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest
 from simindex.format.records import NIL, encode_new_record, pack_metadata
 from simindex.queries.scheme import Scheme
@@ -132,7 +133,7 @@ def single_change(
         first,
         since,
         sources,
-        (*manifest.segments, tables.of_one(segment, number)),
+        (*manifest.segments, SegmentEntry(segment, number, *tables.of_one)),
     )
     return (
         after,

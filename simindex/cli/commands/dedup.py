@@ -262,13 +262,14 @@ class _Progress:
         if looked_at:
             share = 0.5 + 0.5 * done / looked_at
             read_bytes = 0 if self._total is None else round(self._total * done / looked_at)
-        self.told(Told(done, now, job.state.removed, read_bytes, job.num_bytes, looked_at, share))
+        looked_now = looked_at - job.looked_before
+        self.told(Told(done, now, job.state.removed, read_bytes, job.num_bytes, looked_at, looked_now, share))
 
     def looked(self, count: int) -> None:
         """Take note that so many rows were looked at, before the first is done."""
         read_bytes = self._rows.bytes_read
         share = 0.5 * min(read_bytes / self._total, 1.0) if self._total else None
-        self.told(Told(0, 0, 0, read_bytes, 0, count, share))
+        self.told(Told(0, 0, 0, read_bytes, 0, count, count - self.job.looked_before, share))
 
 
 def config_of(given: dict[str, Any]) -> Config | None:

@@ -203,14 +203,14 @@ class Job:
         was_done: whether it had been done before.
         num_bytes: of the output, whole frames.
         can_resume: whether it can be broken off and gone on with.
-        done_before: rows that were done when it was gone on with.
+        done_before, looked_before: rows that were done, and looked at, when it was gone on with.
         looks_first: whether all rows are looked at before the first is written.
         on_looked: told then how many were looked at.
     """
 
     was_done = False
     num_bytes = 0
-    done_before = 0
+    done_before = looked_before = 0
     on_looked: Callable[[int], object] = staticmethod(lambda _: None)
 
     def __init__(
@@ -298,7 +298,7 @@ class Job:
         if not resumed:
             self._require_new_outputs()
         self.state = journal.state
-        self.done_before = self.state.read
+        self.done_before, self.looked_before = self.state.read, self.state.looked
         if self.state.phase == "done":
             self._require_outputs()
             self.was_done = True

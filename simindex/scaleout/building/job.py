@@ -24,7 +24,7 @@ from simindex.inputs import Inputs
 from simindex.optional import optional_module
 from simindex.scaleout.building.feeding import How, count_part, insert_part, insert_rows
 from simindex.scaleout.building.journal import Journal, digest_of
-from simindex.scaleout.building.parts import PART_BYTES, Part, counted, parts_of
+from simindex.scaleout.building.parts import Part, counted, parts_of
 from simindex.scaleout.building.report import BuildReport, Counts
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import CatalogChangedError, ScaleOutError
@@ -50,7 +50,7 @@ def build(
     batch_size: int = DEFAULT_BATCH_SIZE,
     force: bool = False,
     progress: Progress | None = None,
-    part_bytes: int = PART_BYTES,
+    part_bytes: int | None = None,
     id: str | None = None,  # noqa: A002 - the column's usual name
     text: str | None = None,
     metadata: Sequence[str] | None = None,
@@ -79,8 +79,8 @@ def build(
         batch_size: as of `ScaledIndex.insert_many`.
         force: forget an unfinished build of other sources; what it has stored stays.
         progress: called with the documents and the ranges that are done, by all nodes, after each range.
-        part_bytes: of a range, about; less where there would be fewer than 64. More than the largest file
-            has: no file is cut.
+        part_bytes: of a range, about; ``None``: 64 MiB, down to 16 MiB where there would be fewer than 64
+            ranges. As many as the largest file has, or more: no file is cut.
         id, text, metadata: columns of a Dataset, as in `Index.insert_many`.
         address, ray: as of `open`.
 
@@ -101,7 +101,8 @@ def build(
         )
     require_callable("progress", progress)
     require_int("batch_size", batch_size, 1)
-    require_int("part_bytes", part_bytes, 1)
+    if part_bytes is not None:
+        require_int("part_bytes", part_bytes, 1)
     uri, began = os.fspath(uri), time.monotonic()
     catalog = Catalog.load(uri)
     how = How(uri, secrets.token_hex(16), on_conflict, skip_bad_rows, batch_size)

@@ -17,12 +17,12 @@ from simindex.inputs.several import Rows
 from simindex.inputs.source import Extent
 from simindex.scaleout.parts.lines import count_lines, extents_of, lines_before
 
-PART_BYTES = 64 << 20
-"""Bytes of a part, about: some ten thousand documents, and a second or two of one core."""
+_MOST_BYTES = 64 << 20
+"""Bytes of a part, about, where nobody says how many: some ten thousand documents, a second of a core."""
 
 _LEAST_BYTES = 16 << 20
 _PARTS = 64
-"""Parts are smaller than `PART_BYTES` where there would be fewer of them, that all nodes have work."""
+"""Parts are smaller where there would be fewer of them, that all nodes have work."""
 
 _MOST_FILES = 1_000
 
@@ -72,20 +72,22 @@ class _File(NamedTuple):
     is_of_folder: bool
 
 
-def parts_of(inputs: Inputs, most: int = PART_BYTES) -> list[Part]:
+def parts_of(inputs: Inputs, size: int | None = None) -> list[Part]:
     """Return the parts of some inputs: files of lines that are not packed are cut, small files put together.
 
     The parts depend on the files alone. Lines before a part are not counted yet; see `counted`.
 
     Args:
-        most: bytes of a part, about; a file that is not cut may have more.
+        size: bytes of a part, about; a file that cannot be cut may have more. ``None``: 16 to 64 MiB, for 64
+            parts if that can be.
 
     Raises:
         InputError: one is standard input, which other nodes cannot read, or a folder cannot be read.
         OSError: one cannot be read.
     """
     files = list(_files(inputs))
-    size = min(most, max(_LEAST_BYTES, sum(file.num_bytes for file in files) // _PARTS))
+    if size is None:
+        size = min(_MOST_BYTES, max(_LEAST_BYTES, sum(file.num_bytes for file in files) // _PARTS))
     parts, together = list[Part](), list[_File]()
 
     def close() -> None:
