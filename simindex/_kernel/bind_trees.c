@@ -64,30 +64,37 @@ FUNCTION(read_nodes) {
     return failed ? NULL : PyLong_FromSize_t(found);
 }
 
+/* Take (address of a map, its pages, bytes of a page, root, depth): a file in memory, and a tree in it. */
+static int take_tree(PyObject *const *args, tree_file *file, uint64_t *root, uint64_t *depth) {
+    uint64_t base, page_bytes;
+    if (as_u64(args[0], &base) < 0 || as_u64(args[1], &file->num_pages) < 0 || as_u64(args[2], &page_bytes) < 0 ||
+        as_u64(args[3], root) < 0 || as_u64(args[4], depth) < 0)
+        return -1;
+    if (!is_page_size(page_bytes)) {
+        PyErr_SetString(PyExc_ValueError, "page size: expected a power of two");
+        return -1;
+    }
+    file->octets = (const uint8_t *)base;
+    file->page_bytes = (size_t)page_bytes;
+    return 0;
+}
+
 /* (address of a map, its pages, bytes of a page, root, depth, first key, keys, addresses, lengths, is_large): how many
  * of as many neighbouring keys as there is room for were found. */
 FUNCTION(find_values) {
-    uint64_t base, page_bytes, root, depth;
+    uint64_t root, depth;
     tree_file file;
     size_t key_bytes, count, found = 0;
     buffers held = {.count = 0};
-    if (need(nargs, 10, "find_values") < 0 || as_u64(args[0], &base) < 0 || as_u64(args[1], &file.num_pages) < 0 ||
-        as_u64(args[2], &page_bytes) < 0 || as_u64(args[3], &root) < 0 || as_u64(args[4], &depth) < 0)
-        return NULL;
+    if (need(nargs, 10, "find_values") < 0 || take_tree(args, &file, &root, &depth) < 0) return NULL;
     value_columns columns;
     const uint8_t *first = take_items(&held, args[5], READABLE, 1, &key_bytes, "first");
     columns.addresses = take_items(&held, args[7], WRITABLE, 8, &count, "addresses");
     columns.keys = take(&held, args[6], WRITABLE, held.failed ? 0 : count * key_bytes, "keys");
     columns.lengths = take(&held, args[8], WRITABLE, held.failed ? 0 : count * 8, "lengths");
     columns.is_large = take(&held, args[9], WRITABLE, held.failed ? 0 : count, "is_large");
-    if (!held.failed && !is_page_size(page_bytes)) {
-        PyErr_SetString(PyExc_ValueError, "page size: expected a power of two");
-        held.failed = 1;
-    }
     int failed = held.failed;
     if (!failed) {
-        file.octets = (const uint8_t *)base;
-        file.page_bytes = (size_t)page_bytes;
         Py_BEGIN_ALLOW_THREADS
         found = find_values(&file, root, depth > MOST_DEPTH ? 0 : (unsigned)depth, first, key_bytes, count, &columns);
         Py_END_ALLOW_THREADS
@@ -99,24 +106,16 @@ FUNCTION(find_values) {
 /* (address of a map, its pages, bytes of a page, root, depth, first key, most): how many entries of sound pages there are
  * from the key on; -1 less that where damage ends them before the most. */
 FUNCTION(sound_entries) {
-    uint64_t base, page_bytes, root, depth, most;
+    uint64_t root, depth, most;
     tree_file file;
     size_t key_bytes, found = 0;
     int is_damaged = 0;
     buffers held = {.count = 0};
-    if (need(nargs, 7, "sound_entries") < 0 || as_u64(args[0], &base) < 0 || as_u64(args[1], &file.num_pages) < 0 ||
-        as_u64(args[2], &page_bytes) < 0 || as_u64(args[3], &root) < 0 || as_u64(args[4], &depth) < 0 ||
-        as_u64(args[6], &most) < 0)
+    if (need(nargs, 7, "sound_entries") < 0 || take_tree(args, &file, &root, &depth) < 0 || as_u64(args[6], &most) < 0)
         return NULL;
     const uint8_t *first = take_items(&held, args[5], READABLE, 1, &key_bytes, "first");
-    if (!held.failed && !is_page_size(page_bytes)) {
-        PyErr_SetString(PyExc_ValueError, "page size: expected a power of two");
-        held.failed = 1;
-    }
     int failed = held.failed;
     if (!failed) {
-        file.octets = (const uint8_t *)base;
-        file.page_bytes = (size_t)page_bytes;
         unsigned levels = depth > MOST_DEPTH ? MOST_DEPTH + 1 : (unsigned)depth;
         Py_BEGIN_ALLOW_THREADS
         found = sound_entries(&file, root, levels, first, key_bytes, most, &is_damaged);
