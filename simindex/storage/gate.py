@@ -116,8 +116,9 @@ class Gate:
     def _go_on_if_lost(self) -> None:
         """Let everybody in again where nobody runs any more who would. The lock is held."""
         if self._stopped_by is not None and self._holder is not None:
+            running = _visitors_of(sys._current_frames())  # before `holder` is one of these variables
             holder = self._holder()
-            if holder is None or id(holder) not in _visitors_of(sys._current_frames()):
+            if holder is None or id(holder) not in running:
                 self._go_on()
 
     def _wait(self, deadline: float | None) -> bool:

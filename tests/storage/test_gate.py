@@ -154,6 +154,28 @@ def test_visitor_that_nobody_runs_with_any_more_is_not_waited_for() -> None:
     gate.go_on()
 
 
+def test_holder_that_only_a_traceback_keeps_keeps_nobody_out() -> None:
+    """Ctrl-C comes before `go_on`, and what is done on the way out enters while the error lives."""
+    gate, kept = Gate(), list[Visitor]()
+
+    def stop_and_keep() -> None:
+        holder = Visitor()
+        assert gate.stop(20, holder)
+        kept.append(holder)
+
+    def enter() -> None:
+        stop_and_keep()
+        gate.enter(visitor := Visitor())
+        gate.leave(visitor)
+
+    thread = threading.Thread(target=enter, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert kept
+    assert not thread.is_alive()
+    assert not gate.is_stopped
+
+
 def test_thread_that_is_inside_itself_is_told_so_and_does_not_wait_for_ever() -> None:
     gate, visitor = Gate(), Visitor()
     gate.enter(visitor)
