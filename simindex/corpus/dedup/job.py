@@ -26,7 +26,7 @@ from simindex.corpus.dedup.journal import JobError, Journal, State, folder_besid
 from simindex.corpus.dedup.orders import Keep, Ordered, require_order
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Rest, Split, cut_for
 from simindex.corpus.dedup.results import AnnotatedRow, DedupReport, KeptRow, Place, Removed, SeenRow
-from simindex.corpus.dedup.rows import Entered, Rows, rows_of
+from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
 from simindex.corpus.dedup.sorting.decisions import Sorting, can_sort
 from simindex.corpus.dedup.star import Star, Verdict, comparison_for
 from simindex.corpus.dedup.store import store_kept
@@ -47,18 +47,12 @@ from simindex.index import Index
 from simindex.inputs import BadRowError
 from simindex.parallel import ahead, in_order, num_workers
 from simindex.plain import plain
-from simindex.queries.search import (
-    BandQuery,
-    Method,
-)
+from simindex.queries.search import BandQuery, Method
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 Mode = Literal["remove", "annotate", "report-only"]
 Sink = str | os.PathLike[str] | Callable[[Any], object]
 IndexOrPath = Index | str | os.PathLike[str]
-
-_READ_AHEAD = 3
-"""Batches that are read before they are wanted."""
 
 
 def deduplicate(
@@ -426,10 +420,10 @@ class Job:
             prepared = map(star.prepared, parts)
         elif isinstance(entries, PathEntries) and entries.are_files and threads == 2:
             # One thread for both: of more than two the others would wait for Python's lock.
-            prepared = ahead(map(star.prepared, parts), _READ_AHEAD)
+            prepared = ahead(map(star.prepared, parts), READ_AHEAD)
         else:
             if isinstance(entries, PathEntries) and entries.are_files:
-                parts = ahead(parts, _READ_AHEAD)
+                parts = ahead(parts, READ_AHEAD)
             prepared = in_order(star.prepared, parts, threads, READY_BATCHES, attrgetter("num_bytes"))
         for rows, documents in prepared:
             if rows.bad:

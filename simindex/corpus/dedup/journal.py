@@ -15,7 +15,7 @@ from typing import Any
 
 import xxhash
 
-from simindex.corpus.outputs.frames import naming, sync_folder
+from simindex.corpus.outputs.frames import replacing, sync_folder
 from simindex.errors import SimIndexError
 from simindex.inputs.remote import is_remote
 
@@ -109,12 +109,8 @@ class Journal:
             "state": asdict(self.state),
         }
         path = os.path.join(self.folder, _NAME)
-        with naming(path):
-            with open(path + ".partial", "w", encoding="utf-8") as file:
-                json.dump(content, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(path + ".partial", path)
+        with replacing(path) as file:
+            file.write(json.dumps(content).encode())
         sync_folder(self.folder)
 
     def drop_work(self) -> None:

@@ -15,6 +15,9 @@ from simindex.corpus.dedup.entries import Entry, PathEntries, label_of, labelled
 from simindex.inputs import BadRowError, Columns
 from simindex.parts import PART_BYTES, bytes_of, in_parts
 
+READ_AHEAD = 3
+"""Batches that are read before they are wanted."""
+
 
 class Rows(Sequence[Entry]):
     """Rows of an input, in order.

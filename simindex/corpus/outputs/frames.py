@@ -13,9 +13,10 @@ from __future__ import annotations
 import errno
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from contextlib import contextmanager
+from typing import IO, Any
 
 from simindex.inputs.streams import require_unpacker
 
@@ -91,10 +92,8 @@ class FramedFile:
             raise self._failure  # it would stand in the place of the frame that is missing
         try:
             frame = self._pack(content)
-            left = memoryview(frame)
             with naming(self.path):
-                while left:
-                    left = left[self._opened().write(left) :]  # a full disk takes a part before it says so
+                write_all(self._opened(), frame)
         except BaseException as error:
             self._failure = error
             raise
@@ -166,6 +165,25 @@ class naming:  # noqa: N801 - reads as a word of the statement
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, OSError) and error.filename is None:
             raise type(error)(error.errno, error.strerror, self._path) from error
+
+
+def write_all(file: Any, content: bytes | memoryview) -> None:
+    """Write to a file without a buffer: a full disk takes a part before it says so."""
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) :]
+
+
+@contextmanager
+def replacing(path: str) -> Iterator[IO[bytes]]:
+    """Give a file that takes the place of the one at a path when the block ends well: whole, and durable but
+    for its name."""
+    with naming(path):
+        with open(path + ".partial", "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(path + ".partial", path)
 
 
 def sync_folder(path: str) -> None:

@@ -29,6 +29,15 @@ def edges_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return edges
 
 
+def ends_of(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `edges_between` was given, uint64: the later numbers, and the earlier ones.
+
+    >>> ends_of(edges_between(np.array([7]), np.array([9])))
+    (array([9], dtype=uint64), array([7], dtype=uint64))
+    """
+    return edges >> np.uint64(32), edges & np.uint64(2**32 - 1)
+
+
 class Forest:
     """The numbers 0..count-1, each a group by itself at first.
 

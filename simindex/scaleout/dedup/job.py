@@ -17,6 +17,7 @@ import numpy as np
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.job import Job, Sink
 from simindex.corpus.dedup.journal import digest_of
+from simindex.corpus.dedup.rows import READ_AHEAD
 from simindex.corpus.dedup.sorting.again import PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.orders import KeepOrder, by_rank, newest_first
 from simindex.corpus.dedup.sorting.star import Star
@@ -37,8 +38,6 @@ from simindex.tuning.curve import DEFAULT_THRESHOLD
 _ENTRIES_OF_A_RANGE = 2 << 20
 """Entries of all tables that a range has, about: they come in one message from each host, and a worker who
 dies costs a second or two."""
-
-_READ_AHEAD = 3
 
 
 class ScaledJob(Job):
@@ -160,4 +159,4 @@ class ScaledJob(Job):
             takes_bad_rows=self._entries.takes_bad_rows,
             by_lines=by_lines,
         )
-        yield from told.of(parts if by_lines else ahead(parts, _READ_AHEAD), self._entries)
+        yield from told.of(parts if by_lines else ahead(parts, READ_AHEAD), self._entries)

@@ -24,7 +24,7 @@ from simindex.changes.ingest import READY_BATCHES, prepare_documents
 from simindex.config import Config
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.journal import JobError
-from simindex.corpus.dedup.rows import Rows, rows_by_columns
+from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_by_columns
 from simindex.corpus.dedup.sorting.again import InputPart, PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.candidates import LONG_RUN, candidates, copies_among
 from simindex.corpus.dedup.sorting.orders import KeepOrder
@@ -52,7 +52,6 @@ _LEAST_PREFIX_BITS = 24
 rows are so many. An index bounds what is compared of them, row by row."""
 
 _EDGE_BYTES = 32 << 20
-_READ_AHEAD = 3
 _SECONDS_A_MARK = 10.0
 """Between two times that sketches are made durable: it waits for the disk."""
 
@@ -131,7 +130,7 @@ class Sorting:
                     by_lines=by_lines,
                 )
                 rows = self._as_before(parts, told.read, skipped, before)
-                yield told.of(ahead(rows, _READ_AHEAD) if self._threads > 1 else rows, self._entries)
+                yield told.of(ahead(rows, READ_AHEAD) if self._threads > 1 else rows, self._entries)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -213,7 +212,7 @@ class Sorting:
     def _sketched(self, parts: Iterator[Rows]) -> Iterator[_Sketched]:
         if self._threads == 1:
             return map(self._sketch, parts)
-        parts = ahead(parts, _READ_AHEAD)
+        parts = ahead(parts, READ_AHEAD)
         return in_order(self._sketch, parts, self._threads - 1, READY_BATCHES, attrgetter("num_bytes"))
 
     def _sketch(self, rows: Rows) -> _Sketched:

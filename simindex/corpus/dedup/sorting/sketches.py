@@ -16,7 +16,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.corpus.dedup.entries import labelled, shown_key
 from simindex.corpus.dedup.rows import Rows
-from simindex.corpus.outputs.frames import naming, sync_folder
+from simindex.corpus.outputs.frames import naming, replacing, sync_folder, write_all
 
 _MARK = "mark.json"
 _WORD = 8  # bytes of a band word, of a digest, of the number of a row or line, of an end of a key
@@ -142,10 +142,8 @@ class SketchFiles:
         return self._files
 
     def _write(self, files: dict[str, Any], name: str, values: np.ndarray) -> None:
-        left = values.view(np.uint8).data
         with naming(self._path(name)):
-            while left:
-                left = left[files[name].write(left) :]  # a full disk takes a part before it says so
+            write_all(files[name], values.view(np.uint8).data)
 
     def sync(self, more: dict[str, Any]) -> None:
         """Make durable what was added so far.
@@ -157,13 +155,8 @@ class SketchFiles:
             with naming(self._path(name)):
                 os.fsync(file.fileno())
         self.mark = more | {"count": self.count, "key_bytes": self._key_bytes}
-        path = self._path(_MARK)
-        with naming(path):
-            with open(path + ".partial", "w", encoding="utf-8") as file:
-                json.dump(self.mark, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(path + ".partial", path)
+        with replacing(self._path(_MARK)) as file:
+            file.write(json.dumps(self.mark).encode())
         sync_folder(self._folder)
 
     def close(self) -> None:

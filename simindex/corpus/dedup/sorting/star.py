@@ -20,10 +20,10 @@ from simindex.corpus.dedup.sorting.figures import FIGURED_EDGE, edges_of, figure
 from simindex.corpus.dedup.sorting.orders import KeepOrder
 from simindex.format.rows import NO_FIGURE
 from simindex.queries.clusters.edges import SortedEdges
+from simindex.queries.clusters.forest import ends_of
 from simindex.queries.pairs.plan import PairPlan
 
 _HALF = np.uint64(32)
-_LOWER = np.uint64(2**32 - 1)
 
 Fetch = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Returns (words, fingerprints) of ascending numbers."""
@@ -104,10 +104,8 @@ class Star:
         found = self._new_edges()
         with self._edges:
             for rows in self._best(fetch):
-                places = rows["edge"]
                 removed, kept = (
-                    self._order.numbers_of((half).astype(np.uint32))
-                    for half in (places >> _HALF, places & _LOWER)
+                    self._order.numbers_of(places.astype(np.uint32)) for places in ends_of(rows["edge"])
                 )
                 found.add(edges_of(removed, kept, rows["figures"]))
         bounded = self._order.numbers_of(np.array(self._crowd.bounded, dtype=np.uint32))
@@ -147,7 +145,7 @@ def _assigned(links: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """
     edges = np.ascontiguousarray(rows["edge"])
     _kernel.assign_stars(links, edges)
-    later, earlier = edges >> _HALF, edges & _LOWER
+    later, earlier = ends_of(edges)
     counts = (links[later] != later) & (links[earlier] == earlier)
     rows, later = rows[counts], later[counts]
     order = np.lexsort((rows["edge"], rows["figures"], later))

@@ -5,7 +5,6 @@ Owns the file, which is whole or not there, and the way back to verdicts. Must n
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -18,8 +17,9 @@ from simindex.corpus.dedup.sorting.figures import agree_and_distance
 from simindex.corpus.dedup.sorting.star import Outcome
 from simindex.corpus.dedup.star import Decided, Verdict
 from simindex.corpus.dedup.work import DecidedRows
-from simindex.corpus.outputs.frames import naming
+from simindex.corpus.outputs.frames import replacing
 from simindex.format.rows import NO_FIGURE
+from simindex.queries.clusters.forest import ends_of
 from simindex.queries.matches import Match
 from simindex.queries.pairs.plan import PairPlan
 from simindex.sketching.estimate import row_estimates
@@ -27,8 +27,6 @@ from simindex.sketching.sketch import HAS_FINGERPRINT
 
 _TOLD_AT_ONCE = 4_096
 """Rows whose verdicts come together."""
-
-_HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
 
 Labels = Callable[[np.ndarray], list[tuple[str, int]]]
 """Returns (label, halves of the sketch that are there) of ascending numbers."""
@@ -59,12 +57,12 @@ def write_told(path: str, read: Any, outcome: Outcome, labels: Labels, *, has_bi
         read: how the input was read.
         has_bits: whether rows have fingerprints.
     """
-    with naming(path), open(path + ".partial", "wb") as file:
+    with replacing(path) as file:
         pickle.dump((read, outcome.bounded), file)
         for rows in outcome.verdicts:
             for first in range(0, len(rows), _TOLD_AT_ONCE):
                 some = rows[first : first + _TOLD_AT_ONCE]
-                numbers, kept = some["edge"] >> _HALF, some["edge"] & _LOWER
+                numbers, kept = ends_of(some["edge"])
                 wanted = np.unique(np.concatenate([numbers, kept]) if has_bits else kept)
                 known = dict(zip(wanted.tolist(), labels(wanted.astype(np.uint32)), strict=True))
                 of_both = zip(numbers.tolist(), kept.tolist(), strict=True)
@@ -76,9 +74,6 @@ def write_told(path: str, read: Any, outcome: Outcome, labels: Labels, *, has_bi
                     [has_bits and bool(known[a][1] & known[b][1] & HAS_FINGERPRINT) for a, b in of_both],
                 )
                 pickle.dump(tuple(told), file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".partial", path)
 
 
 class Teller:

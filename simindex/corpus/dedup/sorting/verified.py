@@ -13,11 +13,10 @@ import numpy as np
 from simindex.corpus.dedup.sorting.figures import equal_rows
 from simindex.corpus.dedup.sorting.sketches import SketchFiles
 from simindex.format.rows import PAIR_ROW
+from simindex.queries.clusters.forest import ends_of
 
 PAIRS = 1 << 20
 """Pairs that are compared in one go: some 50 bytes each."""
-
-_HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
 
 
 def verified(
@@ -50,7 +49,7 @@ def verified(
 
 
 def _compared(sketches: SketchFiles, edges: np.ndarray, min_agree: int) -> np.ndarray:
-    later, earlier = (edges >> _HALF).astype(np.uint32), (edges & _LOWER).astype(np.uint32)
+    later, earlier = (places.astype(np.uint32) for places in ends_of(edges))
     by_earlier = np.argsort(earlier, kind="stable")
     ascending = earlier[by_earlier]
     agree = np.zeros(len(edges), dtype=np.uint32)
