@@ -22,9 +22,10 @@ from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.parts import bytes_of, in_parts
 from simindex.queries.answers import Answers
+from simindex.queries.asking.questions import method_of
 from simindex.queries.matches import Match
 from simindex.queries.pairs.pair import Pair
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, method_of
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method
 from simindex.storage.folder import DATA_FILE
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 from simindex.tuning.found import band_plan

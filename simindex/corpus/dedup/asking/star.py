@@ -23,8 +23,9 @@ from simindex.checks import require_int
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.results import Decided, Verdict
 from simindex.corpus.dedup.rows import Entered, Rows
+from simindex.queries.asking.questions import method_of
 from simindex.queries.scheme import scheme_of
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method, method_of
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
