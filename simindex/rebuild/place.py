@@ -18,7 +18,8 @@ from simindex.config import Config
 from simindex.errors import FormatError, IndexLockedError
 from simindex.format.layout import Layout
 from simindex.rebuild.build import Builder, building
-from simindex.storage.folder import WRITER_LOCK_FILE, WriterLock, sync_folder
+from simindex.storage.folder import WRITER_LOCK_FILE, sync_folder
+from simindex.storage.writing.lock import WriterLock
 
 
 def place_of(destination: str | os.PathLike[str], sources: Iterable[str]) -> Path:

@@ -15,17 +15,10 @@ from simindex.arrow import Table, documents_of
 from simindex.checks import require_int, require_many, require_seconds
 from simindex.parallel import in_order, num_workers
 from simindex.parts import bytes_of, in_parts
+from simindex.queries.asking.asked import sketched
+from simindex.queries.asking.questions import Questions, method_of
 from simindex.queries.matches import Matches
-from simindex.queries.search import (
-    DEFAULT_MAX_CANDIDATES,
-    BandQuery,
-    FingerprintQuery,
-    Method,
-    Query,
-    Questions,
-    method_of,
-    sketched,
-)
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method, Query
 from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, answers_of
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts.calls import Calls, Gathered, OnMissing

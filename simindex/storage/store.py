@@ -32,15 +32,12 @@ from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLocke
 from simindex.storage.environment import BETWEEN_FILES, Environment, Visit
 from simindex.storage.folder import (
     DATA_FILE,
-    Space,
-    WriterLock,
     identity_of,
     keep_header,
     permissions_of,
     require_permissions,
     require_place,
     require_plain_files,
-    require_room,
     sync_folder,
 )
 from simindex.storage.gate import Visitor
@@ -68,6 +65,8 @@ from simindex.storage.transactions import (
 )
 from simindex.storage.translation import closed, read_only, translated
 from simindex.storage.tree.entrance import prove_entrance
+from simindex.storage.writing.lock import WriterLock
+from simindex.storage.writing.space import Space, require_room
 
 Result = TypeVar("Result")
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from simindex.errors import CorruptIndexError
+from simindex.format.columns.column import Chunks
 from simindex.format.keys import segment_keys, whole_segment_key
-from simindex.format.layout import FIRST_BAND_TABLE, Chunks, SegmentEntry
+from simindex.format.layout import FIRST_BAND_TABLE, SegmentEntry
 from simindex.queries.scheme import Scheme
 from simindex.segments.build import Puts, SegmentWriter
 from simindex.segments.directory import Directory

@@ -14,8 +14,8 @@ import simindex
 from simindex import Config, IndexLockedError
 from simindex.rebuild import build, joining, place, repair, source
 from simindex.rebuild.repair import run_repair
-from simindex.storage.folder import WriterLock
 from simindex.storage.store import Store
+from simindex.storage.writing.lock import WriterLock
 
 Work = Callable[[Path, Path], object]
 

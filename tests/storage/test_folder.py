@@ -22,10 +22,10 @@ from simindex.storage.folder import (
     DATA_FILE,
     LMDB_LOCK_FILE,
     WRITER_LOCK_FILE,
-    WriterLock,
     identity_of,
     require_place,
 )
+from simindex.storage.writing.lock import WriterLock
 
 
 def test_path_that_is_a_file_is_refused_and_left_alone(tmp_path: Path) -> None:

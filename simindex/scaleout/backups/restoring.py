@@ -28,9 +28,10 @@ from simindex.scaleout.backups.report import RestoreReport
 from simindex.scaleout.backups.uploads import FOLDER
 from simindex.scaleout.stores import MissingObjectError, Objects, open_store
 from simindex.segments.sealed import Digest, Piece, checked_value, pieces_of
-from simindex.storage.folder import WRITER_LOCK_FILE, WriterLock, sync_folder
+from simindex.storage.folder import WRITER_LOCK_FILE, sync_folder
 from simindex.storage.replacement import new_file
 from simindex.storage.transactions import WriteTransaction
+from simindex.storage.writing.lock import WriterLock
 
 _THREADS = 4
 

@@ -18,10 +18,10 @@ from simindex.changes.ingest import prepare_documents
 from simindex.changes.pending import Pending
 from simindex.changes.writer import Writer
 from simindex.config import Config
-from simindex.corpus.dedup.orders import Keep, rank_of
+from simindex.corpus.dedup.asking.orders import Keep, rank_of
+from simindex.corpus.dedup.asking.star import Opened
 from simindex.corpus.dedup.rows import rows_by_columns
 from simindex.corpus.dedup.sorting.again import InputPart, PartEntries
-from simindex.corpus.dedup.star import Opened
 from simindex.inputs import Inputs
 from simindex.queries.view import View
 from simindex.sketching.sketcher import Sketcher

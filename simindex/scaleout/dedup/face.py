@@ -10,9 +10,9 @@ from typing import Any
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
 from simindex.config import Config
-from simindex.corpus.dedup.job import Mode, Sink
-from simindex.corpus.dedup.orders import Keep
+from simindex.corpus.dedup.asking.orders import Keep
 from simindex.corpus.dedup.results import DedupReport, Removed
+from simindex.corpus.dedup.writing import Mode, Sink
 from simindex.inputs import BadRowError
 from simindex.queries.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.queries.search import Method

@@ -31,9 +31,10 @@ from simindex.format.manifest import (
 )
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.snapshot import stored_manifest
-from simindex.storage.folder import DATA_FILE, WRITER_LOCK_FILE, WriterLock, sync_folder
+from simindex.storage.folder import DATA_FILE, WRITER_LOCK_FILE, sync_folder
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
+from simindex.storage.writing.lock import WriterLock
 
 
 @dataclass
