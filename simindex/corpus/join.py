@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from simindex import index as face
 from simindex.checks import require_callable
 from simindex.config import Config
+from simindex.corpus.dedup.asking.star import MOST_KEPT
 from simindex.corpus.dedup.entries import entries_of
-from simindex.corpus.dedup.star import MOST_KEPT
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.parts import bytes_of, in_parts

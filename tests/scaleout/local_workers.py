@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from simindex.corpus.dedup.sorting.again import InputPart
-from simindex.scaleout.dedup.building import Making, make_partition, ranks_of
+from simindex.scaleout.dedup.building import Making, make_partition, ranks_of, tables_of
+from simindex.scaleout.dedup.partition import SketchTables
 from simindex.scaleout.dedup.parts import num_lines
 from simindex.scaleout.dedup.workers import Step
-from simindex.scaleout.ranges.host import RangeHost
+from simindex.scaleout.ranges.host import TableHost
 from simindex.scaleout.ranges.source import LocalSource, Numbering
 from simindex.scaleout.ranges.sweep import sweep
 from simindex.scaleout.ranges.walk import Asked, Found
@@ -30,14 +31,14 @@ class LocalWorkers:
         return [num_lines(making.inputs, part) for part in parts]
 
     def _path(self, number: int) -> str:
-        return os.path.join(self.folder, f"{number:06}.simindex")
+        return os.path.join(self.folder, f"{number:06}")
 
     def make(self, making: Making, parts: Sequence[InputPart], step: Step) -> Numbering:
         for number, part in enumerate(parts):
             make_partition(making, part, self._path(number))
             step("parts", number + 1, len(parts))
         self.num_parts = len(parts)
-        self.host = RangeHost(self._path, making.config)
+        self.host = TableHost[SketchTables](lambda number: tables_of(making, self._path(number)))
         totals = self.host.totals(range(len(parts)))
         self.numbering = Numbering([totals[number][0] for number in range(len(parts))])
         opened = {number: self.host._tables(number) for number in range(len(parts))}
@@ -56,6 +57,7 @@ class LocalWorkers:
             )
             for number, (leaders, copies) in self.host.copies(range(self.num_parts)).items()
         ]
+        self.num_copies = sum(len(copies) for _, copies in found)
         return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found])
 
     def walk(self, asked: Asked, step: Step) -> Iterator[Found]:

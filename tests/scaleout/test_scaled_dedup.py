@@ -14,6 +14,7 @@ from simindex.corpus import deduplicate
 from simindex.corpus.dedup.sorting.again import InputPart
 from simindex.inputs import Inputs
 from simindex.scaleout import UnsupportedError
+from simindex.scaleout.dedup import nodes, partition
 from simindex.scaleout.dedup.building import Making
 from simindex.scaleout.dedup.job import ScaledJob
 from simindex.scaleout.dedup.nodes import Worker
@@ -93,6 +94,31 @@ def test_both_halves_are_told_of(tmp_path: Path) -> None:
     both(tmp_path, sources, threshold=0.6, config=Config(), mode="annotate")
 
 
+def test_tables_of_several_runs_and_equal_rows_end_as_on_one_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition, "_RUN", 5)
+    rows = rows_of(6, 150) + rows_of(6, 150)
+    workers = both(tmp_path, [written(tmp_path / "a.jsonl", rows)], mode="annotate", threshold=0.7)
+    assert workers.num_copies > 10
+
+
+def test_partitions_of_another_run_of_the_system_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = written(tmp_path / "in.jsonl", rows_of(1, 30))
+    making = Making(Inputs([source]), Config(num_perm=32), HAS_SIGNATURE, "first", False)
+    monkeypatch.chdir(tmp_path)  # which a worker does, too
+    for boot in ("a", "b"):  # what was not synced may be gone after the first
+        (tmp_path / "boot").write_text(boot)
+        monkeypatch.setattr(nodes, "_BOOT_FILE", str(tmp_path / "boot"))
+        worker = Worker(str(tmp_path), "job", making, str(tmp_path))
+        worker.make(InputPart(0, None), 0)
+        assert (tmp_path / "job" / boot / "000000").is_dir()
+    worker.drop()
+    assert not (tmp_path / "job").exists()
+
+
 def test_parts_are_small_enough_for_all_who_work(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.touch()
@@ -119,10 +145,10 @@ def test_a_worker_has_its_partitions_in_a_folder_of_its_own_node(
     monkeypatch.chdir(tmp_path)
     source = written(tmp_path / "in.jsonl", rows_of(1, 30))
     making = Making(Inputs([source]), Config(num_perm=32), HAS_SIGNATURE, "first", False)
-    worker = Worker(work, "job", making.config, str(tmp_path))
-    worker.make(making, InputPart(0, None), 0)
+    worker = Worker(work, "job", making, str(tmp_path))
+    worker.make(InputPart(0, None), 0)
     folder = tmp_path / (work or "of the node") / "job"
-    assert [path.name for path in folder.iterdir()] == ["000000.simindex"]
+    assert [path.name for path in folder.glob("*/*")] == ["000000"]
     assert worker.totals([0])[0][0] > 0
     worker.drop()
     assert not folder.exists()

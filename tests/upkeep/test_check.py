@@ -236,6 +236,10 @@ WRONG: dict[str, tuple[Callable[[Path], object], set[tuple[str, str | None]]]] =
         or store_manifest(p, tail_first=manifest_of(p).next_number),
         {("age", "ages")},
     ),
+    "a run that is younger than one of its documents": (
+        lambda p: store_values(p, [("ages", run_key(2**52, 5), encode_run(Run(2**52, 5, 7)))]),
+        {("age", "documents")},
+    ),
     "a manifest with other counts": (
         lambda p: store_manifest(p, num_documents=96, num_copies=8),
         {("count", "documents")},

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple, Protocol
 from simindex.corpus.dedup.entries import Entry
 from simindex.corpus.dedup.journal import Journal, State
 from simindex.corpus.dedup.paragraphs import Gathering, Rest
-from simindex.corpus.dedup.results import Removed
+from simindex.corpus.dedup.results import Decided, Removed, Verdict
 from simindex.corpus.dedup.rows import Rows
-from simindex.corpus.dedup.star import Decided, Verdict
+from simindex.corpus.dedup.telling import Telling
 from simindex.corpus.outputs.frames import UNDER_WAY
 from simindex.corpus.outputs.output import LinesOutput, Mark, Output
-from simindex.corpus.outputs.rows import Note
 from simindex.corpus.text_file import TextFile
 from simindex.optional import optional_module
 
@@ -44,19 +43,6 @@ class RowsOfJob(Protocol):
     state: State
     num_bytes: int
 
-    @property
-    def writes_removed(self) -> bool:
-        """Whether the output has the rows that go, too."""
-
-    def note(self, entry: Entry, removed: Removed | None) -> Note | None:
-        """Return what is written behind a row."""
-
-    def note_of_rest(self, rest: Rest) -> Note | None:
-        """Return what is written behind a row whose paragraphs were compared."""
-
-    def removed(self, entry: Entry, verdict: Verdict) -> Removed:
-        """Return what is told of a row that goes."""
-
     def tell(self, removed: Removed) -> None:
         """Tell the caller of a row that goes."""
 
@@ -70,6 +56,7 @@ class Work:
     def __init__(
         self,
         job: RowsOfJob,
+        telling: Telling,
         output: Output,
         report: Output,
         journal: Journal | None,
@@ -77,7 +64,7 @@ class Work:
         texts: TextFile | None = None,
     ) -> None:
         self._gathering, self._texts = gathering, texts
-        self._job = job
+        self._job, self._telling = job, telling
         self._output = output
         self._report = report
         self._journal = journal
@@ -106,7 +93,7 @@ class Work:
                 if lines is None:
                     for place, verdict in enumerate(verdicts):
                         entry = entries[place]
-                        removed = None if verdict is None else self._job.removed(entry, verdict)
+                        removed = None if verdict is None else self._telling.removed(entry, verdict)
                         self._take(entry, removed)
                 else:
                     self._take_lines(lines, entries, verdicts)
@@ -121,7 +108,7 @@ class Work:
     ) -> None:
         """Take rows that are written as they stand, all at once or all between two that go."""
         gone = [(place, verdict) for place, verdict in enumerate(verdicts) if verdict is not None]
-        removed = [self._job.removed(entries[place], verdict) for place, verdict in gone]
+        removed = [self._telling.removed(entries[place], verdict) for place, verdict in gone]
         if self._take_at_once(lines, [verdict is None for verdict in verdicts], removed):
             return
         behind = 0
@@ -157,7 +144,7 @@ class Work:
         output = self._output
         if not (isinstance(output, LinesOutput) and output.keeps_lines and isinstance(entries, Rows)):
             return None
-        if self._job.writes_removed or set(map(type, entries.contents)) != {bytes}:
+        if self._telling.writes_removed or set(map(type, entries.contents)) != {bytes}:
             return None
         return [line if line.endswith(b"\n") else line + b"\n" for line in entries.contents]
 
@@ -189,8 +176,8 @@ class Work:
             rest = self._gathering.add(entry, removed)
             if rest is not None:
                 self._take_rest(rest, self._gathering.rollup)
-        elif removed is None or job.writes_removed:
-            self._output.write(entry, job.note(entry, removed))
+        elif removed is None or self._telling.writes_removed:
+            self._output.write(entry, self._telling.note(entry, removed))
         if removed is not None:
             job.tell(removed)
         if entry.part is not None and not entry.part.is_last:
@@ -200,14 +187,14 @@ class Work:
             self._end_frame()
 
     def _take_rest(self, rest: Rest, rollup: Output) -> None:
-        job, state = self._job, self._job.state
+        state = self._job.state
         state.documents += 1
         state.dropped += rest.left is None
         if rest.seen:
             self._tell(rollup, rest)
-        written = rest.whole if job.writes_removed else rest.left
+        written = rest.whole if self._telling.writes_removed else rest.left
         if written is not None:
-            self._output.write(written, job.note_of_rest(rest))
+            self._output.write(written, self._telling.note_of_rest(rest))
 
     def _tell(self, report: Output, told: Removed | Rest) -> None:
         if isinstance(report, LinesOutput):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from simindex.corpus.dedup.entries import PathEntries
-from simindex.corpus.dedup.job import Job, Sink
+from simindex.corpus.dedup.job import Job
 from simindex.corpus.dedup.journal import digest_of
 from simindex.corpus.dedup.rows import READ_AHEAD
 from simindex.corpus.dedup.sorting.again import PartRead, rows_of_parts
@@ -23,6 +23,7 @@ from simindex.corpus.dedup.sorting.orders import KeepOrder, by_rank, newest_firs
 from simindex.corpus.dedup.sorting.star import Star
 from simindex.corpus.dedup.sorting.told import Teller, write_told
 from simindex.corpus.dedup.work import DecidedRows
+from simindex.corpus.dedup.writing import Sink
 from simindex.corpus.outputs.output import LinesOutput
 from simindex.parallel import ahead
 from simindex.queries.pairs.plan import PairPlan, plan_pairs
@@ -150,7 +151,7 @@ class ScaledJob(Job):
         assert isinstance(self._entries, PathEntries)
         told = Teller(file, self._config.num_perm, self._plan()[0])
         keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
-        by_lines = keeps_lines and not self.writes_removed
+        by_lines = keeps_lines and self._mode != "annotate"
         parts = rows_of_parts(
             self._entries.inputs,
             told.read,

@@ -20,15 +20,15 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import xxhash
 
-from simindex.config import Config
 from simindex.corpus.dedup.sorting.again import InputPart
-from simindex.scaleout.dedup.building import Making, make_partition, ranks_of
+from simindex.scaleout.dedup.building import Making, make_partition, ranks_of, tables_of
+from simindex.scaleout.dedup.partition import SketchTables
 from simindex.scaleout.dedup.parts import num_lines
 from simindex.scaleout.dedup.workers import Step, told_nobody
 from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.hosts.actors import ray_module
 from simindex.scaleout.ranges.dealing import swept
-from simindex.scaleout.ranges.host import RangeHost
+from simindex.scaleout.ranges.host import TableHost
 from simindex.scaleout.ranges.remote import Hosts, answer, host_as_actor, lost, on_node
 from simindex.scaleout.ranges.source import Numbering
 from simindex.scaleout.ranges.sweep import Swept
@@ -39,34 +39,38 @@ _T = TypeVar("_T")
 _PATIENCE_SECONDS = 120.0
 """How long a worker may be gone before Ray says that its node is."""
 
+_BOOT_FILE = "/proc/sys/kernel/random/boot_id"
 
-class Worker(RangeHost):
+
+class Worker(TableHost[SketchTables]):
     """Makes partitions of parts, and has them open.
 
     Args:
         work: folder on the disk of its node; ``None``: that of temporary files, as this node has it.
         name: of the folder of the job's partitions there.
-        config: of them.
+        making: how they are made.
         beside: the driver's folder, from which relative paths go; it has its process alone.
     """
 
-    def __init__(self, work: str | None, name: str, config: Config, beside: str) -> None:
+    def __init__(self, work: str | None, name: str, making: Making, beside: str) -> None:
         # Absolute paths do not need it, and of others the one that is missing is told.
         with suppress(OSError):
             os.chdir(beside)
-        self._folder = os.path.join(os.path.abspath(work or tempfile.gettempdir()), name)
-        super().__init__(self._path, config)
+        self._making = making
+        self._home = os.path.join(os.path.abspath(work or tempfile.gettempdir()), name)
+        self._folder = os.path.join(self._home, _this_boot())
+        super().__init__(lambda number: tables_of(making, self._path(number)))
 
     def _path(self, number: int) -> str:
-        return os.path.join(self._folder, f"{number:06}.simindex")
+        return os.path.join(self._folder, f"{number:06}")
 
-    def count_lines(self, making: Making, part: InputPart) -> int:
+    def count_lines(self, part: InputPart) -> int:
         """Return how many lines a part has."""
-        return num_lines(making.inputs, part)
+        return num_lines(self._making.inputs, part)
 
-    def make(self, making: Making, part: InputPart, number: int) -> None:
+    def make(self, part: InputPart, number: int) -> None:
         """Make the partition of a part, unless it is there."""
-        make_partition(making, part, self._path(number))
+        make_partition(self._making, part, self._path(number))
 
     def ranks(self, number: int) -> list[Any]:
         """Return what the rows of a partition are ordered by."""
@@ -75,7 +79,7 @@ class Worker(RangeHost):
     def drop(self) -> None:
         """Remove the partitions of this node."""
         self.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._home, ignore_errors=True)
 
 
 class _Hired(NamedTuple):
@@ -124,7 +128,7 @@ class Nodes:
         for node, told in alive.items():
             for _ in range(0 if node in known else _cores(told)):
                 options = {"num_cpus": 1, "scheduling_strategy": on_node(node)}
-                actor = host_as_actor(Worker, (self._work, name, self._making.config, os.getcwd()), options)
+                actor = host_as_actor(Worker, (self._work, name, self._making, os.getcwd()), options)
                 self._workers.append(_Hired(actor, node))
 
     def _cuts(self) -> list[tuple[int, ...]]:
@@ -159,12 +163,9 @@ class Nodes:
         """Return how many lines each part has."""
         self._making, self._parts = making, parts
         self._hire()
-        known = self._ray.put(making)
 
         def count() -> dict[int, int]:
-            dealt = self._dealt(
-                range(len(parts)), lambda actor, at: actor.count_lines.remote(known, parts[at])
-            )
+            dealt = self._dealt(range(len(parts)), lambda actor, at: actor.count_lines.remote(parts[at]))
             return {at: lines for at, _, lines in dealt}
 
         counts = self._again(count)
@@ -178,11 +179,9 @@ class Nodes:
 
     def _make(self) -> None:
         """Let workers make the partitions that nobody has."""
-        known, wanted = self._ray.put(self._making), self._unmade()
+        wanted = self._unmade()
         done = len(self._parts) - len(wanted)
-        for at, worker, _ in self._dealt(
-            wanted, lambda actor, at: actor.make.remote(known, self._parts[at], at)
-        ):
+        for at, worker, _ in self._dealt(wanted, lambda actor, at: actor.make.remote(self._parts[at], at)):
             self._owners[at] = worker
             done += 1
             self._step("parts", done, len(self._parts))
@@ -262,6 +261,13 @@ class Nodes:
                 pass
             time.sleep(0.5)
         raise ScaleOutError(f"dedup: a worker is gone, and its node is not: {reason}") from reason
+
+
+def _this_boot() -> str:
+    """Return what tells this run of the system from others: what was written, not synced, is whole in it."""
+    with suppress(OSError), open(_BOOT_FILE, encoding="ascii") as file:
+        return file.read().strip()
+    return f"process-{os.getpid()}-{time.time_ns()}"
 
 
 def _cores(node: dict[str, Any]) -> int:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simindex.corpus.dedup.entries import PathEntries
+from simindex.corpus.dedup.results import Decided, Verdict
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.dedup.sorting.figures import agree_and_distance
 from simindex.corpus.dedup.sorting.star import Outcome
-from simindex.corpus.dedup.star import Decided, Verdict
 from simindex.corpus.dedup.work import DecidedRows
 from simindex.corpus.outputs.frames import replacing
 from simindex.format.rows import NO_FIGURE

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import simindex.index as face
 from simindex.changes.documents import NewDocuments
@@ -21,9 +21,9 @@ from simindex.changes.ingest import prepare_documents, prepared_batches
 from simindex.changes.session import Session
 from simindex.checks import require_int
 from simindex.config import Config, SimHashConfig
+from simindex.corpus.dedup.results import Decided, Verdict
 from simindex.corpus.dedup.rows import Entered, Rows
 from simindex.queries.asking.questions import method_of
-from simindex.queries.matches import Match
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method
 from simindex.sketching.sketcher import Sketcher
@@ -33,30 +33,6 @@ from simindex.tuning.found import band_plan
 
 _FORGOTTEN_AT_ONCE = 1_000
 """Numbers of rows that are removed in one call."""
-
-
-class Verdict(NamedTuple):
-    """Why a row goes.
-
-    Attributes:
-        match: the kept document that is most like it.
-        other: the path of the index which that is in; ``None``: a row of the input.
-    """
-
-    match: Match
-    other: str | None
-
-
-class Decided(NamedTuple):
-    """What becomes of the rows of a batch.
-
-    Attributes:
-        verdicts: of each; ``None``: it stays.
-        bounded: places of those that stay though a limit on candidates was hit.
-    """
-
-    verdicts: list[Verdict | None]
-    bounded: set[int]
 
 
 class Opened:
