@@ -28,7 +28,7 @@ from simindex.storage.tree.pagefile import (
     PageFile,
     pages_of,
 )
-from simindex.storage.tree.walk import MAIN
+from simindex.storage.tree.walk import MAIN, lost_commit
 
 _READ_AT_OPENING = ("meta", "segments")
 """Trees of which opening reads every key."""
@@ -48,7 +48,7 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
         path: of the folder, for messages.
 
     Raises:
-        CorruptIndexError: one of the pages is not what the pages above say.
+        CorruptIndexError: one of the pages is not what the pages above say, or the newest commit's is lost.
     """
     for _ in range(_ATTEMPTS):
         # While somebody reads a state, its pages are not used again.
@@ -71,6 +71,13 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
 
 
 def _prove(file: PageFile, path: str) -> None:
+    lost = lost_commit(file)
+    if lost is not None:
+        raise CorruptIndexError(
+            f"{path}: {DATA_FILE}, page {lost.page}: {lost.message}; restore a backup, or save what is left "
+            "with simindex repair",
+            path=path,
+        )
     for name, record in _databases(file, path):
         _walk(file, name, record, path, with_leaves=name in _READ_AT_OPENING)
 
