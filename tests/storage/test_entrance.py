@@ -2,6 +2,8 @@
 
 import random
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -118,3 +120,15 @@ def test_pages_of_a_level_are_asked_for_together(
     assert record.depth > 1
     assert record.leaf_pages in asked
     assert len(set(addresses)) == len(addresses)
+
+
+def test_first_opening_of_a_process_imports_no_more_of_numpy(made: SimpleNamespace) -> None:
+    """`np.unique` imports `numpy.ma`, which took half of the time of a first opening."""
+    program = (
+        "import simindex, sys\n"
+        f"with simindex.open({str(made.path)!r}, 'r') as index:\n"
+        "    print(len(index.query('7 is a number of its own', 0.5)) > 1)\n"
+        "print('numpy.ma' in sys.modules)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert said == "True\nFalse\n"

@@ -19,11 +19,10 @@ from simindex.errors import CorruptIndexError
 from simindex.storage.folder import DATA_FILE
 from simindex.storage.lmdb_file import DATABASES
 from simindex.storage.translation import translated
-from simindex.storage.tree.nodes import BIG_VALUE, SUB_TREE, Keys, Nodes, read_nodes
+from simindex.storage.tree.nodes import SOUND, SUB_TREE, VALUE_OUTSIDE, prove_pages, read_nodes
 from simindex.storage.tree.pagefile import (
     META_PAGES,
     NO_PAGE,
-    PAGE_HEADER_BYTES,
     DatabaseRecord,
     PageFile,
     pages_of,
@@ -33,8 +32,6 @@ from simindex.storage.tree.walk import MAIN
 _READ_AT_OPENING = ("meta", "segments")
 """Trees of which opening reads every key."""
 
-_NUMBERS, _WORDS = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
-_NOTHING = Nodes(_NUMBERS, Keys(_WORDS, _WORDS), _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS)
 _PAGES_AT_ONCE = 256
 _ATTEMPTS = 100
 
@@ -78,7 +75,7 @@ def _prove(file: PageFile, path: str) -> None:
 def _databases(file: PageFile, path: str) -> list[tuple[str, DatabaseRecord]]:
     """Return the names and records of the databases; none where the file is another program's."""
     found = []
-    nodes = _walk(file, MAIN, file.meta.main, path, with_leaves=True)
+    nodes, _ = read_nodes(file, _walk(file, MAIN, file.meta.main, path, with_leaves=True), are_leaves=True)
     for key, size, place, length, flags in zip(
         nodes.keys.octets(), nodes.key_bytes, nodes.data, nodes.numbers, nodes.flags, strict=True
     ):
@@ -92,42 +89,40 @@ def _databases(file: PageFile, path: str) -> list[tuple[str, DatabaseRecord]]:
     return found
 
 
-def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, *, with_leaves: bool) -> Nodes:
-    """Walk a tree level by level; returns the nodes of its lowest level that was walked."""
+def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, *, with_leaves: bool) -> np.ndarray:
+    """Prove a tree level by level; returns the pages of the lowest level that was walked."""
     level = np.array([min(record.root, 2**62)], dtype=np.int64)
-    nodes = _NOTHING
     if record.root == NO_PAGE and not record.depth:
-        return nodes
-    for depth in range(record.depth - (not with_leaves)):
-        is_inside = (level >= META_PAGES) & (level < file.num_used)
-        if not is_inside.all() or len(np.unique(level)) != len(level):
+        return level[:0]
+    last = record.depth - (not with_leaves) - 1
+    for depth in range(last + 1):
+        # Not by np.unique, which imports a part of NumPy that takes as long as all the rest of an opening.
+        ascending = np.sort(level)
+        is_once = (ascending[1:] > ascending[:-1]).all()
+        if not is_once or ascending[0] < META_PAGES or ascending[-1] >= file.num_used:
             raise _damaged(path, name, "pages of the file, each once")
         # All of a level at once: met one by one each that is missing would be waited for.
         places = _kernel.address(file.octets) + level * file.page_bytes
         _kernel.ask_for_pages(places.astype(np.uint64))
-        parts = [
-            _sound(
-                file, name, level[first : first + _PAGES_AT_ONCE], path, are_leaves=depth == record.depth - 1
-            )
-            for first in range(0, len(level), _PAGES_AT_ONCE)
-        ]
-        nodes = parts[0] if len(parts) == 1 else _NOTHING
-        level = np.concatenate([part.numbers for part in parts])
-    return nodes
+        are_leaves = depth == record.depth - 1
+        _require_sound(
+            level, prove_pages(file, level, are_leaves=are_leaves), name, path, are_leaves=are_leaves
+        )
+        if depth == last:
+            break
+        parts = [level[first : first + _PAGES_AT_ONCE] for first in range(0, len(level), _PAGES_AT_ONCE)]
+        level = np.concatenate([read_nodes(file, part, are_leaves=False)[0].numbers for part in parts])
+    return level
 
 
-def _sound(file: PageFile, name: str, pages: np.ndarray, path: str, *, are_leaves: bool) -> Nodes:
-    nodes, is_sound = read_nodes(file, pages, are_leaves=are_leaves)
-    if not is_sound.all():
-        what = "a leaf page" if are_leaves else "a branch page"
-        raise _damaged(path, name, what, int(pages[~is_sound][0]))
-    if are_leaves:
-        is_big = nodes.flags == BIG_VALUE
-        behind = nodes.data + (PAGE_HEADER_BYTES + nodes.numbers - 1) // file.page_bytes
-        is_wrong = is_big & ((nodes.data < META_PAGES) | (behind >= file.num_used))
-        if is_wrong.any():
-            raise _damaged(path, name, "values within the file", int(pages[nodes.page[is_wrong][0]]))
-    return nodes
+def _require_sound(pages: np.ndarray, proven: np.ndarray, name: str, path: str, *, are_leaves: bool) -> None:
+    if (proven == SOUND).all():
+        return
+    at = int(np.flatnonzero(proven != SOUND)[0])
+    what = "a leaf page" if are_leaves else "a branch page"
+    if proven[at] == VALUE_OUTSIDE:
+        what = "values within the file"
+    raise _damaged(path, name, what, int(pages[at]))
 
 
 def _damaged(path: str, name: str, expected: str, page: int | None = None) -> CorruptIndexError:
