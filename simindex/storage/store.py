@@ -508,6 +508,9 @@ class Store:
             # Slots of killed readers pin pages until somebody looks.
             self._checked_readers = now
             environment.check_readers()
+        if environment.databases and not environment.are_records_proven:
+            with self.reading() as read:
+                read.prove_records()
         if self._lock is not None:
             self._lock.require_held()
         file_bytes = environment.bytes_in_place(self.data)

@@ -1,13 +1,15 @@
 """The pages that opening an index walks, proven before LMDB follows them.
 
 LMDB believes what a page of its trees says, so a damaged one ends the process. Owns which pages opening
-touches: the names of the databases, and the trees of those that are read whole then. Must not read values:
-where they lie is compared with the end of the file, which is all that LMDB does with a place.
+touches: the names of the databases, the trees of those that are read whole then, and the branch pages of the
+others; those of the records are most of them, and are proven when LMDB is first to follow them. Must not read
+values: where they lie is compared with the end of the file, which is all that LMDB does with a place.
 Invariant: no more pages are walked than the file has, whatever damaged ones say.
 """
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 
@@ -22,12 +24,18 @@ from simindex.storage.translation import translated
 from simindex.storage.tree.nodes import SOUND, SUB_TREE, VALUE_OUTSIDE, prove_pages, read_nodes
 from simindex.storage.tree.pagefile import (
     META_PAGES,
+    MOST_DEPTH,
     NO_PAGE,
     DatabaseRecord,
+    Meta,
     PageFile,
     pages_of,
 )
 from simindex.storage.tree.walk import MAIN
+
+RECORDS = "documents"
+"""The tree of which opening proves the root alone, for LMDB reads that when it is asked for counts; the rest,
+one branch page for some 20,000 documents, at its first use."""
 
 _READ_AT_OPENING = ("meta", "segments")
 """Trees of which opening reads every key."""
@@ -36,13 +44,14 @@ _PAGES_AT_ONCE = 256
 _ATTEMPTS = 100
 
 
-def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
+def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: bool = False) -> None:
     """Prove the pages that opening will touch.
 
     Args:
         env: of LMDB, which has followed no tree yet.
         file: descriptor of its data file.
         path: of the folder, for messages.
+        of_records: prove the branch pages of the records in place of all others.
 
     Raises:
         CorruptIndexError: one of the pages is not what the pages above say.
@@ -59,7 +68,9 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
             mapped.madvise(mmap.MADV_RANDOM)
             pages = pages_of(mapped, txn.id())
             if pages is not None:
-                _prove(pages, path)
+                for name, record in _databases(pages, path):
+                    levels = _levels_of(name, record.depth, of_records=of_records)
+                    _walk(pages, name, record, path, levels=levels)
                 return
         # A later commit has taken the place of that meta page.
     raise CorruptIndexError(
@@ -67,15 +78,36 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
     )
 
 
-def _prove(file: PageFile, path: str) -> None:
-    for name, record in _databases(file, path):
-        _walk(file, name, record, path, with_leaves=name in _READ_AT_OPENING)
+def _levels_of(name: str, depth: int, *, of_records: bool) -> int:
+    """Return how many levels of a tree of that depth are proven together."""
+    if name == RECORDS:
+        return depth - 1 if of_records else min(depth - 1, 1)
+    return 0 if of_records else depth - (name not in _READ_AT_OPENING)
+
+
+def prove_records(base: int, num_pages: int, page_bytes: int, record: bytes, path: str) -> None:
+    """Prove the branch pages of the records where they are mapped, in any state that LMDB reads.
+
+    Args:
+        base: address of page 0.
+        num_pages: that the file holds.
+        record: what LMDB keeps of the tree in that state.
+        path: as `prove_entrance` takes it; and raises what that does.
+    """
+    tree = DatabaseRecord.of(record)
+    if tree is None:
+        raise _damaged(path, RECORDS, "the record of a database")
+    mapped = (ctypes.c_uint8 * (num_pages * page_bytes)).from_address(base)
+    octets = np.frombuffer(memoryview(mapped), dtype=np.uint8)
+    last = Meta(tree, tree, num_pages - 1, 0)
+    file = PageFile(octets, octets.view(np.uint16), page_bytes, num_pages, last)
+    _walk(file, RECORDS, tree, path, levels=tree.depth - 1)
 
 
 def _databases(file: PageFile, path: str) -> list[tuple[str, DatabaseRecord]]:
     """Return the names and records of the databases; none where the file is another program's."""
     found = []
-    nodes, _ = read_nodes(file, _walk(file, MAIN, file.meta.main, path, with_leaves=True), are_leaves=True)
+    nodes, _ = read_nodes(file, _walk(file, MAIN, file.meta.main, path, levels=MOST_DEPTH), are_leaves=True)
     for key, size, place, length, flags in zip(
         nodes.keys.octets(), nodes.key_bytes, nodes.data, nodes.numbers, nodes.flags, strict=True
     ):
@@ -89,12 +121,12 @@ def _databases(file: PageFile, path: str) -> list[tuple[str, DatabaseRecord]]:
     return found
 
 
-def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, *, with_leaves: bool) -> np.ndarray:
-    """Prove a tree level by level; returns the pages of the lowest level that was walked."""
+def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, *, levels: int) -> np.ndarray:
+    """Prove so many levels of a tree, the leaves being the last; returns the pages of the lowest of them."""
     level = np.array([min(record.root, 2**62)], dtype=np.int64)
     if record.root == NO_PAGE and not record.depth:
         return level[:0]
-    last = record.depth - (not with_leaves) - 1
+    last = min(record.depth, levels) - 1
     for depth in range(last + 1):
         # Not by np.unique, which imports a part of NumPy that takes as long as all the rest of an opening.
         ascending = np.sort(level)
