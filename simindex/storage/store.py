@@ -508,9 +508,6 @@ class Store:
             # Slots of killed readers pin pages until somebody looks.
             self._checked_readers = now
             environment.check_readers()
-        if environment.databases and not environment.are_records_proven:
-            with self.reading() as read:
-                read.prove_records()
         if self._lock is not None:
             self._lock.require_held()
         file_bytes = environment.bytes_in_place(self.data)
@@ -521,6 +518,7 @@ class Store:
             try:
                 with Visit(environment) as visit:
                     with visit.env.begin(write=True) as txn:
+                        environment.prove_records(txn)
                         result = change(WriteTransaction(txn, environment.databases))
                         number = txn.id()
                         if usable is not None and used_bytes(visit.env, txn, environment.databases) > usable:

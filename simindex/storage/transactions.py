@@ -65,13 +65,9 @@ class ReadTransaction(Visitor):
     def _database(self, name: str) -> lmdb._Database:
         """Return a database for LMDB to follow its tree."""
         environment = self._environment
-        if name == RECORDS and not environment.are_records_proven:
+        if name == RECORDS:
             environment.prove_records(self._txn)
         return environment.databases[name]
-
-    def prove_records(self) -> None:
-        """Prove what LMDB follows to the records, if nobody has; see `Environment.prove_records`."""
-        self._database(RECORDS)
 
     def get(self, database: str, key: bytes) -> memoryview | None:
         """Return a value, or ``None``.
