@@ -22,6 +22,7 @@ from simindex.format.columns.filters import (
     NO_FILTER,
     FilterShape,
     bitmap_bits,
+    bits_of_unstored,
     filter_lines,
     filter_size,
 )
@@ -276,7 +277,7 @@ class Geometry:
         for all its tables, made when it is loaded."""
         if entry.chunked:
             return self._for_each([0, 0, entry.filters[4], 0])
-        return self._for_each([bitmap_bits(n) if n else 0 for n in entry.counts])
+        return self._for_each([bits_of_unstored(n) if n else 0 for n in entry.counts])
 
     def columns(self, entry: SegmentEntry) -> list[Column]:
         """Return what a chunked segment consists of: sorted tables, the sketch column, fences, filters,

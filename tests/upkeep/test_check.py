@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from bare_store import give_back
 from batches import SMALL, batch, removed_by
+from mixed_index import CONFIG, make_index, text
 from processes import ask, end, start
 from stored_values import flipped, store_values, stored_values
 
@@ -41,8 +42,6 @@ from simindex.upkeep import child
 from simindex.upkeep.child import ChildDiedError
 from simindex.upkeep.proof import run_check
 
-CONFIG = Config(num_perm=16, simhash=SimHashConfig(3, 4))
-
 LAYOUTS = {"whole": Layout(4), "chunked": Layout(4, 16, 200)}
 
 FIRST_BAND, SKETCHES = 2, 2 + 2 + 4
@@ -64,21 +63,10 @@ class Here(list[Problem]):
         return {(problem.kind, problem.table or problem.database) for problem in self}
 
 
-def text(number: int) -> str:
-    return f"the text {number} of the word {number * 7} and the word {number * 11} in the collection"
-
-
 @pytest.fixture(params=LAYOUTS)
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A closed index with segments, copies, removed documents and leaders, empty documents, and ages."""
-    path = tmp_path / "i"
-    with simindex.open(path, "x", CONFIG, layout=LAYOUTS[request.param], map_bytes=1 << 20) as stored:
-        stored.insert_many(((n, text(n), {"n": n}) for n in range(90)), batch_size=40)
-        stored.insert_many((f"copy {n}", text(n)) for n in range(12))
-        stored.insert_many([("empty", "..."), (b"bytes", "a text of its own with enough words")])
-        stored.remove_many([0, 1, "copy 1", "copy 2", 3, 50, 60])
-        stored.touch(5, 6, 70)
-    return path
+    return make_index(tmp_path / "i", LAYOUTS[request.param])
 
 
 def changed(path: Path, database: str, change: Callable[[bytes], bytes | None], prefix: bytes = b"") -> None:

@@ -27,7 +27,7 @@ from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, 
 from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.sorting.decisions import Sorting, can_sort
 from simindex.corpus.dedup.telling import Telling
-from simindex.corpus.dedup.work import DecidedRows, Work
+from simindex.corpus.dedup.work import DecidedRows, Lines, Work
 from simindex.corpus.dedup.writing import Mode, Sink, Writing
 from simindex.corpus.outputs.output import (
     LinesOutput,
@@ -353,7 +353,9 @@ class Job:
                     self._texts.close()
 
     @contextmanager
-    def _decisions(self, folder: str, resumed: bool, others: list[str]) -> Iterator[Iterator[DecidedRows]]:
+    def _decisions(
+        self, folder: str, resumed: bool, others: list[str]
+    ) -> Iterator[Iterator[DecidedRows | Lines]]:
         """Give the rows that are not done yet, with what becomes of them."""
         if self.looks_first:
             assert isinstance(self._entries, PathEntries)
