@@ -3,15 +3,18 @@
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simindex.corpus.dedup.sorting.again import InputPart
+from simindex.corpus.dedup.work import Lines
 from simindex.scaleout.dedup.building import Making, make_partition, ranks_of, tables_of
 from simindex.scaleout.dedup.partition import SketchTables
 from simindex.scaleout.dedup.parts import num_lines
 from simindex.scaleout.dedup.workers import Step
+from simindex.scaleout.dedup.writing import Wanted, Writing, lines_of, write_lines
 from simindex.scaleout.ranges.host import TableHost
 from simindex.scaleout.ranges.source import LocalSource, Numbering
 from simindex.scaleout.ranges.sweep import sweep
@@ -22,10 +25,12 @@ class LocalWorkers:
     """One host with all partitions."""
 
     parallel = 2
+    sees = True
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.waiting = 0
+        self.waiting = self.num_written = 0
+        self.is_released = False
 
     def count_lines(self, making: Making, parts: Sequence[InputPart]) -> list[int]:
         return [num_lines(making.inputs, part) for part in parts]
@@ -79,3 +84,17 @@ class LocalWorkers:
     def drop(self) -> None:
         self.host.close()
         shutil.rmtree(self.folder)
+
+    def can_write(self, _: Making, writing: Writing) -> bool:
+        return self.sees and Path(writing.seen[0]).read_text() == writing.seen[1]
+
+    def lines(self, _: Making, writing: Writing, at: int, wanted: Iterator[Wanted]) -> Iterator[Lines]:
+        for part in wanted:
+            made = lines_of(writing, part)
+            write_lines(writing.path, made.kept, at)
+            at += len(made.kept)
+            self.num_written += 1
+            yield made.lines
+
+    def release(self) -> None:
+        self.is_released = True

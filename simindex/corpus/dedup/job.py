@@ -27,7 +27,7 @@ from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, 
 from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.sorting.decisions import Sorting, can_sort
 from simindex.corpus.dedup.telling import Telling
-from simindex.corpus.dedup.work import DecidedRows, Work
+from simindex.corpus.dedup.work import DecidedRows, Lines, Work
 from simindex.corpus.dedup.writing import Mode, Sink, Writing
 from simindex.corpus.outputs.output import (
     LinesOutput,
@@ -182,7 +182,7 @@ class Job:
     """A job with its arguments; see `deduplicate`.
 
     Attributes:
-        state: how far it is.
+        state: how far it is; where it failed, how far it is when it is gone on with.
         was_done: whether it had been done before.
         num_bytes: of the output, whole frames.
         can_resume: whether it can be broken off and gone on with.
@@ -282,7 +282,11 @@ class Job:
             self._writing.require_there()
             self.was_done = True
             return self._report()
-        self._run_in(journal.folder, journal, resumed)
+        try:
+            self._run_in(journal.folder, journal, resumed)
+        except BaseException:
+            self.state = journal.durable
+            raise
         return self._report()
 
     def _run_at_once(self) -> DedupReport:
@@ -353,7 +357,9 @@ class Job:
                     self._texts.close()
 
     @contextmanager
-    def _decisions(self, folder: str, resumed: bool, others: list[str]) -> Iterator[Iterator[DecidedRows]]:
+    def _decisions(
+        self, folder: str, resumed: bool, others: list[str]
+    ) -> Iterator[Iterator[DecidedRows | Lines]]:
         """Give the rows that are not done yet, with what becomes of them."""
         if self.looks_first:
             assert isinstance(self._entries, PathEntries)

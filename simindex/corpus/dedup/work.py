@@ -13,6 +13,8 @@ from dataclasses import replace
 from itertools import compress
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from simindex.corpus.dedup.entries import Entry
 from simindex.corpus.dedup.journal import Journal, State
 from simindex.corpus.dedup.paragraphs import Gathering, Rest
@@ -26,6 +28,23 @@ from simindex.optional import optional_module
 
 DecidedRows = tuple[Sequence[Entry], Decided]
 """Rows, and what becomes of each."""
+
+
+class Lines(NamedTuple):
+    """Rows of the input, one after the other, with what becomes of each; those that stay are written already.
+
+    Attributes:
+        sizes: int64: bytes of the line of each: in the output, or of one that goes in `told`.
+        stays: bool: whether it is in the output.
+        told: uint8: lines of the report.
+        bounded: rows that stay though not all was looked at.
+    """
+
+    sizes: np.ndarray
+    stays: np.ndarray
+    told: np.ndarray
+    bounded: int
+
 
 FRAME_BYTES = 4 << 20
 """Bytes of rows and of the report that a frame of both holds: what is done again, at most, after a kill."""
@@ -74,7 +93,7 @@ class Work:
         self._row_of_cut = job.state.read
         self._cuts: deque[_Cut] = deque(maxlen=UNDER_WAY + 1)
 
-    def read(self, decided: Iterator[DecidedRows]) -> None:
+    def read(self, decided: Iterator[DecidedRows | Lines]) -> None:
         """Do all rows that are not done."""
         state = self._job.state
         self._output.begin_at(state.output)
@@ -82,7 +101,11 @@ class Work:
         if self._gathering is not None:
             self._gathering.rollup.begin_at(state.rollup)
         try:
-            for entries, (verdicts, bounded) in decided:
+            for some in decided:
+                if isinstance(some, Lines):
+                    self._take_made(some)
+                    continue
+                entries, (verdicts, bounded) = some
                 if self._texts is not None:
                     kept = (
                         entry for entry, verdict in zip(entries, verdicts, strict=True) if verdict is None
@@ -139,6 +162,32 @@ class Work:
             self._job.tell(each)
         return True
 
+    def _take_made(self, lines: Lines) -> None:
+        """Take rows that are written, up to each place where a frame ends."""
+        state, count = self._job.state, len(lines.sizes)
+        assert isinstance(self._output, LinesOutput)
+        assert isinstance(self._report, LinesOutput)
+        kept, told = (
+            np.concatenate([[0], np.cumsum(np.where(which, lines.sizes, 0))])
+            for which in (lines.stays, ~lines.stays)
+        )
+        state.bounded += lines.bounded
+        both, kept_rows, at = kept + told, np.concatenate([[0], np.cumsum(lines.stays)]), 0
+        while at < count:
+            room = FRAME_BYTES - self._output.waiting - self._report.waiting
+            behind = int(np.searchsorted(both, both[at] + room))
+            behind = min(max(behind, at + 1), at + FRAME_ROWS - (state.read - self._row_of_cut))
+            ends, behind = behind <= count, min(behind, count)
+            self._output.count_written(int(kept[behind] - kept[at]))
+            self._report.write_lines([lines.told[told[at] : told[behind]].data])
+            state.read += behind - at
+            state.kept += int(kept_rows[behind] - kept_rows[at])
+            state.removed += behind - at - int(kept_rows[behind] - kept_rows[at])
+            at = behind
+            if ends:
+                self._end_frame()
+            self._job.advance()
+
     def _lines_of(self, entries: Sequence[Entry]) -> list[bytes] | None:
         """Return the lines of rows that are written as they stand; ``None`` where a row is made of more."""
         output = self._output
@@ -146,7 +195,7 @@ class Work:
             return None
         if self._telling.writes_removed or set(map(type, entries.contents)) != {bytes}:
             return None
-        return [line if line.endswith(b"\n") else line + b"\n" for line in entries.contents]
+        return whole_lines(entries.contents)
 
     def _keep_lines(self, lines: list[bytes]) -> None:
         """Write rows that stay as they stand: what `_take` does, for nearly all rows of most jobs."""
@@ -201,8 +250,7 @@ class Work:
             report.write_lines([self._line_told(told)])
 
     def _line_told(self, told: Removed | Rest) -> bytes:
-        line: bytes = self._orjson.dumps(told.to_dict(), option=self._orjson.OPT_APPEND_NEWLINE)
-        return line
+        return line_told(self._orjson, told)
 
     def _end_frame(self) -> None:
         self._cut()
@@ -242,6 +290,17 @@ class Work:
                 return
             except OSError:
                 continue
+
+
+def line_told(orjson: Any, told: Removed | Rest) -> bytes:
+    """Return the line of a report, made by orjson."""
+    line: bytes = orjson.dumps(told.to_dict(), option=orjson.OPT_APPEND_NEWLINE)
+    return line
+
+
+def whole_lines(lines: list[bytes]) -> list[bytes]:
+    """Return lines with their ends; the last of a file may have none."""
+    return [line if line.endswith(b"\n") else line + b"\n" for line in lines]
 
 
 class _Cut(NamedTuple):

@@ -12,8 +12,9 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,10 +22,12 @@ import numpy as np
 import xxhash
 
 from simindex.corpus.dedup.sorting.again import InputPart
+from simindex.corpus.dedup.work import Lines
 from simindex.scaleout.dedup.building import Making, make_partition, ranks_of, tables_of
 from simindex.scaleout.dedup.partition import SketchTables
 from simindex.scaleout.dedup.parts import num_lines
 from simindex.scaleout.dedup.workers import Step, told_nobody
+from simindex.scaleout.dedup.writing import Wanted, Writing, lines_of, write_lines
 from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.hosts.actors import ray_module
 from simindex.scaleout.ranges.dealing import swept
@@ -38,6 +41,8 @@ _T = TypeVar("_T")
 
 _PATIENCE_SECONDS = 120.0
 """How long a worker may be gone before Ray says that its node is."""
+
+_PARTS_AHEAD = 2
 
 _BOOT_FILE = "/proc/sys/kernel/random/boot_id"
 
@@ -59,6 +64,7 @@ class Worker(TableHost[SketchTables]):
         self._making = making
         self._home = os.path.join(os.path.abspath(work or tempfile.gettempdir()), name)
         self._folder = os.path.join(self._home, _this_boot())
+        self._kept: dict[int, bytes] = {}
         super().__init__(lambda number: tables_of(making, self._path(number)))
 
     def _path(self, number: int) -> str:
@@ -76,6 +82,23 @@ class Worker(TableHost[SketchTables]):
         """Return what the rows of a partition are ordered by."""
         return ranks_of(self._path(number))
 
+    def sees(self, path: str, content: str) -> bool:
+        """Return whether a file is seen here, and is the same."""
+        with suppress(OSError), open(path, encoding="ascii") as file:
+            return file.read() == content
+        return False
+
+    def lines(self, writing: Writing, wanted: Wanted) -> Lines:
+        """Make the lines of a part, have those that stay ready to be written, and return the others."""
+        made = lines_of(writing, wanted)
+        self._kept[wanted.first] = made.kept
+        return made.lines
+
+    def write(self, writing: Writing, wanted: Wanted, at: int) -> None:
+        """Write the lines of a part that stay; one who was started anew makes them again."""
+        kept = self._kept.pop(wanted.first, None)
+        write_lines(writing.path, lines_of(writing, wanted).kept if kept is None else kept, at)
+
     def drop(self) -> None:
         """Remove the partitions of this node."""
         self.close()
@@ -87,6 +110,32 @@ class _Hired(NamedTuple):
 
     actor: Any
     node: str
+
+
+@dataclass(eq=False)
+class _Part:
+    """A part whose lines are under way.
+
+    Attributes:
+        actor: who makes it.
+        made, written: what is asked of him, or ``None``.
+        lines: what he has made.
+        at: where it belongs.
+    """
+
+    wanted: Wanted
+    actor: Any = None
+    made: Any = None
+    written: Any = None
+    lines: Lines | None = None
+    at: int | None = None
+
+    def placed(self, at: int) -> int:
+        """Wait until it is made, give it its place, unless it has one, and return where the next one's is."""
+        if self.lines is None:
+            self.lines = answer(self.made)
+        self.at = at if self.at is None else self.at
+        return self.at + int(self.lines.sizes[self.lines.stays].sum())
 
 
 class Nodes:
@@ -197,9 +246,66 @@ class Nodes:
         """Remove the partitions."""
         under_way = [worker.actor.drop.remote() for worker in self._workers]
         self._ray.wait(under_way, num_returns=len(under_way), timeout=60)
+        self._parts, self._owners = (), {}
+
+    def release(self) -> None:
+        """Let the workers go."""
         for worker in self._workers:
             self._ray.kill(worker.actor)
-        self._workers, self._owners = [], {}
+        self._workers = []
+
+    # ---- the second reading ----
+
+    def can_write(self, making: Making, writing: Writing) -> bool:
+        """Return whether the output is seen by everybody."""
+        self._making = making
+
+        def ask() -> bool:
+            self._hire()
+            return all(map(answer, [worker.actor.sees.remote(*writing.seen) for worker in self._workers]))
+
+        return self._again(ask)
+
+    def lines(self, making: Making, writing: Writing, at: int, wanted: Iterator[Wanted]) -> Iterator[Lines]:
+        """Write the lines of parts, and yield what is to be known of them, in order; `_PARTS_AHEAD` for each
+        worker are under way."""
+        self._making = making
+        self._again(self._hire)
+        known = self._ray.put(writing)
+        parts: deque[_Part] = deque()
+        while True:
+            while len(parts) < _PARTS_AHEAD * len(self._workers) and (some := next(wanted, None)):
+                parts.append(_Part(some))
+                self._ask_for_lines(parts[-1], known, parts)
+            if not parts:
+                return
+            try:
+                for part in parts:
+                    if part is not parts[0] and not self._is_made(part):
+                        break
+                    at = part.placed(at)
+                    if part.written is None:
+                        write = part.actor.write.options(concurrency_group="asks")
+                        part.written = write.remote(known, part.wanted, part.at)
+                answer(parts[0].written)
+            except lost() as exc:
+                self._recover(exc)
+                for part in parts:
+                    self._ask_for_lines(part, known, parts)
+                continue
+            done = parts.popleft().lines
+            assert done is not None
+            yield done
+
+    def _ask_for_lines(self, part: _Part, known: Any, parts: Iterable[_Part]) -> None:
+        """Have a part made by who has the least to do, and written when its turn comes."""
+        busy = [other.actor for other in parts if other is not part and not self._is_made(other)]
+        part.actor = min((worker.actor for worker in self._workers), key=busy.count)
+        part.made = part.actor.lines.remote(known, part.wanted) if part.lines is None else None
+        part.written = None
+
+    def _is_made(self, part: _Part) -> bool:
+        return part.lines is not None or bool(self._ray.wait([part.made], timeout=0)[0])
 
     # ---- what is asked of them ----
 
