@@ -33,9 +33,10 @@ from simindex import (
 from simindex.cli import app
 from simindex.config import HASHING_VERSION, config_from_dict, config_to_dict
 from simindex.format.ages import Run, encode_run, run_key
+from simindex.format.columns.column import page_shape
 from simindex.format.header import FORMAT_VERSION, decode_header, encode_header
 from simindex.format.keys import MAX_KEY_BYTES, WHOLE_SEGMENT, Key, encode_key, key_hashes, segment_key
-from simindex.format.layout import Geometry, SegmentEntry, page_shape
+from simindex.format.layout import Geometry, SegmentEntry
 from simindex.format.manifest import Manifest, decode_manifest, encode_manifest
 from simindex.format.meta.done import DONE_KEYS, Done, decode_done, encode_done
 from simindex.format.records import (

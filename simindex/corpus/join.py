@@ -16,15 +16,16 @@ from typing import Any, NamedTuple
 from simindex import index as face
 from simindex.checks import require_callable
 from simindex.config import Config
+from simindex.corpus.dedup.asking.star import MOST_KEPT
 from simindex.corpus.dedup.entries import entries_of
-from simindex.corpus.dedup.star import MOST_KEPT
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.parts import bytes_of, in_parts
 from simindex.queries.answers import Answers
+from simindex.queries.asking.questions import method_of
 from simindex.queries.matches import Match
 from simindex.queries.pairs.pair import Pair
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, method_of
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method
 from simindex.storage.folder import DATA_FILE
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 from simindex.tuning.found import band_plan

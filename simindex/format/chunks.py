@@ -14,6 +14,7 @@ import numpy as np
 import xxhash
 
 from simindex import _kernel
+from simindex.format.columns.column import Column, page_shape
 from simindex.format.keys import whole_segment_key
 from simindex.format.layout import (
     COPY_TABLE,
@@ -21,10 +22,8 @@ from simindex.format.layout import (
     FINGERPRINT_BYTES,
     KEY_BYTES,
     NUMBER_BYTES,
-    Column,
     Geometry,
     SegmentEntry,
-    page_shape,
 )
 from simindex.format.rows import CHUNK_ROW, STRIDES
 from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal

@@ -41,22 +41,20 @@ from simindex.format.layout import Layout
 from simindex.index.jobs import Jobs
 from simindex.markup import of_bytes, table
 from simindex.queries.answers import Answers
+from simindex.queries.asking.asked import Asked, sketched
+from simindex.queries.asking.nearest import nearest
+from simindex.queries.asking.questions import Questions, method_of
 from simindex.queries.container import Items, Keys, Take, Values, take_fingerprints, take_keys, take_records
 from simindex.queries.matches import Matches
 from simindex.queries.record import Record, holds, record_of, record_or
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
-    Asked,
     BandQuery,
     Method,
     OfStored,
     Query,
-    Questions,
-    method_of,
-    nearest,
     require_comparable,
-    sketched,
 )
 from simindex.queries.stats import Stats, make_stats
 from simindex.queries.walk import Walk

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from simindex.changes.session import Session
 from simindex.checks import require_callable, require_int
 from simindex.format.keys import Key
+from simindex.queries.asking.questions import Questions
 from simindex.queries.clusters.clusters import Clusters, Linkage, require_linkage
 from simindex.queries.clusters.of_one import DEFAULT_LIMIT, Cluster, cluster_of
 from simindex.queries.pairs.pairs import Pairs, pairs_of
 from simindex.queries.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, plan_pairs
 from simindex.queries.pairs.texts import Texts
-from simindex.queries.search import Method, Questions
+from simindex.queries.search import Method
 from simindex.storage.store import Store
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 from simindex.upkeep.backup.job import backup

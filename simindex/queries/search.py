@@ -2,49 +2,39 @@
 
 `BandQuery` and `FingerprintQuery` say what is asked; `find` runs in the kernel, in any thread, and `matches`
 looks the documents up. A value can be passed on: to threads, to a stored document (`OfStored`), to a job over
-the whole index. `Questions` makes them of a caller's arguments. Owns the search for the nearest and the
-way from the kernel's numbers to keys. Must not change anything. Every search is complete up to its stated
-odds: by bands with the probability that `tuning.match_probability` gives, by permutation tables always,
-unless `truncated` says otherwise.
+the whole index; `asking` makes them of a caller's arguments. Owns the search by bands and by fingerprints,
+and the way from the kernel's numbers to keys. Must not change anything. Every search is complete up to its
+stated odds: by bands with the probability that `tuning.match_probability` gives, by permutation tables
+always, unless `truncated` says otherwise.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import chain, islice
-from operator import attrgetter
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from simindex import _kernel
-from simindex.checks import require_int
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import StoredRecord, decode_kept
 from simindex.format.rows import MATCH, MATCHES, NO_FIGURE
-from simindex.parallel import in_order, num_workers
-from simindex.parts import Part, bytes_of, in_parts
 from simindex.queries.matches import Match, Matches
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
-from simindex.sketching.document import Document
 from simindex.sketching.estimate import Estimate, best_estimate, row_estimates
 from simindex.sketching.sketch import (
     HAS_FINGERPRINT,
     HAS_SIGNATURE,
     OF_ROWS,
-    Sketch,
     SketchBatch,
     require_alike,
 )
-from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.agreement import similarity_table
-from simindex.tuning.curve import DEFAULT_THRESHOLD, MAX_PREFIX_BITS, ROW_BITS, compared_bits
 from simindex.tuning.found import band_plan, estimate_cut
 
 DEFAULT_MAX_CANDIDATES = 65_536
@@ -54,9 +44,6 @@ EACH_SEES_ALL = 2**64 - 1
 
 SCANS_PER_CANDIDATE = 64
 """A scanned entry of a permutation table costs so much less than a compared sketch."""
-
-_QUERY_PART = 512
-"""Documents that a thread sketches and searches in one go."""
 
 Method = Literal["minhash", "simhash"]
 """What documents are compared by: rows or fingerprints."""
@@ -124,7 +111,7 @@ class BandQuery(NamedTuple):
             _require_kept(config.keep_shingles, batch)
             min_agree = min(min_agree, least_agreement(config.num_perm, self.threshold))
         cut = self.max_candidates, self.max_bucket, own_first
-        return _search_bands(view, batch, prefix_bits, min_agree, *cut)
+        return search_bands(view, batch, prefix_bits, min_agree, *cut)
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
         """Return what was found for each sketch, most similar first.
@@ -133,8 +120,8 @@ class BandQuery(NamedTuple):
             without: number of a document to leave out.
         """
         if not self.exact:
-            return _matches(view, found, self.limit, without)
-        results = _matches(view, found, None, without, exact=True)
+            return matches_of(view, found, self.limit, without)
+        results = matches_of(view, found, None, without, exact=True)
         cut = estimate_cut(self.threshold, view.scheme.config.num_perm, self.recall)
         for matches in results:
             similar = [m for m in matches if (m.similarity or 0.0) >= (self.threshold if m.exact else cut)]
@@ -192,7 +179,7 @@ class FingerprintQuery(NamedTuple):
         Args:
             without: number of a document to leave out.
         """
-        results = _matches(view, found, self.limit, without)
+        results = matches_of(view, found, self.limit, without)
         if found.scanned is not None:
             for matches, candidates in zip(results, found.scanned.tolist(), strict=True):
                 matches.candidates = candidates
@@ -227,7 +214,7 @@ class OfStored(NamedTuple):
         if record.present and not record.present & self.query.compares and is_brought_in:
             other = "simhash" if record.present == HAS_FINGERPRINT else "minhash"
             raise ValueError(
-                f"key {self.key!r}: expected {_half(self.query)}, found a sketch that was brought in "
+                f"key {self.key!r}: expected {half_of(self.query)}, found a sketch that was brought in "
                 f'without; take by="{other}"'
             )
 
@@ -248,164 +235,12 @@ def require_comparable(view: View, compares: int) -> None:
         )
 
 
-def _half(query: Query) -> str:
+def half_of(query: Query) -> str:
+    """Return, in words, the half of a sketch that a query compares."""
     return "MinHash rows" if query.compares == HAS_SIGNATURE else "a fingerprint"
 
 
-def nearest(
-    view: View,
-    batch: SketchBatch,
-    k: int,
-    recall: float,
-    max_candidates: int,
-    threshold: float | None = None,
-) -> Matches:
-    """Return the k most similar documents that can be found, by shortening the prefix.
-
-    The estimate orders them and cuts nothing but what is below the threshold, so `recall` is the wanted
-    probability of a candidate.
-
-    Stops when the k-th best is so similar that a shorter prefix would hardly find a better one, or at the
-    prefix of the threshold; without one, at a row.
-    """
-    config = view.scheme.config
-    estimates = similarity_table(config.num_perm)
-    shortest, floor = ROW_BITS, 0
-    if threshold is not None:
-        shortest = compared_bits(threshold, config.bands, recall)
-        floor = band_plan(threshold, config.num_perm).min_agree
-
-    def enough(similarity: float) -> int:
-        return max(shortest, compared_bits(similarity, config.bands, recall)) if similarity > 0 else shortest
-
-    bits, least = MAX_PREFIX_BITS, floor
-    while True:
-        found = _search_bands(view, batch, bits, least, max_candidates)
-        agree = _agreement_at(found, k - 1)
-        # No worse one is wanted, unless better ones turn out to be removed.
-        searched, least = least, floor if agree is None else agree
-        wanted = shortest if agree is None else enough(estimates[agree])
-        if wanted < bits:
-            bits = _shorter(bits, shortest, view) if agree is None else wanted
-            continue
-        best = _matches(view, found, k, None)[0]
-        if len(best) == k:
-            wanted = enough(best[-1].similarity or 0.0)
-            if wanted >= bits:
-                return best
-            bits, least = wanted, floor
-        elif searched > floor:
-            least = floor
-        elif bits > shortest:
-            bits, least = _shorter(bits, shortest, view), floor
-        else:
-            return best
-
-
-def _agreement_at(found: Found, place: int) -> int | None:
-    """Return how many rows agree in one query's match at that place; ``None`` when there are fewer."""
-    if len(found.matches) <= place * MATCH.size:
-        return None
-    agree: int = MATCH.unpack_from(found.matches, place * MATCH.size)[2]
-    return agree
-
-
-def _shorter(bits: int, shortest: int, view: View) -> int:
-    """Return the next prefix to try: one that unlike documents begin to share, then two bits less each time,
-    so that all searches before the last take a third of it."""
-    entries = view.scheme.config.bands * view.num_documents
-    return max(shortest, min(bits - 2, (entries // _CROWD).bit_length()))
-
-
-_CROWD = 64
-"""So many unlike documents share a prefix, where they begin to take much of the time of a search."""
-
-
-class Asked(NamedTuple):
-    """One query by many documents, sketched as far as that must be done before a transaction begins.
-
-    Attributes:
-        call: the public name, for messages.
-        query: what is asked of each.
-        sketcher: makes the sketches.
-        parts: the sketches, or documents that threads sketch and search.
-        threads: how many.
-    """
-
-    call: str
-    query: Query
-    sketcher: Sketcher
-    parts: Sequence[SketchBatch | list[Document]]
-    threads: int
-
-    @classmethod
-    def by(
-        cls, call: str, query: Query, documents: Iterable[Document], sketcher: Sketcher, workers: int | None
-    ) -> Asked:
-        """Take the documents.
-
-        Args:
-            documents: a list is in memory already; of others only so much is at a time as `in_parts` says.
-            workers: threads; ``None``: as many as there are cores where there are enough documents for it.
-        """
-        if not isinstance(documents, list):
-            return cls._of_stream(call, query, documents, sketcher, workers)
-        is_large = len(documents) >= 2 * _QUERY_PART
-        threads = num_workers(workers) if is_large or workers is not None else 1
-        # Other documents may be iterables of the caller's, whose code must not run inside a transaction.
-        if threads == 1 or not is_large or not set(map(type, documents)) <= {str, Sketch}:
-            return cls(call, query, sketcher, [sketched(call, query, sketcher, documents)], 1)
-        parts = [documents[first : first + _QUERY_PART] for first in range(0, len(documents), _QUERY_PART)]
-        return cls(call, query, sketcher, parts, threads)
-
-    @classmethod
-    def _of_stream(
-        cls, call: str, query: Query, documents: Iterable[Document], sketcher: Sketcher, workers: int | None
-    ) -> Asked:
-        """Sketch documents as they are read, so that a few parts of them are in memory at a time."""
-        parts = in_parts(documents, _QUERY_PART, bytes_of)
-        begin = list(islice(parts, 2))
-        threads = num_workers(workers) if len(begin) == 2 or workers is not None else 1
-        parts, begin = chain(begin, parts), []
-
-        def sketch(part: Part[Document]) -> SketchBatch:
-            return sketched(call, query, sketcher, part.values)
-
-        if threads == 1:
-            return cls(call, query, sketcher, list(map(sketch, parts)), 1)
-        batches = in_order(sketch, parts, threads, threads, attrgetter("num_bytes"))
-        return cls(call, query, sketcher, list(batches), threads)
-
-    def matches(self, view: View) -> list[Matches]:
-        """Return the matches of each document, in order."""
-        require_comparable(view, self.query.compares)
-        results: list[Matches] = []
-        if self.threads == 1 or len(self.parts) == 1:
-            for part in self.parts:
-                results += self.query.matches(view, self._find(view, part))
-            return results
-        for found in in_order(lambda part: self._find(view, part), self.parts, self.threads, self.threads):
-            results += self.query.matches(view, found)
-        return results
-
-    def _find(self, view: View, part: SketchBatch | list[Document]) -> Found:
-        if isinstance(part, SketchBatch):
-            return self.query.find(view, part)
-        return self.query.find(view, sketched(self.call, self.query, self.sketcher, part))
-
-
-def sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Document]) -> SketchBatch:
-    """Return sketches to search by. One brought in without the half that is compared would find nothing."""
-    batch = sketcher.sketch_many(documents)
-    for place, document in enumerate(documents):
-        if isinstance(document, Sketch) and not (
-            document.origin is not None or batch.present[place] & query.compares
-        ):
-            raise ValueError(f"{call}: expected {_half(query)}, found a sketch that was brought in without")
-    return batch
-
-
-def _search_bands(
+def search_bands(
     view: View,
     batch: SketchBatch,
     prefix_bits: int,
@@ -414,6 +249,7 @@ def _search_bands(
     max_bucket: int = 0,
     own_first: int = EACH_SEES_ALL,
 ) -> Found:
+    """Search the band tables by a prefix, for what agrees in so many rows; see `BandQuery.find`."""
     require_alike(view.sources, batch.sources)
     truncated = bytearray(len(batch))
     found = view.directory.run(
@@ -444,7 +280,7 @@ def _require_kept(keep_shingles: int, batch: SketchBatch) -> None:
             raise ValueError("exact=True: expected a document, found a sketch without kept shingles")
 
 
-def _matches(
+def matches_of(
     view: View, found: Found, limit: int | None, without: int | None, *, exact: bool = False
 ) -> list[Matches]:
     """Turn the kernel's numbers into matches, expanding copies, best first, up to `limit` a query."""
@@ -495,96 +331,3 @@ def _with_kept(
     if query is None or stored is None:
         return by_rows
     return best_estimate(agree, config.num_perm, query, decode_kept(stored), config.keep_shingles)
-
-
-def method_of(
-    call: str,
-    config: Config,
-    by: Method | None,
-    threshold: float | None,
-    max_distance: int | None,
-    recall: float | None = None,
-    exact: bool = False,
-) -> Method:
-    """Return the method of a call; by default what the index has, MinHash first.
-
-    Args:
-        call: its name, for messages.
-        by: as the caller gave it.
-        threshold: of MinHash. Left at its default it counts as not given.
-        max_distance: of SimHash.
-        recall, exact: of MinHash.
-
-    Raises:
-        ValueError: no such method, one that the index was built without, or the other one's parameter.
-    """
-    if by not in (None, "minhash", "simhash"):
-        raise ValueError(f'by: expected "minhash", "simhash" or None, found {by!r}')
-    method: Method = by or ("minhash" if config.num_perm else "simhash")
-    if method == "minhash" and not config.num_perm:
-        raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
-    if method == "simhash" and config.simhash is None:
-        raise ValueError(f"{call} needs SimHash, and this index was built with simhash=None")
-    if method == "minhash" and max_distance is not None:
-        raise ValueError(f'{call}: max_distance is SimHash\'s; expected threshold=, or by="simhash"')
-    if method == "simhash" and threshold not in (None, DEFAULT_THRESHOLD):
-        raise ValueError(
-            f"{call}: threshold is MinHash's, and this compares by SimHash; expected max_distance="
-        )
-    if method == "simhash" and (recall is not None or exact):
-        found = "exact" if recall is None else "recall"
-        raise ValueError(f"{call}: {found} is MinHash's, and this compares by SimHash, which misses none")
-    return method
-
-
-class Questions(NamedTuple):
-    """Makes queries of what a caller asks for, and refuses what an index cannot be asked.
-
-    Attributes:
-        config: of the index.
-        max_candidates: stored documents that a query compares at most.
-    """
-
-    config: Config
-    max_candidates: int
-
-    def band_query(
-        self, call: str, threshold: float, limit: int | None, recall: float | None, exact: bool
-    ) -> BandQuery:
-        """Return a query by MinHash; `call` is the public name, for messages."""
-        if not self.config.num_perm:
-            raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
-        _require_limit("limit", limit)
-        return BandQuery(threshold, recall, limit, exact, self.max_candidates)
-
-    def fingerprint_query(self, max_distance: int | None, limit: int | None) -> FingerprintQuery:
-        """Return a query by SimHash; ``None`` is the configured distance."""
-        simhash = self.config.simhash
-        if simhash is None:
-            raise ValueError("query_simhash needs SimHash, and this index was built with simhash=None")
-        distance = simhash.max_distance if max_distance is None else max_distance
-        built_for = ", which this index was built for"
-        require_int("max_distance", distance, 0, simhash.max_distance, remark=built_for)
-        _require_limit("limit", limit)
-        return FingerprintQuery(distance, limit, self.max_candidates)
-
-    def query_by(
-        self,
-        call: str,
-        by: Method | None,
-        threshold: float,
-        max_distance: int | None,
-        limit: int | None = None,
-        recall: float | None = None,
-        exact: bool = False,
-    ) -> BandQuery | FingerprintQuery:
-        """Return a query by the method of a call; see `method_of`."""
-        if method_of(call, self.config, by, threshold, max_distance, recall, exact) == "simhash":
-            return self.fingerprint_query(max_distance, limit)
-        band_plan(threshold, self.config.num_perm, recall)  # refuses one out of range
-        return self.band_query(call, threshold, limit, recall, exact)
-
-
-def _require_limit(name: str, limit: int | None) -> None:
-    if limit is not None:
-        require_int(name, limit, 1)

@@ -30,8 +30,9 @@ from simindex.format.chunks import (
     read_whole_segment,
     seals_of_sketches,
 )
+from simindex.format.columns.column import Chunks
 from simindex.format.keys import segment_key, segment_keys, whole_segment_key
-from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, Chunks, SegmentEntry
+from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, SegmentEntry
 from simindex.format.seals import SEAL_BYTES, unseal
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory

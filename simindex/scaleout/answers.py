@@ -139,6 +139,8 @@ def answers_of(places: Sequence[Columns], limit: int | None, is_by_distance: boo
     merged = _merged([columns.found() for columns in places], limit, is_by_distance)
     truncated = _any_of([columns.truncated for columns in places])
     scanned = [columns.scanned for columns in places if columns.scanned is not None]
+    if not (merged or scanned or truncated.strip(b"\0")):  # of what is new nearly always
+        return [Matches() for _ in truncated]
     candidates = np.add.reduce(scanned).tolist() if scanned else repeat(None)
     nothing: list[Match] = []
     return [

@@ -20,8 +20,9 @@ import xxhash
 
 from simindex.errors import CorruptIndexError
 from simindex.format.chunks import is_sealed_chunk, seals_of
+from simindex.format.columns.column import Column
 from simindex.format.keys import segment_key, whole_segment_key
-from simindex.format.layout import Column, Geometry, SegmentEntry
+from simindex.format.layout import Geometry, SegmentEntry
 from simindex.format.seals import SEAL_BYTES, unseal
 
 Get = Callable[[bytes], "bytes | memoryview | None"]

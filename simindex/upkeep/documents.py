@@ -188,7 +188,8 @@ class Documents:
     # ---- what follows from all of them ----
 
     def check_ages(self, tree: Tree) -> None:
-        """Prove that every live document lies in a run that is not younger."""
+        """Prove that every live document lies in a run, and in none that is younger: one whose touch is
+        lost, as of an older page, is older than the run of that touch."""
         runs = [self._manifest.tail] if self._manifest.tail.first < self._manifest.tail.behind else []
         for entries in tree.entries():
             for key, length, place, size in zip(*entries, strict=True):
@@ -205,12 +206,19 @@ class Documents:
         oldest = np.full(len(numbers), np.iinfo(np.int64).max)
         runs.sort(key=lambda run: -run.time)
         ends = np.searchsorted(numbers, np.array([run[1:] for run in runs], dtype=np.int64).reshape(-1, 2))
+        newest = np.full(len(numbers), np.iinfo(np.int64).min)
         for run, (first, behind) in zip(runs, ends.tolist(), strict=True):
             oldest[first:behind] = run.time
+        for run, (first, behind) in zip(reversed(runs), reversed(ends.tolist()), strict=True):
+            newest[first:behind] = run.time
         late = numbers[oldest > ages]
         if len(late):
             message = f"expected every document in a run as old as it is, found {len(late)} that are in none"
             self._found(Problem("age", message, "ages", numbers=(int(late[0]), int(late[-1]) + 1)))
+        early = numbers[(oldest <= ages) & (ages < newest)]
+        if len(early):
+            message = f"expected documents that are no older than their runs, found {len(early)} that are"
+            self._found(Problem("age", message, "documents", numbers=(int(early[0]), int(early[-1]) + 1)))
 
     def check_keys(self, tree: Tree) -> None:
         """Prove that no two live documents have the same key."""

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from simindex.errors import CorruptIndexError
+from simindex.format.columns.column import Chunks
 from simindex.format.keys import segment_keys, whole_segment_key
-from simindex.format.layout import FIRST_BAND_TABLE, Chunks, SegmentEntry
+from simindex.format.layout import FIRST_BAND_TABLE, SegmentEntry
 from simindex.queries.scheme import Scheme
 from simindex.segments.build import Puts, SegmentWriter
 from simindex.segments.directory import Directory
@@ -142,7 +143,10 @@ class SegmentCheck:
 
     def _blocks(self, errors: list[CorruptIndexError]) -> None:
         for error in errors:
-            self._told(str(error), error.table, chunk=error.chunk, block=error.block)
+            message = str(error)
+            if error.block is not None:  # a problem says where it is by itself
+                message = "expected entries that fit their seal and ascend, found others"
+            self._told(message, error.table, chunk=error.chunk, block=error.block)
 
     def _compare(self, puts: Puts, *, is_whole: bool) -> None:
         """Prove that entries written once more are what is stored.

@@ -13,7 +13,8 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.format.layout import Column, Geometry, SegmentEntry
+from simindex.format.columns.column import Column
+from simindex.format.layout import Geometry, SegmentEntry
 from simindex.format.rows import MERGE_SOURCE
 from simindex.segments.directory import Directory
 

@@ -95,7 +95,7 @@ def test_broken_off_at_any_step_it_goes_on(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(work, "_SECONDS_A_MARK", 0.0)
     write(tmp_path / "a.jsonl")
     deduplicate(tmp_path / "a.jsonl", tmp_path / "whole.jsonl", keep="longest", exact=True)
-    from simindex.corpus.dedup import orders
+    from simindex.corpus.dedup.asking import orders
 
     ends = orders._Change.__exit__
     counter, stops = itertools.count(), iter([2, 9, 14, 25, 30])

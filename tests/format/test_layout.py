@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simindex.format.columns.column import Chunks, Column, page_shape
+from simindex.format.columns.filters import filter_lines, filter_size
 from simindex.format.layout import (
     BITMAPS,
     COPY_TABLE,
@@ -12,14 +14,9 @@ from simindex.format.layout import (
     FILTERS,
     FIRST_BAND_TABLE,
     KEY_TABLE,
-    Chunks,
-    Column,
     Geometry,
     Layout,
     SegmentEntry,
-    filter_lines,
-    filter_size,
-    page_shape,
 )
 
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simindex import CorruptIndexError
-from simindex.format.layout import MOST_BITMAP_ENTRIES, SegmentEntry, bitmap_bits, filter_size
+from simindex.format.columns.filters import MOST_BITMAP_ENTRIES, bitmap_bits, filter_size
+from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest, encode_manifest
 from simindex.format.records import MAX_INSERTED_AT
 from simindex.format.seals import pack, seal

@@ -11,6 +11,7 @@ from similarities import shares_prefix
 import simindex
 from simindex import Config, Index, Sketch, SketchBatch, tuning
 from simindex.queries import search
+from simindex.queries.asking import nearest as asking_nearest
 from simindex.queries.search import Found
 from simindex.queries.view import View
 from simindex.tuning.found import band_plan
@@ -43,8 +44,8 @@ def test_every_prefix_finds_exactly_what_shares_it(families: tuple[Index, np.nda
     with index._store.reading() as txn:
         view = index._session.view(txn)
         for bits in range(1, 65):
-            found = search._search_bands(view, batch, bits, 0, 1_000)
-            for asked, matches in zip(some, search._matches(view, found, None, None), strict=True):
+            found = search.search_bands(view, batch, bits, 0, 1_000)
+            for asked, matches in zip(some, search.matches_of(view, found, None, None), strict=True):
                 expected = np.flatnonzero(shares_prefix(rows, asked, bits) & alive)
                 assert sorted(int(match.key) for match in matches) == expected.tolist()
 
@@ -96,8 +97,8 @@ def test_nearest_searches_a_few_times_and_ends_at_its_threshold(
         asked.append(prefix_bits)
         return search_by_bands(view, batch, prefix_bits, *others)
 
-    search_by_bands = search._search_bands
-    monkeypatch.setattr(search, "_search_bands", search_bands)
+    search_by_bands = search.search_bands
+    monkeypatch.setattr(asking_nearest, "search_bands", search_bands)
     unlike = Sketch.from_rows([7] * 128)
     for threshold, last in ((None, 8), (0.3, tuning.compared_bits(0.3, 16)), (0.5, 17), (0.95, 64)):
         asked.clear()

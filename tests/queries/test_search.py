@@ -36,7 +36,9 @@ from strategies import permutation_plans, uint64s
 
 import simindex
 from simindex import Config, Index, Layout, Match, Matches, Sketch, Sketcher, textbook
-from simindex.queries.search import Asked, BandQuery, FingerprintQuery, OfStored, Query, nearest
+from simindex.queries.asking.asked import Asked
+from simindex.queries.asking.nearest import nearest
+from simindex.queries.search import BandQuery, FingerprintQuery, OfStored, Query
 from simindex.sketching.sketch import HAS_SIGNATURE, SketchBatch
 from simindex.tuning.agreement import similarity_table
 from simindex.tuning.found import band_plan

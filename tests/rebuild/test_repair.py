@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from commandline import process
 from lmdb_pages import PAGE
+from mixed_index import make_index, text
 from stored_values import flipped, store_values, stored_values
 
 import simindex
@@ -18,25 +19,12 @@ from simindex import Config, CorruptIndexError, Layout, Record, RepairReport, Si
 from simindex.format.keys import number_key
 from simindex.rebuild.repair import run_repair
 
-CONFIG = Config(num_perm=16, simhash=SimHashConfig(3, 4))
-
 LAYOUTS = {"whole": Layout(4), "chunked": Layout(4, 16, 600)}
-
-
-def text(number: int) -> str:
-    return f"the text {number} of the word {number * 7} and the word {number * 11} in the collection"
 
 
 @pytest.fixture(params=LAYOUTS)
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    path = tmp_path / "i"
-    with simindex.open(path, "x", CONFIG, layout=LAYOUTS[request.param], map_bytes=1 << 20) as stored:
-        stored.insert_many(((n, text(n), {"n": n}) for n in range(90)), batch_size=40)
-        stored.insert_many((f"copy {n}", text(n)) for n in range(12))
-        stored.insert_many([("empty", "..."), (b"bytes", "a text of its own with enough words")])
-        stored.remove_many([0, 1, "copy 1", "copy 2", 3, 50, 60])
-        stored.touch(5, 6, 70)
-    return path
+    return make_index(tmp_path / "i", LAYOUTS[request.param])
 
 
 def content(path: Path) -> dict[Any, Record]:

@@ -10,26 +10,46 @@ from local_workers import LocalWorkers
 from scaled_rows import rows_of, written
 
 from simindex import Config, scaleout
-from simindex.corpus import deduplicate
-from simindex.corpus.dedup.sorting.again import InputPart
-from simindex.inputs import Inputs
+from simindex.corpus import DedupReport, deduplicate
+from simindex.corpus.dedup import work
+from simindex.corpus.dedup.sorting.again import InputPart, PartRead
+from simindex.corpus.dedup.sorting.told import ToldRows
+from simindex.inputs import InputError, Inputs
+from simindex.inputs.source import Extent
+from simindex.queries.pairs.plan import plan_pairs
 from simindex.scaleout import UnsupportedError
+from simindex.scaleout.dedup import nodes, partition
 from simindex.scaleout.dedup.building import Making
 from simindex.scaleout.dedup.job import ScaledJob
 from simindex.scaleout.dedup.nodes import Worker
 from simindex.scaleout.dedup.parts import size_for
 from simindex.scaleout.dedup.workers import told_nobody
+from simindex.scaleout.dedup.writing import Wanted, Writing, lines_of
+from simindex.scaleout.ranges.walk import scheme_of_config
 from simindex.sketching.sketch import HAS_SIGNATURE
 
 
 def both(
-    tmp_path: Path, sources: list[str], suffix: str = ".jsonl", *, max_run: int = 1_000, **named: Any
+    tmp_path: Path,
+    sources: list[str],
+    suffix: str = ".jsonl",
+    *,
+    max_run: int = 1_000,
+    sees: bool = True,
+    stops: int = 0,
+    **named: Any,
 ) -> LocalWorkers:
-    """Run the job on one machine and by ranges; all files that are left must be the same."""
+    """Run the job on one machine and by ranges; all files that are left must be the same.
+
+    Args:
+        sees: whether workers see the output.
+        stops: times that it is broken off while it writes, and gone on with.
+    """
     one, many = tmp_path / "one", tmp_path / "many"
     one.mkdir()
     many.mkdir()
     workers = LocalWorkers(str(tmp_path / "work"))
+    workers.sees = sees
     expected = deduplicate(sources, one / f"out{suffix}", **named)
     usual: dict[str, Any] = {
         "threshold": 0.8,
@@ -46,21 +66,32 @@ def both(
         "journal": None,
         "force": False,
     }
-    job = ScaledJob(
-        sources,
-        many / f"out{suffix}",
-        nodes=lambda _: workers,
-        memory_bytes=1 << 20,
-        max_run=max_run,
-        part_bytes=8_000,
-        step=told_nobody,
-        **(usual | named),
-    )
-    found = job.run()
+
+    def stop(read: int) -> None:
+        raise KeyboardInterrupt(read)
+
+    def run(**more: Any) -> DedupReport:
+        return ScaledJob(
+            sources,
+            many / f"out{suffix}",
+            nodes=lambda _: workers,
+            memory_bytes=1 << 20,
+            max_run=max_run,
+            part_bytes=8_000,
+            step=told_nobody,
+            **(usual | named | more),
+        ).run()
+
+    for _ in range(stops):
+        with pytest.raises(KeyboardInterrupt):
+            run(progress=stop)
+    found = run()
     assert found[:4] == expected[:4]
     for name in [f"out{suffix}", f"out{suffix}.dedup/removed.jsonl"]:
         assert (many / name).read_bytes() == (one / name).read_bytes()
+    assert sorted(os.listdir(many)) == sorted(os.listdir(one))
     assert not os.path.exists(workers.folder)
+    assert workers.is_released
     assert expected.removed > 20
     return workers
 
@@ -93,6 +124,71 @@ def test_both_halves_are_told_of(tmp_path: Path) -> None:
     both(tmp_path, sources, threshold=0.6, config=Config(), mode="annotate")
 
 
+def test_those_who_see_the_output_write_it(tmp_path: Path) -> None:
+    sources = [written(tmp_path / f"{seed}.jsonl", rows_of(seed, 150)) for seed in (1, 2)]
+    workers = both(tmp_path, sources)
+    assert workers.num_written == workers.num_parts > 5
+
+
+@pytest.mark.parametrize(("suffix", "sees"), [(".jsonl", False), (".jsonl.zst", True)])
+def test_who_does_not_see_the_output_and_packed_ones_leave_it_to_the_caller(
+    suffix: str, sees: bool, tmp_path: Path
+) -> None:
+    sources = [written(tmp_path / "a.jsonl", rows_of(1, 150))]
+    assert not both(tmp_path, sources, suffix, sees=sees).num_written
+
+
+@pytest.mark.parametrize(("num_bytes", "rows"), [(2_000, 65_536), (1 << 20, 7)])
+def test_an_output_that_workers_write_is_gone_on_with(
+    num_bytes: int, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "FRAME_BYTES", num_bytes)
+    monkeypatch.setattr(work, "FRAME_ROWS", rows)
+    monkeypatch.setattr(work, "_SECONDS_A_MARK", 0)
+    source = written(tmp_path / "a.jsonl", rows_of(1, 300))
+    with open(source, "rb+") as file:  # the last line has no end
+        file.truncate(os.path.getsize(source) - 1)
+    workers = both(tmp_path, [source], stops=3)
+    assert workers.num_written > workers.num_parts  # those are written again that were broken off
+
+
+def test_a_part_that_has_changed_is_told(tmp_path: Path) -> None:
+    source = written(tmp_path / "a.jsonl", rows_of(1, 20))
+    inputs, config = Inputs([source]), Config(num_perm=32)
+    how = "minhash", None, None, False, False, "all", 1_000, 1 << 20
+    plan = plan_pairs(scheme_of_config(config), 0.8, *how)  # type: ignore[arg-type]
+    writing = Writing(inputs, [source], 32, plan, "", ("", ""))
+    part = InputPart(0, Extent(0, os.path.getsize(source), 0))
+    assert len(lines_of(writing, Wanted(PartRead(part, 20, 20), 0, 0, ToldRows([], []))).lines.sizes) == 20
+    with pytest.raises(InputError, match=r"a\.jsonl: expected the 21 rows .* found 20: the input changed"):
+        lines_of(writing, Wanted(PartRead(part, 21, 21), 0, 0, ToldRows([], [])))
+
+
+def test_tables_of_several_runs_and_equal_rows_end_as_on_one_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition, "_RUN", 5)
+    rows = rows_of(6, 150) + rows_of(6, 150)
+    workers = both(tmp_path, [written(tmp_path / "a.jsonl", rows)], mode="annotate", threshold=0.7)
+    assert workers.num_copies > 10
+
+
+def test_partitions_of_another_run_of_the_system_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = written(tmp_path / "in.jsonl", rows_of(1, 30))
+    making = Making(Inputs([source]), Config(num_perm=32), HAS_SIGNATURE, "first", False)
+    monkeypatch.chdir(tmp_path)  # which a worker does, too
+    for boot in ("a", "b"):  # what was not synced may be gone after the first
+        (tmp_path / "boot").write_text(boot)
+        monkeypatch.setattr(nodes, "_BOOT_FILE", str(tmp_path / "boot"))
+        worker = Worker(str(tmp_path), "job", making, str(tmp_path))
+        worker.make(InputPart(0, None), 0)
+        assert (tmp_path / "job" / boot / "000000").is_dir()
+    worker.drop()
+    assert not (tmp_path / "job").exists()
+
+
 def test_parts_are_small_enough_for_all_who_work(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.touch()
@@ -119,10 +215,10 @@ def test_a_worker_has_its_partitions_in_a_folder_of_its_own_node(
     monkeypatch.chdir(tmp_path)
     source = written(tmp_path / "in.jsonl", rows_of(1, 30))
     making = Making(Inputs([source]), Config(num_perm=32), HAS_SIGNATURE, "first", False)
-    worker = Worker(work, "job", making.config, str(tmp_path))
-    worker.make(making, InputPart(0, None), 0)
+    worker = Worker(work, "job", making, str(tmp_path))
+    worker.make(InputPart(0, None), 0)
     folder = tmp_path / (work or "of the node") / "job"
-    assert [path.name for path in folder.iterdir()] == ["000000.simindex"]
+    assert [path.name for path in folder.glob("*/*")] == ["000000"]
     assert worker.totals([0])[0][0] > 0
     worker.drop()
     assert not folder.exists()

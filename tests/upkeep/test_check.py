@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from bare_store import give_back
 from batches import SMALL, batch, removed_by
+from mixed_index import CONFIG, make_index, text
 from processes import ask, end, start
 from stored_values import flipped, store_values, stored_values
 
@@ -41,8 +42,6 @@ from simindex.upkeep import child
 from simindex.upkeep.child import ChildDiedError
 from simindex.upkeep.proof import run_check
 
-CONFIG = Config(num_perm=16, simhash=SimHashConfig(3, 4))
-
 LAYOUTS = {"whole": Layout(4), "chunked": Layout(4, 16, 200)}
 
 FIRST_BAND, SKETCHES = 2, 2 + 2 + 4
@@ -64,21 +63,10 @@ class Here(list[Problem]):
         return {(problem.kind, problem.table or problem.database) for problem in self}
 
 
-def text(number: int) -> str:
-    return f"the text {number} of the word {number * 7} and the word {number * 11} in the collection"
-
-
 @pytest.fixture(params=LAYOUTS)
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A closed index with segments, copies, removed documents and leaders, empty documents, and ages."""
-    path = tmp_path / "i"
-    with simindex.open(path, "x", CONFIG, layout=LAYOUTS[request.param], map_bytes=1 << 20) as stored:
-        stored.insert_many(((n, text(n), {"n": n}) for n in range(90)), batch_size=40)
-        stored.insert_many((f"copy {n}", text(n)) for n in range(12))
-        stored.insert_many([("empty", "..."), (b"bytes", "a text of its own with enough words")])
-        stored.remove_many([0, 1, "copy 1", "copy 2", 3, 50, 60])
-        stored.touch(5, 6, 70)
-    return path
+    return make_index(tmp_path / "i", LAYOUTS[request.param])
 
 
 def changed(path: Path, database: str, change: Callable[[bytes], bytes | None], prefix: bytes = b"") -> None:
@@ -248,6 +236,10 @@ WRONG: dict[str, tuple[Callable[[Path], object], set[tuple[str, str | None]]]] =
         or store_manifest(p, tail_first=manifest_of(p).next_number),
         {("age", "ages")},
     ),
+    "a run that is younger than one of its documents": (
+        lambda p: store_values(p, [("ages", run_key(2**52, 5), encode_run(Run(2**52, 5, 7)))]),
+        {("age", "documents")},
+    ),
     "a manifest with other counts": (
         lambda p: store_manifest(p, num_documents=96, num_copies=8),
         {("count", "documents")},
@@ -320,6 +312,7 @@ def test_damaged_block_is_told_with_segment_table_chunk_and_block(index: Path, k
              "sketch": "sketches", "filter": "filter of band 1", "bitmap": "bitmap of band 1"}  # fmt: skip
     assert {problem.table for problem in problems} == {names[kind]}
     assert {problem.chunk for problem in problems} == {0}
+    assert all(str(problem).count("chunk 0") == 1 for problem in problems)
 
 
 @pytest.mark.parametrize("index", ["chunked"], indirect=True)
@@ -535,6 +528,9 @@ def test_report_is_what_it_says() -> None:
         "documents 4 to 5 by number; of keys 'a', b'b'"
     )
     assert str(report).splitlines()[-1] == "... and 2 more"
+    assert str(report).startswith("news: 3 problems (full check of 0 documents in 0 segments, 0 bytes)")
+    one = CheckReport("news", "quick", (problem,), 1, 1, 1, 1)
+    assert str(one).startswith("news: 1 problem (quick check of 1 document in 1 segment, 1 byte)")
     assert problem.to_dict()["documents"] == ["a", {"bytes": "Yg=="}]
 
 

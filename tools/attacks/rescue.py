@@ -8,9 +8,8 @@ Owns what must hold, whatever was damaged:
 * what a check finds nothing in answers as the whole index, and opens as untrusted;
 * a repair has documents of the whole index alone, with their metadata and times, and with their sketches or
   none, and a check finds nothing in it; it has removed ones only where it says that it may.
-An older page in the place of a newer one of the same file has right seals: of it older answers may come,
-which the table shows; two pages that are swapped may be such ones. A whole older file must give the answers
-of its time.
+An older page in the place of a newer one of the same file has right seals, and two pages that are swapped may
+be such ones. A whole older file must give the answers of its time.
 
 What check and repair start as a process of its own is a fork here, which is quicker; all else is as it is.
 """
@@ -65,10 +64,6 @@ class Trial(NamedTuple):
         """Whether it must not be."""
         if self.outcome in (RIGHT, TYPED, OTHER):
             return False
-        if self.outcome == WRONG and self.damage == STALE_PAGE:
-            return self.call in ("check", "repair")
-        if self.outcome == WRONG and self.damage == "pages swapped":
-            return self.call != "open"  # the other page may have been free: an older one
         return self.call != "open" or self.outcome != "signal"
 
 
@@ -257,10 +252,10 @@ def run_trial(whole: dict[str, Whole], work_folder: Path, seed: int, number: int
         outcome, why = (end, str(result)) if end is not None else result
         trials.append(Trial(number, layout, kind, note, call, outcome, why.replace(str(work_folder), "")))
     opened, checked, _, untrusted = trials
-    if checked.outcome == RIGHT and untrusted.outcome != RIGHT and kind != STALE_PAGE:
+    if checked.outcome == RIGHT and untrusted.outcome != RIGHT:
         why = f"it finds nothing, untrusted: {untrusted.outcome}, {untrusted.why}"
         trials[1] = checked._replace(outcome=WRONG, why=why)
-    elif checked.outcome == RIGHT and opened.outcome != RIGHT and kind != STALE_PAGE:
+    elif checked.outcome == RIGHT and opened.outcome != RIGHT:
         trials[1] = checked._replace(
             outcome=WRONG, why=f"it finds nothing, open: {opened.outcome}, {opened.why}"
         )

@@ -1,6 +1,6 @@
 """The benchmark: every job in a process of its own, then tables (Markdown, JSON) and pictures.
 
-Owns which jobs run and how results are shown; the jobs are in jobs.py, the peers in peers.py.
+Owns which jobs run and how results are shown; the jobs are in jobs.py, the peers in peers/.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def main() -> None:
         "--sketches", type=int, default=20_000_000, help="made-up ones, of piece hundred of job scaleout"
     )
     parser.add_argument("--corpus", type=Path, help="a JSONL collection in place of the made-up one")
-    parser.add_argument("--peers", nargs="*", help="class names out of peers.py; none: no peers")
+    parser.add_argument("--peers", nargs="*", help="class names out of peers/; none: no peers")
     parser.add_argument(
         "--only",
         nargs="*",

@@ -1,8 +1,8 @@
 """Deduplication as a star: a row stays unless one kept before it is within the threshold.
 
-`entries` gives the rows of sources one after the other, `star` says what becomes of each by asking an index,
-and `sorting` by looking at all of them first; `output` of `simindex.corpus.outputs` takes the kept ones,
-`journal` knows how far a job is, and `job` lets them work.
+`entries` gives the rows of sources one after the other, `asking` says what becomes of each by asking an
+index, and `sorting` by looking at all of them first; `writing` knows the files of a job, `work` writes them,
+`telling` has the words for a row, `journal` knows how far a job is, and `job` lets them work.
 
 What makes a job safe to kill: rows are told by their number in the input. A working index may be ahead of
 the journal; then what it holds from the journal's row on is removed again, and decided once more, with the

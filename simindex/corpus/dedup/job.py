@@ -8,50 +8,39 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
-from itertools import islice
-from operator import attrgetter
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
-from simindex.changes.documents import NewDocuments
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE, READY_BATCHES
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.checks import require_int
 from simindex.config import Config
-from simindex.corpus.dedup.entries import Entry, PathEntries, Spool, entries_of, place_of
-from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
-from simindex.corpus.dedup.orders import Keep, Ordered, require_order
-from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Rest, Split, cut_for
-from simindex.corpus.dedup.results import AnnotatedRow, DedupReport, KeptRow, Place, Removed, SeenRow
-from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
+from simindex.corpus.dedup.asking.decisions import Asking
+from simindex.corpus.dedup.asking.orders import Keep, require_order
+from simindex.corpus.dedup.asking.star import comparison_for
+from simindex.corpus.dedup.asking.store import store_kept
+from simindex.corpus.dedup.entries import PathEntries, entries_of
+from simindex.corpus.dedup.journal import Journal, State, folder_beside
+from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
+from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.sorting.decisions import Sorting, can_sort
-from simindex.corpus.dedup.star import Star, Verdict, comparison_for
-from simindex.corpus.dedup.store import store_kept
-from simindex.corpus.dedup.work import DecidedRows, Work
+from simindex.corpus.dedup.telling import Telling
+from simindex.corpus.dedup.work import DecidedRows, Lines, Work
+from simindex.corpus.dedup.writing import Mode, Sink, Writing
 from simindex.corpus.outputs.output import (
-    CallOutput,
     LinesOutput,
-    NoOutput,
-    Output,
-    output_for,
-    require_texts,
     temporary,
 )
-from simindex.corpus.outputs.rows import JsonLines, Note, Written, values_of
-from simindex.corpus.outputs.upload import absolute, exists, spool, upload
+from simindex.corpus.outputs.upload import absolute, upload
 from simindex.corpus.text_file import TextFile
 from simindex.index import Index
 from simindex.inputs import BadRowError
-from simindex.parallel import ahead, in_order, num_workers
-from simindex.plain import plain
+from simindex.parallel import num_workers
 from simindex.queries.search import BandQuery, Method
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
-Mode = Literal["remove", "annotate", "report-only"]
-Sink = str | os.PathLike[str] | Callable[[Any], object]
 IndexOrPath = Index | str | os.PathLike[str]
 
 
@@ -193,7 +182,7 @@ class Job:
     """A job with its arguments; see `deduplicate`.
 
     Attributes:
-        state: how far it is.
+        state: how far it is; where it failed, how far it is when it is gone on with.
         was_done: whether it had been done before.
         num_bytes: of the output, whole frames.
         can_resume: whether it can be broken off and gone on with.
@@ -248,19 +237,15 @@ class Job:
         )
         self._mode, self._cut, self._batch_size, self._workers = mode, cut, batch_size, workers
         self._progress, self._on_removed, self._force = progress, on_removed, force
-        self._path = None if sink is None or callable(sink) else os.fspath(sink)
-        self._report_path = None if removed is None else os.fspath(removed)
-        if mode == "report-only":
-            self._report_path, self._path = self._path or self._report_path, None
-            sink = None
-        self._sink, self._keep, self.state = sink, keep, State()
+        self._writing = Writing.of(sink, removed, mode, cut)
+        self._keep, self.state = keep, State()
         how = {"threshold": threshold, "max_distance": max_distance, "exact": exact, "by": by}
         self._job = self._described() | how
-        beside = self._path or self._report_path
+        beside = self._writing.path or self._writing.report_path
         self._folder = None if journal is None else os.fspath(journal)
         if journal is None and beside is not None:
             self._folder = folder_beside(beside)
-        self._output = self._output_of_sink(self._folder or "")
+        self._output = self._writing.output(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
         alone = keep == "first" and cut is None and not self._others and into is None
         self.looks_first = alone and can_sort(self._entries, self._query, self._config)
@@ -269,7 +254,7 @@ class Job:
         """Return what tells this job from others, beside how rows are compared and what they are."""
         cut, keep = self._cut, self._keep
         return {
-            "outputs": [absolute(self._path), absolute(self._report_path)],
+            "outputs": [absolute(self._writing.path), absolute(self._writing.report_path)],
             "against": [_of_index(path) for path in self._others],
             "into": None if self._into is None else os.path.abspath(_path_of(self._into)),
             "config": self._config.to_dict(),
@@ -286,33 +271,37 @@ class Job:
         if not self.can_resume:
             return self._run_at_once()
         assert self._folder is not None
-        self._require_other_files()
+        self._writing.require_other_than(self._entries.names)
         journal = Journal(self._folder, self._job | self._entries.digest())
         resumed = journal.begin(force=self._force)
         if not resumed:
-            self._require_new_outputs()
+            self._writing.require_new(force=self._force)
         self.state = journal.state
         self.done_before, self.looked_before = self.state.read, self.state.looked
         if self.state.phase == "done":
-            self._require_outputs()
+            self._writing.require_there()
             self.was_done = True
             return self._report()
-        self._run_in(journal.folder, journal, resumed)
+        try:
+            self._run_in(journal.folder, journal, resumed)
+        except BaseException:
+            self.state = journal.durable
+            raise
         return self._report()
 
     def _run_at_once(self) -> DedupReport:
         """Do a job that cannot be gone on with, without a journal."""
-        self._require_new_outputs()
-        beside = self._path or self._report_path
+        self._writing.require_new(force=self._force)
+        beside = self._writing.path or self._writing.report_path
         folder = tempfile.mkdtemp(
             prefix="simindex-dedup-",
             dir=None if beside is None else os.path.dirname(folder_beside(beside)) or ".",
         )
-        self._output = self._output_of_sink(folder)
+        self._output = self._writing.output(folder)
         try:
             self._run_in(folder, None, False)
         except BaseException:
-            for path in (self._path, self._report_path):
+            for path in (self._writing.path, self._writing.report_path):
                 if path is not None and os.path.exists(temporary(path)):
                     os.remove(temporary(path))
             raise
@@ -322,8 +311,8 @@ class Job:
 
     def _run_in(self, folder: str, journal: Journal | None, resumed: bool) -> None:
         self._journal = journal
-        output, report = self._output, self._removed_report(journal, folder)
-        rollup = self._rollup(journal)
+        output, report = self._output, self._writing.removed(journal, folder)
+        rollup = self._writing.rollup(journal)
         if self._explain:
             self._texts = TextFile(os.path.join(folder, "texts.sqlite"), self._config)
         if num_workers(self._workers) > 1 and isinstance(output, LinesOutput):
@@ -343,7 +332,10 @@ class Job:
                     with self._decisions(folder, resumed, others) as decided:
                         gathering = None if self._cut is None else Gathering(self._entries.text_field, rollup)
                         texts = self._texts if self._keep == "first" else None
-                        Work(self, output, report, journal, gathering, texts).read(decided)
+                        telling = Telling(
+                            self._entries.names, annotates=self._mode == "annotate", texts=self._texts
+                        )
+                        Work(self, telling, output, report, journal, gathering, texts).read(decided)
                     enter("storing")
                 if self.state.phase == "storing":
                     if into is not None:
@@ -353,8 +345,8 @@ class Job:
                 output.publish()
                 report.publish()
                 rollup.publish()
-                upload(self._path, folder, "output")
-                upload(self._report_path, folder, "removed")
+                upload(self._writing.path, folder, "output")
+                upload(self._writing.report_path, folder, "removed")
                 enter("done")
                 if journal is not None:
                     journal.drop_work()
@@ -365,7 +357,9 @@ class Job:
                     self._texts.close()
 
     @contextmanager
-    def _decisions(self, folder: str, resumed: bool, others: list[str]) -> Iterator[Iterator[DecidedRows]]:
+    def _decisions(
+        self, folder: str, resumed: bool, others: list[str]
+    ) -> Iterator[Iterator[DecidedRows | Lines]]:
         """Give the rows that are not done yet, with what becomes of them."""
         if self.looks_first:
             assert isinstance(self._entries, PathEntries)
@@ -379,57 +373,24 @@ class Job:
 
             how = self._query, self._config, self._batch_size, self._workers, looked
             keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
-            by_lines = keeps_lines and not self.writes_removed and not self._explain
+            by_lines = keeps_lines and self._mode != "annotate" and not self._explain
             with Sorting(folder, self._entries, *how).decided(self.state.read, by_lines=by_lines) as decided:
                 yield decided
             return
-        star = Star(_working(folder), self._config, self._query, others)
-        with closing(star), self._decided(star, folder, resumed) as decided:
+        asking = Asking(
+            folder=folder,
+            working=_working(folder),
+            entries=self._entries,
+            query=self._query,
+            config=self._config,
+            keep=self._keep,
+            others=others,
+            batch_size=self._batch_size,
+            workers=self._workers,
+            texts=self._texts,
+        )
+        with asking.decided(self.state.read, self.state.kept if resumed else None) as decided:
             yield decided
-
-    @contextmanager
-    def _decided(self, star: Star, folder: str, resumed: bool) -> Iterator[Iterator[DecidedRows]]:
-        """Give the same, as a working index decides it."""
-        done = self.state.read
-        if self._keep == "first":
-            if resumed:
-                star.forget(range(done, sys.maxsize), self.state.kept)
-            yield self._as_read(star, rows_of(self._entries, self._batch_size, done))
-            return
-        entries: Iterable[Entry] = self._entries
-        if not self._entries.can_repeat:
-            path = os.path.join(folder, "rows")
-            if isinstance(self._entries, Paragraphs):
-                self._entries.spool(path)
-            else:
-                entries = Spool(path, entries)
-        ordered = Ordered(os.path.join(folder, "order.sqlite"), self._keep, self._config)
-        try:
-            first = entries if self._texts is None else self._texts.passing(entries)
-            ordered.fill(first, self._batch_size, self._workers)
-            ordered.decide(star, self._batch_size)
-            yield ordered.decided(islice(entries, done, None), self._batch_size)
-        finally:
-            ordered.close()
-
-    def _as_read(self, star: Star, parts: Iterator[Rows | Entered]) -> Iterator[DecidedRows]:
-        """Yield rows with what becomes of them, decided as they are read."""
-        entries, threads = self._entries, num_workers(self._workers)
-        prepared: Iterator[tuple[Rows | Entered, NewDocuments]]
-        if threads == 1:
-            prepared = map(star.prepared, parts)
-        elif isinstance(entries, PathEntries) and entries.are_files and threads == 2:
-            # One thread for both: of more than two the others would wait for Python's lock.
-            prepared = ahead(map(star.prepared, parts), READ_AHEAD)
-        else:
-            if isinstance(entries, PathEntries) and entries.are_files:
-                parts = ahead(parts, READ_AHEAD)
-            prepared = in_order(star.prepared, parts, threads, READY_BATCHES, attrgetter("num_bytes"))
-        for rows, documents in prepared:
-            if rows.bad:
-                assert isinstance(entries, PathEntries)
-                entries.tell(rows.bad)
-            yield rows, star.decide_batch(documents)
 
     @contextmanager
     def _opened_into(self) -> Iterator[Index | None]:
@@ -440,100 +401,7 @@ class Job:
         with Index(self._into, "a", self._config) as into:
             yield into
 
-    # ---- outputs ----
-
-    def _output_of_sink(self, folder: str) -> Output:
-        if self._path is not None:
-            if self._cut is not None and self._mode == "remove":
-                require_texts(self._path)
-            return output_for(spool(self._path, folder, "output"))
-        if self._sink is None:
-            return NoOutput()
-        assert callable(self._sink)
-        return CallOutput(self._sink, _row_for_a_call)
-
-    def _removed_report(self, journal: Journal | None, folder: str) -> Output:
-        path = None if self._report_path is None else spool(self._report_path, folder, "removed")
-        if path is None and journal is not None:
-            path = journal.removed_path
-        return NoOutput() if path is None else LinesOutput(path, JsonLines())
-
-    def _rollup(self, journal: Journal | None) -> Output:
-        if journal is None or self._cut is None:
-            return NoOutput()
-        return LinesOutput(journal.documents_path, JsonLines())
-
-    def _require_new_outputs(self) -> None:
-        for path in (self._path, self._report_path):
-            if path is not None and exists(path) and not self._force:
-                raise JobError(
-                    f"{path}: expected no such file yet, found one; --force (force=True) replaces it"
-                )
-
-    def _require_outputs(self) -> None:
-        for path in (self._path, self._report_path):
-            if path is not None and not exists(path):
-                raise JobError(
-                    f"{path}: expected the output of a job that is done, found no file; "
-                    "--force (force=True) does it once more"
-                )
-
-    def _require_other_files(self) -> None:
-        inputs = {os.path.realpath(name) for name in self._entries.names}
-        for path in (self._path, self._report_path):
-            if path is not None and os.path.realpath(path) in inputs:
-                raise JobError(f"{path}: expected an output that is none of the inputs")
-
-    # ---- one row ----
-
-    def removed(self, entry: Entry, verdict: Verdict) -> Removed:
-        """Return what is told of a row that goes."""
-        match, other = verdict
-        if other is None:
-            kept, kept_place = place_of(match.metadata, self._entries.names)
-            cluster = int(match.key)
-        else:
-            kept, kept_place, cluster = match.key, Place(other, 0), None
-        part = entry.part
-        return Removed(
-            entry.key,
-            Place(entry.name, entry.row, None if part is None else part.number),
-            kept,
-            kept_place,
-            match.similarity,
-            match.distance,
-            match.exact,
-            match.standard_error,
-            cluster,
-            entry.number,
-            None if part is None else (part.start, part.end),
-            None if self._texts is None else self._texts.explain(entry.document, cluster),
-            self._texts is not None,
-        )
-
-    def note(self, entry: Entry, removed: Removed | None) -> Note | None:
-        """Return what is written behind a row."""
-        if self._mode != "annotate":
-            return None
-        if removed is None:
-            note = {"duplicate_of": None, "similarity": None, "cluster": entry.number}
-            return note | ({"explanation": None} if self._explain else {})
-        return {
-            "duplicate_of": removed.duplicate_of,
-            "similarity": removed.similarity,
-            "cluster": removed.cluster,
-        } | removed.explained()
-
-    def note_of_rest(self, rest: Rest) -> Note | None:
-        """Return what is written behind a row whose paragraphs were compared."""
-        if self._mode != "annotate":
-            return None
-        seen = [
-            {"span": each.span, "duplicate_of": plain(each.duplicate_of), "similarity": each.similarity}
-            | each.explained()
-            for each in rest.seen
-        ]
-        return {"seen_share": round(rest.share, 4), "seen": seen}
+    # ---- what others ask ----
 
     def tell(self, removed: Removed) -> None:
         """Tell the caller of a row that goes."""
@@ -545,11 +413,6 @@ class Job:
         if self._progress is not None:
             self._progress(self.state.read)
 
-    @property
-    def writes_removed(self) -> bool:
-        """Whether the output has the rows that go, too."""
-        return self._mode == "annotate"
-
     def _report(self) -> DedupReport:
         state = self.state
         return DedupReport(state.read, state.kept, state.removed, state.bounded, state.seconds)
@@ -558,17 +421,6 @@ class Job:
 def _working(folder: str) -> str:
     """Return where the working index of a job is."""
     return os.path.join(folder, "working.simindex")
-
-
-def _row_for_a_call(row: Written, note: Note | None) -> KeptRow | AnnotatedRow | SeenRow:
-    metadata = row.metadata
-    if isinstance(row, Entry) and row.content is not None and not isinstance(row.content, tuple | list):
-        metadata = values_of(row)
-    if note is None:
-        return KeptRow(row.key, row.document, metadata)
-    if "seen" in note:
-        return SeenRow(row.key, row.document, metadata, **note)
-    return AnnotatedRow(row.key, row.document, metadata, **note)
 
 
 def _require_word(name: str, value: object, words: tuple[str, ...]) -> None:

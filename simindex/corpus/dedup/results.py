@@ -1,4 +1,4 @@
-"""What a deduplication hands back: its report, and what is told of each removed row."""
+"""What becomes of rows, and what a job hands back: its report, and what is told of each removed row."""
 
 from __future__ import annotations
 
@@ -8,6 +8,31 @@ from typing import Any, NamedTuple
 from simindex.corpus.explain import Explanation
 from simindex.format.keys import Key
 from simindex.plain import plain
+from simindex.queries.matches import Match
+
+
+class Verdict(NamedTuple):
+    """Why a row goes.
+
+    Attributes:
+        match: the kept document that is most like it.
+        other: the path of the index which that is in; ``None``: a row of the input.
+    """
+
+    match: Match
+    other: str | None
+
+
+class Decided(NamedTuple):
+    """What becomes of the rows of a batch.
+
+    Attributes:
+        verdicts: of each; ``None``: it stays.
+        bounded: places of those that stay though a limit on candidates was hit.
+    """
+
+    verdicts: list[Verdict | None]
+    bounded: set[int]
 
 
 class DedupReport(NamedTuple):

@@ -13,20 +13,38 @@ from dataclasses import replace
 from itertools import compress
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from simindex.corpus.dedup.entries import Entry
 from simindex.corpus.dedup.journal import Journal, State
 from simindex.corpus.dedup.paragraphs import Gathering, Rest
-from simindex.corpus.dedup.results import Removed
+from simindex.corpus.dedup.results import Decided, Removed, Verdict
 from simindex.corpus.dedup.rows import Rows
-from simindex.corpus.dedup.star import Decided, Verdict
+from simindex.corpus.dedup.telling import Telling
 from simindex.corpus.outputs.frames import UNDER_WAY
 from simindex.corpus.outputs.output import LinesOutput, Mark, Output
-from simindex.corpus.outputs.rows import Note
 from simindex.corpus.text_file import TextFile
 from simindex.optional import optional_module
 
 DecidedRows = tuple[Sequence[Entry], Decided]
 """Rows, and what becomes of each."""
+
+
+class Lines(NamedTuple):
+    """Rows of the input, one after the other, with what becomes of each; those that stay are written already.
+
+    Attributes:
+        sizes: int64: bytes of the line of each: in the output, or of one that goes in `told`.
+        stays: bool: whether it is in the output.
+        told: uint8: lines of the report.
+        bounded: rows that stay though not all was looked at.
+    """
+
+    sizes: np.ndarray
+    stays: np.ndarray
+    told: np.ndarray
+    bounded: int
+
 
 FRAME_BYTES = 4 << 20
 """Bytes of rows and of the report that a frame of both holds: what is done again, at most, after a kill."""
@@ -44,19 +62,6 @@ class RowsOfJob(Protocol):
     state: State
     num_bytes: int
 
-    @property
-    def writes_removed(self) -> bool:
-        """Whether the output has the rows that go, too."""
-
-    def note(self, entry: Entry, removed: Removed | None) -> Note | None:
-        """Return what is written behind a row."""
-
-    def note_of_rest(self, rest: Rest) -> Note | None:
-        """Return what is written behind a row whose paragraphs were compared."""
-
-    def removed(self, entry: Entry, verdict: Verdict) -> Removed:
-        """Return what is told of a row that goes."""
-
     def tell(self, removed: Removed) -> None:
         """Tell the caller of a row that goes."""
 
@@ -70,6 +75,7 @@ class Work:
     def __init__(
         self,
         job: RowsOfJob,
+        telling: Telling,
         output: Output,
         report: Output,
         journal: Journal | None,
@@ -77,7 +83,7 @@ class Work:
         texts: TextFile | None = None,
     ) -> None:
         self._gathering, self._texts = gathering, texts
-        self._job = job
+        self._job, self._telling = job, telling
         self._output = output
         self._report = report
         self._journal = journal
@@ -87,7 +93,7 @@ class Work:
         self._row_of_cut = job.state.read
         self._cuts: deque[_Cut] = deque(maxlen=UNDER_WAY + 1)
 
-    def read(self, decided: Iterator[DecidedRows]) -> None:
+    def read(self, decided: Iterator[DecidedRows | Lines]) -> None:
         """Do all rows that are not done."""
         state = self._job.state
         self._output.begin_at(state.output)
@@ -95,7 +101,11 @@ class Work:
         if self._gathering is not None:
             self._gathering.rollup.begin_at(state.rollup)
         try:
-            for entries, (verdicts, bounded) in decided:
+            for some in decided:
+                if isinstance(some, Lines):
+                    self._take_made(some)
+                    continue
+                entries, (verdicts, bounded) = some
                 if self._texts is not None:
                     kept = (
                         entry for entry, verdict in zip(entries, verdicts, strict=True) if verdict is None
@@ -106,7 +116,7 @@ class Work:
                 if lines is None:
                     for place, verdict in enumerate(verdicts):
                         entry = entries[place]
-                        removed = None if verdict is None else self._job.removed(entry, verdict)
+                        removed = None if verdict is None else self._telling.removed(entry, verdict)
                         self._take(entry, removed)
                 else:
                     self._take_lines(lines, entries, verdicts)
@@ -121,7 +131,7 @@ class Work:
     ) -> None:
         """Take rows that are written as they stand, all at once or all between two that go."""
         gone = [(place, verdict) for place, verdict in enumerate(verdicts) if verdict is not None]
-        removed = [self._job.removed(entries[place], verdict) for place, verdict in gone]
+        removed = [self._telling.removed(entries[place], verdict) for place, verdict in gone]
         if self._take_at_once(lines, [verdict is None for verdict in verdicts], removed):
             return
         behind = 0
@@ -152,14 +162,40 @@ class Work:
             self._job.tell(each)
         return True
 
+    def _take_made(self, lines: Lines) -> None:
+        """Take rows that are written, up to each place where a frame ends."""
+        state, count = self._job.state, len(lines.sizes)
+        assert isinstance(self._output, LinesOutput)
+        assert isinstance(self._report, LinesOutput)
+        kept, told = (
+            np.concatenate([[0], np.cumsum(np.where(which, lines.sizes, 0))])
+            for which in (lines.stays, ~lines.stays)
+        )
+        state.bounded += lines.bounded
+        both, kept_rows, at = kept + told, np.concatenate([[0], np.cumsum(lines.stays)]), 0
+        while at < count:
+            room = FRAME_BYTES - self._output.waiting - self._report.waiting
+            behind = int(np.searchsorted(both, both[at] + room))
+            behind = min(max(behind, at + 1), at + FRAME_ROWS - (state.read - self._row_of_cut))
+            ends, behind = behind <= count, min(behind, count)
+            self._output.count_written(int(kept[behind] - kept[at]))
+            self._report.write_lines([lines.told[told[at] : told[behind]].data])
+            state.read += behind - at
+            state.kept += int(kept_rows[behind] - kept_rows[at])
+            state.removed += behind - at - int(kept_rows[behind] - kept_rows[at])
+            at = behind
+            if ends:
+                self._end_frame()
+            self._job.advance()
+
     def _lines_of(self, entries: Sequence[Entry]) -> list[bytes] | None:
         """Return the lines of rows that are written as they stand; ``None`` where a row is made of more."""
         output = self._output
         if not (isinstance(output, LinesOutput) and output.keeps_lines and isinstance(entries, Rows)):
             return None
-        if self._job.writes_removed or set(map(type, entries.contents)) != {bytes}:
+        if self._telling.writes_removed or set(map(type, entries.contents)) != {bytes}:
             return None
-        return [line if line.endswith(b"\n") else line + b"\n" for line in entries.contents]
+        return whole_lines(entries.contents)
 
     def _keep_lines(self, lines: list[bytes]) -> None:
         """Write rows that stay as they stand: what `_take` does, for nearly all rows of most jobs."""
@@ -189,8 +225,8 @@ class Work:
             rest = self._gathering.add(entry, removed)
             if rest is not None:
                 self._take_rest(rest, self._gathering.rollup)
-        elif removed is None or job.writes_removed:
-            self._output.write(entry, job.note(entry, removed))
+        elif removed is None or self._telling.writes_removed:
+            self._output.write(entry, self._telling.note(entry, removed))
         if removed is not None:
             job.tell(removed)
         if entry.part is not None and not entry.part.is_last:
@@ -200,22 +236,21 @@ class Work:
             self._end_frame()
 
     def _take_rest(self, rest: Rest, rollup: Output) -> None:
-        job, state = self._job, self._job.state
+        state = self._job.state
         state.documents += 1
         state.dropped += rest.left is None
         if rest.seen:
             self._tell(rollup, rest)
-        written = rest.whole if job.writes_removed else rest.left
+        written = rest.whole if self._telling.writes_removed else rest.left
         if written is not None:
-            self._output.write(written, job.note_of_rest(rest))
+            self._output.write(written, self._telling.note_of_rest(rest))
 
     def _tell(self, report: Output, told: Removed | Rest) -> None:
         if isinstance(report, LinesOutput):
             report.write_lines([self._line_told(told)])
 
     def _line_told(self, told: Removed | Rest) -> bytes:
-        line: bytes = self._orjson.dumps(told.to_dict(), option=self._orjson.OPT_APPEND_NEWLINE)
-        return line
+        return line_told(self._orjson, told)
 
     def _end_frame(self) -> None:
         self._cut()
@@ -255,6 +290,17 @@ class Work:
                 return
             except OSError:
                 continue
+
+
+def line_told(orjson: Any, told: Removed | Rest) -> bytes:
+    """Return the line of a report, made by orjson."""
+    line: bytes = orjson.dumps(told.to_dict(), option=orjson.OPT_APPEND_NEWLINE)
+    return line
+
+
+def whole_lines(lines: list[bytes]) -> list[bytes]:
+    """Return lines with their ends; the last of a file may have none."""
+    return [line if line.endswith(b"\n") else line + b"\n" for line in lines]
 
 
 class _Cut(NamedTuple):

@@ -57,16 +57,22 @@ class FramedFile:
         self.num_bytes = 0
         self.in_thread = False
         self._pack = packer(name)
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | memoryview] = []
+        self._num_written = 0
         self._file: Any = None
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: deque[Future[int]] = deque()
         self._failure: BaseException | None = None
 
-    def add(self, *content: bytes) -> None:
+    def add(self, *content: bytes | memoryview) -> None:
         """Take content for the frame."""
         self._pieces += content
         self.waiting += sum(map(len, content))
+
+    def count_written(self, num_bytes: int) -> None:
+        """Take note of content of the frame that somebody else has written, where it belongs."""
+        self._num_written += num_bytes
+        self.waiting += num_bytes
 
     def cut(self) -> None:
         """End the frame and write it, or have it written.
@@ -74,6 +80,10 @@ class FramedFile:
         Raises:
             OSError: it cannot be written, on a full disk for one, or one before it; the error names the file.
         """
+        if self._num_written:
+            assert not self._pieces
+            self.num_bytes += self._num_written
+            self._num_written = self.waiting = 0
         if not self._pieces:
             return
         content = b"".join(self._pieces)

@@ -7,7 +7,7 @@ is whole; given the mark back, it goes on there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from simindex.corpus.outputs.frames import FramedFile, naming, sync_folder
@@ -92,9 +92,13 @@ class LinesOutput:
         """Take a row for the frame."""
         self._file.add(self._encoder.encoded(row, note))
 
-    def write_lines(self, lines: list[bytes]) -> None:
+    def write_lines(self, lines: Sequence[bytes | memoryview]) -> None:
         """Take lines that are made already."""
         self._file.add(*lines)
+
+    def count_written(self, num_bytes: int) -> None:
+        """Take note of lines that somebody else writes where they belong; of no packed file."""
+        self._file.count_written(num_bytes)
 
     def cut(self) -> None:
         """End the frame."""

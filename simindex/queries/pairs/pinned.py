@@ -77,6 +77,11 @@ class PinnedTables:
         """The folder."""
         return self._store.path
 
+    @property
+    def total(self) -> int:
+        """How many ranks there are."""
+        return self.ranks.total
+
     def close(self) -> None:
         """Let go of the snapshot. Closing twice is allowed."""
         self._store.close()

@@ -13,8 +13,9 @@ import numpy as np
 from simindex import _kernel
 from simindex.checks import require_int
 from simindex.format.layout import FIRST_BAND_TABLE
+from simindex.queries.asking.questions import method_of
 from simindex.queries.scheme import Scheme
-from simindex.queries.search import Method, least_agreement, method_of
+from simindex.queries.search import Method, least_agreement
 from simindex.sketching.permutations import FINGERPRINT_BITS
 from simindex.tuning.found import band_plan, estimate_cut
 

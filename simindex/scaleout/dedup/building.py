@@ -1,4 +1,4 @@
-"""A part of the input -> a partition of its own: an index of its rows, in order, known by their number.
+"""A part of the input -> a partition of its own: the sketches of its rows, in order, known by their number.
 
 Owns when a partition is complete: it has its name only then. Must not know other parts. Invariant: what is
 made depends on the part alone, so it may be made again, by whomever.
@@ -10,24 +10,22 @@ import json
 import os
 import shutil
 import uuid
-from functools import partial
 from typing import Any, NamedTuple
 
-from simindex.changes.documents import NewDocuments
-from simindex.changes.ingest import prepare_documents
-from simindex.changes.pending import Pending
-from simindex.changes.writer import Writer
+import numpy as np
+
 from simindex.config import Config
-from simindex.corpus.dedup.orders import Keep, rank_of
+from simindex.corpus.dedup.asking.orders import Keep, rank_of
 from simindex.corpus.dedup.rows import rows_by_columns
 from simindex.corpus.dedup.sorting.again import InputPart, PartEntries
-from simindex.corpus.dedup.star import Opened
+from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles, sketch_rows
 from simindex.inputs import Inputs
-from simindex.queries.view import View
+from simindex.scaleout.dedup.partition import SketchTables, write_tables
+from simindex.scaleout.ranges.walk import scheme_of_config
 from simindex.sketching.sketcher import Sketcher
 
 _BATCH = 16_384
-"""Rows of a commit, at most: so many of 1,000 characters are as many bytes as a batch has."""
+"""Rows that are sketched together, at most."""
 
 RANKS = ".ranks"
 """Behind the name of a partition: what its rows are ordered by."""
@@ -91,23 +89,29 @@ def ranks_of(folder: str) -> list[Any]:
     return found
 
 
+def tables_of(making: Making, folder: str) -> SketchTables:
+    """Return a partition that is there, open to be read."""
+    return SketchTables(folder, scheme_of_config(making.config), making.compares)
+
+
 def _fill(making: Making, part: InputPart, folder: str) -> list[Any]:
     sketcher, rank = Sketcher(making.config), rank_of(making.keep) if making.ranks_rows else None
     entries = PartEntries(making.inputs, part, takes_bad_rows=making.takes_bad_rows)
     ranks: list[Any] = []
-    opened = Opened(folder, "a", making.config)
+    fingerprints = [np.empty(0, dtype=np.uint64)]
+    files = SketchFiles(folder, making.config.bands)
     try:
         for rows in rows_by_columns(entries, _BATCH, 0):
             if not len(rows):
                 continue
-            documents = prepare_documents(rows.items(), sketcher, making.compares)
+            sketches = sketch_rows(sketcher, rows)
+            files.add(sketches.words, sketches.present, Names.of(rows))
+            fingerprints.append(sketches.fingerprints)
             if rank is not None:
                 ranks += map(rank, rows)
-            opened.session.change(partial(_insert, documents))
+        files.sync({}, is_durable=False)
     finally:
-        opened.close()
+        files.close()
+    scheme = scheme_of_config(making.config)
+    write_tables(folder, files, np.concatenate(fingerprints), scheme, making.compares)
     return ranks
-
-
-def _insert(documents: NewDocuments, writer: Writer, pending: Pending, view: View) -> object:
-    return writer.insert(pending, documents, "error", view)

@@ -10,9 +10,9 @@ from typing import Any
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
 from simindex.config import Config
-from simindex.corpus.dedup.job import Mode, Sink
-from simindex.corpus.dedup.orders import Keep
+from simindex.corpus.dedup.asking.orders import Keep
 from simindex.corpus.dedup.results import DedupReport, Removed
+from simindex.corpus.dedup.writing import Mode, Sink
 from simindex.inputs import BadRowError
 from simindex.queries.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.queries.search import Method
@@ -63,9 +63,9 @@ def deduplicate(
     """Write a corpus without its near duplicates, found by all nodes of a Ray cluster.
 
     The output is what `simindex.corpus.deduplicate` writes, byte for byte, and so is the report of removed
-    rows, but where a limit on candidates was hit there or here (`DedupReport.bounded`). Each part of the
-    input becomes an index on the disk of the node that read it; ranges of band words are compared by tasks;
-    the calling process decides who stays, reads the input once more and writes.
+    rows, but where a limit on candidates was hit there or here (`DedupReport.bounded`). The sketches of
+    each part of the input are sorted on the disk of the node that read it; ranges of band words are compared
+    by tasks; the calling process decides who stays, reads the input once more and writes.
 
     What dies is done again: a worker's part or range by Ray, what a lost node held by the others. The calling
     process itself goes on as on one machine when it is called again: by the journal beside the output.

@@ -8,6 +8,7 @@ so is the output, byte for byte.
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,15 +16,17 @@ from typing import Any
 import numpy as np
 
 from simindex.corpus.dedup.entries import PathEntries
-from simindex.corpus.dedup.job import Job, Sink
+from simindex.corpus.dedup.job import Job
 from simindex.corpus.dedup.journal import digest_of
 from simindex.corpus.dedup.rows import READ_AHEAD
 from simindex.corpus.dedup.sorting.again import PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.orders import KeepOrder, by_rank, newest_first
 from simindex.corpus.dedup.sorting.star import Star
 from simindex.corpus.dedup.sorting.told import Teller, write_told
-from simindex.corpus.dedup.work import DecidedRows
-from simindex.corpus.outputs.output import LinesOutput
+from simindex.corpus.dedup.work import DecidedRows, Lines
+from simindex.corpus.dedup.writing import Sink
+from simindex.corpus.outputs.output import LinesOutput, temporary
+from simindex.inputs.streams import without_packing
 from simindex.parallel import ahead
 from simindex.queries.pairs.plan import PairPlan, plan_pairs
 from simindex.queries.scheme import Scheme
@@ -31,6 +34,7 @@ from simindex.queries.search import BandQuery
 from simindex.scaleout.dedup.building import Making
 from simindex.scaleout.dedup.parts import counted, parts_of, size_for
 from simindex.scaleout.dedup.workers import Step, Workers
+from simindex.scaleout.dedup.writing import Wanted, Writing
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.ranges.walk import Asked, scheme_of_config
 from simindex.tuning.curve import DEFAULT_THRESHOLD
@@ -85,24 +89,31 @@ class ScaledJob(Job):
         return super()._described() | {"part_bytes": self._part_bytes}
 
     @contextmanager
-    def _decisions(self, folder: str, resumed: bool, others: list[str]) -> Iterator[Iterator[DecidedRows]]:
+    def _decisions(
+        self, folder: str, resumed: bool, others: list[str]
+    ) -> Iterator[Iterator[DecidedRows | Lines]]:
         assert not others, "there are no indexes beside the input"
         path = os.path.join(folder, "told")
-        if not (resumed and os.path.exists(path)):
-            self._decide(folder, path)
-        with open(path, "rb") as file:
-            yield self._as_told(file)
+        workers = self._make_workers(self._digest())
+        try:
+            if not (resumed and os.path.exists(path)):
+                self._decide(folder, path, workers)
+            with open(path, "rb") as file:
+                yield self._as_told(file, workers)
+        finally:
+            workers.release()
 
     # ---- the decision ----
 
-    def _decide(self, folder: str, path: str) -> None:
+    def _making(self) -> Making:
+        assert isinstance(self._entries, PathEntries)
+        entries, compares = self._entries, self._query.compares
+        return Making(entries.inputs, self._config, compares, self._keep, entries.takes_bad_rows)
+
+    def _decide(self, folder: str, path: str, workers: Workers) -> None:
         """Let the workers find what is alike, and write down what goes."""
         assert isinstance(self._entries, PathEntries)
-        entries = self._entries
-        making = Making(
-            entries.inputs, self._config, self._query.compares, self._keep, entries.takes_bad_rows
-        )
-        workers = self._make_workers(self._digest())
+        entries, making = self._entries, self._making()
         size = size_for(entries.inputs, self._part_bytes, workers.parallel)
         parts = parts_of(entries.inputs, size)
         lines = workers.count_lines(making, parts)
@@ -145,12 +156,19 @@ class ScaledJob(Job):
 
     # ---- the output ----
 
-    def _as_told(self, file: Any) -> Iterator[DecidedRows]:
+    def _as_told(self, file: Any, workers: Workers) -> Iterator[DecidedRows | Lines]:
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
         told = Teller(file, self._config.num_perm, self._plan()[0])
         keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
-        by_lines = keeps_lines and not self.writes_removed
+        by_lines = keeps_lines and self._mode != "annotate"
+        are_cut = all(part.part.extent and part.lines == part.rows for part in told.read)
+        if by_lines and are_cut and self._on_removed is None:
+            with self._writing_by(workers) as writing:
+                if writing is not None:
+                    at = self._output.num_bytes
+                    yield from workers.lines(self._making(), writing, at, self._wanted(told))
+                    return
         parts = rows_of_parts(
             self._entries.inputs,
             told.read,
@@ -160,3 +178,38 @@ class ScaledJob(Job):
             by_lines=by_lines,
         )
         yield from told.of(parts if by_lines else ahead(parts, READ_AHEAD), self._entries)
+
+    @contextmanager
+    def _writing_by(self, workers: Workers) -> Iterator[Writing | None]:
+        """Give how those who work write, where the output is a file that all of them see."""
+        assert isinstance(self._entries, PathEntries)
+        assert isinstance(self._output, LinesOutput)
+        path = os.path.abspath(temporary(self._output.path))
+        seen = f"{path}.seen", secrets.token_hex()
+        writing = Writing(
+            self._entries.inputs,
+            self._entries.names,
+            self._config.num_perm,
+            self._plan()[0],
+            path,
+            seen,
+        )
+        if without_packing(self._output.path.lower()) != self._output.path.lower():
+            yield None
+            return
+        try:
+            with open(seen[0], "w", encoding="ascii") as file:
+                file.write(seen[1])
+            can_write = workers.can_write(self._making(), writing)
+        finally:
+            os.remove(seen[0])
+        yield writing if can_write else None
+
+    def _wanted(self, told: Teller) -> Iterator[Wanted]:
+        """Yield the parts that are not done yet."""
+        behind, done = 0, self.state.read
+        for part in told.read:
+            first, behind = behind, behind + part.rows
+            if behind > done:
+                skipped = max(done - first, 0)
+                yield Wanted(part, first, skipped, told.next_rows(first + skipped, behind))

@@ -12,23 +12,26 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import xxhash
 
-from simindex.config import Config
 from simindex.corpus.dedup.sorting.again import InputPart
-from simindex.scaleout.dedup.building import Making, make_partition, ranks_of
+from simindex.corpus.dedup.work import Lines
+from simindex.scaleout.dedup.building import Making, make_partition, ranks_of, tables_of
+from simindex.scaleout.dedup.partition import SketchTables
 from simindex.scaleout.dedup.parts import num_lines
 from simindex.scaleout.dedup.workers import Step, told_nobody
+from simindex.scaleout.dedup.writing import Wanted, Writing, lines_of, write_lines
 from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.hosts.actors import ray_module
 from simindex.scaleout.ranges.dealing import swept
-from simindex.scaleout.ranges.host import RangeHost
+from simindex.scaleout.ranges.host import TableHost
 from simindex.scaleout.ranges.remote import Hosts, answer, host_as_actor, lost, on_node
 from simindex.scaleout.ranges.source import Numbering
 from simindex.scaleout.ranges.sweep import Swept
@@ -39,43 +42,67 @@ _T = TypeVar("_T")
 _PATIENCE_SECONDS = 120.0
 """How long a worker may be gone before Ray says that its node is."""
 
+_PARTS_AHEAD = 2
 
-class Worker(RangeHost):
+_BOOT_FILE = "/proc/sys/kernel/random/boot_id"
+
+
+class Worker(TableHost[SketchTables]):
     """Makes partitions of parts, and has them open.
 
     Args:
         work: folder on the disk of its node; ``None``: that of temporary files, as this node has it.
         name: of the folder of the job's partitions there.
-        config: of them.
+        making: how they are made.
         beside: the driver's folder, from which relative paths go; it has its process alone.
     """
 
-    def __init__(self, work: str | None, name: str, config: Config, beside: str) -> None:
+    def __init__(self, work: str | None, name: str, making: Making, beside: str) -> None:
         # Absolute paths do not need it, and of others the one that is missing is told.
         with suppress(OSError):
             os.chdir(beside)
-        self._folder = os.path.join(os.path.abspath(work or tempfile.gettempdir()), name)
-        super().__init__(self._path, config)
+        self._making = making
+        self._home = os.path.join(os.path.abspath(work or tempfile.gettempdir()), name)
+        self._folder = os.path.join(self._home, _this_boot())
+        self._kept: dict[int, bytes] = {}
+        super().__init__(lambda number: tables_of(making, self._path(number)))
 
     def _path(self, number: int) -> str:
-        return os.path.join(self._folder, f"{number:06}.simindex")
+        return os.path.join(self._folder, f"{number:06}")
 
-    def count_lines(self, making: Making, part: InputPart) -> int:
+    def count_lines(self, part: InputPart) -> int:
         """Return how many lines a part has."""
-        return num_lines(making.inputs, part)
+        return num_lines(self._making.inputs, part)
 
-    def make(self, making: Making, part: InputPart, number: int) -> None:
+    def make(self, part: InputPart, number: int) -> None:
         """Make the partition of a part, unless it is there."""
-        make_partition(making, part, self._path(number))
+        make_partition(self._making, part, self._path(number))
 
     def ranks(self, number: int) -> list[Any]:
         """Return what the rows of a partition are ordered by."""
         return ranks_of(self._path(number))
 
+    def sees(self, path: str, content: str) -> bool:
+        """Return whether a file is seen here, and is the same."""
+        with suppress(OSError), open(path, encoding="ascii") as file:
+            return file.read() == content
+        return False
+
+    def lines(self, writing: Writing, wanted: Wanted) -> Lines:
+        """Make the lines of a part, have those that stay ready to be written, and return the others."""
+        made = lines_of(writing, wanted)
+        self._kept[wanted.first] = made.kept
+        return made.lines
+
+    def write(self, writing: Writing, wanted: Wanted, at: int) -> None:
+        """Write the lines of a part that stay; one who was started anew makes them again."""
+        kept = self._kept.pop(wanted.first, None)
+        write_lines(writing.path, lines_of(writing, wanted).kept if kept is None else kept, at)
+
     def drop(self) -> None:
         """Remove the partitions of this node."""
         self.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._home, ignore_errors=True)
 
 
 class _Hired(NamedTuple):
@@ -83,6 +110,32 @@ class _Hired(NamedTuple):
 
     actor: Any
     node: str
+
+
+@dataclass(eq=False)
+class _Part:
+    """A part whose lines are under way.
+
+    Attributes:
+        actor: who makes it.
+        made, written: what is asked of him, or ``None``.
+        lines: what he has made.
+        at: where it belongs.
+    """
+
+    wanted: Wanted
+    actor: Any = None
+    made: Any = None
+    written: Any = None
+    lines: Lines | None = None
+    at: int | None = None
+
+    def placed(self, at: int) -> int:
+        """Wait until it is made, give it its place, unless it has one, and return where the next one's is."""
+        if self.lines is None:
+            self.lines = answer(self.made)
+        self.at = at if self.at is None else self.at
+        return self.at + int(self.lines.sizes[self.lines.stays].sum())
 
 
 class Nodes:
@@ -124,7 +177,7 @@ class Nodes:
         for node, told in alive.items():
             for _ in range(0 if node in known else _cores(told)):
                 options = {"num_cpus": 1, "scheduling_strategy": on_node(node)}
-                actor = host_as_actor(Worker, (self._work, name, self._making.config, os.getcwd()), options)
+                actor = host_as_actor(Worker, (self._work, name, self._making, os.getcwd()), options)
                 self._workers.append(_Hired(actor, node))
 
     def _cuts(self) -> list[tuple[int, ...]]:
@@ -159,12 +212,9 @@ class Nodes:
         """Return how many lines each part has."""
         self._making, self._parts = making, parts
         self._hire()
-        known = self._ray.put(making)
 
         def count() -> dict[int, int]:
-            dealt = self._dealt(
-                range(len(parts)), lambda actor, at: actor.count_lines.remote(known, parts[at])
-            )
+            dealt = self._dealt(range(len(parts)), lambda actor, at: actor.count_lines.remote(parts[at]))
             return {at: lines for at, _, lines in dealt}
 
         counts = self._again(count)
@@ -178,11 +228,9 @@ class Nodes:
 
     def _make(self) -> None:
         """Let workers make the partitions that nobody has."""
-        known, wanted = self._ray.put(self._making), self._unmade()
+        wanted = self._unmade()
         done = len(self._parts) - len(wanted)
-        for at, worker, _ in self._dealt(
-            wanted, lambda actor, at: actor.make.remote(known, self._parts[at], at)
-        ):
+        for at, worker, _ in self._dealt(wanted, lambda actor, at: actor.make.remote(self._parts[at], at)):
             self._owners[at] = worker
             done += 1
             self._step("parts", done, len(self._parts))
@@ -198,9 +246,66 @@ class Nodes:
         """Remove the partitions."""
         under_way = [worker.actor.drop.remote() for worker in self._workers]
         self._ray.wait(under_way, num_returns=len(under_way), timeout=60)
+        self._parts, self._owners = (), {}
+
+    def release(self) -> None:
+        """Let the workers go."""
         for worker in self._workers:
             self._ray.kill(worker.actor)
-        self._workers, self._owners = [], {}
+        self._workers = []
+
+    # ---- the second reading ----
+
+    def can_write(self, making: Making, writing: Writing) -> bool:
+        """Return whether the output is seen by everybody."""
+        self._making = making
+
+        def ask() -> bool:
+            self._hire()
+            return all(map(answer, [worker.actor.sees.remote(*writing.seen) for worker in self._workers]))
+
+        return self._again(ask)
+
+    def lines(self, making: Making, writing: Writing, at: int, wanted: Iterator[Wanted]) -> Iterator[Lines]:
+        """Write the lines of parts, and yield what is to be known of them, in order; `_PARTS_AHEAD` for each
+        worker are under way."""
+        self._making = making
+        self._again(self._hire)
+        known = self._ray.put(writing)
+        parts: deque[_Part] = deque()
+        while True:
+            while len(parts) < _PARTS_AHEAD * len(self._workers) and (some := next(wanted, None)):
+                parts.append(_Part(some))
+                self._ask_for_lines(parts[-1], known, parts)
+            if not parts:
+                return
+            try:
+                for part in parts:
+                    if part is not parts[0] and not self._is_made(part):
+                        break
+                    at = part.placed(at)
+                    if part.written is None:
+                        write = part.actor.write.options(concurrency_group="asks")
+                        part.written = write.remote(known, part.wanted, part.at)
+                answer(parts[0].written)
+            except lost() as exc:
+                self._recover(exc)
+                for part in parts:
+                    self._ask_for_lines(part, known, parts)
+                continue
+            done = parts.popleft().lines
+            assert done is not None
+            yield done
+
+    def _ask_for_lines(self, part: _Part, known: Any, parts: Iterable[_Part]) -> None:
+        """Have a part made by who has the least to do, and written when its turn comes."""
+        busy = [other.actor for other in parts if other is not part and not self._is_made(other)]
+        part.actor = min((worker.actor for worker in self._workers), key=busy.count)
+        part.made = part.actor.lines.remote(known, part.wanted) if part.lines is None else None
+        part.written = None
+
+    def _is_made(self, part: _Part) -> bool:
+        return part.lines is not None or bool(self._ray.wait([part.made], timeout=0)[0])
 
     # ---- what is asked of them ----
 
@@ -262,6 +367,13 @@ class Nodes:
                 pass
             time.sleep(0.5)
         raise ScaleOutError(f"dedup: a worker is gone, and its node is not: {reason}") from reason
+
+
+def _this_boot() -> str:
+    """Return what tells this run of the system from others: what was written, not synced, is whole in it."""
+    with suppress(OSError), open(_BOOT_FILE, encoding="ascii") as file:
+        return file.read().strip()
+    return f"process-{os.getpid()}-{time.time_ns()}"
 
 
 def _cores(node: dict[str, Any]) -> int:

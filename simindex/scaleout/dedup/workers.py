@@ -11,7 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from simindex.corpus.dedup.sorting.again import InputPart
+from simindex.corpus.dedup.work import Lines
 from simindex.scaleout.dedup.building import Making
+from simindex.scaleout.dedup.writing import Wanted, Writing
 from simindex.scaleout.ranges.source import Numbering
 from simindex.scaleout.ranges.walk import Asked, Found
 
@@ -50,6 +52,19 @@ class Workers(Protocol):
 
     def drop(self) -> None:
         """Remove the partitions."""
+
+    def can_write(self, making: Making, writing: Writing) -> bool:
+        """Return whether everybody sees the output."""
+
+    def lines(self, making: Making, writing: Writing, at: int, wanted: Iterator[Wanted]) -> Iterator[Lines]:
+        """Write the lines of parts, and yield what is to be known of them, in order. Needs no partitions.
+
+        Args:
+            at: where those of the first part begin in the output.
+        """
+
+    def release(self) -> None:
+        """Let those go who work."""
 
 
 def told_nobody(name: str, done: int, total: int) -> None:

@@ -1,6 +1,6 @@
 """The partitions of one process, open for jobs that walk all of them.
 
-`RangeHost` is a plain class, and is tested as one. Owns which partitions are open, and which slices are under
+`TableHost` is a plain class, and is tested as one. Owns which partitions are open, and which slices are under
 way. Must not change anything. Invariant: a call may be repeated, by the same caller or after a restart: it is
 answered the same, for a partition is opened when it is first asked for.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.queries.pairs.pinned import PinnedTables
 from simindex.queries.search import require_comparable
-from simindex.scaleout.ranges.source import LocalSource, Numbering, Piece, Slice, Source
+from simindex.scaleout.ranges.source import LocalSource, Numbering, Piece, Slice, Source, Tables
 from simindex.scaleout.ranges.sweep import Swept, sweep
 from simindex.scaleout.ranges.walk import Asked, Found, LongRuns
+
+_Tables = TypeVar("_Tables", bound=Tables)
 
 _UNDER_WAY = 256
 """Bundles that are remembered; one that was forgotten is read again up to where it was."""
@@ -49,7 +51,7 @@ Pieces = list[tuple[int, np.ndarray, np.ndarray]]
 class SeesHosts(Protocol):
     """All hosts, as one of them sees them."""
 
-    def beside(self, place: int, own: RangeHost) -> Source:
+    def beside(self, place: int, own: TableHost[Any]) -> Source:
         """Return them, of which one is in this process."""
 
 
@@ -59,17 +61,16 @@ class _UnderWay:
     nth: int = 0
 
 
-class RangeHost:
+class TableHost(Generic[_Tables]):
     """Partitions that are open to be read. May be called from several threads.
 
     Args:
-        path_of: number of a partition -> its folder.
-        config: of all of them; the first call for a partition with another one raises ConfigMismatchError.
+        opened: number of a partition -> what is read of it.
     """
 
-    def __init__(self, path_of: Callable[[int], str], config: Config | None = None) -> None:
-        self._path_of, self._config = path_of, config
-        self._open: dict[int, PinnedTables] = {}
+    def __init__(self, opened: Callable[[int], _Tables]) -> None:
+        self._opened = opened
+        self._open: dict[int, _Tables] = {}
         self._under_way: OrderedDict[tuple[bytes, Bundle], _UnderWay] = OrderedDict()
         self._lock = Lock()
 
@@ -82,22 +83,17 @@ class RangeHost:
     def ready(self) -> None:
         """Return when it is there."""
 
-    def _tables(self, number: int) -> PinnedTables:
+    def _tables(self, number: int) -> _Tables:
         with self._lock:
             found = self._open.get(number)
             if found is None:
-                found = self._open[number] = PinnedTables(self._path_of(number), self._config)
+                found = self._open[number] = self._opened(number)
             return found
 
     def totals(self, numbers: Sequence[int]) -> dict[int, tuple[int, int]]:
         """Return number of each partition -> (its ranks, the id of its snapshot)."""
         opened = {number: self._tables(number) for number in numbers}
-        return {number: (each.ranks.total, each.snapshot) for number, each in opened.items()}
-
-    def require(self, numbers: Sequence[int], half: int) -> None:
-        """Raise ValueError where the documents of a partition cannot be compared by half of a sketch."""
-        for number in numbers:
-            self._tables(number).read(partial(require_comparable, compares=half))
+        return {number: (each.total, each.snapshot) for number, each in opened.items()}
 
     # ---- slices ----
 
@@ -149,24 +145,6 @@ class RangeHost:
         """Return number of a partition -> what `PinnedTables.metadata` has of some of its documents."""
         return {number: self._tables(number).metadata(some.tolist()) for number, some in ranks.items()}
 
-    def documents(
-        self, ranks: Mapping[int, np.ndarray], limit: int
-    ) -> dict[int, list[list[tuple[Key, int]]]]:
-        """Return number of a partition -> of some of its sketches, by rank, the live documents, oldest first:
-        key, and which halves of a sketch it has."""
-        return {
-            number: [
-                [(document.key, document.present) for document in documents]
-                for documents in self._tables(number).documents(some.tolist(), limit)
-            ]
-            for number, some in ranks.items()
-        }
-
-    def keys(self, ranks: Mapping[int, np.ndarray]) -> dict[int, list[Key | None]]:
-        """Return number of a partition -> the keys of some of its documents, by rank; ``None`` for one that
-        is removed."""
-        return {number: self._tables(number).keys(some) for number, some in ranks.items()}
-
     def copies(self, numbers: Sequence[int]) -> dict[int, Piece]:
         """Return number of each partition -> its copies; see `PinnedTables.copies`."""
         return {number: self._tables(number).copies() for number in numbers}
@@ -189,3 +167,38 @@ class RangeHost:
             own: its place there.
         """
         yield from sweep(asked[0], tables, hosts.beside(own, self), place, asked[1])
+
+
+class RangeHost(TableHost[PinnedTables]):
+    """Partitions that are indexes.
+
+    Args:
+        path_of: number of a partition -> its folder.
+        config: of all of them; the first call for a partition with another one raises ConfigMismatchError.
+    """
+
+    def __init__(self, path_of: Callable[[int], str], config: Config | None = None) -> None:
+        super().__init__(lambda number: PinnedTables(path_of(number), config))
+
+    def require(self, numbers: Sequence[int], half: int) -> None:
+        """Raise ValueError where the documents of a partition cannot be compared by half of a sketch."""
+        for number in numbers:
+            self._tables(number).read(partial(require_comparable, compares=half))
+
+    def documents(
+        self, ranks: Mapping[int, np.ndarray], limit: int
+    ) -> dict[int, list[list[tuple[Key, int]]]]:
+        """Return number of a partition -> of some of its sketches, by rank, the live documents, oldest first:
+        key, and which halves of a sketch it has."""
+        return {
+            number: [
+                [(document.key, document.present) for document in documents]
+                for documents in self._tables(number).documents(some.tolist(), limit)
+            ]
+            for number, some in ranks.items()
+        }
+
+    def keys(self, ranks: Mapping[int, np.ndarray]) -> dict[int, list[Key | None]]:
+        """Return number of a partition -> the keys of some of its documents, by rank; ``None`` for one that
+        is removed."""
+        return {number: self._tables(number).keys(some) for number, some in ranks.items()}

@@ -15,7 +15,7 @@ import numpy as np
 
 from simindex.optional import optional_module
 from simindex.scaleout.hosts.actors import ray_module
-from simindex.scaleout.ranges.host import Bundle, Pieces, RangeHost
+from simindex.scaleout.ranges.host import Bundle, Pieces, TableHost
 from simindex.scaleout.ranges.source import LEAST_PIECE, Numbering, Piece, Slice, merged
 
 GROUPS = {"walks": 1, "asks": 2}
@@ -54,16 +54,16 @@ class Hosts:
     """The actors that have partitions, and the numbering of the documents. Can be handed to other processes.
 
     Args:
-        actors: handles of `RangeHost` actors.
+        actors: handles of `TableHost` actors.
         host_of: number of a partition -> place of its actor among them.
     """
 
     def __init__(self, actors: list[Any], host_of: Mapping[int, int]) -> None:
         self.actors, self._host_of = actors, dict(host_of)
         self.numbering = Numbering([])
-        self._own: tuple[int, RangeHost] | None = None
+        self._own: tuple[int, TableHost[Any]] | None = None
 
-    def beside(self, place: int, own: RangeHost) -> Hosts:
+    def beside(self, place: int, own: TableHost[Any]) -> Hosts:
         """Return the same, of which one is in this process."""
         hosts = Hosts(self.actors, self._host_of)
         hosts.numbering, hosts._own = self.numbering, (place, own)
@@ -191,7 +191,7 @@ class _Stream:
 
 
 def host_as_actor(
-    kind: Callable[..., RangeHost],
+    kind: Callable[..., TableHost[Any]],
     arguments: tuple[Any, ...],
     options: Mapping[str, Any],
     *,

@@ -6,13 +6,12 @@ merging of sorted runs, Knuth, The Art of Computer Programming, volume 3, 5.4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from simindex.errors import SimIndexError
-from simindex.queries.pairs.pinned import PinnedTables
 
 Piece = tuple[np.ndarray, np.ndarray]
 """Entries in ascending order of their keys: (keys, numbers), uint64 and uint32."""
@@ -32,6 +31,40 @@ class Slice(NamedTuple):
     table: int
     first: int
     behind: int
+
+
+class Entries(Protocol):
+    """The entries of a slice."""
+
+    def next_piece(self) -> Piece | None:
+        """Return the next entries, with ranks in the place of numbers; ``None`` at the end."""
+
+
+class Tables(Protocol):
+    """The sorted tables of a partition, and what they are of; as `PinnedTables` has them."""
+
+    @property
+    def total(self) -> int:
+        """How many ranks there are."""
+
+    @property
+    def snapshot(self) -> int:
+        """What tells what is seen from what was there at other times."""
+
+    def slice(self, table: int, first: int, behind: int, capacity: int) -> Entries:
+        """Return the entries of a table whose keys are in first..behind-1."""
+
+    def sketches(self, ranks: np.ndarray) -> Piece:
+        """Return (words, fingerprints)."""
+
+    def copies(self) -> Piece:
+        """Return (leaders, copies), uint32, of rows that are in no slice, for their sketch is a leader's."""
+
+    def metadata(self, ranks: Sequence[int]) -> list[tuple[Any, int]]:
+        """Return what is known of rows, and which halves of a sketch they have."""
+
+    def close(self) -> None:
+        """Let go of it."""
 
 
 class Source(Protocol):
@@ -86,11 +119,11 @@ class LocalSource:
     """Partitions that are open in this process.
 
     Args:
-        partitions: number of each partition -> the pinned one.
+        partitions: number of each partition -> what is read of it.
         numbering: of the documents of all partitions, those of other processes included.
     """
 
-    def __init__(self, partitions: dict[int, PinnedTables], numbering: Numbering) -> None:
+    def __init__(self, partitions: Mapping[int, Tables], numbering: Numbering) -> None:
         self._partitions, self._numbering = partitions, numbering
 
     def slices(self, wanted: Sequence[Slice], capacity: int) -> Iterator[Iterator[Piece]]:

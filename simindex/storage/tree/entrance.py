@@ -31,7 +31,7 @@ from simindex.storage.tree.pagefile import (
     PageFile,
     pages_of,
 )
-from simindex.storage.tree.walk import MAIN
+from simindex.storage.tree.walk import MAIN, lost_commit
 
 RECORDS = "documents"
 """The tree of which opening proves the root alone, for LMDB reads that when it is asked for counts; the rest,
@@ -54,7 +54,7 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: b
         of_records: prove the branch pages of the records in place of all others.
 
     Raises:
-        CorruptIndexError: one of the pages is not what the pages above say.
+        CorruptIndexError: one of the pages is not what the pages above say, or the newest commit's is lost.
     """
     for _ in range(_ATTEMPTS):
         # While somebody reads a state, its pages are not used again.
@@ -68,14 +68,24 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: b
             mapped.madvise(mmap.MADV_RANDOM)
             pages = pages_of(mapped, txn.id())
             if pages is not None:
-                for name, record in _databases(pages, path):
-                    levels = _levels_of(name, record.depth, of_records=of_records)
-                    _walk(pages, name, record, path, levels=levels)
+                _prove(pages, path, of_records=of_records)
                 return
         # A later commit has taken the place of that meta page.
     raise CorruptIndexError(
         f"{path}: its meta pages and its lock file contradict each other; restore a backup, or repair it"
     )
+
+
+def _prove(file: PageFile, path: str, *, of_records: bool) -> None:
+    lost = lost_commit(file)
+    if lost is not None:
+        raise CorruptIndexError(
+            f"{path}: {DATA_FILE}, page {lost.page}: {lost.message}; restore a backup, or save what is left "
+            "with simindex repair",
+            path=path,
+        )
+    for name, record in _databases(file, path):
+        _walk(file, name, record, path, levels=_levels_of(name, record.depth, of_records=of_records))
 
 
 def _levels_of(name: str, depth: int, *, of_records: bool) -> int:

@@ -3,20 +3,18 @@
 import random
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
+from mixed_index import Answers, outcome
 from stored_values import flipped, store_values, stored_values
 
 import simindex
-from simindex import Config, CorruptIndexError, FormatError, Index, Layout, SimHashConfig
+from simindex import Config, CorruptIndexError, Index, Layout, SimHashConfig
 from simindex.format.keys import Key
 
 CONFIG = Config(num_perm=32, simhash=SimHashConfig(3, 4), keep_shingles=40)
 
 LAYOUTS = {"whole": Layout(), "chunked": Layout(2, 16, 600)}
-
-Answers = dict[str, Any]
 
 
 def documents() -> dict[Key, str]:
@@ -44,15 +42,6 @@ def answers(index: Index) -> Answers:
     }
 
 
-def outcome(path: Path) -> Answers | Exception:
-    """What the index answers, or the error that it raises."""
-    try:
-        with simindex.open(path, "r") as index:
-            return answers(index)
-    except (CorruptIndexError, FormatError) as error:
-        return error
-
-
 @pytest.fixture(scope="module", params=LAYOUTS)
 def closed_index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of several segments, with copies and removed documents; not to be changed."""
@@ -68,7 +57,7 @@ def closed_index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 def test_damaged_value_is_an_error_or_of_no_consequence(tmp_path: Path, closed_index: Path) -> None:
     """A flipped bit, a value that is gone, and one that is another's."""
-    clean = outcome(closed_index)
+    clean = outcome(closed_index, answers)
     assert not isinstance(clean, Exception)
     chance = random.Random("pairs")
     values = stored_values(closed_index)
@@ -87,7 +76,7 @@ def test_damaged_value_is_an_error_or_of_no_consequence(tmp_path: Path, closed_i
         for change in changes:
             copy = shutil.copytree(closed_index, tmp_path / "damaged")
             store_values(copy, change)
-            found = outcome(copy)
+            found = outcome(copy, answers)
             shutil.rmtree(copy)
             if isinstance(found, Exception):
                 detected[name] = detected.get(name, 0) + 1

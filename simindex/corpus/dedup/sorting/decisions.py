@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simindex.changes.ingest import READY_BATCHES, prepare_documents
+from simindex.changes.ingest import READY_BATCHES
 from simindex.config import Config
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.journal import JobError
@@ -28,7 +28,7 @@ from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_by_columns
 from simindex.corpus.dedup.sorting.again import InputPart, PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.candidates import LONG_RUN, candidates, copies_among
 from simindex.corpus.dedup.sorting.orders import KeepOrder
-from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles
+from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles, sketch_rows
 from simindex.corpus.dedup.sorting.star import Outcome, Star
 from simindex.corpus.dedup.sorting.told import Teller, write_told
 from simindex.corpus.dedup.sorting.verified import verified
@@ -216,11 +216,7 @@ class Sorting:
         return in_order(self._sketch, parts, self._threads - 1, READY_BATCHES, attrgetter("num_bytes"))
 
     def _sketch(self, rows: Rows) -> _Sketched:
-        try:
-            batch = self._sketcher.sketch_many(rows.documents)
-        except (TypeError, ValueError):
-            prepare_documents(rows.items(), self._sketcher)  # names the one
-            raise
+        batch = sketch_rows(self._sketcher, rows)
         return _Sketched(rows, batch.words, batch.present & HAS_SIGNATURE, Names.of(rows))
 
     def _outcome(self, files: SketchFiles) -> Outcome:

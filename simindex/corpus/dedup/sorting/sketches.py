@@ -14,9 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simindex import _kernel
+from simindex.changes.ingest import prepare_documents
 from simindex.corpus.dedup.entries import labelled, shown_key
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.outputs.frames import naming, replacing, sync_folder, write_all
+from simindex.sketching.sketch import SketchBatch
+from simindex.sketching.sketcher import Sketcher
 
 _MARK = "mark.json"
 _WORD = 8  # bytes of a band word, of a digest, of the number of a row or line, of an end of a key
@@ -116,8 +119,9 @@ class SketchFiles:
             OSError: the disk did not take them; it names the file.
         """
         files = self._opened()
-        digests = np.empty(len(words), dtype=np.uint64)
-        _kernel.xxh64_each(words, self.bands * _WORD, 0, digests)
+        digests = np.zeros(len(words), dtype=np.uint64)
+        if self.bands:
+            _kernel.xxh64_each(words, self.bands * _WORD, 0, digests)
         for band in range(self.bands):
             self._write(files, band_name(band), np.ascontiguousarray(words[:, band]))
         self._write(files, "digests", digests)
@@ -145,16 +149,22 @@ class SketchFiles:
         with naming(self._path(name)):
             write_all(files[name], values.view(np.uint8).data)
 
-    def sync(self, more: dict[str, Any]) -> None:
+    def sync(self, more: dict[str, Any], *, is_durable: bool = True) -> None:
         """Make durable what was added so far.
 
         Args:
             more: what the mark is to say of it, as JSON has it.
+            is_durable: whether to wait for the disk; else the mark is right as long as the system lives.
         """
-        for name, file in self._opened().items():
-            with naming(self._path(name)):
-                os.fsync(file.fileno())
+        files = self._opened()
         self.mark = more | {"count": self.count, "key_bytes": self._key_bytes}
+        if not is_durable:
+            with naming(self._path(_MARK)), open(self._path(_MARK), "w", encoding="utf-8") as mark:
+                json.dump(self.mark, mark)
+            return
+        for name, opened in files.items():
+            with naming(self._path(name)):
+                os.fsync(opened.fileno())
         with replacing(self._path(_MARK)) as file:
             file.write(json.dumps(self.mark).encode())
         sync_folder(self._folder)
@@ -191,6 +201,10 @@ class SketchFiles:
             found[:, band] = self._mapped(band_name(band), np.uint64)[numbers]
         return found
 
+    def present(self, numbers: np.ndarray) -> np.ndarray:
+        """Return what was given as `present` of some rows, uint8."""
+        return np.array(self._mapped("present", np.uint8)[numbers])
+
     def labels(self, numbers: np.ndarray) -> list[str]:
         """Return what is told of some rows: `entries.label_of`."""
         if not len(numbers):
@@ -209,6 +223,19 @@ class SketchFiles:
 
     def _mapped(self, name: str, dtype: Any) -> np.ndarray:
         return np.memmap(self._path(name), dtype=dtype, mode="r", shape=(self.count,))
+
+
+def sketch_rows(sketcher: Sketcher, rows: Rows) -> SketchBatch:
+    """Return the sketches of rows.
+
+    Raises:
+        TypeError, ValueError: of a row; it names the key.
+    """
+    try:
+        return sketcher.sketch_many(rows.documents)
+    except (TypeError, ValueError):
+        prepare_documents(rows.items(), sketcher)  # names the one
+        raise
 
 
 def band_name(band: int) -> str:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simindex.corpus.dedup.entries import PathEntries
+from simindex.corpus.dedup.results import Decided, Verdict
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.dedup.sorting.figures import agree_and_distance
 from simindex.corpus.dedup.sorting.star import Outcome
-from simindex.corpus.dedup.star import Decided, Verdict
 from simindex.corpus.dedup.work import DecidedRows
 from simindex.corpus.outputs.frames import replacing
 from simindex.format.rows import NO_FIGURE
@@ -89,10 +89,9 @@ class Teller:
     """
 
     def __init__(self, file: Any, num_perm: int, plan: PairPlan) -> None:
-        self._file, self._plan = file, plan
+        self._file, self._verdict = file, Verdicts(num_perm, plan)
         self.read, self._bounded = pickle.load(file)
-        self._estimates = row_estimates(num_perm)
-        self._rest = self._verdicts()
+        self._rest = self._all()
         self._next = next(self._rest, None)
 
     def of(self, parts: Iterable[Rows], entries: PathEntries) -> Iterator[DecidedRows]:
@@ -100,22 +99,23 @@ class Teller:
         for rows in parts:
             if rows.bad:
                 entries.tell(rows.bad)
-            first = rows.first
             verdicts: list[Verdict | None] = [None] * len(rows)
-            for number, verdict in self._until(first, first + len(rows)):
-                verdicts[number - first] = verdict
-            begin, end = np.searchsorted(self._bounded, (first, first + len(rows)))
-            yield rows, Decided(verdicts, {int(number) - first for number in self._bounded[begin:end]})
+            some = self.next_rows(rows.first, rows.first + len(rows))
+            for place, told in some.told:
+                verdicts[place] = self._verdict(*told)
+            yield rows, Decided(verdicts, set(some.bounded))
 
-    def _until(self, first: int, behind: int) -> Iterator[tuple[int, Verdict]]:
-        """Yield (number, verdict) of rows that go, of first..behind-1; those before are passed over."""
+    def next_rows(self, first: int, behind: int) -> ToldRows:
+        """Return what was decided of rows first..behind-1; what was told of those before is passed over."""
+        some: list[tuple[int, ToldRow]] = []
         while self._next is not None and self._next[0] < behind:
-            number = self._next[0]
-            if number >= first:
-                yield number, self._verdict(*self._next[1:])
+            if self._next[0] >= first:
+                some.append((self._next[0] - first, self._next[1:]))
             self._next = next(self._rest, None)
+        begin, end = np.searchsorted(self._bounded, (first, behind))
+        return ToldRows(some, [int(number) - first for number in self._bounded[begin:end]])
 
-    def _verdicts(self) -> Iterator[tuple[int, int, int, str, bool]]:
+    def _all(self) -> Iterator[tuple[int, int, int, str, bool]]:
         while True:
             try:
                 told = Told(*pickle.load(self._file))
@@ -123,7 +123,36 @@ class Teller:
                 return
             yield from zip(*told, strict=True)
 
-    def _verdict(self, kept: int, figures: int, label: str, has_bits: bool) -> Verdict:
+
+ToldRow = tuple[int, int, str, bool]
+"""Number of the row that a row is like, figures, label of that row, and whether both have a fingerprint."""
+
+
+class ToldRows(NamedTuple):
+    """What was decided of some rows, by their places among them.
+
+    Attributes:
+        told: place and `ToldRow` of those that go.
+        bounded: places of rows that stay though not all was looked at.
+    """
+
+    told: list[tuple[int, ToldRow]]
+    bounded: list[int]
+
+
+class Verdicts:
+    """Makes verdicts of what was told.
+
+    Args:
+        num_perm: of the sketches.
+        plan: what a match is.
+    """
+
+    def __init__(self, num_perm: int, plan: PairPlan) -> None:
+        self._plan, self._estimates = plan, row_estimates(num_perm)
+
+    def __call__(self, kept: int, figures: int, label: str, has_bits: bool) -> Verdict:
+        """Return the verdict of a row that goes; see `ToldRow`."""
         agree, distance = agree_and_distance(self._plan, figures)
         similarity, exact, error = self._estimates[agree] if agree != NO_FIGURE else (None, False, None)
         bits = distance if has_bits else None

@@ -18,9 +18,9 @@ import numpy as np
 
 from simindex.changes.ingest import prepared_batches
 from simindex.config import Config
+from simindex.corpus.dedup.asking.star import Star
 from simindex.corpus.dedup.entries import Entry, label_of
-from simindex.corpus.dedup.results import KeptRow
-from simindex.corpus.dedup.star import Decided, Star, Verdict
+from simindex.corpus.dedup.results import Decided, KeptRow, Verdict
 from simindex.corpus.outputs.rows import values_of
 from simindex.inputs import InputError
 from simindex.plain import plain

@@ -1,0 +1,103 @@
+"""What a job writes: its output, the report of removed rows, and that of documents in paragraphs.
+
+Owns which of them a job has, where they lie, and what must be there or must not. Must not write rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from simindex.corpus.dedup.journal import JobError, Journal
+from simindex.corpus.dedup.paragraphs import Cut
+from simindex.corpus.dedup.telling import row_for_a_call
+from simindex.corpus.outputs.output import (
+    CallOutput,
+    LinesOutput,
+    NoOutput,
+    Output,
+    output_for,
+    require_texts,
+)
+from simindex.corpus.outputs.rows import JsonLines
+from simindex.corpus.outputs.upload import exists, spool
+
+Mode = Literal["remove", "annotate", "report-only"]
+Sink = str | os.PathLike[str] | Callable[[Any], object]
+
+
+class Writing(NamedTuple):
+    """What a job writes, as its caller named it.
+
+    Attributes:
+        sink: of the rows: a callable; ``None``: they are not wanted, or are a file's.
+        path: of that file, or ``None``.
+        report_path: where the report of removed rows is to be; ``None``: where the journal is.
+        mode: which rows are written.
+        cut: how rows are cut into paragraphs, or ``None``.
+    """
+
+    sink: Callable[[Any], object] | None
+    path: str | None
+    report_path: str | None
+    mode: Mode
+    cut: Cut | None
+
+    @classmethod
+    def of(
+        cls, sink: Sink | None, removed: str | os.PathLike[str] | None, mode: Mode, cut: Cut | None
+    ) -> Writing:
+        """Take the arguments of `deduplicate`."""
+        path = None if sink is None or callable(sink) else os.fspath(sink)
+        report_path = None if removed is None else os.fspath(removed)
+        if mode == "report-only":
+            return cls(None, None, path or report_path, mode, cut)
+        return cls(sink if callable(sink) else None, path, report_path, mode, cut)
+
+    def output(self, folder: str) -> Output:
+        """Return the output; what is remote is written in the job's folder first."""
+        if self.path is not None:
+            if self.cut is not None and self.mode == "remove":
+                require_texts(self.path)
+            return output_for(spool(self.path, folder, "output"))
+        if self.sink is None:
+            return NoOutput()
+        return CallOutput(self.sink, row_for_a_call)
+
+    def removed(self, journal: Journal | None, folder: str) -> Output:
+        """Return the report of removed rows."""
+        path = None if self.report_path is None else spool(self.report_path, folder, "removed")
+        if path is None and journal is not None:
+            path = journal.removed_path
+        return NoOutput() if path is None else LinesOutput(path, JsonLines())
+
+    def rollup(self, journal: Journal | None) -> Output:
+        """Return the report of documents, where these are compared by paragraphs."""
+        if journal is None or self.cut is None:
+            return NoOutput()
+        return LinesOutput(journal.documents_path, JsonLines())
+
+    def require_new(self, *, force: bool) -> None:
+        """Refuse to replace what is there, but by force."""
+        for path in (self.path, self.report_path):
+            if path is not None and exists(path) and not force:
+                raise JobError(
+                    f"{path}: expected no such file yet, found one; --force (force=True) replaces it"
+                )
+
+    def require_there(self) -> None:
+        """Refuse a job that is done and has lost what it wrote."""
+        for path in (self.path, self.report_path):
+            if path is not None and not exists(path):
+                raise JobError(
+                    f"{path}: expected the output of a job that is done, found no file; "
+                    "--force (force=True) does it once more"
+                )
+
+    def require_other_than(self, names: Sequence[str]) -> None:
+        """Refuse an output that is one of the inputs."""
+        inputs = {os.path.realpath(name) for name in names}
+        for path in (self.path, self.report_path):
+            if path is not None and os.path.realpath(path) in inputs:
+                raise JobError(f"{path}: expected an output that is none of the inputs")

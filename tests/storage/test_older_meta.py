@@ -1,0 +1,122 @@
+"""An older meta page of LMDB in its own place, as a lost write leaves it: told by the free list, for LMDB
+itself would answer of the commit before the last and never say so."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lmdb_pages import PAGE
+from processes import ask, end, start
+
+import simindex
+from simindex import CorruptIndexError
+from simindex.rebuild.salvage import META_LOST
+from simindex.storage.tree.pagefile import metas_of, read_pages
+from simindex.storage.tree.walk import lost_commit
+from simindex.upkeep.proof import run_check
+
+_COMMITS = 9
+
+_READS = (
+    "import simindex, sys\n"
+    "with simindex.open(sys.argv[1], 'r') as index:\n"
+    "    for line in sys.stdin: print(len(index), flush=True)\n"
+)
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """The data file behind each commit."""
+    path = tmp_path_factory.mktemp("states") / "i"
+    found = []
+    with simindex.open(path, "x") as index:
+        for number in range(_COMMITS):
+            index.insert(number, f"{number} is a number of its own")
+            found.append((path / "data.mdb").read_bytes())
+    return found
+
+
+def numbers_of(path: Path) -> list[int]:
+    """The numbers of the commits of both meta pages."""
+    return [meta.transaction for meta in metas_of(read_pages(str(path)).octets)[1] if meta is not None]
+
+
+def with_meta_of(states: list[bytes], older: int, page: int, path: Path) -> Path:
+    path.mkdir(parents=True)
+    data = bytearray(states[-1])
+    data[page * PAGE : (page + 1) * PAGE] = states[older][page * PAGE : (page + 1) * PAGE]
+    (path / "data.mdb").write_bytes(data)
+    return path
+
+
+def found_in(path: Path) -> list[int]:
+    """The pages of which a check has something to say."""
+    told: list[dict[str, Any]] = []
+    run_check(told.append, str(path), "quick")
+    return [said["problem"]["page"] for said in told if "problem" in said]
+
+
+def test_older_meta_page_is_found_by_open_and_check(states: list[bytes], tmp_path: Path) -> None:
+    for older in range(_COMMITS - 3):
+        for page in (0, 1):
+            path = with_meta_of(states, older, page, tmp_path / f"{older} {page}")
+            first, second = numbers_of(path)
+            assert abs(first - second) > 1
+            assert found_in(path) == [page]
+            for mode in ("r", "a"):
+                with pytest.raises(CorruptIndexError, match=f"page {page}: expected the meta page of commit"):
+                    simindex.open(path, mode)
+
+
+def test_older_meta_page_is_not_opened_untrusted(states: list[bytes], tmp_path: Path) -> None:
+    path = with_meta_of(states, 2, metas_newest(states[-1]), tmp_path / "i")
+    with pytest.raises(CorruptIndexError, match="expected the meta page of commit"):
+        simindex.open(path, "r", untrusted=True)
+
+
+def test_repair_says_that_the_newest_commit_may_be_lost(states: list[bytes], tmp_path: Path) -> None:
+    path = with_meta_of(states, 1, metas_newest(states[-1]), tmp_path / "i")
+    report = simindex.repair(path, tmp_path / "saved")
+    assert META_LOST in report.notes
+    with simindex.open(tmp_path / "saved", "r") as index:
+        assert set(range(_COMMITS - 1)) <= set(index.keys())
+
+
+def metas_newest(data: bytes) -> int:
+    """Which of the meta pages has the larger number."""
+    at = 16 + 24 + 2 * 48 + 8
+    first, second = (struct.unpack_from("<Q", data, page * PAGE + at)[0] for page in (0, 1))
+    return int(second > first)
+
+
+def test_lost_write_of_the_last_meta_page_is_as_a_cut_before_it(states: list[bytes], tmp_path: Path) -> None:
+    """The limit: one meta page of each of the two commits before is what a sound file has."""
+    path = with_meta_of(states, _COMMITS - 2, metas_newest(states[-1]), tmp_path / "i")
+    assert found_in(path) == []
+    with simindex.open(path, "r") as index:
+        assert set(index.keys()) == set(range(_COMMITS - 1))
+
+
+def test_gap_that_a_compaction_leaves_is_all_right(tmp_path: Path) -> None:
+    """Behind it the first commit goes on from the lock file's number, which others have open, and finds the
+    new file's own beside it."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x") as index:
+        for number in range(40):
+            index.insert(number, f"{number} is a number of its own")
+        reader = start(_READS, path)
+        assert ask(reader, "") == "40"
+        gaps = set()
+        for rounds in range(4):
+            index.compact()
+            for number in range(3):
+                index.insert(100 * rounds + 1000 + number, f"{rounds} and {number} are numbers, too")
+                first, second = numbers_of(path)
+                gaps.add(abs(first - second))
+                assert lost_commit(read_pages(str(path))) is None
+            assert ask(reader, "") == str(43 + 3 * rounds)
+        assert max(gaps) > 5
+        assert min(gaps) == 1
+        end(reader)
+    assert found_in(path) == []
