@@ -224,9 +224,8 @@ size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, co
 
 #define BATCH_AHEAD 16 /* probes that are fetched ahead of the one that is looked at */
 
-/* Ask for the lines of a table's filter that many queries will look at. */
-static void ask_for_lines(const directory *dir, const table_row *table, const uint64_t *keys, size_t num_tables, size_t count, uint8_t bits,
-                          uint64_t *pages) {
+void ask_for_lines(const directory *dir, const table_row *table, const uint64_t *keys, size_t num_tables, size_t count,
+                   uint8_t bits, uint64_t *pages) {
     if (!table->num_entries || !filter_serves(table, bits)) return;
     for (size_t q = 0; q < count; q++) {
         uint64_t chunk, line, leading = line_bits(keys[q * num_tables], table->filter_bits);
@@ -260,59 +259,69 @@ static inline void look_at(const table_row *table, const uint64_t *keys, size_t 
     }
 }
 
-/* Note what the filter of a table may hold of many prefixes no shorter than its own: a pattern each, which is made
- * when its line has come. 0, or -1 with *where on damage. */
-static int hold_by_filter(const table_row *table, const uint64_t *column, size_t count, uint64_t bit, uint64_t *held,
-                          size_t held_words, damage place, damage *where) {
+/* Which of many prefixes, no shorter than its own, the filter of a table may hold: a pattern each, which is made when
+ * its line has come. The number of `places`, or SIZE_MAX with *where on damage. */
+static size_t pass_filter(const table_row *table, const uint64_t *keys, size_t count, uint32_t *places, damage place,
+                          damage *where) {
     looks two[2];
+    size_t passed = 0;
     for (size_t q = 0, before = 0, turn = 0; before < count || q < count; before = q, q += HASHED_AT_ONCE, turn ^= 1) {
         if (q < count)
-            look_at(table, column + q, count - q < HASHED_AT_ONCE ? count - q : HASHED_AT_ONCE, two + turn);
+            look_at(table, keys + q, count - q < HASHED_AT_ONCE ? count - q : HASHED_AT_ONCE, two + turn);
         looks *on = two + (turn ^ 1);
         for (size_t i = 0; before + i < q && before + i < count; i++) {
             pattern asked = pattern_of(on->hashes[i]);
             place.chunk = on->chunks[i];
-            if (line_has(on->words[i], &asked)) hold(held, held_words, before + i, bit);
-            else if (verify_filter(table, on->lines[i], place, where)) return -1;
+            if (line_has(on->words[i], &asked)) places[passed++] = (uint32_t)(before + i);
+            else if (verify_filter(table, on->lines[i], place, where)) return SIZE_MAX;
         }
     }
-    return 0;
+    return passed;
+}
+
+size_t may_hold_each(const directory *dir, uint32_t segment, uint32_t table_number, const uint64_t *keys, size_t count,
+                     uint8_t bits, probe *probes, unsigned *made_for, uint32_t *places, damage *where) {
+    const table_row *table = table_at(dir, segment, table_number);
+    size_t held = 0;
+    if (!table->num_entries) return 0;
+    if (table->filter && bits >= table->filter_bits) {
+        damage place = {segment, dir->num_tables + 1 + table_number, 0, 0};
+        return pass_filter(table, keys, count, places, place, where);
+    }
+    if (filter_serves(table, bits) && *made_for != table->filter_bits) {
+        *made_for = table->filter_bits;
+        for (size_t q = 0; q < count; q++) make_probe(probes + q, keys[q], bits, *made_for);
+    }
+    for (size_t q = 0; q < count + BATCH_AHEAD; q++) {
+        if (q < count) fetch_denial(table, keys[q], bits, probes + q);
+        if (q < BATCH_AHEAD) continue;
+        size_t at = q - BATCH_AHEAD;
+        int found = may_hold(dir, segment, table_number, table, keys[at], bits, probes + at, where);
+        if (found < 0) return SIZE_MAX;
+        if (found) places[held++] = (uint32_t)at;
+    }
+    return held;
 }
 
 int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, size_t count,
-               uint8_t bits, probe *probes, uint64_t *column, uint64_t *pages, uint64_t *held, size_t held_words,
-               damage *where) {
+               uint8_t bits, probe *probes, uint64_t *column, uint32_t *places, uint64_t *pages, uint64_t *held,
+               size_t held_words, damage *where) {
     memset(held, 0, count * held_words * sizeof *held);
     if (pages && dir->num_segments) ask_for_lines(dir, table_at(dir, 0, first_table), keys, num_tables, count, bits, pages);
     for (size_t t = 0; t < num_tables; t++) {
         unsigned made_for = 0;
         for (size_t q = 0; q < count; q++) column[q] = keys[q * num_tables + t];
         for (uint32_t segment = 0; segment < dir->num_segments; segment++) {
-            uint32_t number = (uint32_t)(first_table + t);
-            const table_row *table = table_at(dir, segment, number);
             uint64_t bit = segment * num_tables + t;
             /* While this table is looked at, the disk reads of the next one. */
             size_t next = segment + 1 < dir->num_segments ? t : t + 1;
             if (pages && next < num_tables)
                 ask_for_lines(dir, table_at(dir, next == t ? segment + 1 : 0, first_table + next), keys + next, num_tables,
                               count, bits, pages);
-            if (table->num_entries && table->filter && bits >= table->filter_bits) {
-                damage place = {segment, dir->num_tables + 1 + number, 0, 0};
-                if (hold_by_filter(table, column, count, bit, held, held_words, place, where)) return 1;
-                continue;
-            }
-            if (table->filter && made_for != table->filter_bits && filter_serves(table, bits)) {
-                made_for = table->filter_bits;
-                for (size_t q = 0; q < count; q++) make_probe(probes + q, column[q], bits, made_for);
-            }
-            for (size_t q = 0; q < count + BATCH_AHEAD; q++) {
-                if (q < count) fetch_denial(table, column[q], bits, probes + q);
-                if (q < BATCH_AHEAD) continue;
-                size_t at = q - BATCH_AHEAD;
-                int found = may_hold(dir, segment, number, table, column[at], bits, probes + at, where);
-                if (found < 0) return 1;
-                if (found) hold(held, held_words, at, bit);
-            }
+            size_t found = may_hold_each(dir, segment, (uint32_t)(first_table + t), column, count, bits, probes, &made_for,
+                                         places, where);
+            if (found == SIZE_MAX) return 1;
+            for (size_t i = 0; i < found; i++) hold(held, held_words, places[i], bit);
         }
     }
     return 0;

@@ -316,6 +316,11 @@ size_t count_nodes(const tree_file *file, const int64_t *pages, size_t count, in
 size_t read_nodes(const tree_file *file, const int64_t *pages, size_t count, int are_leaves, int integer_keys,
                   uint8_t *is_sound, const node_columns *columns);
 
+enum { UNSOUND, SOUND, VALUE_OUTSIDE }; /* of a page; the last: a sound leaf, but a value of it is not in the file */
+
+/* Say of each page which of these it is. What `read_nodes` gives is not made. */
+void prove_pages(const tree_file *file, const int64_t *pages, size_t count, int are_leaves, uint8_t *proven);
+
 /* One entry a key; address 0: no page that could be its value's. */
 typedef struct {
     uint8_t *keys; /* key_bytes each */
@@ -568,11 +573,21 @@ size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, co
 
 /* The same answers for the first `count` queries of many, whose words are keys[q x num_tables + t], a table of a
  * segment at a time, so that what a filter's pages cost to reach is paid once: bit segment x num_tables + t of
- * held[q x held_words ..] is set where a table can hold the prefix. probes, column: room for count. pages: room for
- * 4 x count, or NULL, where no page is to be asked for ahead. 0, or 1 with *where on damage. */
+ * held[q x held_words ..] is set where a table can hold the prefix. probes, column, places: room for count. pages: room
+ * for 4 x count, or NULL, where no page is to be asked for ahead. 0, or 1 with *where on damage. */
 int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, size_t count,
-               uint8_t bits, probe *probes, uint64_t *column, uint64_t *pages, uint64_t *held, size_t held_words,
-               damage *where);
+               uint8_t bits, probe *probes, uint64_t *column, uint32_t *places, uint64_t *pages, uint64_t *held,
+               size_t held_words, damage *where);
+
+/* Which of many prefixes one table may hold: their places, ascending. probes, places: room for count; made_for: 0, or
+ * as it was left for the same keys. Returns how many, or SIZE_MAX with *where on damage. */
+size_t may_hold_each(const directory *dir, uint32_t segment, uint32_t table_number, const uint64_t *keys, size_t count,
+                     uint8_t bits, probe *probes, unsigned *made_for, uint32_t *places, damage *where);
+
+/* Ask for the lines of a table's filter that prefixes will look at, which are keys[q x stride]. pages: room for
+ * 4 x count. */
+void ask_for_lines(const directory *dir, const table_row *table, const uint64_t *keys, size_t stride, size_t count,
+                   uint8_t bits, uint64_t *pages);
 
 /* Fill `lookups` from one query's bits of `plan_batch`; returns how many. */
 size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, uint8_t bits,
@@ -727,6 +742,25 @@ typedef struct {
     uint8_t *truncated;            /* count: gets the CUT_ bits of limits that were hit */
     uint64_t max_candidates;       /* sketches compared a query: those found by the most tables, then the oldest */
 } query_batch;
+
+/* ---- join.c: thousands of prefixes, a table after the other ---- */
+
+/* Entries first..last-1 of table at % bands of segment at / bands have the prefix of a query. */
+typedef struct {
+    uint64_t first, last;
+    uint32_t query, at;
+} joined_range;
+
+typedef struct {
+    joined_range *ranges;  /* count of them, room for more; by query, segment and table; for the caller to free */
+    size_t count, room;
+    size_t *ends;          /* of the ranges of each query; room for all queries, the caller's */
+} joined;
+
+/* Find what the band tables hold of the prefixes of `count` queries from `first` on, which are counted from 0 then;
+ * ahead: whether pages are asked for before they are touched. */
+outcome join_prefixes(const directory *dir, const query_batch *queries, size_t first, size_t count,
+                      const band_search *how, int ahead, joined *found, damage *where);
 
 /* Documents that share the prefix of a band word with a query; for each query most similar first: by
  * agreement, then distance, then age. With own_first, too: what a query was compared with out of a crowded bucket

@@ -385,6 +385,8 @@ static outcome query_one_by_bands(search *s, const query_batch *queries, const b
 enum {
     TOGETHER = 1024,    /* queries that are planned together */
     WORTH_A_BATCH = 64, /* from how many on */
+    WORTH_A_JOIN = 6144, /* and are joined with tables */
+    JOINED = 32768,     /* so many at once */
     WINDOW = 2048,      /* lookups whose pages are asked for together, and those of one query more */
     FEW = 8             /* entries of a range whose sketches are asked for before the query's turn comes */
 };
@@ -395,8 +397,8 @@ typedef struct {
 } window;
 
 /* Ask for the sketches of the first entries of ranges, by the places that columns without gaps give them. */
-static void ask_for_found(const search *s, size_t planned) {
-    for (const lookup *l = s->lookups; l < s->lookups + planned; l++)
+static void ask_for_found(const search *s, const lookup *lookups, size_t planned) {
+    for (const lookup *l = lookups; l < lookups + planned; l++)
         for (uint64_t entry = l->first; entry < l->last && entry < l->first + FEW; entry++)
             ask_for_candidate(s->dir, l->segment, table_number(s->dir, l->table, entry));
 }
@@ -404,7 +406,7 @@ static void ask_for_found(const search *s, size_t planned) {
 static outcome query_window(search *s, const query_batch *queries, const band_search *how, const window *part) {
     size_t planned = part->count ? part->ends[part->count - 1] : 0;
     outcome end = find_planned(s, planned);
-    if (!end && s->ahead) ask_for_found(s, planned);
+    if (!end && s->ahead) ask_for_found(s, s->lookups, planned);
     for (size_t i = 0, from = 0; i < part->count && !end; from = part->ends[i++])
         if (part->ends[i] > from)
             end = compare_by_bands(s, queries, how, (uint32_t)(part->first + i), s->lookups + from,
@@ -419,8 +421,9 @@ static outcome query_together(search *s, const query_batch *queries, const band_
     size_t bands = s->dir->bands, of_one = s->dir->num_segments * bands, held_words = (of_one + 63) / 64;
     size_t most = queries->count < TOGETHER ? queries->count : TOGETHER;
     probe *probes = malloc(most * sizeof *probes);
-    uint64_t *column = malloc(most * (held_words + 5) * sizeof *column), *pages = column + most;
+    uint64_t *column = malloc(most * (held_words + 6) * sizeof *column), *pages = column + most;
     uint64_t *held = pages + 4 * most;
+    uint32_t *places = (uint32_t *)(held + most * held_words);
     lookup *larger = realloc(s->lookups, (of_one + WINDOW) * sizeof *larger);
     if (larger) s->lookups = larger;
     outcome end = probes && column && larger ? SEARCH_DONE : SEARCH_NO_MEMORY;
@@ -428,7 +431,7 @@ static outcome query_together(search *s, const query_batch *queries, const band_
         size_t count = queries->count - first < most ? queries->count - first : most;
         const uint64_t *words = queries->words + first * bands;
         int ahead = batch_reads_ahead(count);
-        if (plan_batch(s->dir, how->first_table, bands, words, count, how->bits, probes, column,
+        if (plan_batch(s->dir, how->first_table, bands, words, count, how->bits, probes, column, places,
                        ahead ? pages : NULL, held, held_words, &s->found->where))
             end = SEARCH_DAMAGED;
         window part = {.first = first};
@@ -449,9 +452,46 @@ static outcome query_together(search *s, const query_batch *queries, const band_
     return end;
 }
 
+/* The lookup that found a range. */
+static lookup lookup_of(const directory *dir, const band_search *how, const joined_range *range) {
+    uint32_t segment = (uint32_t)(range->at / dir->bands), number = (uint32_t)(how->first_table + range->at % dir->bands);
+    return (lookup){.tail = how->bits >= 64 ? 0 : ~0ULL >> how->bits, .table = table_at(dir, segment, number),
+                    .segment = segment, .table_number = number, .query = range->query,
+                    .first = range->first, .last = range->last};
+}
+
+/* Thousands of queries: all tables are walked in the order of their keys before the first one is compared. */
+static outcome query_joined(search *s, const query_batch *queries, const band_search *how) {
+    const directory *dir = s->dir;
+    size_t bands = dir->bands, most = queries->count < JOINED ? queries->count : JOINED;
+    joined on = {.ends = malloc(most * sizeof *on.ends)};
+    outcome end = on.ends ? SEARCH_DONE : SEARCH_NO_MEMORY;
+    for (size_t first = 0, count; first < queries->count && !end; first += count) {
+        count = queries->count - first < most ? queries->count - first : most;
+        end = join_prefixes(dir, queries, first, count, how, batch_reads_ahead(count), &on, &s->found->where);
+        for (size_t q = 0, at = 0, asked = 0; q < count && !end; at = on.ends[q++]) {
+            size_t n = on.ends[q] - at;
+            if (!n) continue;
+            s->ahead = reads_ahead();
+            for (; s->ahead && asked < on.count && asked < at + WINDOW; asked++)
+                ask_for_found(s, (lookup[]){lookup_of(dir, how, on.ranges + asked)}, 1);
+            for (size_t i = 0; i < n; i++) {
+                s->lookups[i] = lookup_of(dir, how, on.ranges + at + i);
+                const uint64_t *words = queries->words + (first + q) * bands;
+                s->lookups[i].target = words[on.ranges[at + i].at % bands] & ~s->lookups[i].tail;
+            }
+            end = compare_by_bands(s, queries, how, (uint32_t)(first + q), s->lookups, n);
+        }
+    }
+    free(on.ranges);
+    free(on.ends);
+    return end;
+}
+
 outcome query_bands(const directory *dir, const query_batch *queries, const band_search *how, match_list *found) {
     search s;
     outcome end = open_search(&s, dir, dir->bands, found);
+    if (!end && queries->count >= WORTH_A_JOIN) return close_search(&s, query_joined(&s, queries, how));
     if (!end && queries->count >= WORTH_A_BATCH) return close_search(&s, query_together(&s, queries, how));
     for (size_t query = 0; query < queries->count && !end; query++)
         if (queries->present[query] & HAS_SIGNATURE) end = query_one_by_bands(&s, queries, how, (uint32_t)query);

@@ -1,5 +1,6 @@
 """`simindex dedup`: what is written, what is said, and what becomes of a job that was broken off."""
 
+import errno
 import gzip
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ from samples import FOX, SHIP, json_lines
 
 import simindex
 from simindex.corpus.dedup import job, work
+from simindex.corpus.outputs import frames
 
 ROWS = [
     {"id": 1, "text": FOX, "more": [1]},
@@ -99,8 +101,7 @@ def test_dedup_that_a_bad_row_ends_says_how_to_go_on(
     assert result.code == 1
     assert result.err == (
         "simindex: rows.jsonl:5: text: expected a string or a list of strings, found int; 4 rows were looked "
-        "at, and the same command goes on there (some are done once more); --skip-bad-rows passes over bad "
-        "rows\n"
+        "at, and the same command goes on there; --skip-bad-rows passes over bad rows\n"
     )
     assert not (tmp_path / "out.jsonl").exists()
     went_on = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--skip-bad-rows")
@@ -119,6 +120,32 @@ def test_dedup_that_is_interrupted_says_how_to_go_on(
     monkeypatch.setattr(job.Job, "advance", interrupt)
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl")
     assert (result.code, "the same command goes on there" in result.err) == (130, True)
+
+
+def test_dedup_counts_what_is_kept_when_the_disk_is_full(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of frames that are not written, or of none yet, are not kept."""
+    lines = [json.dumps({"text": f"row {number} " + "abcdefghij " * number}) for number in range(300)]
+    (tmp_path / "many.jsonl").write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(work, "FRAME_ROWS", 20)
+    packer = frames.packer
+    written: list[int] = []
+
+    def pack(content: bytes) -> bytes:
+        written.append(1)
+        if len(written) > 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return content
+
+    monkeypatch.setattr(frames, "packer", lambda name: pack if name == "out.jsonl" else packer(name))
+    for workers in ("1", "2"):
+        written.clear()
+        result = run("dedup", "many.jsonl", "-o", "out.jsonl", "--workers", workers)
+        kept = json.loads((tmp_path / "out.jsonl.dedup/journal.json").read_bytes())["state"]["read"]
+        assert result.code == 1
+        assert 0 < kept < 300
+        assert f"; {kept} rows were done, and the same command goes on there" in result.err
 
 
 def test_dedup_by_simhash(run: Run, tmp_path: Path, rows: Path) -> None:  # noqa: ARG001

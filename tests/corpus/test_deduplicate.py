@@ -13,10 +13,12 @@ from dedup_rows import kept_by_index, lines, texts, write_lines
 import simindex
 from simindex.corpus import Removed, deduplicate
 from simindex.corpus.dedup import work
+from simindex.corpus.dedup.asking import star
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.journal import JobError
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Reading
 from simindex.inputs.streams import require_unpacker
+from simindex.sketching.sketch import SketchBatch
 
 TEXTS = texts(600)
 
@@ -227,6 +229,38 @@ def test_against_removes_the_new_side_only_and_leaves_the_index_alone(
     kept = [rest[place] for place in kept_by_index(tmp_path / "i", rest)]
     assert [row["text"] for row in json_rows(tmp_path / "out.jsonl")] == kept
     assert before == {path: path.read_bytes() for path in before}
+
+
+def test_against_asks_for_many_batches_at_once_and_hands_on_what_is_before_a_bad_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with simindex.open(tmp_path / "seen") as index:
+        index.insert_many([(f"old{number}", text) for number, text in enumerate(TEXTS[:200:3])])
+    write_lines(tmp_path / "new.jsonl", TEXTS)
+    outputs: set[bytes] = set()
+    asked: list[int] = []
+    compare = star.Star._compare
+
+    def counted(self: star.Star, other: star.Opened, sketches: SketchBatch, *rest: Any) -> None:
+        asked.append(len(sketches))
+        compare(self, other, sketches, *rest)
+
+    monkeypatch.setattr(star.Star, "_compare", counted)
+    for rows, workers in ((1, 1), (90, 1), (90, 2), (32_000, 1)):
+        monkeypatch.setattr(star, "_ROWS_TOGETHER", rows)
+        output = tmp_path / f"{rows}-{workers}.jsonl"
+        deduplicate(tmp_path / "new.jsonl", output, against=tmp_path / "seen", batch_size=20, workers=workers)
+        outputs.add(output.read_bytes() + Path(f"{output}.dedup/removed.jsonl").read_bytes())
+    assert len(outputs) == 1
+    assert {20, 100, len(TEXTS)} <= set(asked)
+    with open(tmp_path / "new.jsonl", "a", encoding="utf-8") as file:
+        file.write("no row\n")
+    done: list[int] = []
+    with pytest.raises(BadRowError, match=f"new.jsonl:{len(TEXTS) + 1}: "):
+        deduplicate(
+            tmp_path / "new.jsonl", tmp_path / "o.jsonl", against=tmp_path / "seen", progress=done.append
+        )
+    assert done[-1] == len(TEXTS)
 
 
 # ---- into ----

@@ -310,7 +310,7 @@ def _done(job: Job) -> str:
     if not done:
         return "no row was done yet"
     were = f"{counted(done, 'row')} {'was' if done == 1 else 'were'} {what}"
-    return f"{were}, and the same command goes on there (some are done once more)"
+    return f"{were}, and the same command goes on there"
 
 
 def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:

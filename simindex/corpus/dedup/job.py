@@ -182,7 +182,7 @@ class Job:
     """A job with its arguments; see `deduplicate`.
 
     Attributes:
-        state: how far it is.
+        state: how far it is; where it failed, how far it is when it is gone on with.
         was_done: whether it had been done before.
         num_bytes: of the output, whole frames.
         can_resume: whether it can be broken off and gone on with.
@@ -282,7 +282,11 @@ class Job:
             self._writing.require_there()
             self.was_done = True
             return self._report()
-        self._run_in(journal.folder, journal, resumed)
+        try:
+            self._run_in(journal.folder, journal, resumed)
+        except BaseException:
+            self.state = journal.durable
+            raise
         return self._report()
 
     def _run_at_once(self) -> DedupReport:

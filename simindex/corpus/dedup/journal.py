@@ -65,12 +65,17 @@ class Journal:
     Args:
         folder: its path; beside an output it is that of `folder_beside`.
         job: what the job is: arguments and inputs, as JSON has them.
+
+    Attributes:
+        state: how far the job is.
+        durable: what is written of it: how far a later process finds it.
     """
 
     def __init__(self, folder: str, job: dict[str, Any]) -> None:
         self.folder = folder
         self.job = json.loads(json.dumps(job))
         self.state = State()
+        self.durable = State()
 
     @property
     def removed_path(self) -> str:
@@ -92,7 +97,7 @@ class Journal:
         if found is not None and not force:
             if found["digest"] != self._digest():
                 raise JobError(self._another(found))
-            self.state = State(**found["state"])
+            self.state, self.durable = State(**found["state"]), State(**found["state"])
             return True
         if os.path.exists(self.folder):
             shutil.rmtree(self.folder)
@@ -111,6 +116,7 @@ class Journal:
         path = os.path.join(self.folder, _NAME)
         with replacing(path) as file:
             file.write(json.dumps(content).encode())
+        self.durable = State(**content["state"])
         sync_folder(self.folder)
 
     def drop_work(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from sys import getsizeof
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from simindex.corpus.dedup.entries import Entry, PathEntries, label_of, labelled, shown_key
 from simindex.inputs import BadRowError, Columns
@@ -124,7 +124,7 @@ class ColumnEntries(Protocol):
 def rows_by_columns(entries: ColumnEntries, size: int, skipped: int) -> Iterator[Rows]:
     """Yield rows some at a time, as `rows_of` does; where it cannot be read on, those before that, too."""
     rows, number = Rows(skipped), 0
-    for found in _with_failure(entries.columns()):
+    for found in with_failure(entries.columns()):
         if isinstance(found, Exception):
             if rows:
                 yield rows
@@ -149,9 +149,13 @@ def rows_by_columns(entries: ColumnEntries, size: int, skipped: int) -> Iterator
         yield rows
 
 
-def _with_failure(columns: Iterator[tuple[int, Columns]]) -> Iterator[tuple[int, Columns] | Exception]:
+T = TypeVar("T")
+
+
+def with_failure(items: Iterable[T]) -> Iterator[T | Exception]:
+    """Yield items, and what ends them early as the last one."""
     try:
-        yield from columns
+        yield from items
     except Exception as exc:
         yield exc
 

@@ -92,18 +92,19 @@ class Asking(NamedTuple):
     def _as_read(self, star: Star, parts: Iterator[Rows | Entered]) -> Iterator[DecidedRows]:
         """Yield rows with what becomes of them, decided as they are read."""
         entries, threads = self.entries, num_workers(self.workers)
+        are_files = isinstance(entries, PathEntries) and entries.are_files
         prepared: Iterator[tuple[Rows | Entered, NewDocuments]]
         if threads == 1:
             prepared = map(star.prepared, parts)
-        elif isinstance(entries, PathEntries) and entries.are_files and threads == 2:
+        elif are_files and threads == 2:
             # One thread for both: of more than two the others would wait for Python's lock.
             prepared = ahead(map(star.prepared, parts), READ_AHEAD)
         else:
-            if isinstance(entries, PathEntries) and entries.are_files:
+            if are_files:
                 parts = ahead(parts, READ_AHEAD)
             prepared = in_order(star.prepared, parts, threads, READY_BATCHES, attrgetter("num_bytes"))
-        for rows, documents in prepared:
+        for rows, decided in star.decide_each(prepared, together=are_files):
             if rows.bad:
                 assert isinstance(entries, PathEntries)
                 entries.tell(rows.bad)
-            yield rows, star.decide_batch(documents)
+            yield rows, decided
