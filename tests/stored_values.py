@@ -18,7 +18,7 @@ def stored_values(path: Path) -> list[tuple[str, bytes, bytes]]:
 
 def store_values(path: Path, changes: Iterable[tuple[str, bytes, bytes | None]]) -> None:
     """Store (database, key, value) each, past simindex; a value of None deletes the key."""
-    with lmdb.open(str(path), max_dbs=16, map_size=1 << 24, lib_version=0) as env:
+    with lmdb.open(str(path), max_dbs=16, map_size=1 << 24, sync=False, lib_version=0) as env:
         handles = {name: env.open_db(name.encode()) for name in DATABASES}
         with env.begin(write=True) as txn:
             for name, key, value in changes:

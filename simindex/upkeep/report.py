@@ -109,12 +109,14 @@ class CheckReport:
         return as_plain | {"problems": [problem.to_dict() for problem in self.problems]}
 
     def __str__(self) -> str:
-        noun = "problem" if self.num_problems == 1 else "problems"
-        found = "nothing is wrong" if self.ok else f"{self.num_problems:,} {noun}"
-        head = (
-            f"{self.path}: {found} ({self.level} check of {self.num_documents:,} documents in "
-            f"{self.num_segments:,} segments, {self.num_bytes:,} bytes)"
-        )
+        found = "nothing is wrong" if self.ok else _counted(self.num_problems, "problem")
+        documents, segments = _counted(self.num_documents, "document"), _counted(self.num_segments, "segment")
+        looked_at = f"{self.level} check of {documents} in {segments}, {_counted(self.num_bytes, 'byte')}"
+        head = f"{self.path}: {found} ({looked_at})"
         left = self.num_problems - len(self.problems)
         more = [f"... and {left:,} more"] if left else []
         return "\n".join([head, *(f"  {problem}" for problem in self.problems), *more])
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

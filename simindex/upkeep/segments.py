@@ -143,7 +143,10 @@ class SegmentCheck:
 
     def _blocks(self, errors: list[CorruptIndexError]) -> None:
         for error in errors:
-            self._told(str(error), error.table, chunk=error.chunk, block=error.block)
+            message = str(error)
+            if error.block is not None:  # a problem says where it is by itself
+                message = "expected entries that fit their seal and ascend, found others"
+            self._told(message, error.table, chunk=error.chunk, block=error.block)
 
     def _compare(self, puts: Puts, *, is_whole: bool) -> None:
         """Prove that entries written once more are what is stored.

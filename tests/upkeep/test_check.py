@@ -312,6 +312,7 @@ def test_damaged_block_is_told_with_segment_table_chunk_and_block(index: Path, k
              "sketch": "sketches", "filter": "filter of band 1", "bitmap": "bitmap of band 1"}  # fmt: skip
     assert {problem.table for problem in problems} == {names[kind]}
     assert {problem.chunk for problem in problems} == {0}
+    assert all(str(problem).count("chunk 0") == 1 for problem in problems)
 
 
 @pytest.mark.parametrize("index", ["chunked"], indirect=True)
@@ -527,6 +528,9 @@ def test_report_is_what_it_says() -> None:
         "documents 4 to 5 by number; of keys 'a', b'b'"
     )
     assert str(report).splitlines()[-1] == "... and 2 more"
+    assert str(report).startswith("news: 3 problems (full check of 0 documents in 0 segments, 0 bytes)")
+    one = CheckReport("news", "quick", (problem,), 1, 1, 1, 1)
+    assert str(one).startswith("news: 1 problem (quick check of 1 document in 1 segment, 1 byte)")
     assert problem.to_dict()["documents"] == ["a", {"bytes": "Yg=="}]
 
 
