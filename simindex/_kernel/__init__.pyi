@@ -215,6 +215,9 @@ def read_nodes(
     columns: _Array,
     /,
 ) -> int: ...
+def prove_pages(
+    octets: _Array, page_bytes: int, pages: _Array, are_leaves: bool, proven: _Array, /
+) -> None: ...
 def find_values(
     base: int,
     num_pages: int,

@@ -103,6 +103,7 @@ FUNCTION(copy_sketches);
 /* bind_trees.c */
 FUNCTION(count_nodes);
 FUNCTION(read_nodes);
+FUNCTION(prove_pages);
 FUNCTION(find_values);
 FUNCTION(sound_entries);
 FUNCTION(is_in_place);

@@ -64,6 +64,26 @@ FUNCTION(read_nodes) {
     return failed ? NULL : PyLong_FromSize_t(found);
 }
 
+/* (octets, bytes of a page, pages, are leaves, proven): nothing; proven: a byte a page, UNSOUND, SOUND or
+ * VALUE_OUTSIDE. */
+FUNCTION(prove_pages) {
+    tree_file file;
+    size_t count;
+    buffers held = {.count = 0};
+    if (need(nargs, 5, "prove_pages") < 0) return NULL;
+    int are_leaves = PyObject_IsTrue(args[3]);
+    const int64_t *pages = take_pages(&held, args, &file, &count);
+    uint8_t *proven = take(&held, args[4], WRITABLE, held.failed ? 0 : count, "proven");
+    int failed = held.failed || are_leaves < 0;
+    if (!failed) {
+        Py_BEGIN_ALLOW_THREADS
+        prove_pages(&file, pages, count, are_leaves, proven);
+        Py_END_ALLOW_THREADS
+    }
+    release(&held);
+    return failed ? NULL : Py_NewRef(Py_None);
+}
+
 /* Take (address of a map, its pages, bytes of a page, root, depth): a file in memory, and a tree in it. */
 static int take_tree(PyObject *const *args, tree_file *file, uint64_t *root, uint64_t *depth) {
     uint64_t base, page_bytes;

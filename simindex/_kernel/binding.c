@@ -77,7 +77,7 @@ static PyMethodDef methods[] = {
     FAST(read_sketches),
     FAST(expect_missing_pages), FAST(pages_missing), FAST(missing_pages), FAST(stream_ahead),
     OF_ONE(ask_for_pages), FAST(let_go),
-    FAST(count_nodes), FAST(read_nodes), FAST(find_values), FAST(sound_entries), FAST(is_in_place),
+    FAST(count_nodes), FAST(read_nodes), FAST(prove_pages), FAST(find_values), FAST(sound_entries), FAST(is_in_place),
     FAST(find_pairs), FAST(find_copies),
     OF_ONE(address), OF_ONE(fill_bitmaps), FAST(place_rows), FAST(sort_tables), FAST(seal_words), FAST(fill_pages),
     FAST(page_seals), FAST(set_bitmap),

@@ -316,6 +316,11 @@ size_t count_nodes(const tree_file *file, const int64_t *pages, size_t count, in
 size_t read_nodes(const tree_file *file, const int64_t *pages, size_t count, int are_leaves, int integer_keys,
                   uint8_t *is_sound, const node_columns *columns);
 
+enum { UNSOUND, SOUND, VALUE_OUTSIDE }; /* of a page; the last: a sound leaf, but a value of it is not in the file */
+
+/* Say of each page which of these it is. What `read_nodes` gives is not made. */
+void prove_pages(const tree_file *file, const int64_t *pages, size_t count, int are_leaves, uint8_t *proven);
+
 /* One entry a key; address 0: no page that could be its value's. */
 typedef struct {
     uint8_t *keys; /* key_bytes each */

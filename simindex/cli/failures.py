@@ -54,6 +54,7 @@ _CALLS = {
     'query_simhash(), or by="simhash"': "--simhash",
     'take by="minhash"': "leave --simhash out",
     'by="simhash"': "--simhash",
+    "scaleout.create makes one": "simindex scaleout init makes one",
 }
 """What the library's messages advise, as options."""
 

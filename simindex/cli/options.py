@@ -220,11 +220,7 @@ Wait = Annotated[
 
 Threshold = Annotated[
     float | None,
-    typer.Option(
-        metavar="S",
-        parser=share,
-        help="Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest none).",
-    ),
+    typer.Option(metavar="S", parser=share, help="Least similarity, above 0 up to 1 (default 0.8)."),
 ]
 Limit = Annotated[int | None, typer.Option(metavar="N", parser=whole(1), help="At most so many matches.")]
 Recall = Annotated[

@@ -114,7 +114,7 @@ class View:
             numbers: uint64, in any order.
         """
         if len(numbers) > 1 and _kernel.pages_missing():
-            self._txn.ask_for("documents", np.unique(numbers))
+            self._txn.ask_for("documents", np.sort(numbers))
 
     def record(self, number: int) -> StoredRecord | None:
         """Return a document's record, or ``None`` when it was removed.

@@ -2,8 +2,8 @@
 
 `create` makes a catalog and its partitions, `open` gives the index of a catalog. Each partition is an
 ordinary index in a folder of one machine. Ray carries the calls, restarts what died and says which machine
-is where; it is imported when a call needs it (``pip install simindex[scaleout]``). Importing `simindex` does
-not load this room: the first use of `simindex.scaleout` does.
+is where; it is imported when a call needs it (``pip install 'simindex[scaleout]'``). Importing `simindex`
+does not load this room: the first use of `simindex.scaleout` does.
 
 `deduplicate` writes a corpus without its near duplicates, found by all nodes of a Ray cluster.
 `backup_index` and `restore_index` keep one index in a store, without Ray.

@@ -18,6 +18,7 @@ from simindex.errors import SimIndexError
 from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE
 from simindex.storage.gate import Gate, Visitor
 from simindex.storage.pages import MappedFile, PageMap
+from simindex.storage.tree.entrance import RECORDS, prove_entrance, prove_records
 
 _generations = itertools.count()
 """Of maps: no two environments of a process have one in common, nor a forked child's and its parent's."""
@@ -44,6 +45,7 @@ class Environment:
         map_generation: another one when the map moves; addresses from before are void.
         checked_id: newest transaction id that was seen not to be moved away from.
         looked_at: when its place in the file system was looked at, by the monotonic clock.
+        are_records_proven: whether LMDB may follow the tree of the records; see `prove_records`.
         missing: which of its files another one was found in the place of, where one was.
         is_broken: whether LMDB refuses to go on with it after an error.
         failure: why it is dead, where it is; `BETWEEN_FILES` for its handles to open another one.
@@ -63,6 +65,7 @@ class Environment:
         self.map_generation = next(_generations)
         self.checked_id = -1
         self.looked_at = time.monotonic()
+        self.are_records_proven = False
         self.missing = DATA_FILE
         self.is_broken = False
         self.failure = ""
@@ -86,6 +89,7 @@ class Environment:
         self.identity = identity
         self.lock_inode = self._lock_inode_there()
         self.databases = databases
+        self.are_records_proven = False
         self.checked_id = -1
         self.is_broken = False
         self.failure = ""
@@ -163,6 +167,30 @@ class Environment:
                 return None
         pages = self._pages[1]
         return None if pages is None else (pages.base, pages.page_bytes)
+
+    def prove_records(self, txn: lmdb.Transaction) -> None:
+        """Prove the branch pages of the records in the state of a transaction, before LMDB follows them, if
+        nobody has.
+
+        Opening does not: of 6.8 million documents they are 344 of the 528 pages that it would read. Once is
+        enough, as for what opening proves: what comes later LMDB has made.
+
+        Raises:
+            CorruptIndexError: one of them is damaged.
+        """
+        if self.are_records_proven:
+            return
+        pages, num_pages = self.pages_of(txn)
+        record = txn.get(RECORDS.encode())
+        mapped = self.mapped_file(pages) if pages else None
+        if pages is not None and record is not None:
+            if mapped is not None:
+                num_pages = min(num_pages, mapped.length() // pages.page_bytes)
+            prove_records(pages.base, num_pages, pages.page_bytes, bytes(record), self.folder)
+        else:
+            with open(os.path.join(self.folder, DATA_FILE), "rb") as file:
+                prove_entrance(self.env, file.fileno(), self.folder, of_records=True)
+        self.are_records_proven = True
 
     def mapped_file(self, pages: PageMap) -> MappedFile | None:
         """Return the data file as it is mapped there; ``None`` where another one has taken its path."""

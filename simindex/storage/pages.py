@@ -114,6 +114,10 @@ class MappedFile:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
         return mapped
 
+    def length(self) -> int:
+        """Return the bytes of the file now."""
+        return os.fstat(self.place[2]).st_size
+
     def let_go(self, address: int, length: int) -> None:
         """Let the whole pages among some bytes of the map leave the memory; other bytes stay as they are."""
         _kernel.let_go(*self.place, address, length)

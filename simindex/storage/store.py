@@ -518,6 +518,7 @@ class Store:
             try:
                 with Visit(environment) as visit:
                     with visit.env.begin(write=True) as txn:
+                        environment.prove_records(txn)
                         result = change(WriteTransaction(txn, environment.databases))
                         number = txn.id()
                         if usable is not None and used_bytes(visit.env, txn, environment.databases) > usable:

@@ -21,6 +21,7 @@ from simindex.storage.environment import Environment, Pin
 from simindex.storage.gate import Visitor
 from simindex.storage.pages import FoundValues, MappedFile, map_pages, tree_of
 from simindex.storage.translation import translated
+from simindex.storage.tree.entrance import RECORDS
 
 _PART_BYTES, _PART_ENTRIES = 1 << 22, 512
 """About as many values are copied at a time, by their mean length."""
@@ -61,13 +62,24 @@ class ReadTransaction(Visitor):
         except AttributeError:  # it had not begun
             pass
 
+    def _database(self, name: str) -> lmdb._Database:
+        """Return a database for LMDB to follow its tree."""
+        environment = self._environment
+        if name == RECORDS:
+            environment.prove_records(self._txn)
+        return environment.databases[name]
+
     def get(self, database: str, key: bytes) -> memoryview | None:
         """Return a value, or ``None``.
 
         Raises:
             CorruptIndexError: it lies on a page that belongs elsewhere: it may be an older one of that key.
+                Or it is the first record that is asked for, and the tree of them is damaged.
         """
-        found: Any = self._txn.get(key, db=self._environment.databases[database])
+        environment = self._environment  # no call for each record: see `_database`
+        if not environment.are_records_proven:
+            self._database(database)
+        found: Any = self._txn.get(key, db=environment.databases[database])
         if found is not None and self._place is not None and not _kernel.is_in_place(*self._place, found):
             raise CorruptIndexError(
                 f"{database}, key {key.hex()}: expected a tree page in its place, found another one; "
@@ -78,7 +90,7 @@ class ReadTransaction(Visitor):
 
     def finder(self, database: str) -> Callable[[bytes], memoryview | tuple[int, int] | None]:
         """Return a `get` that gives a large value as (address, length), without reading it; see `pages`."""
-        cursor = self._txn.cursor(db=self._environment.databases[database])
+        cursor = self._txn.cursor(db=self._database(database))
         pages, num_pages = self._environment.pages_of(self._txn)
 
         def find(key: bytes) -> memoryview | tuple[int, int] | None:
@@ -119,7 +131,7 @@ class ReadTransaction(Visitor):
         Raises:
             CorruptIndexError: a page on the way is damaged; so do `parts` and `some`.
         """
-        with self._txn.cursor(db=self._environment.databases[database]) as cursor:
+        with self._txn.cursor(db=self._database(database)) as cursor:
             for key, value in self._walk(cursor, database, first):
                 yield bytes(key), cast("memoryview", value)
 
@@ -168,7 +180,7 @@ class ReadTransaction(Visitor):
         small values, where `Store.reading` was told so."""
         entries, num_bytes = self.count(database), self.sizes()[database]
         size = min(max(_PART_BYTES * entries // max(num_bytes, 1), 1), _PART_ENTRIES)
-        with self._txn.cursor(db=self._environment.databases[database]) as cursor:
+        with self._txn.cursor(db=self._database(database)) as cursor:
             items = self._walk(cursor, database, first)
             while part := list(islice(items, size)):
                 if type(part[0][1]) is not bytes:
@@ -178,7 +190,7 @@ class ReadTransaction(Visitor):
     def some(self, database: str, first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         """Return so many (key, value) from `first` on, or all where fewer are left; copies where
         `Store.reading` was told so, and then in a third of the time."""
-        with self._txn.cursor(db=self._environment.databases[database]) as cursor:
+        with self._txn.cursor(db=self._database(database)) as cursor:
             found = list(islice(self._walk(cursor, database, first), limit))
             return cast("list[tuple[bytes, bytes]]", found)
 
@@ -197,7 +209,7 @@ class ReadTransaction(Visitor):
         Args:
             database: whose keys have one length.
         """
-        with self._txn.cursor(db=self._environment.databases[database]) as cursor:
+        with self._txn.cursor(db=self._database(database)) as cursor:
             first = bytes(cursor.key()) if cursor.first() else b""
         found = self.values(database, first, self.count(database)) if first else None
         if found is not None:

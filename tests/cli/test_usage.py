@@ -35,6 +35,18 @@ def test_help_speaks_of_no_types_of_python(run: Run, command: str) -> None:
     assert "\nExamples:\n" in result.out
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_speaks_of_options_that_the_command_has(command: str) -> None:
+    found: Any = GROUP
+    for name in command.split():
+        found = found.commands[name]
+    own = {option for parameter in found.params for option in parameter.opts} | {"--help"}
+    told = [found.help or "", *(getattr(parameter, "help", None) or "" for parameter in found.params)]
+    others = rf"`[^`]*`|zstd --long|\b({'|'.join(COMMANDS)}|init)(\s--[a-z-]+(\s[a-z]+)?)+"
+    plain = re.sub(others, "", " ".join(told))
+    assert set(re.findall(r"--[a-z][a-z-]*", plain)) <= own
+
+
 def test_list_of_commands_cuts_nothing_off(run: Run) -> None:
     told = run("--help").out.partition("Commands:")[2]
     assert [line.split()[0] for line in told.splitlines() if line] == list(GROUP.commands)
@@ -190,3 +202,13 @@ def test_completion_is_on(tmp_path: Path, shell: str) -> None:
 def test_did_you_mean_names_the_command_and_the_option(run: Run) -> None:
     assert "insert" in run("insrt").err
     assert "--limit" in run("query", "news", "x", "--limt", 1).err
+
+
+def test_merge_and_scaleout_name_what_a_shell_has(run: Run, news: str, tmp_path: Path) -> None:
+    merged = run("merge", news, news, "twice")
+    assert merged.code == 1
+    assert "is in two of the indexes; use --on-conflict skip, which keeps that of" in merged.err
+    assert not (tmp_path / "twice").exists()
+    missing = run("scaleout", "status", "nocatalog")
+    assert missing.code == 1
+    assert "simindex scaleout init makes one" in missing.err

@@ -15,7 +15,7 @@ from simindex.corpus.dedup import work
 from simindex.corpus.dedup.sorting.again import InputPart, PartRead
 from simindex.corpus.dedup.sorting.told import ToldRows
 from simindex.inputs import InputError, Inputs
-from simindex.inputs.source import Extent
+from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 from simindex.queries.pairs.plan import plan_pairs
 from simindex.scaleout import UnsupportedError
 from simindex.scaleout.dedup import nodes, partition
@@ -125,7 +125,13 @@ def test_both_halves_are_told_of(tmp_path: Path) -> None:
 
 
 def test_those_who_see_the_output_write_it(tmp_path: Path) -> None:
-    sources = [written(tmp_path / f"{seed}.jsonl", rows_of(seed, 150)) for seed in (1, 2)]
+    rows = rows_of(1, 150)
+    more = [*rows_of(2, 150), rows[7]]
+    sources = [written(tmp_path / f"{name}.jsonl", some) for name, some in (("a", rows), ("b", more))]
+    with open(sources[0], "rb+") as file:
+        lines = file.read()
+        file.seek(0)
+        file.write(BYTE_ORDER_MARK + lines)
     workers = both(tmp_path, sources)
     assert workers.num_written == workers.num_parts > 5
 

@@ -2,6 +2,8 @@
 
 import random
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,6 +25,26 @@ _OPENS = (
     "    try:\n"
     "        with simindex.open(line[:-1], 'r') as index: print(len(index), flush=True)\n"
     "    except simindex.SimIndexError as error: print(type(error).__name__, flush=True)\n"
+)
+
+
+_USES = (
+    "import simindex, sys\n"
+    "def tried(use):\n"
+    "    try:\n"
+    "        with simindex.open(line[:-1], 'a') as index: return str(use(index))\n"
+    "    except simindex.SimIndexError as error: return type(error).__name__\n"
+    "for line in sys.stdin:\n"
+    "    found = []\n"
+    "    for use in (\n"
+    "        lambda index: len(index.query('unlike whatever there is', 0.9)),\n"
+    "        lambda index: len(index.query('7 is a number of its own', 0.9, limit=1)),\n"
+    "        lambda index: index[599].key,\n"
+    "        lambda index: sum(1 for _ in index),\n"
+    "        lambda index: index.insert(1_000, 'a thousand is a number, too'),\n"
+    "    ):\n"
+    "        found.append(tried(use))\n"
+    "    print(*found, flush=True)\n"
 )
 
 
@@ -118,3 +140,88 @@ def test_pages_of_a_level_are_asked_for_together(
     assert record.depth > 1
     assert record.leaf_pages in asked
     assert len(set(addresses)) == len(addresses)
+
+
+def test_first_opening_of_a_process_imports_no_more_of_numpy(made: SimpleNamespace) -> None:
+    """`np.unique` imports `numpy.ma`, which took half of the time of a first opening."""
+    program = (
+        "import simindex, sys\n"
+        f"with simindex.open({str(made.path)!r}, 'r') as index:\n"
+        "    print(len(index.query('7 is a number of its own', 0.5)) > 1)\n"
+        "print('numpy.ma' in sys.modules)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert said == "True\nFalse\n"
+
+
+def branches_of_records(data: bytes) -> list[int]:
+    """The branch pages, the root first."""
+    leaves = {*lmdb_pages.leaves(data, "documents")}
+    return [page for page in lmdb_pages.pages_of(data, "documents") if page not in leaves]
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """An index whose tree of records has two levels of branches."""
+    path = tmp_path_factory.mktemp("entrance") / "i"
+    with simindex.open(path, "x", SMALL) as index:
+        index.insert_many((number, f"{number} is a number of its own", "x" * 1_500) for number in range(600))
+    data = (path / "data.mdb").read_bytes()
+    assert len(branches_of_records(data)) > 2
+    return SimpleNamespace(path=path, data=data)
+
+
+def test_records_are_proven_when_they_are_first_asked_for(deep: SimpleNamespace, tmp_path: Path) -> None:
+    """Opening reads the root of their tree alone; damage there is an error of what follows them first."""
+    path = shutil.copytree(deep.path, tmp_path / "i")
+    data = bytearray(deep.data)
+    page = branches_of_records(deep.data)[1]
+    data[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
+    (path / "data.mdb").write_bytes(data)
+    with simindex.open(path, "a") as index:
+        assert len(index) == 600
+        assert index.query("unlike whatever there is", 0.9) == []
+        for use in (lambda: index.get(7), lambda: index.insert(1_000, "new"), lambda: list(index)):
+            with pytest.raises(CorruptIndexError, match=f"documents, page {page}: .*simindex repair"):
+                use()
+    assert (path / "data.mdb").read_bytes() == data
+    assert simindex.repair(path, tmp_path / "repaired").documents == 600
+
+
+def test_damaged_branch_of_records_never_ends_the_process(deep: SimpleNamespace, tmp_path: Path) -> None:
+    path = shutil.copytree(deep.path, tmp_path / "i")
+    child = start(_USES, cwd=tmp_path)
+    assert ask(child, path) == "0 1 599 600 None"
+    found = set()
+    for page in branches_of_records(deep.data):
+        for damage in damages(deep.data, page):
+            data = bytearray(deep.data)
+            data[page * PAGE : (page + 1) * PAGE] = damage
+            (path / "data.mdb").write_bytes(data)
+            (path / "lock.mdb").unlink()
+            found.add(ask(child, path))
+    assert "0 CorruptIndexError CorruptIndexError CorruptIndexError CorruptIndexError" in found
+    end(child)
+
+
+def test_pages_of_records_are_not_asked_for_by_an_opening(
+    deep: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked: list[int] = []
+    prove = _kernel.prove_pages
+
+    def seen(
+        octets: np.ndarray, page_bytes: int, pages: np.ndarray, are_leaves: bool, proven: np.ndarray
+    ) -> None:
+        walked.extend(pages.tolist())
+        prove(octets, page_bytes, pages, are_leaves, proven)
+
+    monkeypatch.setattr(_kernel, "prove_pages", seen)
+    branches = branches_of_records(deep.data)[1:]
+    with simindex.open(deep.path, "r") as index:
+        assert not {*walked} & {*branches}
+        assert index[7].key == 7
+        assert {*branches} <= {*walked}
+        walked.clear()
+        assert index[8].key == 8
+    assert walked == []

@@ -11,6 +11,7 @@ import typer
 
 import simindex
 from simindex.cli import options
+from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note, print_json
 
 EXAMPLES = r"""
@@ -37,7 +38,13 @@ def run(
             f"expected {_CONFLICTS}, found {on_conflict!r}", param_hint="'--on-conflict'"
         )
     policy: Any = on_conflict
-    report = simindex.merge(paths[:-1], paths[-1], policy)
+    try:
+        report = simindex.merge(paths[:-1], paths[-1], policy)
+    except simindex.KeyExistsError as exc:
+        raise CommandError(
+            f"key {exc.key!r} is in two of the indexes; use --on-conflict skip, which keeps that of the "
+            "earlier one, or --on-conflict replace"
+        ) from exc
     if as_json:
         print_json(report._asdict())
     else:

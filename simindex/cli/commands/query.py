@@ -93,6 +93,16 @@ simindex query news.simindex --file page.txt --explain news.jsonl
 """
 
 
+_Threshold = Annotated[
+    float | None,
+    typer.Option(
+        metavar="S",
+        parser=options.share,
+        help="Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest none).",
+    ),
+]
+
+
 class Explained(NamedTuple):
     """What a match shares with the query, and the two texts."""
 
@@ -109,7 +119,7 @@ def run(
     int_keys: _IntKey = False,
     fingerprint: _Fingerprint = None,
     others: _Others = False,
-    threshold: options.Threshold = None,
+    threshold: _Threshold = None,
     limit: options.Limit = None,
     recall: options.Recall = None,
     exact: options.Exact = False,

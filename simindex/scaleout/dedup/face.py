@@ -65,7 +65,8 @@ def deduplicate(
     The output is what `simindex.corpus.deduplicate` writes, byte for byte, and so is the report of removed
     rows, but where a limit on candidates was hit there or here (`DedupReport.bounded`). The sketches of
     each part of the input are sorted on the disk of the node that read it; ranges of band words are compared
-    by tasks; the calling process decides who stays, reads the input once more and writes.
+    by tasks; the calling process decides who stays. The input is read once more then, and written by
+    the nodes where they see the output, a file of JSON lines that is not packed; by the calling process else.
 
     What dies is done again: a worker's part or range by Ray, what a lost node held by the others. The calling
     process itself goes on as on one machine when it is called again: by the journal beside the output.

@@ -40,7 +40,7 @@ compaction or a check keeps neither them nor queries waiting."""
 
 def ray_module() -> Any:
     """Return Ray. Raises MissingPackageError where it is not installed."""
-    return optional_module("ray", "simindex.scaleout", "simindex[scaleout]")
+    return optional_module("ray", "simindex.scaleout", "'simindex[scaleout]'")
 
 
 def start(address: str | None, options: Mapping[str, Any] | None) -> bool:

@@ -1,13 +1,15 @@
 """The pages that opening an index walks, proven before LMDB follows them.
 
 LMDB believes what a page of its trees says, so a damaged one ends the process. Owns which pages opening
-touches: the names of the databases, and the trees of those that are read whole then. Must not read values:
-where they lie is compared with the end of the file, which is all that LMDB does with a place.
+touches: the names of the databases, the trees of those that are read whole then, and the branch pages of the
+others; those of the records are most of them, and are proven when LMDB is first to follow them. Must not read
+values: where they lie is compared with the end of the file, which is all that LMDB does with a place.
 Invariant: no more pages are walked than the file has, whatever damaged ones say.
 """
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 
@@ -19,33 +21,37 @@ from simindex.errors import CorruptIndexError
 from simindex.storage.folder import DATA_FILE
 from simindex.storage.lmdb_file import DATABASES
 from simindex.storage.translation import translated
-from simindex.storage.tree.nodes import BIG_VALUE, SUB_TREE, Keys, Nodes, read_nodes
+from simindex.storage.tree.nodes import SOUND, SUB_TREE, VALUE_OUTSIDE, prove_pages, read_nodes
 from simindex.storage.tree.pagefile import (
     META_PAGES,
+    MOST_DEPTH,
     NO_PAGE,
-    PAGE_HEADER_BYTES,
     DatabaseRecord,
+    Meta,
     PageFile,
     pages_of,
 )
 from simindex.storage.tree.walk import MAIN, lost_commit
 
+RECORDS = "documents"
+"""The tree of which opening proves the root alone, for LMDB reads that when it is asked for counts; the rest,
+one branch page for some 20,000 documents, at its first use."""
+
 _READ_AT_OPENING = ("meta", "segments")
 """Trees of which opening reads every key."""
 
-_NUMBERS, _WORDS = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
-_NOTHING = Nodes(_NUMBERS, Keys(_WORDS, _WORDS), _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS)
 _PAGES_AT_ONCE = 256
 _ATTEMPTS = 100
 
 
-def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
+def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: bool = False) -> None:
     """Prove the pages that opening will touch.
 
     Args:
         env: of LMDB, which has followed no tree yet.
         file: descriptor of its data file.
         path: of the folder, for messages.
+        of_records: prove the branch pages of the records in place of all others.
 
     Raises:
         CorruptIndexError: one of the pages is not what the pages above say, or the newest commit's is lost.
@@ -62,7 +68,7 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
             mapped.madvise(mmap.MADV_RANDOM)
             pages = pages_of(mapped, txn.id())
             if pages is not None:
-                _prove(pages, path)
+                _prove(pages, path, of_records=of_records)
                 return
         # A later commit has taken the place of that meta page.
     raise CorruptIndexError(
@@ -70,7 +76,7 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
     )
 
 
-def _prove(file: PageFile, path: str) -> None:
+def _prove(file: PageFile, path: str, *, of_records: bool) -> None:
     lost = lost_commit(file)
     if lost is not None:
         raise CorruptIndexError(
@@ -79,13 +85,39 @@ def _prove(file: PageFile, path: str) -> None:
             path=path,
         )
     for name, record in _databases(file, path):
-        _walk(file, name, record, path, with_leaves=name in _READ_AT_OPENING)
+        _walk(file, name, record, path, levels=_levels_of(name, record.depth, of_records=of_records))
+
+
+def _levels_of(name: str, depth: int, *, of_records: bool) -> int:
+    """Return how many levels of a tree of that depth are proven together."""
+    if name == RECORDS:
+        return depth - 1 if of_records else min(depth - 1, 1)
+    return 0 if of_records else depth - (name not in _READ_AT_OPENING)
+
+
+def prove_records(base: int, num_pages: int, page_bytes: int, record: bytes, path: str) -> None:
+    """Prove the branch pages of the records where they are mapped, in any state that LMDB reads.
+
+    Args:
+        base: address of page 0.
+        num_pages: that the file holds.
+        record: what LMDB keeps of the tree in that state.
+        path: as `prove_entrance` takes it; and raises what that does.
+    """
+    tree = DatabaseRecord.of(record)
+    if tree is None:
+        raise _damaged(path, RECORDS, "the record of a database")
+    mapped = (ctypes.c_uint8 * (num_pages * page_bytes)).from_address(base)
+    octets = np.frombuffer(memoryview(mapped), dtype=np.uint8)
+    last = Meta(tree, tree, num_pages - 1, 0)
+    file = PageFile(octets, octets.view(np.uint16), page_bytes, num_pages, last)
+    _walk(file, RECORDS, tree, path, levels=tree.depth - 1)
 
 
 def _databases(file: PageFile, path: str) -> list[tuple[str, DatabaseRecord]]:
     """Return the names and records of the databases; none where the file is another program's."""
     found = []
-    nodes = _walk(file, MAIN, file.meta.main, path, with_leaves=True)
+    nodes, _ = read_nodes(file, _walk(file, MAIN, file.meta.main, path, levels=MOST_DEPTH), are_leaves=True)
     for key, size, place, length, flags in zip(
         nodes.keys.octets(), nodes.key_bytes, nodes.data, nodes.numbers, nodes.flags, strict=True
     ):
@@ -99,42 +131,40 @@ def _databases(file: PageFile, path: str) -> list[tuple[str, DatabaseRecord]]:
     return found
 
 
-def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, *, with_leaves: bool) -> Nodes:
-    """Walk a tree level by level; returns the nodes of its lowest level that was walked."""
+def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, *, levels: int) -> np.ndarray:
+    """Prove so many levels of a tree, the leaves being the last; returns the pages of the lowest of them."""
     level = np.array([min(record.root, 2**62)], dtype=np.int64)
-    nodes = _NOTHING
     if record.root == NO_PAGE and not record.depth:
-        return nodes
-    for depth in range(record.depth - (not with_leaves)):
-        is_inside = (level >= META_PAGES) & (level < file.num_used)
-        if not is_inside.all() or len(np.unique(level)) != len(level):
+        return level[:0]
+    last = min(record.depth, levels) - 1
+    for depth in range(last + 1):
+        # Not by np.unique, which imports a part of NumPy that takes as long as all the rest of an opening.
+        ascending = np.sort(level)
+        is_once = (ascending[1:] > ascending[:-1]).all()
+        if not is_once or ascending[0] < META_PAGES or ascending[-1] >= file.num_used:
             raise _damaged(path, name, "pages of the file, each once")
         # All of a level at once: met one by one each that is missing would be waited for.
         places = _kernel.address(file.octets) + level * file.page_bytes
         _kernel.ask_for_pages(places.astype(np.uint64))
-        parts = [
-            _sound(
-                file, name, level[first : first + _PAGES_AT_ONCE], path, are_leaves=depth == record.depth - 1
-            )
-            for first in range(0, len(level), _PAGES_AT_ONCE)
-        ]
-        nodes = parts[0] if len(parts) == 1 else _NOTHING
-        level = np.concatenate([part.numbers for part in parts])
-    return nodes
+        are_leaves = depth == record.depth - 1
+        _require_sound(
+            level, prove_pages(file, level, are_leaves=are_leaves), name, path, are_leaves=are_leaves
+        )
+        if depth == last:
+            break
+        parts = [level[first : first + _PAGES_AT_ONCE] for first in range(0, len(level), _PAGES_AT_ONCE)]
+        level = np.concatenate([read_nodes(file, part, are_leaves=False)[0].numbers for part in parts])
+    return level
 
 
-def _sound(file: PageFile, name: str, pages: np.ndarray, path: str, *, are_leaves: bool) -> Nodes:
-    nodes, is_sound = read_nodes(file, pages, are_leaves=are_leaves)
-    if not is_sound.all():
-        what = "a leaf page" if are_leaves else "a branch page"
-        raise _damaged(path, name, what, int(pages[~is_sound][0]))
-    if are_leaves:
-        is_big = nodes.flags == BIG_VALUE
-        behind = nodes.data + (PAGE_HEADER_BYTES + nodes.numbers - 1) // file.page_bytes
-        is_wrong = is_big & ((nodes.data < META_PAGES) | (behind >= file.num_used))
-        if is_wrong.any():
-            raise _damaged(path, name, "values within the file", int(pages[nodes.page[is_wrong][0]]))
-    return nodes
+def _require_sound(pages: np.ndarray, proven: np.ndarray, name: str, path: str, *, are_leaves: bool) -> None:
+    if (proven == SOUND).all():
+        return
+    at = int(np.flatnonzero(proven != SOUND)[0])
+    what = "a leaf page" if are_leaves else "a branch page"
+    if proven[at] == VALUE_OUTSIDE:
+        what = "values within the file"
+    raise _damaged(path, name, what, int(pages[at]))
 
 
 def _damaged(path: str, name: str, expected: str, page: int | None = None) -> CorruptIndexError:

@@ -31,6 +31,9 @@ META_PAGES = 2
 NO_PAGE = 2**64 - 1
 """The root of an empty tree."""
 
+MOST_DEPTH = 32
+"""Levels of a tree: CURSOR_STACK of LMDB."""
+
 _MAGIC, _DATA_FORMAT = 0xBEEFC0DE, 1
 _META = struct.Struct("<II8xQ")  # magic, data format, (address of the map), size of the map
 _DATABASE = struct.Struct("<IHHQQQQQ")
@@ -38,7 +41,6 @@ _LAST = struct.Struct("<QQ")  # last page, transaction
 _META_BYTES = PAGE_HEADER_BYTES + _META.size + 2 * _DATABASE.size + _LAST.size
 _LEAST_PAGE, _MOST_PAGE = 512, 1 << 15
 _MORE_PAGES = 1 << 16
-_MOST_DEPTH = 32  # CURSOR_STACK of LMDB
 
 
 class DatabaseRecord(NamedTuple):
@@ -67,7 +69,7 @@ class DatabaseRecord(NamedTuple):
         if len(value) != _DATABASE.size:
             return None
         found = cls(*_DATABASE.unpack(value))
-        return found if found.depth <= _MOST_DEPTH else None
+        return found if found.depth <= MOST_DEPTH else None
 
 
 class Meta(NamedTuple):
