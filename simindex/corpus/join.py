@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from simindex import index as face
 from simindex.checks import require_callable
-from simindex.config import Config
+from simindex.config import Config, differing_fields
 from simindex.corpus.dedup.asking.star import MOST_KEPT
 from simindex.corpus.dedup.entries import entries_of
+from simindex.errors import ConfigMismatchError
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.parts import bytes_of, in_parts
@@ -26,6 +27,7 @@ from simindex.queries.asking.questions import method_of
 from simindex.queries.matches import Match
 from simindex.queries.pairs.pair import Pair
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method
+from simindex.sketching.family import origin_of
 from simindex.storage.folder import DATA_FILE
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 from simindex.tuning.found import band_plan
@@ -87,7 +89,7 @@ def join(
 
     Raises:
         ValueError: one index given twice, `config` beside an index, or a parameter that does not fit.
-        ConfigMismatchError: while it is iterated over: two indexes of other settings.
+        ConfigMismatchError: two indexes whose sketches are of other settings or seeds.
 
     >>> from simindex.corpus import join
     >>> [(pair.a, pair.b, pair.similarity) for pair in join([(1, "a b c d")], [("x", "a b c d"), ("y", "e")])]
@@ -101,6 +103,8 @@ def join(
             raise ValueError("join: expected config for two corpora only, found an index, which has its own")
         if left is not None and right is not None and os.path.samefile(left.path, right.path):
             raise ValueError(f"join: expected two indexes, found {left.path} twice; see Index.pairs")
+        if left is not None and right is not None:
+            _require_comparable(left, right)
         keys_are_metadata = asked is None
         stored = config or Config(keep_shingles=MOST_KEPT if exact else 0)
         if asked is not None:
@@ -116,6 +120,18 @@ def join(
         if left is not None and right is not None:
             walked = _stored(left, method)
         return Joined(how, walked, asked, is_turned, keys_are_metadata, progress, opened.pop_all())
+
+
+def _require_comparable(a: Index, b: Index) -> None:
+    """Refuse two indexes whose sketches are of different settings or seeds."""
+    if origin_of(a.config) != origin_of(b.config):
+        differing = differing_fields(a.config, b.config)
+        named = "; ".join(f"{name}: {one!r} and {two!r}" for name, (one, two) in differing.items())
+        raise ConfigMismatchError(
+            f"join: expected indexes of one kind of sketches, found {a.path} and {b.path} with {named}; "
+            "sketches of other settings or seeds mean other things: build one of them again, from its texts",
+            differing,
+        )
 
 
 class Joined(Iterator[Pair]):

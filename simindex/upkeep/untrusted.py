@@ -7,6 +7,7 @@ can enter, was checked in full after it was copied, and is changed by nobody aft
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from simindex.checks import local_path
-from simindex.errors import CorruptIndexError, SimIndexError
+from simindex.errors import CorruptIndexError, IndexFullError, SimIndexError
 from simindex.storage.folder import DATA_FILE, require_place
 from simindex.upkeep.check import check
 
@@ -48,13 +49,19 @@ def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, str, 
     Raises:
         FileNotFoundError, FormatError: there is no index, or something else.
         CorruptIndexError: the check found something; the copy is gone.
+        IndexFullError: no room for the copy, with `needed_bytes`; what was copied of it is gone.
     """
     source = Path(local_path(path))
     require_place(source, "r")
     folder = tempfile.mkdtemp(prefix="simindex-untrusted-")
     end = weakref.finalize(owner, _remove, folder, os.getpid())
     try:
-        _copy(source / DATA_FILE, Path(folder) / DATA_FILE)
+        try:
+            _copy(source / DATA_FILE, Path(folder) / DATA_FILE)
+        except OSError as exc:
+            if exc.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            raise _no_room(source / DATA_FILE, folder, exc) from exc
         report = check(folder)
         if not report.ok:
             told = "; ".join(str(problem) for problem in report.problems[:_SHOWN])
@@ -68,6 +75,17 @@ def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, str, 
         end()
         raise
     return folder, "r", end
+
+
+def _no_room(source: Path, folder: str, exc: OSError) -> IndexFullError:
+    needed = source.stat().st_size
+    error = IndexFullError(
+        f"{source.parent}: expected {needed} bytes of free disk in {os.path.dirname(folder)} for the copy "
+        f"that untrusted=True checks, found no room ({exc.strerror}); set TMPDIR to a disk with more",
+        needed_bytes=needed,
+    )
+    error.path = str(source.parent)
+    return error
 
 
 def _remove(folder: str, process: int) -> None:

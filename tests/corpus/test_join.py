@@ -110,8 +110,9 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path, halves: tuple[Index, I
         join([], [], 0)
     with simindex.open(tmp_path / "c", "x", Config(seed=5)) as other:
         other.insert("c", "a text of another seed, which cannot be compared")
-        with pytest.raises(ConfigMismatchError):
-            list(join(other, b))
+        with pytest.raises(ConfigMismatchError, match=r"seed: 5 and 1; .*build one of them again") as caught:
+            join(other, b)
+        assert "seed" in caught.value.fields
     with pytest.raises(TypeError, match="item 1: expected"):
         list(join([("a", "b")], [5]))
 

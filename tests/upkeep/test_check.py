@@ -1,5 +1,6 @@
 """`check`: what it says of sound indexes, and of one wrong thing at a time, rightly sealed or not."""
 
+import errno
 import gc
 import os
 import random
@@ -601,6 +602,23 @@ def test_untrusted_index_with_something_wrong_is_refused_and_leaves_no_copy(
         simindex.open(index, untrusted=True)
     assert caught.value.path == str(index)
     assert "expected 97 documents" in str(caught.value)
+    assert not list((tmp_path / "copies").iterdir())
+
+
+def test_untrusted_index_without_room_for_the_copy_says_how_much_it_needs(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "copies"))
+    (tmp_path / "copies").mkdir()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("shutil.copyfileobj", full)
+    with pytest.raises(simindex.IndexFullError, match=r"that untrusted=True checks.*TMPDIR") as caught:
+        simindex.open(index, untrusted=True)
+    assert caught.value.path == str(index)
+    assert caught.value.needed_bytes == (index / "data.mdb").stat().st_size
     assert not list((tmp_path / "copies").iterdir())
 
 
