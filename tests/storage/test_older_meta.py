@@ -108,7 +108,7 @@ def test_gap_that_a_compaction_leaves_is_all_right(tmp_path: Path) -> None:
         reader = start(_READS, path)
         assert ask(reader, "") == "40"
         gaps = set()
-        for rounds in range(4):
+        for rounds in range(2):
             index.compact()
             for number in range(3):
                 index.insert(100 * rounds + 1000 + number, f"{rounds} and {number} are numbers, too")
