@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import CatalogChangedError, PlaceMissingError
-from simindex.scaleout.hosts.actors import INLINE_BYTES, Group, host_of, ray_module, sent_as
+from simindex.scaleout.hosts.actors import INLINE_BYTES, Group, host_of, probe_of, ray_module, sent_as
 from simindex.scaleout.hosts.carried import packed
 from simindex.scaleout.hosts.host import Assignment
 from simindex.scaleout.hosts.owed import Lane, Sent
@@ -38,13 +38,19 @@ little more to do, and one call that got lost costs seconds."""
 
 
 class _Waiting:
-    """A call that is waited for, each time that it was sent; any answer will do."""
+    """A call that is waited for, each time that it was sent; any answer will do.
+
+    Attributes:
+        probe: Ray's reference of a task at its place, sent once the call is long in coming, which fails where
+            no host can run; ``None`` before.
+    """
 
     def __init__(self, call: Sent) -> None:
         self.call = call
+        self.probe: Any = None
         self._further: list[Any] = []
         self._pause = _REPEAT_SECONDS
-        self._repeat_at = time.monotonic() + self._pause
+        self._repeat_at = self._long_at = time.monotonic() + self._pause
 
     @property
     def references(self) -> list[Any]:
@@ -56,6 +62,11 @@ class _Waiting:
     def is_late(self) -> bool:
         """Whether it is to be sent again. Changes keep the order in which they were sent, and are not."""
         return self.call.group == "asks" and time.monotonic() >= self._repeat_at
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes so long that its place may be unfit."""
+        return time.monotonic() >= self._long_at
 
     def repeated(self, call: Sent) -> None:
         """Wait for a further sending of it, too."""
@@ -177,6 +188,10 @@ class Calls:
                 self._give_up(under_way)
                 found.missing.update((place, self._why_late(place)) for place in under_way)
                 break
+            if deadline < math.inf:
+                for place, why in self._unfit(under_way).items():
+                    self._give_up({place: under_way.pop(place)})
+                    found.missing[place] = why
             self._repeat_late(under_way)
         if failure is not None:
             raise failure
@@ -216,6 +231,27 @@ class Calls:
             if waiting.is_late and lane.may_repeat():
                 lane.release(waiting.call)
                 waiting.repeated(self._again(place, waiting.call))
+
+    def _unfit(self, under_way: Mapping[str, _Waiting]) -> dict[str, str]:
+        """Return why no host can run at places that are long in answering, of those where none can: Ray
+        starts one that cannot be imported again and again, and its callers hear nothing."""
+        found = {}
+        for place, waiting in under_way.items():
+            if waiting.probe is None:
+                if waiting.is_long and place in self._ray.cluster_resources():
+                    waiting.probe = self._probe(place)
+            elif self._answered([waiting.probe]):
+                try:
+                    self._ray.get(waiting.probe)
+                except self._ray.exceptions.RayTaskError as exc:
+                    last = str(exc).strip().splitlines()[-1]
+                    found[place] = f"no host can run there; {last}; install simindex on that node"
+                except self._ray.exceptions.RayError:
+                    continue  # it died with its node, say: that tells nothing
+        return found
+
+    def _probe(self, place: str) -> Any:
+        return probe_of(place)
 
     def _again(self, place: str, call: Sent) -> Sent:
         """Send a call once more, whatever is held back."""
