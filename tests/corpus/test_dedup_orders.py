@@ -12,6 +12,8 @@ from dedup_rows import kept_by_index, texts
 
 from simindex.corpus import deduplicate
 from simindex.corpus.dedup import work
+from simindex.corpus.dedup.journal import JobError
+from simindex.corpus.dedup.sorting.orders import by_rank
 from simindex.inputs import InputError
 
 TEXTS = [text[: len(text) - number % 9] for number, text in enumerate(texts(500))]
@@ -129,3 +131,14 @@ def test_field_that_cannot_be_ordered_is_named_with_its_row(tmp_path: Path) -> N
     (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "some words here", "score": [1]}')
     with pytest.raises(InputError, match=r"a\.jsonl:1: expected a number or a text to order the rows by"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep="field:score")
+
+
+def test_field_that_no_row_has_is_no_order(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "some words here", "date": null}')
+    with pytest.raises(JobError, match="rows with a field 'score' to order them by, found none of 1"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep="field:score")
+    with pytest.raises(JobError, match="found none of 3"):
+        by_rank("field:date", str(tmp_path / "sorted"), [[None], [None, None]], 3)
+    assert by_rank("longest", str(tmp_path / "empty"), [], 0).total == 0
+    (tmp_path / "none.jsonl").write_text("")
+    assert deduplicate(tmp_path / "none.jsonl", tmp_path / "nothing.jsonl", keep="field:score").read == 0

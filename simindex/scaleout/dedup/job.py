@@ -148,7 +148,7 @@ class ScaledJob(Job):
             return KeepOrder(total)
         if self._keep == "newest":
             return newest_first(total)
-        return by_rank(os.path.join(folder, "order.sqlite"), workers.ranks(), total)
+        return by_rank(self._keep, os.path.join(folder, "order.sqlite"), workers.ranks(), total)
 
     def _digest(self) -> str:
         assert isinstance(self._entries, PathEntries)

@@ -20,6 +20,7 @@ from simindex.changes.ingest import prepared_batches
 from simindex.config import Config
 from simindex.corpus.dedup.asking.star import Star
 from simindex.corpus.dedup.entries import Entry, label_of
+from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.results import Decided, KeptRow, Verdict
 from simindex.corpus.outputs.rows import values_of
 from simindex.inputs import InputError
@@ -66,6 +67,22 @@ def rank_of(keep: Keep) -> Callable[[Entry], Any]:
     return lambda entry: _ordinary(entry, values_of(entry).get(name))
 
 
+def require_ranked(keep: Keep, ranked: int, total: int) -> None:
+    """Refuse to order rows by a field that none of them has.
+
+    Args:
+        ranked: how many rows have a value to be ordered by, of `total`.
+
+    Raises:
+        JobError: there are rows, and none has.
+    """
+    if isinstance(keep, str) and keep.startswith(FIELD) and total and not ranked:
+        raise JobError(
+            f"keep: expected rows with a field {keep[len(FIELD) :]!r} to order them by, found none of "
+            f"{total:,}; all would be alike. Name another field, or an order"
+        )
+
+
 def _ordinary(entry: Entry, value: Any) -> Any:
     """Return a value that SQLite orders as Python does."""
     if isinstance(value, int | np.integer) and not -_HALF <= value < _HALF:
@@ -94,7 +111,7 @@ class Ordered:
     def __init__(self, path: str, keep: Keep, config: Config) -> None:
         self._db = sqlite3.connect(path, isolation_level=None)
         self._db.executescript(_TABLES)
-        self._rank, self._config = rank_of(keep), config
+        self._keep, self._rank, self._config = keep, rank_of(keep), config
 
     def close(self) -> None:
         """Let go of the file."""
@@ -129,6 +146,7 @@ class Ordered:
                     ],
                 )
             del ranks[:count], labels[:count]
+        require_ranked(self._keep, *self._one("select count(rank), count(*) from rows"))
         with self._change():
             self._db.execute("create index if not exists by_rank on rows (rank desc, number)")
             self._db.execute("insert into steps values ('filled')")

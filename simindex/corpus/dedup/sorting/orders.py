@@ -1,7 +1,7 @@
 """Keep orders of the rows of many partitions, by number: 8 bytes a row, none for that of the input.
 
-Owns the sorting, which SQLite does in files, as the orders of one machine (corpus/dedup/orders). Invariant:
-rows that an order does not tell apart stand in the order of the input.
+Owns the sorting, which SQLite does in files, as the orders of one machine (corpus/dedup/asking/orders).
+Invariant: rows that an order does not tell apart stand in the order of the input.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from simindex.corpus.dedup.asking.orders import Keep, require_ranked
 
 _AT_ONCE = 65_536
 
@@ -49,10 +51,11 @@ def newest_first(total: int) -> KeepOrder:
     return KeepOrder.of(np.arange(total, dtype=np.uint32)[::-1].copy())
 
 
-def by_rank(path: str, ranks: Iterable[list[Any]], total: int) -> KeepOrder:
+def by_rank(keep: Keep, path: str, ranks: Iterable[list[Any]], total: int) -> KeepOrder:
     """Return the order of the largest first, ``None`` last.
 
     Args:
+        keep: what the ranks are of.
         path: of a file that is made and used for sorting.
         ranks: of all rows, some at a time: numbers, texts or ``None``, as SQLite orders them.
     """
@@ -65,6 +68,7 @@ def by_rank(path: str, ranks: Iterable[list[Any]], total: int) -> KeepOrder:
             db.executemany("insert into rows values (?, ?)", enumerate(some, number))
             db.execute("commit")
             number += len(some)
+        require_ranked(keep, *db.execute("select count(rank), count(*) from rows").fetchone())
         numbers = np.empty(total, dtype=np.uint32)
         cursor = db.execute("select number from rows order by rank desc, number")
         at = 0
