@@ -92,6 +92,7 @@ class ScaledIndex(Upkeep):
 
     def make_partitions(self) -> None:
         """Make the partitions that are not there, empty."""
+        self._calls.require_fit(self.seconds)
         self._calls.every("jobs", "create", seconds=self._change_seconds)
 
     def close(self) -> None:

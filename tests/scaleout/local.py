@@ -51,6 +51,9 @@ class LocalCalls(Calls):
             return Sent(pickle.loads(pickle.dumps(exc)), group, method, arguments)
         return Sent((pickle.loads(pickle.dumps(answer)),), group, method, arguments)
 
+    def require_fit(self, seconds: float) -> None:
+        """They run in this process."""
+
     def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
         assert seconds >= 0
         found = Gathered({}, {})

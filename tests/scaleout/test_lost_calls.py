@@ -126,6 +126,17 @@ def test_an_answer_to_the_first_asking_does_as_well(cluster: Cluster) -> None:
     cluster.close()
 
 
+def test_place_where_no_host_can_run_is_missing_before_the_deadline(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Losing(cluster, b=1_000)
+    calls.engine.answers[-1] = b""  # what was sent to look has ended
+    monkeypatch.setattr(calls_module, "why_unfit", {-1: "ImportError: none"}.__getitem__)
+    found = calls.ask("asks", "count", seconds=30, on_missing="partial")
+    assert (set(found.answers), found.missing) == ({"a"}, {"b": "no host can run there; ImportError: none"})
+    cluster.close()
+
+
 def test_what_nobody_answers_is_missing_at_the_deadline(cluster: Cluster) -> None:
     calls = Losing(cluster, b=1_000)
     found = calls.ask("asks", "count", seconds=0.1, on_missing="partial")

@@ -10,14 +10,10 @@ import ray
 from ray_nodes import several_nodes
 
 from simindex import Config, scaleout
-from simindex.scaleout import PlaceMissingError
-from simindex.scaleout.hosts import calls
+from simindex.scaleout import PlaceMissingError, ScaleOutError
 
 
-def test_node_without_simindex_is_named_long_before_the_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(calls, "_REPEAT_SECONDS", 0.5)
+def test_node_without_simindex_is_named_long_before_the_deadline(tmp_path: Path) -> None:
     (tmp_path / "simindex").mkdir()
     (tmp_path / "simindex" / "__init__.py").write_text('raise ImportError("this node has no simindex")')
     place = {"simindex:0": str(tmp_path / "node")}
@@ -26,6 +22,9 @@ def test_node_without_simindex_is_named_long_before_the_deadline(
         with pytest.raises(PlaceMissingError, match="this node has no simindex; install simindex") as raised:
             scaleout.create(tmp_path / "catalog", Config(num_perm=64), partitions=2, places=place)
         assert time.monotonic() - begin < 100  # of 300 that a change may take
+        (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "a row of some words"}')
+        with pytest.raises(ScaleOutError, match=r"no worker can run on node .*this node has no simindex"):
+            scaleout.deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
         assert not ray.util.list_named_actors(all_namespaces=True)  # none that is started for ever
     assert raised.value.partitions == (0, 1)
     assert set(raised.value.reasons) == {"simindex:0"}

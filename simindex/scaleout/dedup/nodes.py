@@ -29,7 +29,7 @@ from simindex.scaleout.dedup.parts import num_lines
 from simindex.scaleout.dedup.workers import Step, told_nobody
 from simindex.scaleout.dedup.writing import Wanted, Writing, lines_of, write_lines
 from simindex.scaleout.errors import ScaleOutError
-from simindex.scaleout.hosts.actors import ray_module
+from simindex.scaleout.hosts.actors import probe, ray_module, why_unfit
 from simindex.scaleout.ranges.dealing import swept
 from simindex.scaleout.ranges.host import TableHost
 from simindex.scaleout.ranges.remote import Hosts, answer, host_as_actor, lost, on_node
@@ -174,11 +174,18 @@ class Nodes:
         known = {worker.node for worker in self._workers}
         # How the input is cut says what its partitions hold.
         name = f"{self._name}-{xxhash.xxh3_64_hexdigest(repr(self._cuts()).encode())}"
-        for node, told in alive.items():
-            for _ in range(0 if node in known else _cores(told)):
+        new = {node: cores for node, told in alive.items() if node not in known and (cores := _cores(told))}
+        for node, cores in new.items():
+            for _ in range(cores):
                 options = {"num_cpus": 1, "scheduling_strategy": on_node(node)}
                 actor = host_as_actor(Worker, (self._work, name, self._making, os.getcwd()), options)
                 self._workers.append(_Hired(actor, node))
+        # Ray starts a worker that cannot be imported again and again, and says so to nobody.
+        probed = {node: probe(scheduling_strategy=on_node(node)) for node in new}
+        for node, one in probed.items():
+            why = why_unfit(one)
+            if why is not None:
+                raise ScaleOutError(f"dedup: no worker can run on node {alive[node]['NodeName']}; {why}")
 
     def _cuts(self) -> list[tuple[int, ...]]:
         return [(part.place, *(part.extent or ())[:2]) for part in self._parts]

@@ -116,10 +116,25 @@ def host_of(catalog: str, place: str) -> Any:
     ).remote()
 
 
-def probe_of(place: str) -> Any:
-    """Return the reference of a task at a place that fails where no host can run, and says why."""
-    task = ray_module().remote(num_cpus=0, max_retries=0, resources={place: SHARE})(stands)
-    return task.remote()
+def probe(**where: Any) -> Any:
+    """Return the reference of a task for `why_unfit`.
+
+    Args:
+        where: Ray's options that say on which node.
+    """
+    return ray_module().remote(num_cpus=0, max_retries=0, **where)(stands).remote()
+
+
+def why_unfit(probed: Any) -> str | None:
+    """Return why nothing of simindex can run where a task was sent; ``None``: it can, or nobody knows."""
+    ray = ray_module()
+    try:
+        ray.get(probed)
+    except ray.exceptions.RayTaskError as exc:
+        return f"{str(exc).strip().splitlines()[-1]}; install simindex on that node"
+    except ray.exceptions.RayError:
+        return None  # it died with its node, say
+    return None
 
 
 def stands() -> bool:

@@ -20,7 +20,16 @@ from typing import Any, Literal, NamedTuple
 
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import CatalogChangedError, PlaceMissingError
-from simindex.scaleout.hosts.actors import INLINE_BYTES, Group, host_of, probe_of, ray_module, sent_as
+from simindex.scaleout.hosts.actors import (
+    INLINE_BYTES,
+    SHARE,
+    Group,
+    host_of,
+    probe,
+    ray_module,
+    sent_as,
+    why_unfit,
+)
 from simindex.scaleout.hosts.carried import packed
 from simindex.scaleout.hosts.host import Assignment
 from simindex.scaleout.hosts.owed import Lane, Sent
@@ -241,17 +250,28 @@ class Calls:
                 if waiting.is_long and place in self._ray.cluster_resources():
                     waiting.probe = self._probe(place)
             elif self._answered([waiting.probe]):
-                try:
-                    self._ray.get(waiting.probe)
-                except self._ray.exceptions.RayTaskError as exc:
-                    last = str(exc).strip().splitlines()[-1]
-                    found[place] = f"no host can run there; {last}; install simindex on that node"
-                except self._ray.exceptions.RayError:
-                    continue  # it died with its node, say: that tells nothing
+                why = why_unfit(waiting.probe)
+                if why is not None:
+                    found[place] = f"no host can run there; {why}"
         return found
 
+    def require_fit(self, seconds: float) -> None:
+        """Refuse places where no host can run, before one is made there; those that no node has are not
+        looked at.
+
+        Raises:
+            PlaceMissingError: it says why.
+        """
+        there = self._ray.cluster_resources()
+        probed = {self._probe(place): place for place in self.places if place in there}
+        done = self._ray.wait([*probed], num_returns=len(probed), timeout=seconds)[0] if probed else []
+        reasons = {probed[one]: why_unfit(one) for one in done}
+        unfit = {place: f"no host can run there; {why}" for place, why in reasons.items() if why is not None}
+        if unfit:
+            raise self.missing("create", unfit)
+
     def _probe(self, place: str) -> Any:
-        return probe_of(place)
+        return probe(resources={place: SHARE})
 
     def _again(self, place: str, call: Sent) -> Sent:
         """Send a call once more, whatever is held back."""
