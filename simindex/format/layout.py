@@ -339,10 +339,14 @@ class Geometry:
         return int((-(-(sizes + _kernel.PAGE_HEAD) // _kernel.PAGE_BYTES)).sum()) * _kernel.PAGE_BYTES
 
     def fits_one_value(self, entry: SegmentEntry) -> bool:
-        """Whether a segment of so many entries is stored as one value, and not cut into chunks."""
+        """Whether a segment of so many entries is stored as one value, and not cut into chunks.
+
+        A table of it is one chunk. Sketches outlive the keys of removed documents where copies need them, so
+        any table may be the longest.
+        """
         return (
             self.segment_bytes(entry) <= self.layout.chunk_bytes
-            and entry.num_keys <= self.entries_per_chunk
+            and max(entry.counts) <= self.entries_per_chunk
             and entry.num_sketches <= self.sketches_per_chunk
         )
 

@@ -1,0 +1,40 @@
+"""Sketches whose documents are removed stay for their copies: then a table of sketches is the longest one."""
+
+from pathlib import Path
+
+import pytest
+
+import simindex
+from simindex import Config, Layout, SimHashConfig
+from simindex.format.layout import Geometry, SegmentEntry
+
+# A document comes with one of eight texts; a number below zero removes the oldest one.
+TEXTS = [
+    *(2, -1, 0, 0, -1, 7, 4, 0, -1, 3, -1, 4, 2, -1, -1, 7, -1, -1),
+    *(5, 7, 4, 3, -1, 6, -1, 5, -1, -1, 2, 3, 1, -1, -1, 2),
+]
+
+
+def test_segment_with_more_sketches_than_keys_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """It was stored as one value, whose tables were longer than what a table of one value may have."""
+    config = Config(num_perm=0, simhash=SimHashConfig(3, None))
+    live: list[tuple[int, str]] = []
+    with simindex.open(tmp_path / "index", "x", config, layout=Layout(2, 3, 1 << 20)) as index:
+        for step, which in enumerate(TEXTS):
+            if which < 0:
+                index.remove(live.pop(0)[0])
+            else:
+                live.append((step, f"text {which} of its own {which * 7}"))
+                index.insert(*live[-1])
+        assert index.check().ok
+        for _, text in live:
+            found = {match.key for match in index.query_simhash(text, 0)}
+            assert found == {key for key, other in live if other == text}
+
+
+@pytest.mark.parametrize("table", range(4))
+def test_any_table_can_be_too_long_for_one_value(table: int) -> None:
+    geometry = Geometry(2, 4, Layout(2, 3, 1 << 20))
+    for longest, fits in (3, True), (4, False):
+        counts = [longest if at == table else 0 for at in range(4)]
+        assert geometry.fits_one_value(SegmentEntry._make([1, 0, 9, *counts, 3, 0, b""])) is fits
