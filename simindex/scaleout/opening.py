@@ -13,7 +13,7 @@ from typing import Any
 from simindex.checks import local_path, require_int
 from simindex.config import Config, require_equal
 from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition
-from simindex.scaleout.hosts.actors import HERE, start, stop_hosts
+from simindex.scaleout.hosts.actors import HERE, start
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.places.keeping import watch
 from simindex.scaleout.places.watching import require_watchable
@@ -75,9 +75,7 @@ def create(
         index.make_partitions()
         catalog.replace(uri, None)
     except BaseException:
-        # Nobody knows them without a catalog, and Ray would start for ever what cannot run.
-        stop_hosts(catalog.id, list(catalog.places), seconds=0)
-        index.close()
+        index.stop()  # without a catalog nobody would find the hosts
         raise
     return _watched(index, restore_after, restore_onto)
 

@@ -142,23 +142,24 @@ def stands() -> bool:
     return True
 
 
-def stop_hosts(catalog: str, places: list[str], seconds: float = 30.0) -> None:
-    """End the actors of some places, as far as there are any.
-
-    Args:
-        seconds: that each has to close its partitions, one after the other; 0: it is killed as it is.
-    """
+def stop_hosts(catalog: str, places: list[str]) -> None:
+    """End the actors of some places, as far as there are any, and wait until their partitions are closed."""
     ray = ray_module()
     for place in places:
         try:
             actor = ray.get_actor(name_of(catalog, place), namespace=NAMESPACE)
         except ValueError:
             continue  # there is none of that name
-        if seconds and place in ray.cluster_resources():  # or it runs nowhere
-            # One that is dead or away has nothing open.
-            with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-                ray.get(actor.close.options(concurrency_group="jobs").remote(), timeout=seconds)
+        if place not in ray.cluster_resources():
+            ray.kill(actor)  # it runs nowhere
+            continue
+        # One that is dead or away has nothing open.
+        with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+            ray.get(actor.close.options(concurrency_group="jobs").remote(), timeout=_STOP_SECONDS)
         ray.kill(actor)
+
+
+_STOP_SECONDS = 30
 
 
 def name_of(catalog: str, place: str) -> str:
