@@ -284,6 +284,11 @@ def differing_fields(one: Config, other: Config) -> dict[str, tuple[object, obje
     }
 
 
+def both_values(differing: dict[str, tuple[object, object]]) -> str:
+    """Return the fields of `differing_fields` with their values, for messages."""
+    return "; ".join(f"{name}: {one!r} and {two!r}" for name, (one, two) in differing.items())
+
+
 def require_equal(stored: Config, wanted: Config) -> None:
     """Raise ConfigMismatchError, naming each differing field with both values, unless equal."""
     if wanted.seed == "random":

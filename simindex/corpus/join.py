@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from simindex import index as face
 from simindex.checks import require_callable
-from simindex.config import Config, differing_fields
+from simindex.config import Config, both_values, differing_fields
 from simindex.corpus.dedup.asking.star import MOST_KEPT
 from simindex.corpus.dedup.entries import entries_of
 from simindex.errors import ConfigMismatchError
@@ -126,10 +126,10 @@ def _require_comparable(a: Index, b: Index) -> None:
     """Refuse two indexes whose sketches are of different settings or seeds."""
     if origin_of(a.config) != origin_of(b.config):
         differing = differing_fields(a.config, b.config)
-        named = "; ".join(f"{name}: {one!r} and {two!r}" for name, (one, two) in differing.items())
         raise ConfigMismatchError(
-            f"join: expected indexes of one kind of sketches, found {a.path} and {b.path} with {named}; "
-            "sketches of other settings or seeds mean other things: build one of them again, from its texts",
+            f"join: expected indexes of one kind of sketches, found {a.path} and {b.path} with "
+            f"{both_values(differing)}; sketches of other settings or seeds mean other things: build one of "
+            "them again, from its texts",
             differing,
         )
 

@@ -13,7 +13,7 @@ from operator import add
 
 from simindex.changes.ingest import InsertReport
 from simindex.checks import require_callable, require_conflict
-from simindex.config import differing_fields
+from simindex.config import both_values, differing_fields
 from simindex.errors import ConfigMismatchError
 from simindex.index.index import Conflict
 from simindex.rebuild.joining import goes_by_segments, join
@@ -109,10 +109,9 @@ def _require_alike(sources: list[Source]) -> int:
     for other in sources:
         differing = differing_fields(first.config, other.config)
         if differing:
-            named = "; ".join(f"{name}: {one!r} and {two!r}" for name, (one, two) in differing.items())
             raise ConfigMismatchError(
-                f"expected indexes of one configuration, found {first.path} and {other.path} with {named}; "
-                "sketches of other settings or seeds cannot be compared",
+                f"expected indexes of one configuration, found {first.path} and {other.path} with "
+                f"{both_values(differing)}; sketches of other settings or seeds cannot be compared",
                 differing,
             )
         require_alike(held, other.manifest.sources)
