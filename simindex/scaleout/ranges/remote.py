@@ -24,8 +24,9 @@ GROUPS = {"walks": 1, "asks": 2}
 
 def on_node(node: str, *, soft: bool = False) -> Any:
     """Return the strategy that keeps something on a node of Ray."""
-    ray_module()
-    strategies = optional_module("ray.util.scheduling_strategies", "simindex.scaleout", "simindex[scaleout]")
+    strategies = optional_module(
+        "ray.util.scheduling_strategies", "simindex.scaleout", "'simindex[scaleout]'"
+    )
     return strategies.NodeAffinitySchedulingStrategy(node, soft=soft)
 
 
