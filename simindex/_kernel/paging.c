@@ -224,6 +224,30 @@ void ask_for_places(const directory *dir, const lookup *lookups, size_t count, u
     }
 }
 
+/* Ask for what lies at ascending addresses where one of some is missing; returns whether it is. */
+static int ask_for_ascending(uint64_t *addresses, size_t count) {
+    size_t step = count / LOOKED_FOR + 1, at = 0;
+    while (at < count && !missing_pages((const void *)addresses[at], 1)) at += step;
+    if (at >= count) return 0;
+    ask_for_each(addresses, addresses + count, count);
+    return 1;
+}
+
+int ask_for_places_of_many(const directory *dir, const lookup *lookups, size_t count, uint64_t *addresses) {
+    const table_row *table = count ? lookups->table : NULL;
+    if (!count || !table->fences || !table->num_entries) return 0; /* it lies in memory */
+    uint64_t fences = num_fences(dir, table);
+    for (size_t i = 0; i < count; i++)
+        addresses[i] = (uint64_t)fence_address(dir, table, high_product(lookups[i].target, fences));
+    ask_for_ascending(addresses, count);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t at, fence = find_fence(dir, table, lookups[i].target);
+        const chunk_row *chunk = entry_chunk(dir, table, (fence ? fence - 1 : 0) * block_entries(dir), &at);
+        addresses[i] = (uint64_t)key_in(chunk, at);
+    }
+    return ask_for_ascending(addresses, count);
+}
+
 /* The block of the entry before a range has been asked for, and is there by now. */
 void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count) {
     uint64_t size = block_entries(dir);
