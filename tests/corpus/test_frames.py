@@ -16,11 +16,11 @@ def test_pieces_are_written_one_behind_the_other(
         return os.pwrite(handle, b"".join(pieces)[:taken], at)
 
     if taken is not None:  # a disk that fills takes less than it is given
-        monkeypatch.setattr(frames.os, "pwritev", write_some)
+        monkeypatch.setattr(os, "pwritev", write_some)
     monkeypatch.setattr(frames, "_PIECES", 3)
     pieces = [bytes([number]) * number for number in range(8)]
     path = tmp_path / "out"
     path.write_bytes(b"." * 40)
     with open(path, "r+b", buffering=0) as file:
-        frames.write_pieces(file, list(map(memoryview, pieces)), 5)
+        frames.write_pieces(file, [memoryview(piece) for piece in pieces], 5)
     assert path.read_bytes() == b"." * 5 + b"".join(pieces) + b"." * 7
