@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import weakref
-from typing import cast
+from typing import Any, cast
 
 import lmdb
 
@@ -333,3 +333,9 @@ class Pin:
         txn, self.txn = self.txn, None
         if txn is not None:
             txn.abort()
+
+
+def begun(env: lmdb.Environment, buffers: bool) -> lmdb.Transaction:
+    """A read transaction of views or of copies, which py-lmdb's types tell apart and its users do not."""
+    transaction: Any = env.begin(buffers=True) if buffers else env.begin(buffers=False)
+    return transaction  # type: ignore[no-any-return] # see above
