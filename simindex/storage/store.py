@@ -378,7 +378,7 @@ class Store:
                 if self.is_pinned:
                     txn = self._pinned.take(environment, visitor)
                 else:
-                    txn = begun(environment.env, buffers)
+                    txn = begun(environment.env, buffers=buffers)
                 is_known = txn.id() == environment.checked_id
                 if is_known and time.monotonic() - environment.looked_at < _LOOK_AGAIN_SECONDS:
                     return txn
