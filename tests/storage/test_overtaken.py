@@ -79,7 +79,7 @@ def test_reader_beside_a_commit_that_is_not_durable_yet_keeps_its_state(tmp_path
 
 
 def test_halted_readers_never_read_another_state_than_they_say(tmp_path: Path) -> None:
-    """By chance: LMDB alone gives some wrong ones in nearly every run; the tests above fail without it for certain."""
+    """By chance: LMDB alone gives some wrong ones in nearly every run; those above it fails for certain."""
     env = opened(tmp_path)
     commit(env)
     env.close()
