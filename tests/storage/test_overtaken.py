@@ -48,7 +48,9 @@ def commit(env: lmdb.Environment) -> None:
 def read(env: Any, *, buffers: bool = False) -> tuple[int, int]:
     """The number that a reader has, and that of what it reads."""
     txn = begun(env, buffers=buffers)
-    found = txn.id(), int(bytes(txn.get(_COUNT)))
+    stored = txn.get(_COUNT)
+    assert stored is not None
+    found = txn.id(), int(bytes(stored))
     txn.abort()
     return found
 
@@ -56,7 +58,12 @@ def read(env: Any, *, buffers: bool = False) -> tuple[int, int]:
 def test_reader_that_commits_have_overtaken_begins_anew(tmp_path: Path) -> None:
     env = opened(tmp_path)
     commit(env)
-    watched = Watched(env, lambda: [commit(env) for _ in range(next(commits, 0))])
+
+    def commit_some() -> None:
+        for _ in range(next(commits, 0)):
+            commit(env)
+
+    watched = Watched(env, commit_some)
     for buffers in (False, True):
         first = env.info()["last_txnid"]
         commits = iter([2, 1])
