@@ -62,7 +62,6 @@ static outcome join_table(const directory *dir, const band_search *how, size_t a
     }
     if (ahead) ask_for_places(dir, lookups, held, 1);
     if (find_ranges(dir, lookups, held, where)) return SEARCH_DAMAGED;
-    if (ahead) ask_for_ranges(dir, lookups, held);
     return add_ranges(found, lookups, held, (uint32_t)at);
 }
 

@@ -543,11 +543,8 @@ typedef struct {
 
 #define LOOKUP_GROUP 128 /* lookups that are interleaved */
 
-/* Of paging.c: ask for the pages of the places where lookups will begin; around: so many neighbours together. */
+/* Of paging.c: ask for the pages of all entries that lookups will find; around: at least so many neighbours together. */
 void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around);
-
-/* Ask for the pages of the entries that lookups have found. */
-void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count);
 
 /* Ask for the pages of a sketch. */
 void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row);

@@ -207,6 +207,16 @@ enum { FENCES_MARKED = 4 }; /* of so many lookups those of one have their fences
 
 static unsigned fences_marked;
 
+/* The blocks of a range, first..last: what find_fenced will look at. */
+static void blocks_of_range(const directory *dir, const lookup *l, uint64_t *first, uint64_t *last) {
+    const table_row *table = l->table;
+    uint64_t n = num_fences(dir, table), highest = l->target | l->tail, fence = find_fence(dir, table, l->target);
+    *first = *last = fence ? fence - 1 : 0;
+    if (fence == n || table_fence(dir, table, fence) > highest) return;
+    uint64_t behind = highest == UINT64_MAX ? n : find_fence(dir, table, highest + 1);
+    if (behind > fence) *last = behind - 1; /* else they descend, and are damaged */
+}
+
 void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around) {
     unsigned turn = __atomic_add_fetch(&fences_marked, 1, __ATOMIC_RELAXED);
     for (size_t i = 0; i < count; i++) {
@@ -218,20 +228,10 @@ void ask_for_places(const directory *dir, const lookup *lookups, size_t count, u
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
         if (!table->fences || !table->num_entries) continue;
-        uint64_t fence = find_fence(dir, table, lookups[i].target), block = fence ? fence - 1 : 0;
-        block -= block % around;
-        ask_for_blocks(dir, table, block, block + around - 1);
-    }
-}
-
-/* The block of the entry before a range has been asked for, and is there by now. */
-void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count) {
-    uint64_t size = block_entries(dir);
-    for (size_t i = 0; i < count; i++) {
-        const lookup *l = lookups + i;
-        if (!l->table->fences || l->first == l->last) continue;
-        uint64_t from = l->first ? (l->first - 1) / size + 1 : 1;
-        if (from * size < l->last) ask_for_blocks(dir, l->table, from, (l->last - 1) / size);
+        uint64_t first, last;
+        blocks_of_range(dir, lookups + i, &first, &last);
+        first -= first % around;
+        ask_for_blocks(dir, table, first, last < first + around - 1 ? first + around - 1 : last);
     }
 }
 

@@ -308,7 +308,6 @@ static outcome find_planned(search *s, size_t planned) {
     uint64_t around = s->by_fingerprint && planned >= MANY_PLACES ? PAGES_AROUND : 1;
     if (s->ahead) ask_for_places(s->dir, s->lookups, planned, around);
     if (find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
-    if (s->ahead) ask_for_ranges(s->dir, s->lookups, planned);
     return SEARCH_DONE;
 }
 

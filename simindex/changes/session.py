@@ -99,8 +99,14 @@ def _current_task() -> object | None:
 class Session:
     """The changes and the views of one handle. Safe to share between threads."""
 
-    def __init__(self, store: Store, scheme: Scheme) -> None:
+    def __init__(self, store: Store, scheme: Scheme, is_copy: bool = False) -> None:
+        """Begin.
+
+        Args:
+            is_copy: whether the handle reads a copy of its own.
+        """
         self.store = store
+        self._is_copy = is_copy
         self.scheme = scheme
         self._snapshots = SnapshotCache(scheme)
         self._lock = threading.RLock()
@@ -139,7 +145,7 @@ class Session:
         """Return the writer. Raises ReadOnlyError when the handle only reads."""
         self.store.environment()
         if self._writer is None:
-            raise read_only(self.store.path).located(self.store.path)
+            raise read_only(self.store.path, self._is_copy).located(self.store.path)
         return self._writer
 
     @contextmanager

@@ -51,6 +51,7 @@ _ARGUMENTS = {
 """Arguments of the library that come from options as they were typed: a wrong one is wrong usage."""
 
 _CALLS = {
+    "newest, field:NAME or a callable": "newest or field:NAME",
     'query_simhash(), or by="simhash"': "--simhash",
     'take by="minhash"': "leave --simhash out",
     'by="simhash"': "--simhash",
@@ -72,7 +73,7 @@ def wrong_option(error: BaseException) -> tuple[str, str] | None:
     if isinstance(error, SimIndexError) or not isinstance(error, ValueError | TypeError) or not colon:
         return None
     option = _ARGUMENTS.get(name.rpartition(".")[2])
-    return None if option is None else (option, reason)
+    return None if option is None else (option, _with_options(reason))
 
 
 def describe(error: BaseException) -> str:
@@ -91,6 +92,10 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and not isinstance(error, SimIndexError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     message = str(error) or type(error).__name__
+    return _with_options(message)
+
+
+def _with_options(message: str) -> str:
     for call, option in _CALLS.items():
         message = message.replace(call, option)
     return message

@@ -131,7 +131,8 @@ class Index(Jobs):
             scheme = scheme_of(store, config, layout)
             self._config = scheme.config
             self._sketcher = Sketcher(scheme.config)
-            super().__init__(store, Session(store, scheme), Questions(scheme.config, max_candidates))
+            session = Session(store, scheme, untrusted)
+            super().__init__(store, session, Questions(scheme.config, max_candidates))
             if warm:
                 self._session.warm()
         except BaseException as exc:

@@ -75,7 +75,9 @@ def test_dedup_annotates_reports_and_reads_from_a_pipe(run: Run, tmp_path: Path,
     assert len((tmp_path / "piped.jsonl").read_bytes().splitlines()) == 2
     assert b"stdin:4" in (tmp_path / "r.jsonl").read_bytes()
     assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--mode", "drop").code == 2
-    assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--keep", "best").code == 2
+    wrong = run("dedup", "rows.jsonl", "-o", "x.jsonl", "--keep", "best")
+    told = "'--keep': expected first, longest, newest or field:NAME; found 'best'"
+    assert (wrong.code, told in wrong.err) == (2, True)
     assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--threshold", "5").code == 2
     assert run("dedup", "rows.jsonl").code == 2
 

@@ -14,7 +14,7 @@ from simindex.corpus import deduplicate
 from simindex.corpus.dedup import work
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.sorting.orders import by_rank
-from simindex.inputs import InputError
+from simindex.inputs import BadRowError, Fields, InputError, Inputs
 
 TEXTS = [text[: len(text) - number % 9] for number, text in enumerate(texts(500))]
 ROWS: list[dict[str, Any]] = [
@@ -142,3 +142,24 @@ def test_field_that_no_row_has_is_no_order(tmp_path: Path) -> None:
     assert by_rank("longest", str(tmp_path / "empty"), [], 0).total == 0
     (tmp_path / "none.jsonl").write_text("")
     assert deduplicate(tmp_path / "none.jsonl", tmp_path / "nothing.jsonl", keep="field:score").read == 0
+
+
+def test_job_that_was_refused_is_given_up_for_another(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl")
+    (tmp_path / "rows").mkdir()
+    for keep, field in (("field:none", "text"), ("longest", "none"), ("first", "none")):
+        fields = Inputs([str(tmp_path / "a.jsonl")], Fields("n", field, key_from="line", whole_rows=True))
+        with pytest.raises((JobError, BadRowError), match="none"):
+            deduplicate(fields, tmp_path / "rows" / "out.jsonl", keep=keep)
+        assert not list((tmp_path / "rows").iterdir())
+    deduplicate(tmp_path / "a.jsonl", tmp_path / "rows" / "out.jsonl", keep="field:score")
+
+
+def test_job_that_has_ordered_rows_is_not_given_up(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl")
+    with (tmp_path / "a.jsonl").open("a") as file:
+        file.write('{"text": 1}\n')
+    with pytest.raises(BadRowError, match=r"a\.jsonl:501"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep="longest", batch_size=100, workers=1)
+    with pytest.raises(JobError, match=r"another one's \(keep: .*longest.* there, .*newest.* now"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep="newest")

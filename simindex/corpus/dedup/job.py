@@ -18,7 +18,7 @@ from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.checks import require_int
 from simindex.config import Config
 from simindex.corpus.dedup.asking.decisions import Asking
-from simindex.corpus.dedup.asking.orders import Keep, require_order
+from simindex.corpus.dedup.asking.orders import Keep, OrderError, num_waiting, require_order
 from simindex.corpus.dedup.asking.star import comparison_for
 from simindex.corpus.dedup.asking.store import store_kept
 from simindex.corpus.dedup.entries import PathEntries, entries_of
@@ -29,10 +29,7 @@ from simindex.corpus.dedup.sorting.decisions import Sorting, can_sort
 from simindex.corpus.dedup.telling import Telling
 from simindex.corpus.dedup.work import DecidedRows, Lines, Work
 from simindex.corpus.dedup.writing import Mode, Sink, Writing
-from simindex.corpus.outputs.output import (
-    LinesOutput,
-    temporary,
-)
+from simindex.corpus.outputs.output import LinesOutput
 from simindex.corpus.outputs.upload import absolute, upload
 from simindex.corpus.text_file import TextFile
 from simindex.index import Index
@@ -284,10 +281,19 @@ class Job:
             return self._report()
         try:
             self._run_in(journal.folder, journal, resumed)
-        except BaseException:
+        except BaseException as exc:
             self.state = journal.durable
+            if isinstance(exc, OrderError) or not (resumed or self._has_begun()):
+                self._writing.drop_partials()
+                journal.drop()  # nobody has to give up what was not done
             raise
         return self._report()
+
+    def _has_begun(self) -> bool:
+        """Return whether a row was done, looked at or put in order, as a later process would find it."""
+        state = self.state
+        begun = state.phase != "reading" or state.read or state.looked
+        return bool(begun or (self._keep != "first" and self._folder and num_waiting(self._folder)))
 
     def _run_at_once(self) -> DedupReport:
         """Do a job that cannot be gone on with, without a journal."""
@@ -301,9 +307,7 @@ class Job:
         try:
             self._run_in(folder, None, False)
         except BaseException:
-            for path in (self._writing.path, self._writing.report_path):
-                if path is not None and os.path.exists(temporary(path)):
-                    os.remove(temporary(path))
+            self._writing.drop_partials()
             raise
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -119,6 +119,10 @@ class Journal:
         self.durable = State(**content["state"])
         sync_folder(self.folder)
 
+    def drop(self) -> None:
+        """Remove it, with all that the job has in its folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def drop_work(self) -> None:
         """Remove what the job needed while it worked."""
         for name in os.listdir(self.folder):

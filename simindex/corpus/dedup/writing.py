@@ -19,6 +19,7 @@ from simindex.corpus.outputs.output import (
     Output,
     output_for,
     require_texts,
+    temporary,
 )
 from simindex.corpus.outputs.rows import JsonLines
 from simindex.corpus.outputs.upload import exists, spool
@@ -77,6 +78,12 @@ class Writing(NamedTuple):
         if journal is None or self.cut is None:
             return NoOutput()
         return LinesOutput(journal.documents_path, JsonLines())
+
+    def drop_partials(self) -> None:
+        """Remove what was written of the files, as long as they have not got their names."""
+        for path in (self.path, self.report_path):
+            if path is not None and os.path.exists(temporary(path)):
+                os.remove(temporary(path))
 
     def require_new(self, *, force: bool) -> None:
         """Refuse to replace what is there, but by force."""

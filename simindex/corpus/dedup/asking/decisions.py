@@ -82,7 +82,7 @@ class Asking(NamedTuple):
                 self.entries.spool(path)
             else:
                 entries = Spool(path, entries)
-        ordered = Ordered(os.path.join(self.folder, "order.sqlite"), self.keep, self.config)
+        ordered = Ordered(self.folder, self.keep, self.config)
         with closing(ordered):
             first = entries if self.texts is None else self.texts.passing(entries)
             ordered.fill(first, self.batch_size, self.workers)

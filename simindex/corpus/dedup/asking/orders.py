@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from itertools import islice
 from typing import Any
 
@@ -32,6 +34,7 @@ from simindex.sketching.sketcher import Sketcher
 Keep = str | Callable[[KeptRow], Any]
 
 FIELD = "field:"
+_FILE = "order.sqlite"
 
 _TABLES = """
 create table if not exists rows (number integer primary key, rank, label text,
@@ -74,10 +77,10 @@ def require_ranked(keep: Keep, ranked: int, total: int) -> None:
         ranked: how many rows have a value to be ordered by, of `total`.
 
     Raises:
-        JobError: there are rows, and none has.
+        OrderError: there are rows, and none has.
     """
     if isinstance(keep, str) and keep.startswith(FIELD) and total and not ranked:
-        raise JobError(
+        raise OrderError(
             f"keep: expected rows with a field {keep[len(FIELD) :]!r} to order them by, found none of "
             f"{total:,}; all would be alike. Name another field, or an order"
         )
@@ -99,17 +102,31 @@ def _ordinary(entry: Entry, value: Any) -> Any:
     )
 
 
+class OrderError(JobError):
+    """No row has what an order goes by, so that there is nothing to be done."""
+
+
+def num_waiting(folder: str) -> int:
+    """Return how many rows wait in the folder of a job to be ordered."""
+    path = os.path.join(folder, _FILE)
+    if not os.path.exists(path):
+        return 0
+    with closing(sqlite3.connect(path)) as db:
+        (count,) = db.execute("select count(*) from rows").fetchone()
+    return int(count)
+
+
 class Ordered:
     """The rows of a job, in keep order.
 
     Args:
-        path: of the file that they wait in.
+        folder: of the job; the file that they wait in is there.
         keep: the order.
         config: of their sketches.
     """
 
-    def __init__(self, path: str, keep: Keep, config: Config) -> None:
-        self._db = sqlite3.connect(path, isolation_level=None)
+    def __init__(self, folder: str, keep: Keep, config: Config) -> None:
+        self._db = sqlite3.connect(os.path.join(folder, _FILE), isolation_level=None)
         self._db.executescript(_TABLES)
         self._keep, self._rank, self._config = keep, rank_of(keep), config
 
