@@ -257,6 +257,7 @@ class Writer:
     def take_over(self, manifest: Manifest) -> None:
         """Go on with a file of this manifest, which holds no chunks of merges under way."""
         self.manifest = manifest
+        self.merges.end_ahead()
         self.merges = Merges(self._scheme)
         self.merges.recount_dead(manifest, self._removed_sketches())
         self._is_unsure = False

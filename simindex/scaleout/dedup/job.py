@@ -39,7 +39,7 @@ from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.ranges.walk import Asked, scheme_of_config
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
-_ENTRIES_OF_A_RANGE = 2 << 20
+_ENTRIES_OF_A_RANGE = 4 << 20
 """Entries of all tables that a range has, about: they come in one message from each host, and a worker who
 dies costs a second or two."""
 
