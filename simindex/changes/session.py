@@ -18,13 +18,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, TypeVar
 
+from simindex.changes.merges import Ahead
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
 from simindex.changes.single.prepare import OneDocument
 from simindex.changes.writer import Writer
 from simindex.errors import IndexFullError, SimIndexError, TransactionOpenError
+from simindex.format.manifest import Manifest
+from simindex.parallel import Crew
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import SnapshotCache
 from simindex.queries.view import View
@@ -189,7 +193,7 @@ class Session:
             yield writer, pending
             self._commit(writer, pending)
 
-    def change(self, gather: Callable[[Writer, Pending, View], Result]) -> Result:
+    def change(self, gather: Callable[[Writer, Pending, View], Result], crew: Crew | None = None) -> Result:
         """Gather a change, as a part of the open transaction, or make it durable by itself.
 
         The same as `changing` for a change that is gathered by one call, in one read transaction where that
@@ -197,14 +201,38 @@ class Session:
 
         Args:
             gather: adds to the change; the view is of the committed state.
+            crew: threads of the call, one of which merges ahead of the commits.
         """
         with self.locked():
             writer = self.writer()
+            self._merge_ahead(writer, crew, writer.manifest)
             with self.store.reading() as txn:
                 result, pending, prepared = self._gathered(writer, self.committed_view(txn), gather)
             if prepared is not None:
+                self._merge_ahead(writer, crew)
                 self._commit_prepared(writer, pending, prepared)
             return result
+
+    def _merge_ahead(self, writer: Writer, crew: Crew | None, committed: Manifest | None = None) -> None:
+        """Let a thread of the crew make steps of merges until a commit takes them.
+
+        Args:
+            committed: the manifest, where no commit is under way.
+        """
+        if crew is None or crew.workers == 1 or self._open is not None:
+            return
+        ahead = writer.merges.ahead(committed)
+        if ahead is not None:
+            # Also where nobody has begun it by the end of the crew.
+            crew.start(partial(self._make_ahead, ahead)).add_done_callback(lambda _: ahead.end())
+
+    def _make_ahead(self, ahead: Ahead) -> None:
+        """Make steps, on another thread and in read transactions of its own: a short one each, for a map that
+        has to grow waits for it, and so do pages that were freed."""
+        while ahead.is_wanted:
+            with self.store.reading() as txn:
+                if not ahead.make(self.committed_view(txn)):
+                    return
 
     def _gathered(
         self, writer: Writer, view: View, gather: Callable[[Writer, Pending, View], Result]
@@ -228,13 +256,16 @@ class Session:
         writer = self._require_turn()
         with self._lock:
             try:
-                prepared = pending = None
-                with self.store.reading() as txn:
-                    view = View(txn, self._snapshots.current(txn), self.scheme)
-                    if self._open is None and self.watch is None:
-                        prepared = writer.prepare_one(new, view)
-                    if prepared is None:
-                        _, pending, prepared = self._gathered(writer, view, gather)
+                is_alone = self._open is None and self.watch is None
+                prepared = self._prepared_apart(writer, new) if is_alone else None
+                pending = None
+                if prepared is None:
+                    with self.store.reading() as txn:
+                        view = View(txn, self._snapshots.current(txn), self.scheme)
+                        if is_alone:
+                            prepared = writer.prepare_one(new, view.directory, view)
+                        if prepared is None:
+                            _, pending, prepared = self._gathered(writer, view, gather)
                 if prepared is not None and pending is not None:
                     self._commit_prepared(writer, pending, prepared)
                 elif prepared is not None:
@@ -242,6 +273,16 @@ class Session:
             except SimIndexError as exc:
                 exc.located(self.store.path)
                 raise
+
+    def _prepared_apart(self, writer: Writer, new: OneDocument) -> Prepared | None:
+        """Return what `Writer.prepare_one` does of the commit that this handle has made last, without a read
+        transaction; ``None`` where it takes one.
+
+        Nobody else may write meanwhile, so no page of that state becomes free; inside the gate the map stays.
+        """
+        with self.store.environment().inside() as visit:
+            snapshot = self._snapshots.own(self.store.last_commit, visit.map_generation)
+            return None if snapshot is None else writer.prepare_one(new, snapshot.directory, None)
 
     def once(self, call: bytes, gather: Callable[[Writer, Pending, View, Any], Result]) -> Result:
         """Gather a change and make it durable with a note of what it answers, unless it was done before.
@@ -327,7 +368,7 @@ class Session:
 
     def _expect(self, prepared: Prepared) -> None:
         manifest, number = prepared.merged.manifest, self.store.last_commit
-        self._snapshots.expect(prepared.encoded_manifest, manifest, number, prepared.newest)
+        self._snapshots.expect(prepared.encoded_manifest, manifest, number, prepared.newest, prepared.before)
 
     def close(self) -> None:
         """Roll back an open transaction, another task's, too, which learns of it; and close the store.
