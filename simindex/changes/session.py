@@ -261,13 +261,16 @@ class Session:
         writer = self._require_turn()
         with self._lock:
             try:
-                prepared = pending = None
-                with self.store.reading() as txn:
-                    view = View(txn, self._snapshots.current(txn), self.scheme)
-                    if self._open is None and self.watch is None:
-                        prepared = writer.prepare_one(new, view)
-                    if prepared is None:
-                        _, pending, prepared = self._gathered(writer, view, gather)
+                is_alone = self._open is None and self.watch is None
+                prepared = self._prepared_apart(writer, new) if is_alone else None
+                pending = None
+                if prepared is None:
+                    with self.store.reading() as txn:
+                        view = View(txn, self._snapshots.current(txn), self.scheme)
+                        if is_alone:
+                            prepared = writer.prepare_one(new, view.directory, view)
+                        if prepared is None:
+                            _, pending, prepared = self._gathered(writer, view, gather)
                 if prepared is not None and pending is not None:
                     self._commit_prepared(writer, pending, prepared)
                 elif prepared is not None:
@@ -275,6 +278,16 @@ class Session:
             except SimIndexError as exc:
                 exc.located(self.store.path)
                 raise
+
+    def _prepared_apart(self, writer: Writer, new: OneDocument) -> Prepared | None:
+        """Return what `Writer.prepare_one` does of the commit that this handle has made last, without a read
+        transaction; ``None`` where it takes one.
+
+        Nobody else may write meanwhile, so no page of that state becomes free; inside the gate the map stays.
+        """
+        with self.store.environment().inside() as visit:
+            snapshot = self._snapshots.own(self.store.last_commit, visit.map_generation)
+            return None if snapshot is None else writer.prepare_one(new, snapshot.directory, None)
 
     def once(self, call: bytes, gather: Callable[[Writer, Pending, View, Any], Result]) -> Result:
         """Gather a change and make it durable with a note of what it answers, unless it was done before.
@@ -363,7 +376,7 @@ class Session:
 
     def _expect(self, prepared: Prepared) -> None:
         manifest, number = prepared.merged.manifest, self.store.last_commit
-        self._snapshots.expect(prepared.encoded_manifest, manifest, number, prepared.newest)
+        self._snapshots.expect(prepared.encoded_manifest, manifest, number, prepared.newest, prepared.before)
 
     def close(self) -> None:
         """Roll back an open transaction, another task's, too, which learns of it; and close the store.

@@ -242,9 +242,10 @@ class Environment:
 
 
 class Visit(Visitor):
-    """Somebody who is inside for a ``with`` block, with LMDB's environment at hand as `env`."""
+    """Somebody who is inside for a ``with`` block, with LMDB's environment at hand as `env`, and its
+    `map_generation`."""
 
-    __slots__ = ("_environment", "env")
+    __slots__ = ("_environment", "env", "map_generation")
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -253,6 +254,7 @@ class Visit(Visitor):
         try:
             self._environment.gate.enter(self)
             self.env = self._environment.env  # it may have been another one before
+            self.map_generation = self._environment.map_generation
             return self
         except BaseException:
             self._environment.gate.leave(self)

@@ -28,9 +28,10 @@ SCALED: dict[str, dict[str, Any]] = {
     "memory": {"sizes": [50_000, 200_000]},
     "partitions": {"documents": 25_600, "rounds": 2, "numbers": [1, 8, 64]},
     "restoring": {"sketches": 2_200_000},
+    "deduplicating": {"documents": 1_000_000, "rounds": 2},
     "hundred": {"rounds": 3, "numbers": [1, 100]},
 }
-"""Pieces of the job scaleout with their sizes, each some ten seconds long but for the last two."""
+"""Pieces of the job scaleout with their sizes, each some ten seconds long but for the last three."""
 
 
 def run(job: str, options: dict[str, Any], note: str) -> dict[str, Any] | None:
