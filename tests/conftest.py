@@ -41,9 +41,9 @@ LONGEST = (
     "rebuild/test_rebuild_killed.py",
     "cli/test_progress.py",
 )
-"""Files of ten seconds of processor time and more, or that wait for long. A process takes a file at a time, and
-would go on alone with one of these that came last. Those that start nodes of Ray, which must answer in time,
-come when types and package are done."""
+"""Files of ten seconds of processor time and more, or that wait for long. A process takes a file at a time,
+and would go on alone with one of these that came last. Those that start nodes of Ray, which must answer in
+time, come when types and package are done."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
