@@ -128,13 +128,14 @@ class _Part:
     """A part whose lines are under way.
 
     Attributes:
+        sent: what is wanted, as all of them are given it: it has a line of text for each row that goes.
         actor: who makes it.
         made, written: what is asked of him, or ``None``.
         lines: what he has made.
         at: where it belongs.
     """
 
-    wanted: Wanted
+    sent: Any
     actor: Any = None
     made: Any = None
     written: Any = None
@@ -313,7 +314,7 @@ class Nodes:
         parts: deque[_Part] = deque()
         while True:
             while len(parts) < _PARTS_AHEAD * len(self._workers) and (some := next(wanted, None)):
-                parts.append(_Part(some))
+                parts.append(_Part(self._ray.put(some)))
                 self._ask_for_lines(parts[-1], known, parts)
             if not parts:
                 return
@@ -324,7 +325,7 @@ class Nodes:
                     at = part.placed(at)
                     if part.written is None:
                         write = part.actor.write.options(concurrency_group="asks")
-                        part.written = write.remote(known, part.wanted, part.at)
+                        part.written = write.remote(known, part.sent, part.at)
                 answer(parts[0].written)
             except lost() as exc:
                 self._recover(exc)
@@ -339,7 +340,7 @@ class Nodes:
         """Have a part made by who has the least to do, and written when its turn comes."""
         busy = [other.actor for other in parts if other is not part and not self._is_made(other)]
         part.actor = min((worker.actor for worker in self._workers), key=busy.count)
-        part.made = part.actor.lines.remote(known, part.wanted) if part.lines is None else None
+        part.made = part.actor.lines.remote(known, part.sent) if part.lines is None else None
         part.written = None
 
     def _is_made(self, part: _Part) -> bool:
