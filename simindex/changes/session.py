@@ -182,16 +182,21 @@ class Session:
         ).located(self.store.path)
 
     @contextmanager
-    def changing(self) -> Iterator[tuple[Writer, Pending]]:
-        """Give a change: the open transaction's, or one that is committed at the end of the block."""
+    def changing(self, crew: Crew | None = None) -> Iterator[tuple[Writer, Pending]]:
+        """Give a change: the open transaction's, or one that is committed at the end of the block.
+
+        Args:
+            crew: as in `change`.
+        """
         with self.locked():
             writer = self.writer()
             if self._open is not None:
                 yield writer, self._open.pending
                 return
+            self._merge_ahead(writer, crew, writer.manifest)
             pending = writer.begin()
             yield writer, pending
-            self._commit(writer, pending)
+            self._commit(writer, pending, crew)
 
     def change(self, gather: Callable[[Writer, Pending, View], Result], crew: Crew | None = None) -> Result:
         """Gather a change, as a part of the open transaction, or make it durable by itself.
@@ -339,21 +344,24 @@ class Session:
                 raise TransactionOpenError(f"{call}: expected no open transaction, found one; end it first")
             yield writer
 
-    def _commit(self, writer: Writer, pending: Pending) -> None:
+    def _commit(self, writer: Writer, pending: Pending, crew: Crew | None = None) -> None:
         if not pending.size:
             return
         try:
-            self._prepare_and_commit(writer, pending, merging=True)
+            self._prepare_and_commit(writer, pending, crew, merging=True)
         except IndexFullError:
             if pending.by_key or pending.touched:
                 raise
             # A removal is let through on a full disk; merging can wait.
             writer.read_again_if_unsure()
-            self._prepare_and_commit(writer, pending, merging=False)
+            self._prepare_and_commit(writer, pending, None, merging=False)
 
-    def _prepare_and_commit(self, writer: Writer, pending: Pending, *, merging: bool) -> None:
+    def _prepare_and_commit(
+        self, writer: Writer, pending: Pending, crew: Crew | None, *, merging: bool
+    ) -> None:
         with self.store.reading() as txn:
             prepared = writer.prepare(pending, self.committed_view(txn), merging=merging)
+        self._merge_ahead(writer, crew)
         self._commit_prepared(writer, pending, prepared)
 
     def _commit_prepared(self, writer: Writer, pending: Pending, prepared: Prepared) -> None:

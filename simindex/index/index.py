@@ -713,8 +713,11 @@ class Index(Jobs):
         rows = keyed_documents(items, id, text, metadata)
         require_many("insert_many_if_new", "items", rows, "insert_if_new(key, document)")
         self._session.writer()
-        batches = prepared_batches(rows, self._sketcher, batch_size, workers, query.compares)
-        return insert_many_if_new(self._session, query, batches, on_conflict, touch, on_match, progress)
+        with Crew(num_workers(workers)) as crew:
+            batches = prepared_batches(rows, self._sketcher, batch_size, crew, query.compares)
+            return insert_many_if_new(
+                self._session, query, batches, on_conflict, touch, on_match, progress, crew
+            )
 
     # ---- the container ----
 

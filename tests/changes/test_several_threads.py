@@ -106,6 +106,23 @@ def test_commits_store_the_same_with_several_workers(
     assert all(name.startswith("simindex") for name in made_ahead)
 
 
+def test_new_documents_are_stored_the_same_with_several_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_ahead: list[str]
+) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_000_000_000)
+    monkeypatch.setattr(Crew, "start", done_at_once)
+    stored = []
+    for workers in (1, 2):
+        assert not made_ahead
+        with simindex.open(tmp_path / str(workers), "x", SMALL, layout=LAYOUTS[0]) as index:
+            items = [(key, document(key % 150, 0)) for key in range(200)]
+            report = index.insert_many_if_new(items, 0.9, batch_size=10, workers=workers)
+            stored.append((report, stored_in(index)))
+            assert index.check().ok
+    assert stored[0] == stored[1]
+    assert made_ahead
+
+
 def items_of(first: int, count: int) -> list[tuple[int, list[str]]]:
     return [(key, document(key, 0)) for key in range(first, first + count)]
 
