@@ -9,8 +9,9 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from typing import Any, TypeVar
 
 from simindex.checks import require_int
 from simindex.parts import AHEAD_BYTES
@@ -34,31 +35,86 @@ def num_workers(workers: int | None) -> int:
     return workers
 
 
+class Crew:
+    """Threads for the length of one call: a ``with`` block, behind which none is left.
+
+    A thread begins with the first work that needs it. Not for several callers at a time.
+
+    Attributes:
+        workers: how many at most.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="simindex")
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def start(self, work: Callable[[], Result]) -> Future[Result]:
+        """Let one of the threads do some work, when it has done what came before."""
+        return self._pool.submit(work)
+
+    def end(self) -> None:
+        """Wait for the work that is being done, and forget what nobody has begun."""
+        _surely(lambda: self._pool.shutdown(cancel_futures=True))
+
+
+def _settle(futures: Iterable[Future[Any]]) -> None:
+    """Forget the work that nobody has begun, and wait for the rest, whatever comes of it."""
+    running = [future for future in futures if not future.cancel()]
+    if running:
+        _surely(lambda: wait(running))
+
+
+def _surely(waiting: Callable[[], object]) -> None:
+    """Wait for work in the making, however often Ctrl-C comes: what it works on goes away behind."""
+    interrupt: KeyboardInterrupt | None = None
+    while True:
+        try:
+            waiting()
+            break
+        except KeyboardInterrupt as exc:
+            interrupt = exc
+    if interrupt is not None:
+        raise interrupt
+
+
 def in_order(
     function: Callable[[Part], Result],
     parts: Iterable[Part],
-    workers: int,
+    workers: int | Crew,
     ready: int,
     num_bytes: Callable[[Part], int] = lambda _: 0,
+    is_python: Callable[[Part], bool] = lambda _: False,
 ) -> Iterator[Result]:
-    """Yield function(part) of each part in order, made by `workers` threads.
+    """Yield function(part) of each part in order, made by `workers` threads, or by those of a crew.
 
     At most workers + ready parts are taken ahead of the consumer, fewer where these have `AHEAD_BYTES`. Where
     `parts` or a call raises, the results before it are yielded first.
+
+    Args:
+        is_python: whether the work on a part keeps Python's lock, so that another thread gains nothing: then
+            it is done in its turn.
     """
     following = iter(parts)
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="simindex")
-    ahead: deque[tuple[Future[Result], int]] = deque()
+    crew = workers if isinstance(workers, Crew) else Crew(workers)
+    ahead: deque[tuple[Future[Result] | None, Callable[[], Result], int]] = deque()
     room = AHEAD_BYTES
     failure: Exception | None = None
     try:
         while True:
             try:
-                while failure is None and len(ahead) < workers + ready and room > 0:
+                while failure is None and len(ahead) < crew.workers + ready and room > 0:
                     part = next(following)
-                    ahead.append((pool.submit(function, part), num_bytes(part)))
-                    room -= ahead[-1][1]
-                    del part  # or it would be held until there is room for another one
+                    work = partial(function, part)
+                    future = None if is_python(part) else crew.start(work)
+                    ahead.append((future, work if future is None else future.result, num_bytes(part)))
+                    room -= ahead[-1][2]
+                    del part, work, future  # or they would be held until there is room for another one
             except StopIteration:
                 if not ahead:
                     return
@@ -66,11 +122,17 @@ def in_order(
                 failure = exc
             if not ahead and failure is not None:
                 raise failure
-            future, taken = ahead.popleft()
+            _, result, taken = ahead.popleft()
             room += taken
-            yield future.result()
+            value = result()
+            del result
+            yield value
+            del value
     finally:
-        _end(pool)
+        if crew is workers:
+            _settle(future for future, _, _ in ahead if future is not None)
+        else:
+            crew.end()
 
 
 def ahead(values: Iterable[Part], most: int) -> Iterator[Part]:
@@ -122,16 +184,3 @@ def ahead(values: Iterable[Part], most: int) -> Iterator[Part]:
         thread.join()
     if ends[0] is not None:
         raise ends[0]
-
-
-def _end(pool: ThreadPoolExecutor) -> None:
-    """Wait for the parts in the making, however often Ctrl-C comes: what they work on goes away behind."""
-    interrupt: KeyboardInterrupt | None = None
-    while True:
-        try:
-            pool.shutdown(cancel_futures=True)
-            break
-        except KeyboardInterrupt as exc:
-            interrupt = exc
-    if interrupt is not None:
-        raise interrupt

@@ -1,7 +1,10 @@
-"""What all tests share: fixed Hypothesis seeds, no state on disk, and the fixtures
-of `commandline` and `two_documents`.
+"""What all tests share: fixed Hypothesis seeds, no state on disk, the fixtures of `commandline` and
+`two_documents`, and the order of files, the longest first.
 """
 
+from pathlib import Path
+
+import pytest
 from commandline import news, rows_file, run  # noqa: F401 - fixtures
 from hypothesis import HealthCheck, settings
 from two_documents import index  # noqa: F401 - fixture
@@ -10,3 +13,40 @@ settings.register_profile(
     "fixed", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("fixed")
+
+_TESTS = Path(__file__).parent
+LONGEST = (
+    "reliability/test_fuzzing.py",
+    "reliability/test_model.py",
+    "upkeep/test_backup_killed.py",
+    "howto/test_howto.py",
+    "reliability/test_kills.py",
+    "test_truth.py",
+    "reliability/test_power_cuts.py",
+    "queries/test_search.py",
+    "upkeep/test_check.py",
+    "rebuild/test_repair.py",
+    "reliability/test_rescue.py",
+    "scaleout/test_two_nodes.py",
+    "scaleout/test_keeping.py",
+    "scaleout/test_one_node.py",
+    "scaleout/test_scaled_build.py",
+    "scaleout/test_store_backups.py",
+    "reliability/test_lost_handles.py",
+    "test_memory_bounds.py",
+    "reliability/test_crowd.py",
+    "cli/test_usage.py",
+    "reliability/test_damaged_files.py",
+    "reliability/test_damage.py",
+    "rebuild/test_rebuild_killed.py",
+    "cli/test_progress.py",
+)
+"""Files of ten seconds of processor time and more, or that wait for long. A process takes a file at a time,
+and would go on alone with one of these that came last. Those that start nodes of Ray, which must answer in
+time, come when types and package are done."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; all others keep their order."""
+    ranks = {_TESTS / name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(LONGEST)))

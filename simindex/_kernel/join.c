@@ -63,9 +63,8 @@ static outcome join_table(const directory *dir, const band_search *how, size_t a
         lookups[i] = (lookup){.target = asked->keys[place] & ~tail, .tail = tail, .table = table, .segment = segment,
                               .table_number = number, .query = asked->queries[place]};
     }
-    int ahead = ask_for_places_of_many(dir, lookups, held, pages);
+    ask_for_places_of_many(dir, lookups, held, pages);
     if (find_ranges(dir, lookups, held, where)) return SEARCH_DAMAGED;
-    if (ahead) ask_for_ranges(dir, lookups, held);
     return add_ranges(found, lookups, held, (uint32_t)at);
 }
 

@@ -546,15 +546,11 @@ typedef struct {
 
 #define LOOKUP_GROUP 128 /* lookups that are interleaved */
 
-/* Of paging.c: ask for the pages of the places where lookups will begin; around: so many neighbours together. */
+/* Of paging.c: ask for the pages of all entries that lookups will find; around: at least so many neighbours together. */
 void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around);
 
-/* The same for thousands of lookups of one table, in order of their keys, where one page in some is missing. addresses:
- * room for 2 x count. Returns whether it was. */
-int ask_for_places_of_many(const directory *dir, const lookup *lookups, size_t count, uint64_t *addresses);
-
-/* Ask for the pages of the entries that lookups have found. */
-void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count);
+/* The same for thousands of lookups of one table, where a page of some is missing. addresses: room for 4 x count. */
+void ask_for_places_of_many(const directory *dir, const lookup *lookups, size_t count, uint64_t *addresses);
 
 /* Ask for the pages of a sketch. */
 void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row);

@@ -207,6 +207,16 @@ enum { FENCES_MARKED = 4 }; /* of so many lookups those of one have their fences
 
 static unsigned fences_marked;
 
+/* The blocks of a range, first..last: what find_fenced will look at. */
+static void blocks_of_range(const directory *dir, const lookup *l, uint64_t *first, uint64_t *last) {
+    const table_row *table = l->table;
+    uint64_t n = num_fences(dir, table), highest = l->target | l->tail, fence = find_fence(dir, table, l->target);
+    *first = *last = fence ? fence - 1 : 0;
+    if (fence == n || table_fence(dir, table, fence) > highest) return;
+    uint64_t behind = highest == UINT64_MAX ? n : find_fence(dir, table, highest + 1);
+    if (behind > fence) *last = behind - 1; /* else they descend, and are damaged */
+}
+
 void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around) {
     unsigned turn = __atomic_add_fetch(&fences_marked, 1, __ATOMIC_RELAXED);
     for (size_t i = 0; i < count; i++) {
@@ -218,45 +228,42 @@ void ask_for_places(const directory *dir, const lookup *lookups, size_t count, u
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
         if (!table->fences || !table->num_entries) continue;
-        uint64_t fence = find_fence(dir, table, lookups[i].target), block = fence ? fence - 1 : 0;
-        block -= block % around;
-        ask_for_blocks(dir, table, block, block + around - 1);
+        uint64_t first, last;
+        blocks_of_range(dir, lookups + i, &first, &last);
+        first -= first % around;
+        ask_for_blocks(dir, table, first, last < first + around - 1 ? first + around - 1 : last);
     }
 }
 
-/* Ask for what lies at ascending addresses where one of some is missing; returns whether it is. */
-static int ask_for_ascending(uint64_t *addresses, size_t count) {
-    size_t step = count / LOOKED_FOR + 1, at = 0;
-    while (at < count && !missing_pages((const void *)addresses[at], 1)) at += step;
-    if (at >= count) return 0;
-    ask_for_each(addresses, addresses + count, count);
-    return 1;
+/* Ask for what lies at some addresses where one of some is missing. */
+static void ask_for_missing(uint64_t *addresses, size_t count) {
+    for (size_t at = 0; at < count; at += count / LOOKED_FOR + 1) {
+        if (!missing_pages((const void *)addresses[at], 1)) continue;
+        ask_for_each(addresses, addresses + count, count);
+        return;
+    }
 }
 
-int ask_for_places_of_many(const directory *dir, const lookup *lookups, size_t count, uint64_t *addresses) {
+static uint64_t block_address(const directory *dir, const table_row *table, uint64_t block) {
+    uint64_t at;
+    const chunk_row *chunk = entry_chunk(dir, table, block * block_entries(dir), &at);
+    return (uint64_t)key_in(chunk, at);
+}
+
+void ask_for_places_of_many(const directory *dir, const lookup *lookups, size_t count, uint64_t *addresses) {
     const table_row *table = count ? lookups->table : NULL;
-    if (!count || !table->fences || !table->num_entries) return 0; /* it lies in memory */
-    uint64_t fences = num_fences(dir, table);
+    if (!count || !table->fences || !table->num_entries) return; /* it lies in memory */
+    uint64_t fences = num_fences(dir, table), first, last;
+    size_t n = 0;
     for (size_t i = 0; i < count; i++)
         addresses[i] = (uint64_t)fence_address(dir, table, high_product(lookups[i].target, fences));
-    ask_for_ascending(addresses, count);
+    ask_for_missing(addresses, count);
     for (size_t i = 0; i < count; i++) {
-        uint64_t at, fence = find_fence(dir, table, lookups[i].target);
-        const chunk_row *chunk = entry_chunk(dir, table, (fence ? fence - 1 : 0) * block_entries(dir), &at);
-        addresses[i] = (uint64_t)key_in(chunk, at);
+        blocks_of_range(dir, lookups + i, &first, &last);
+        addresses[n++] = block_address(dir, table, first);
+        if (last != first) addresses[n++] = block_address(dir, table, last);
     }
-    return ask_for_ascending(addresses, count);
-}
-
-/* The block of the entry before a range has been asked for, and is there by now. */
-void ask_for_ranges(const directory *dir, const lookup *lookups, size_t count) {
-    uint64_t size = block_entries(dir);
-    for (size_t i = 0; i < count; i++) {
-        const lookup *l = lookups + i;
-        if (!l->table->fences || l->first == l->last) continue;
-        uint64_t from = l->first ? (l->first - 1) / size + 1 : 1;
-        if (from * size < l->last) ask_for_blocks(dir, l->table, from, (l->last - 1) / size);
-    }
+    ask_for_missing(addresses, n);
 }
 
 void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row) {

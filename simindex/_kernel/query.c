@@ -84,19 +84,33 @@ static uint64_t share_ranges(const lookup *lookups, size_t count, uint64_t limit
     return total;
 }
 
+/* The numbers of the entries from one on that lie side by side, of those before `last`: *n of them. */
+static const uint8_t *numbers_from(const directory *dir, const table_row *table, uint64_t entry, uint64_t last,
+                                   uint64_t *n) {
+    uint64_t at;
+    const chunk_row *chunk = entry_chunk(dir, table, entry, &at);
+    uint64_t in_chunk = dir->entries_per_chunk - at, in_block = TABLE_BLOCK - at % TABLE_BLOCK;
+    *n = in_chunk < in_block ? in_chunk : in_block;
+    if (*n > last - entry) *n = last - entry;
+    return number_in(chunk, at);
+}
+
 /* own: no document numbered from here on. */
 static size_t gather_candidates(const directory *dir, const lookup *lookups, size_t count, uint64_t each, uint64_t own,
                                 uint64_t *candidates) {
     size_t gathered = 0;
     for (size_t i = 0; i < count; i++) {
-        const table_row *table = lookups[i].table;
-        uint64_t segment = (uint64_t)lookups[i].segment << 32;
-        uint64_t n = lookups[i].last - lookups[i].first, base = segment_at(dir, lookups[i].segment)->base;
-        if (n > each) n = each;
-        for (uint64_t e = 0; e < n; e++) {
-            uint32_t number = table_number(dir, table, lookups[i].first + e);
-            candidates[gathered] = segment | number;
-            gathered += base + number < own;
+        uint64_t segment = (uint64_t)lookups[i].segment << 32, base = segment_at(dir, lookups[i].segment)->base;
+        uint64_t entry = lookups[i].first, last = lookups[i].last;
+        if (last - entry > each) last = entry + each;
+        while (entry < last) {
+            uint64_t n, at = entry;
+            const uint8_t *numbers = numbers_from(dir, lookups[i].table, entry, last, &n);
+            for (entry += n; at < entry; at++, numbers += 4) {
+                uint32_t number = load32(numbers);
+                candidates[gathered] = segment | number;
+                gathered += base + number < own;
+            }
         }
     }
     return gathered;
@@ -186,6 +200,10 @@ static inline place place_of(const directory *dir, const segment_row *segment, u
     return lies;
 }
 
+static inline const uint8_t *place_number(const place *lies) {
+    return (const uint8_t *)lies->chunk->numbers + lies->block * lies->chunk->number_stride + lies->in_block * 4;
+}
+
 static outcome compare_one(search *s, const wanted *want, uint64_t candidate, place lies) {
     const directory *dir = s->dir;
     const segment_row *segment = segment_at(dir, candidate >> 32);
@@ -207,6 +225,7 @@ static outcome compare_one(search *s, const wanted *want, uint64_t candidate, pl
 }
 
 #define FETCH_AHEAD 16
+#define RING (4 * FETCH_AHEAD) /* places that are kept, 3 * FETCH_AHEAD of them in use */
 #define ASK_AHEAD 512 /* sketches whose pages are asked for at once */
 
 /* Ask for the pages of a sketch, by the place that a column without gaps gives it. */
@@ -228,53 +247,82 @@ typedef struct {
     double density;
 } found_row;
 
+/* Where a candidate's sketch may lie: a row, and its place. */
+typedef struct {
+    uint64_t row;
+    place lies;
+} guessed;
+
+/* Whole rows for so many numbers. */
+static uint64_t rows_for(uint64_t numbers, double density) { return (uint64_t)((double)numbers * density + 0.5); }
+
 /* About where a candidate's sketch lies, with its number on the way. Candidates come in order. */
-static uint64_t guess_row(const directory *dir, uint64_t candidate, found_row *last) {
+static guessed guess_row(const directory *dir, uint64_t candidate, found_row *last) {
     const segment_row *segment = segment_at(dir, candidate >> 32);
     uint64_t number = (uint32_t)candidate, n = segment->num_sketches;
-    if (n == segment->span || !n) return number;
+    if (n == segment->span || !n) return number < n ? (guessed){number, place_of(dir, segment, number)}
+                                                    : (guessed){.row = UINT64_MAX};
     if (last->segment != candidate >> 32)
         *last = (found_row){.segment = candidate >> 32, .density = (double)n / (double)(segment->span + !segment->span)};
-    uint64_t ahead = number > last->number ? (uint64_t)((double)(number - last->number) * last->density) : 0;
-    uint64_t guess = ahead < n - last->row ? last->row + ahead : n - 1;
-    __builtin_prefetch(sketch_number_address(dir, segment, guess));
+    uint64_t ahead = number > last->number ? rows_for(number - last->number, last->density) : 0;
+    uint64_t row = ahead < n - last->row ? last->row + ahead : n - 1;
+    guessed guess = {row, place_of(dir, segment, row)};
+    __builtin_prefetch(place_number(&guess.lies));
     return guess;
 }
 
-static place fetch_sketch(const directory *dir, uint64_t segment, uint64_t row) {
-    place lies = place_of(dir, segment_at(dir, segment), row);
+/* Go on from a guess to the row of the candidate: the number that is found there says how far off it is, which is few
+ * rows where few numbers are missing. Row UINT64_MAX: there is none. */
+static void settle_row(const directory *dir, uint64_t candidate, double density, guessed *guess) {
+    const segment_row *segment = segment_at(dir, candidate >> 32);
+    uint32_t number = (uint32_t)candidate;
+    if (segment->num_sketches == segment->span || !segment->num_sketches) return;
+    for (int steps = 0; steps < 3; steps++) {
+        uint32_t found = load32(place_number(&guess->lies));
+        if (found == number) return;
+        uint64_t off = rows_for(found < number ? number - found : found - number, density), n = segment->num_sketches;
+        if (!off || off > (found < number ? n - 1 - guess->row : guess->row)) break;
+        guess->row += found < number ? off : -off;
+        guess->lies = place_of(dir, segment, guess->row);
+    }
+    guess->row = sketch_row_near(dir, candidate >> 32, number, guess->row);
+    if (guess->row != UINT64_MAX) guess->lies = place_of(dir, segment, guess->row);
+}
+
+static void fetch_sketch(const directory *dir, const place *lies) {
     /* Some words begin in the middle of a line. */
-    __builtin_prefetch(lies.words);
-    __builtin_prefetch(lies.words + 64);
-    __builtin_prefetch(lies.words + dir->bands * 8 - 1);
-    __builtin_prefetch((const void *)(lies.chunk->checked + lies.block));
-    return lies;
+    __builtin_prefetch(lies->words);
+    __builtin_prefetch(lies->words + 64);
+    __builtin_prefetch(lies->words + dir->bands * 8 - 1);
+    __builtin_prefetch((const void *)(lies->chunk->checked + lies->block));
 }
 
 /* Compare every candidate's stored sketch with the query. Each is fetched some comparisons ahead, and where numbers are
- * missing, so that its row has to be looked for, its number as many before. Nearly each is on a page of its own, whose
- * place in memory the processor has to look up: the numbers are asked for in a row, so that it does two at a time. */
+ * missing, so that its row has to be looked for, its number as many before; where that lies is worked out once, for it
+ * takes divisions. Nearly each is on a page of its own, whose place in memory the processor has to look up: the numbers
+ * are asked for in a row, so that it does several at a time. */
 static outcome compare_candidates(search *s, const wanted *want, size_t count) {
     const directory *dir = s->dir;
-    place places[FETCH_AHEAD];
-    uint64_t guesses[2 * FETCH_AHEAD];
+    guessed guesses[RING];
     found_row last = {.segment = UINT64_MAX};
     outcome end;
     for (size_t i = 0; i < count + 2 * FETCH_AHEAD; i++) {
-        size_t found = i - FETCH_AHEAD, compared = found - FETCH_AHEAD, slot = i % FETCH_AHEAD;
-        if (i >= 2 * FETCH_AHEAD && (end = compare_one(s, want, s->candidates[compared], places[slot]))) return end;
+        size_t found = i - FETCH_AHEAD, compared = found - FETCH_AHEAD;
+        if (i >= 2 * FETCH_AHEAD &&
+            (end = compare_one(s, want, s->candidates[compared], guesses[compared % RING].lies)))
+            return end;
         if (i >= FETCH_AHEAD && found < count) {
             uint64_t candidate = s->candidates[found];
-            uint64_t guess = guesses[found % (2 * FETCH_AHEAD)];
-            uint64_t row = sketch_row_near(dir, candidate >> 32, (uint32_t)candidate, guess);
-            if ((end = require_row(s, candidate, row))) return end;
-            if (last.segment == candidate >> 32) last.number = (uint32_t)candidate, last.row = row;
-            places[slot] = fetch_sketch(dir, candidate >> 32, row);
+            guessed *guess = guesses + found % RING;
+            settle_row(dir, candidate, last.density, guess);
+            if ((end = require_row(s, candidate, guess->row))) return end;
+            if (last.segment == candidate >> 32) last.number = (uint32_t)candidate, last.row = guess->row;
+            fetch_sketch(dir, &guess->lies);
         }
         if (i >= count) continue;
         if (s->ahead && i % ASK_AHEAD == 0) ask_for_candidates(s, i, count - i);
         for (size_t j = i; i % FETCH_AHEAD == 0 && j < count && j < i + FETCH_AHEAD; j++)
-            guesses[j % (2 * FETCH_AHEAD)] = guess_row(dir, s->candidates[j], &last);
+            guesses[j % RING] = guess_row(dir, s->candidates[j], &last);
     }
     return SEARCH_DONE;
 }
@@ -308,7 +356,6 @@ static outcome find_planned(search *s, size_t planned) {
     uint64_t around = s->by_fingerprint && planned >= MANY_PLACES ? PAGES_AROUND : 1;
     if (s->ahead) ask_for_places(s->dir, s->lookups, planned, around);
     if (find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
-    if (s->ahead) ask_for_ranges(s->dir, s->lookups, planned);
     return SEARCH_DONE;
 }
 

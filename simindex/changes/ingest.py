@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from simindex.changes.documents import NewDocuments
 from simindex.format.keys import encode_keys, key_hashes, plain_keys
 from simindex.format.records import MAX_METADATA_BYTES, NIL, pack_metadata, pack_texts
-from simindex.parallel import in_order, num_workers
+from simindex.parallel import Crew, in_order, num_workers
 from simindex.parts import Part, bytes_of_item, in_parts
 from simindex.sketching.sketch import HAS_SIGNATURE, Sketch
 from simindex.sketching.sketcher import Sketcher
@@ -122,7 +122,7 @@ def prepared_batches(
     items: Iterable[tuple[Any, ...]],
     sketcher: Sketcher,
     batch_size: int,
-    workers: int | None,
+    workers: int | Crew | None,
     compares: int = 0,
 ) -> Iterator[NewDocuments]:
     """Yield prepared batches in order; with several workers, some batches ahead of the consumer.
@@ -131,7 +131,7 @@ def prepared_batches(
     in memory, and at most `AHEAD_BYTES` and two batches, whatever the number and the length of the items.
     `compares`: see `prepare_documents`.
     """
-    threads = num_workers(workers)
+    threads = workers if isinstance(workers, Crew) else num_workers(workers)
     parts = in_parts(items, batch_size, bytes_of_item)
     begin = next(parts, None)
     if begin is None:
@@ -142,7 +142,14 @@ def prepared_batches(
     def prepare(part: Part[tuple[Any, ...]]) -> NewDocuments:
         return prepare_documents(part.values, sketcher, compares)
 
-    if threads == 1 or not is_full:
+    if not is_full or (threads.workers if isinstance(threads, Crew) else threads) == 1:
         yield from map(prepare, parts)
     else:
-        yield from in_order(prepare, parts, threads, READY_BATCHES, attrgetter("num_bytes"))
+        num_bytes = attrgetter("num_bytes")
+        yield from in_order(prepare, parts, threads, READY_BATCHES, num_bytes, _is_of_sketches)
+
+
+def _is_of_sketches(part: Part[tuple[Any, ...]]) -> bool:
+    """Whether nothing of a part is left to be sketched, as far as its ends say."""
+    ends = part.values[0], part.values[-1]
+    return all(type(item) is tuple and len(item) > 1 and isinstance(item[1], Sketch) for item in ends)

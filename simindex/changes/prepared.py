@@ -34,7 +34,8 @@ class Prepared:
         runs: (time, first number) -> number behind, of runs of ages; 0: to be removed.
         done: the note of the call that is done by it, where that may be repeated.
         newest: the value of the last segment of the manifest, where that is one of one document.
-        encoded_manifest: the manifest's stored form, once it was stored.
+        before: the manifest that has all other segments, there.
+        encoded_manifest: the manifest's stored form, at the latest once it was stored.
     """
 
     merged: Merged
@@ -47,6 +48,7 @@ class Prepared:
     runs: Mapping[tuple[int, int], int] = field(default_factory=dict)
     done: Done | None = None
     newest: bytes = b""
+    before: Manifest | None = None
     encoded_manifest: bytes = b""
 
     @property

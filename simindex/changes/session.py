@@ -18,13 +18,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, TypeVar
 
+from simindex.changes.merges import Ahead
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
 from simindex.changes.single.prepare import OneDocument
 from simindex.changes.writer import Writer
 from simindex.errors import IndexFullError, SimIndexError, TransactionOpenError
+from simindex.format.manifest import Manifest
+from simindex.parallel import Crew
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import SnapshotCache
 from simindex.queries.view import View
@@ -95,8 +99,14 @@ def _current_task() -> object | None:
 class Session:
     """The changes and the views of one handle. Safe to share between threads."""
 
-    def __init__(self, store: Store, scheme: Scheme) -> None:
+    def __init__(self, store: Store, scheme: Scheme, is_copy: bool = False) -> None:
+        """Begin.
+
+        Args:
+            is_copy: whether the handle reads a copy of its own.
+        """
         self.store = store
+        self._is_copy = is_copy
         self.scheme = scheme
         self._snapshots = SnapshotCache(scheme)
         self._lock = threading.RLock()
@@ -135,7 +145,7 @@ class Session:
         """Return the writer. Raises ReadOnlyError when the handle only reads."""
         self.store.environment()
         if self._writer is None:
-            raise read_only(self.store.path).located(self.store.path)
+            raise read_only(self.store.path, self._is_copy).located(self.store.path)
         return self._writer
 
     @contextmanager
@@ -172,18 +182,23 @@ class Session:
         ).located(self.store.path)
 
     @contextmanager
-    def changing(self) -> Iterator[tuple[Writer, Pending]]:
-        """Give a change: the open transaction's, or one that is committed at the end of the block."""
+    def changing(self, crew: Crew | None = None) -> Iterator[tuple[Writer, Pending]]:
+        """Give a change: the open transaction's, or one that is committed at the end of the block.
+
+        Args:
+            crew: as in `change`.
+        """
         with self.locked():
             writer = self.writer()
             if self._open is not None:
                 yield writer, self._open.pending
                 return
+            self._merge_ahead(writer, crew, writer.manifest)
             pending = writer.begin()
             yield writer, pending
-            self._commit(writer, pending)
+            self._commit(writer, pending, crew)
 
-    def change(self, gather: Callable[[Writer, Pending, View], Result]) -> Result:
+    def change(self, gather: Callable[[Writer, Pending, View], Result], crew: Crew | None = None) -> Result:
         """Gather a change, as a part of the open transaction, or make it durable by itself.
 
         The same as `changing` for a change that is gathered by one call, in one read transaction where that
@@ -191,14 +206,38 @@ class Session:
 
         Args:
             gather: adds to the change; the view is of the committed state.
+            crew: threads of the call, one of which merges ahead of the commits.
         """
         with self.locked():
             writer = self.writer()
+            self._merge_ahead(writer, crew, writer.manifest)
             with self.store.reading() as txn:
                 result, pending, prepared = self._gathered(writer, self.committed_view(txn), gather)
             if prepared is not None:
+                self._merge_ahead(writer, crew)
                 self._commit_prepared(writer, pending, prepared)
             return result
+
+    def _merge_ahead(self, writer: Writer, crew: Crew | None, committed: Manifest | None = None) -> None:
+        """Let a thread of the crew make steps of merges until a commit takes them.
+
+        Args:
+            committed: the manifest, where no commit is under way.
+        """
+        if crew is None or crew.workers == 1 or self._open is not None:
+            return
+        ahead = writer.merges.ahead(committed)
+        if ahead is not None:
+            # Also where nobody has begun it by the end of the crew.
+            crew.start(partial(self._make_ahead, ahead)).add_done_callback(lambda _: ahead.end())
+
+    def _make_ahead(self, ahead: Ahead) -> None:
+        """Make steps, on another thread and in read transactions of its own: a short one each, for a map that
+        has to grow waits for it, and so do pages that were freed."""
+        while ahead.is_wanted:
+            with self.store.reading() as txn:
+                if not ahead.make(self.committed_view(txn)):
+                    return
 
     def _gathered(
         self, writer: Writer, view: View, gather: Callable[[Writer, Pending, View], Result]
@@ -222,13 +261,16 @@ class Session:
         writer = self._require_turn()
         with self._lock:
             try:
-                prepared = pending = None
-                with self.store.reading() as txn:
-                    view = View(txn, self._snapshots.current(txn), self.scheme)
-                    if self._open is None and self.watch is None:
-                        prepared = writer.prepare_one(new, view)
-                    if prepared is None:
-                        _, pending, prepared = self._gathered(writer, view, gather)
+                is_alone = self._open is None and self.watch is None
+                prepared = self._prepared_apart(writer, new) if is_alone else None
+                pending = None
+                if prepared is None:
+                    with self.store.reading() as txn:
+                        view = View(txn, self._snapshots.current(txn), self.scheme)
+                        if is_alone:
+                            prepared = writer.prepare_one(new, view.directory, view)
+                        if prepared is None:
+                            _, pending, prepared = self._gathered(writer, view, gather)
                 if prepared is not None and pending is not None:
                     self._commit_prepared(writer, pending, prepared)
                 elif prepared is not None:
@@ -236,6 +278,16 @@ class Session:
             except SimIndexError as exc:
                 exc.located(self.store.path)
                 raise
+
+    def _prepared_apart(self, writer: Writer, new: OneDocument) -> Prepared | None:
+        """Return what `Writer.prepare_one` does of the commit that this handle has made last, without a read
+        transaction; ``None`` where it takes one.
+
+        Nobody else may write meanwhile, so no page of that state becomes free; inside the gate the map stays.
+        """
+        with self.store.environment().inside() as visit:
+            snapshot = self._snapshots.own(self.store.last_commit, visit.map_generation)
+            return None if snapshot is None else writer.prepare_one(new, snapshot.directory, None)
 
     def once(self, call: bytes, gather: Callable[[Writer, Pending, View, Any], Result]) -> Result:
         """Gather a change and make it durable with a note of what it answers, unless it was done before.
@@ -292,21 +344,24 @@ class Session:
                 raise TransactionOpenError(f"{call}: expected no open transaction, found one; end it first")
             yield writer
 
-    def _commit(self, writer: Writer, pending: Pending) -> None:
+    def _commit(self, writer: Writer, pending: Pending, crew: Crew | None = None) -> None:
         if not pending.size:
             return
         try:
-            self._prepare_and_commit(writer, pending, merging=True)
+            self._prepare_and_commit(writer, pending, crew, merging=True)
         except IndexFullError:
             if pending.by_key or pending.touched:
                 raise
             # A removal is let through on a full disk; merging can wait.
             writer.read_again_if_unsure()
-            self._prepare_and_commit(writer, pending, merging=False)
+            self._prepare_and_commit(writer, pending, None, merging=False)
 
-    def _prepare_and_commit(self, writer: Writer, pending: Pending, *, merging: bool) -> None:
+    def _prepare_and_commit(
+        self, writer: Writer, pending: Pending, crew: Crew | None, *, merging: bool
+    ) -> None:
         with self.store.reading() as txn:
             prepared = writer.prepare(pending, self.committed_view(txn), merging=merging)
+        self._merge_ahead(writer, crew)
         self._commit_prepared(writer, pending, prepared)
 
     def _commit_prepared(self, writer: Writer, pending: Pending, prepared: Prepared) -> None:
@@ -321,7 +376,7 @@ class Session:
 
     def _expect(self, prepared: Prepared) -> None:
         manifest, number = prepared.merged.manifest, self.store.last_commit
-        self._snapshots.expect(prepared.encoded_manifest, manifest, number, prepared.newest)
+        self._snapshots.expect(prepared.encoded_manifest, manifest, number, prepared.newest, prepared.before)
 
     def close(self) -> None:
         """Roll back an open transaction, another task's, too, which learns of it; and close the store.

@@ -8,7 +8,9 @@ replayed after the map has grown.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 
 from simindex.changes.ages.runs import change_of_ages
 from simindex.changes.copies import fold_copies, removal_marks
@@ -20,16 +22,19 @@ from simindex.changes.prepared import Prepared
 from simindex.changes.single.prepare import OneDocument, single_change
 from simindex.errors import CorruptIndexError, KeyExistsError
 from simindex.format.keys import numbered, segment_of, segment_prefix
-from simindex.format.manifest import Manifest, decode_manifest
+from simindex.format.manifest import Manifest, ManifestEncoder, decode_manifest
 from simindex.format.records import REMOVED_SKETCH, flags_unverified
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import stored_manifest
 from simindex.queries.view import View
 from simindex.segments.build import num_bytes, segment_puts
+from simindex.segments.directory import Directory
 from simindex.segments.merge_policy import step_budget
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
+
+_NONE: Mapping[int, int] = MappingProxyType({})
 
 
 class Writer:
@@ -41,6 +46,7 @@ class Writer:
         self.manifest = manifest
         self.merges = Merges(scheme)
         self.done = DoneCalls(store)
+        self._encoder = ManifestEncoder()
         self._is_unsure = False
         """True from the first step of a preparation until its commit is known to have succeeded."""
         self._remove_orphans()
@@ -173,23 +179,40 @@ class Writer:
         gone = pending.removed.keys()
         return Prepared(merged, records, puts, gone, flags, groups, touched, runs, pending.done)
 
-    def prepare_one(self, new: OneDocument, view: View) -> Prepared | None:
+    def prepare_one(self, new: OneDocument, directory: Directory, view: View | None) -> Prepared | None:
         """Return what `begin`, `insert` and `prepare` come to for one document under a new key, in half of
         the time; ``None`` for them to do it, with nothing done.
+
+        Args:
+            directory: of the committed state.
+            view: of it; ``None``: only where it is not read, so nothing has to be merged and no change
+                before was broken off.
 
         Raises:
             CorruptIndexError: as they do.
         """
-        if self._is_unsure:
+        if self._is_unsure and view is not None:
             self.read_again_if_unsure()
-        change = single_change(new, self.manifest, view.directory, self._scheme, time.time_ns() // 1000)
+        before = self.manifest
+        has_work = self.merges.has_work(before)
+        if view is None and (has_work or self._is_unsure):
+            return None
+        change = single_change(new, before, directory, self._scheme, time.time_ns() // 1000)
         if change is None:
             return None
         self._is_unsure = True
         manifest, record, segment, runs = change
-        merged = self._merged(manifest, 1, len(record[1]) + len(segment[1]), view)
-        newest = segment[1] if merged.manifest is manifest else b""
-        return Prepared(merged, [record], [segment], runs=runs, newest=newest)
+        budget = partial(self._budget, manifest, 1, len(record[1]) + len(segment[1]))
+        if view is not None and has_work:
+            merged = self._advanced(manifest, budget(), view)
+        else:
+            merged = self.merges.pause(manifest, budget)
+        if merged.manifest is not manifest:
+            return Prepared(merged, [record], [segment], runs=runs)
+        encoded = self._encoder.encode(manifest, before)
+        return Prepared(
+            merged, [record], [segment], (), _NONE, _NONE, [], runs, None, segment[1], before, encoded
+        )
 
     def _budget(self, manifest: Manifest, num_changes: int, num_bytes: int) -> int:
         return step_budget(self._scheme.tables.layout.tier_factor, manifest, num_changes, num_bytes)
@@ -198,8 +221,11 @@ class Writer:
         """Return what merging goes with a commit that changes and writes so much."""
         if not self.merges.has_work(self.manifest):
             return self.merges.pause(manifest, partial(self._budget, manifest, num_changes, num_bytes))
+        return self._advanced(manifest, self._budget(manifest, num_changes, num_bytes), view)
+
+    def _advanced(self, manifest: Manifest, budget: int, view: View) -> Merged:
         stored = {entry.id for entry in self.manifest.segments}
-        return self.merges.advance(manifest, stored, self._budget(manifest, num_changes, num_bytes), view)
+        return self.merges.advance(manifest, stored, budget, view)
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open.
@@ -231,6 +257,7 @@ class Writer:
     def take_over(self, manifest: Manifest) -> None:
         """Go on with a file of this manifest, which holds no chunks of merges under way."""
         self.manifest = manifest
+        self.merges.end_ahead()
         self.merges = Merges(self._scheme)
         self.merges.recount_dead(manifest, self._removed_sketches())
         self._is_unsure = False

@@ -61,11 +61,44 @@ class Manifest(NamedTuple):
         return Run(self.tail_time, self.tail_first, self.next_number)
 
 
+class ManifestEncoder:
+    """Encodes the manifests of one index, one after the other. Not thread-safe.
+
+    Of what the last one had of segments nothing is packed again: an index of single inserts has twenty of
+    them, whose two hundred numbers would take as long as LMDB's part of storing such an insert's values.
+    """
+
+    def __init__(self) -> None:
+        self._packer = msgpack.Packer(use_bin_type=True)
+        self._last: tuple[tuple[SegmentEntry, ...], bytes] = (), b""
+        """Segments, and what they are packed: one value, for Ctrl-C may come between two."""
+
+    def encode(self, manifest: Manifest, before: Manifest | None = None) -> bytes:
+        """Return the sealed manifest.
+
+        Args:
+            before: one that it has the segments of, and one more.
+        """
+        *counters, segments = manifest
+        pack, (known, packed) = self._packer.pack, self._last
+        if before is not None and before.segments is known:
+            packed += pack(segments[-1])
+        elif segments is not known:
+            packed = b"".join(map(pack, segments))
+        self._last = segments, packed
+        # An array of fewer than 16 has its length in the first byte.
+        length = self._packer.pack_array_header(len(segments))
+        content = b"%c%b%b%b" % (_FIXED_ARRAY | len(manifest), pack(counters)[1:], length, packed)
+        return content + xxhash.xxh3_64_digest(MANIFEST_KEY + content, SEAL_SEEDS["meta"])
+
+
+_FIXED_ARRAY = 0x90
+"""Of msgpack."""
+
+
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return the sealed manifest."""
-    *counters, segments = manifest
-    content = bytes(msgpack.Packer(use_bin_type=True).pack([*counters, segments]))
-    return content + xxhash.xxh3_64_digest(MANIFEST_KEY + content, SEAL_SEEDS["meta"])
+    return ManifestEncoder().encode(manifest)
 
 
 def decode_manifest(value: bytes | memoryview) -> Manifest:

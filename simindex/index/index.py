@@ -40,6 +40,7 @@ from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
 from simindex.index.jobs import Jobs
 from simindex.markup import of_bytes, table
+from simindex.parallel import Crew, num_workers
 from simindex.queries.answers import Answers
 from simindex.queries.asking.asked import Asked, sketched
 from simindex.queries.asking.nearest import nearest
@@ -130,7 +131,8 @@ class Index(Jobs):
             scheme = scheme_of(store, config, layout)
             self._config = scheme.config
             self._sketcher = Sketcher(scheme.config)
-            super().__init__(store, Session(store, scheme), Questions(scheme.config, max_candidates))
+            session = Session(store, scheme, untrusted)
+            super().__init__(store, session, Questions(scheme.config, max_candidates))
             if warm:
                 self._session.warm()
         except BaseException as exc:
@@ -254,9 +256,9 @@ class Index(Jobs):
         """Store one document, in place of the one of the same key if there is one, in one commit."""
         self.insert(key, document, metadata, on_conflict="replace")
 
-    def _insert(self, documents: NewDocuments, on_conflict: Conflict) -> tuple[int, int, int]:
+    def _insert(self, documents: NewDocuments, on_conflict: Conflict, crew: Crew) -> tuple[int, int, int]:
         return self._session.change(
-            lambda writer, pending, view: writer.insert(pending, documents, on_conflict, view)
+            lambda writer, pending, view: writer.insert(pending, documents, on_conflict, view), crew
         )
 
     def insert_many(
@@ -282,7 +284,8 @@ class Index(Jobs):
                 document that makes it 16 MiB of text and metadata, so memory is bounded, too.
             progress: called after each batch with the number of documents done so far, in all. With tqdm:
                 ``bar = tqdm(total=n)`` and ``progress=lambda done: bar.update(done - bar.n)``.
-            workers: threads that make sketches while this one commits; ``None``: the number of cores.
+            workers: threads that make sketches, and merge, while this one commits; ``None``: the number of
+                cores. What is stored does not depend on it.
             id: a table's column of keys, of strings, binary or integers; ``None``: "id".
             text: its column of documents, of strings, lists of ready shingles or maps of shingles to
                 weights; ``None``: "text".
@@ -303,11 +306,12 @@ class Index(Jobs):
         require_int("batch_size", batch_size, 1)
         self._session.writer()
         totals = [0, 0, 0]
-        for documents in prepared_batches(rows, self._sketcher, batch_size, workers):
-            for place, count in enumerate(self._insert(documents, on_conflict)):
-                totals[place] += count
-            if progress is not None:
-                progress(sum(totals))
+        with Crew(num_workers(workers)) as crew:
+            for documents in prepared_batches(rows, self._sketcher, batch_size, crew):
+                for place, count in enumerate(self._insert(documents, on_conflict, crew)):
+                    totals[place] += count
+                if progress is not None:
+                    progress(sum(totals))
         return InsertReport(*totals)
 
     def remove(self, key: Key) -> None:
@@ -709,8 +713,11 @@ class Index(Jobs):
         rows = keyed_documents(items, id, text, metadata)
         require_many("insert_many_if_new", "items", rows, "insert_if_new(key, document)")
         self._session.writer()
-        batches = prepared_batches(rows, self._sketcher, batch_size, workers, query.compares)
-        return insert_many_if_new(self._session, query, batches, on_conflict, touch, on_match, progress)
+        with Crew(num_workers(workers)) as crew:
+            batches = prepared_batches(rows, self._sketcher, batch_size, crew, query.compares)
+            return insert_many_if_new(
+                self._session, query, batches, on_conflict, touch, on_match, progress, crew
+            )
 
     # ---- the container ----
 

@@ -197,6 +197,13 @@ class Inputs:
             raise row
         return row
 
+    def keys_of_lines(self, place: int, numbers: Sequence[int], lines: Sequence[bytes]) -> list[Any]:
+        """Return the keys of lines, which were read as rows before."""
+        usual = jsonl.usual(self._open(self._paths[place]), self._fields, numbers, lines)
+        if usual is not None:
+            return usual[0]
+        return [self.row_of_line(place, *each).key for each in zip(numbers, lines, strict=True)]
+
     def has_lines(self, path: str) -> bool:
         """Whether an input is a file of this machine with a row a line."""
         is_file = path != "-" and not remote.is_remote(path) and os.path.isfile(path)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import NamedTuple, cast
 
 from simindex.errors import CorruptIndexError
 from simindex.format.layout import SegmentEntry
@@ -28,8 +28,12 @@ class Snapshot:
     map_generation: int
     stored_manifest: bytes
     manifest: Manifest
-    segments: dict[int, Segment]
     directory: Directory
+
+    @cached_property
+    def segments(self) -> dict[int, Segment]:
+        """The live segments by id; made when somebody asks, for a commit of one document does not."""
+        return {segment.entry.id: cast("Segment", segment) for segment in self.directory.segments}
 
 
 class _Expected(NamedTuple):
@@ -39,10 +43,7 @@ class _Expected(NamedTuple):
     manifest: Manifest
     transaction_id: int = -1
     newest: bytes = b""
-
-    def is_one_more(self, before: Manifest) -> bool:
-        """Whether its segments are those of a manifest before and one of one document."""
-        return bool(self.newest) and self.manifest.segments[:-1] == before.segments
+    before: Manifest | None = None
 
 
 def stored_manifest(txn: ReadTransaction) -> bytes:
@@ -81,7 +82,12 @@ class SnapshotCache:
         self._form: WholeForm | None = None
 
     def expect(
-        self, encoded: bytes, manifest: Manifest, transaction_id: int = -1, newest: bytes = b""
+        self,
+        encoded: bytes,
+        manifest: Manifest,
+        transaction_id: int = -1,
+        newest: bytes = b"",
+        before: Manifest | None = None,
     ) -> None:
         """Take note of the manifest that the writer of this handle has just stored.
 
@@ -89,8 +95,9 @@ class SnapshotCache:
             transaction_id: of the commit.
             newest: where its last segment is one of one document, the value of that: neither the manifest nor
                 this is read again.
+            before: the manifest that has all other segments, there.
         """
-        self._expected = _Expected(encoded, manifest, transaction_id, newest)
+        self._expected = _Expected(encoded, manifest, transaction_id, newest, before)
 
     def current(self, txn: ReadTransaction) -> Snapshot:
         """Return the snapshot of a transaction, loading the segments that are new."""
@@ -99,25 +106,41 @@ class SnapshotCache:
             if last.transaction_id == txn.id:
                 return last
             own = self._expected
-            if own.transaction_id == txn.id and own.is_one_more(last.manifest):
+            if own.transaction_id == txn.id and own.before is last.manifest:
                 return self._with_own(last, own)
             known: Mapping[int, Segment] = last.segments
         else:
             last, known = None, {}
         stored = stored_manifest(txn)
         if last is not None and last.stored_manifest == stored:
-            fresh = Snapshot(txn.id, txn.map_generation, stored, last.manifest, last.segments, last.directory)
+            fresh = Snapshot(txn.id, txn.map_generation, stored, last.manifest, last.directory)
         else:
-            expected, manifest, _, _ = self._expected
+            expected, manifest, *_ = self._expected
             if stored != expected:
                 manifest = decode_manifest(stored)
                 self._require_room(txn, manifest)
                 _require_count(txn, manifest)
-            segments = {entry.id: known.get(entry.id) or self.load(txn, entry) for entry in manifest.segments}
-            directory = Directory(self._tables, list(segments.values()), txn.mapped_file())
-            fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, segments, directory)
+            segments = [known.get(entry.id) or self.load(txn, entry) for entry in manifest.segments]
+            directory = Directory(self._tables, segments, txn.mapped_file())
+            fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, directory)
         self._last = fresh
         return fresh
+
+    def own(self, transaction_id: int, map_generation: int) -> Snapshot | None:
+        """Return the snapshot of this handle's own last commit where nothing has to be read for it.
+
+        Args:
+            transaction_id: of that commit, the newest one.
+            map_generation: of the map now.
+        """
+        last, own = self._last, self._expected
+        if last is None or last.map_generation != map_generation:
+            return None
+        if last.transaction_id == transaction_id:
+            return last
+        if own.transaction_id == transaction_id and own.before is last.manifest:
+            return self._with_own(last, own)
+        return None
 
     def _with_own(self, last: Snapshot, own: _Expected) -> Snapshot:
         """Return the snapshot of this handle's own commit of one document, on top of the last one."""
@@ -125,11 +148,8 @@ class SnapshotCache:
         if self._form is None:
             self._form = whole_form(self._tables, entry[3:8])
         segment = Segment.of_value(self._form, entry, own.newest)
-        segments = {**last.segments, entry.id: segment}
         directory = last.directory.with_newest(segment)
-        self._last = Snapshot(
-            own.transaction_id, last.map_generation, own.encoded, own.manifest, segments, directory
-        )
+        self._last = Snapshot(own.transaction_id, last.map_generation, own.encoded, own.manifest, directory)
         return self._last
 
     def _require_room(self, txn: ReadTransaction, manifest: Manifest) -> None:

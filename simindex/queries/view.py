@@ -74,7 +74,6 @@ class View:
         self.scheme = scheme
         self._txn = txn
         self._snapshot = snapshot
-        self._segments = snapshot.segments
         self.manifest = snapshot.manifest
         self.has_copies = snapshot.manifest.num_copies > 0
         """Whether any document shares the sketch of an earlier one."""
@@ -93,7 +92,7 @@ class View:
 
     def segment(self, entry: SegmentEntry) -> Segment:
         """Return a live committed segment; its addresses are valid for the length of this view."""
-        return self._segments[entry.id]
+        return self._snapshot.segments[entry.id]
 
     @property
     def sources(self) -> int:

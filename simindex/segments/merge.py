@@ -1,14 +1,17 @@
 """Merging: neighbouring segments become one, in bounded steps.
 
-Owns the generator that joins sorted tables and sketch columns, the dead left out. Must not open transactions:
-a step returns what is to be stored, so that a commit which has to be replayed stays a pure function.
-Invariant: chunks of an unfinished merge lie under a segment id that no manifest names.
+Owns the generator that joins sorted tables and sketch columns, the dead left out, and the steps that were
+made before they are wanted. Must not open transactions: a step returns what is to be stored, so that a commit
+that has to be replayed stays a pure function. Invariants: chunks of an unfinished merge lie under a segment
+id that no manifest names; steps depend on the sources alone, not on who makes them or when.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,9 +26,27 @@ from simindex.segments.streams import SourceStreams
 from simindex.storage.pages import MappedFile
 
 
+class _Step(NamedTuple):
+    """What one step comes to.
+
+    Attributes:
+        puts: values to store.
+        num_bytes: of them.
+        passes: see `Merge.passes`.
+        is_end: whether there was nothing left to do.
+        failure: what it has raised instead.
+    """
+
+    puts: Puts
+    num_bytes: int
+    passes: bool
+    is_end: bool = False
+    failure: Exception | None = None
+
+
 @dataclass(eq=False)
 class Merge:
-    """One merge of neighbouring segments, advanced step by step.
+    """One merge of neighbouring segments, advanced step by step. Not thread-safe by itself.
 
     Attributes:
         sources: the segments that it replaces, oldest first.
@@ -43,6 +64,8 @@ class Merge:
     dead: list[int]
     done: bool = False
     _steps: Iterator[Puts] | None = field(default=None, repr=False)
+    _made: deque[_Step] = field(default_factory=deque, repr=False)
+    _passes: bool = False
     _directory: Directory = field(init=False, repr=False)
     source_bytes: int = field(init=False)
     _streams: SourceStreams = field(init=False, repr=False)
@@ -55,8 +78,18 @@ class Merge:
 
     @property
     def passes(self) -> bool:
-        """Whether its sources are mostly not in memory, and what it writes need not stay there."""
-        return self._streams.passes
+        """Whether its sources are mostly not in memory, and what it has returned need not stay there."""
+        return self._passes
+
+    @property
+    def made_bytes(self) -> int:
+        """Bytes of the values that were made ahead."""
+        return sum([step.num_bytes for step in self._made])
+
+    @property
+    def is_made(self) -> bool:
+        """Whether its last step was made."""
+        return bool(self._made) and (self._made[-1].is_end or self._made[-1].failure is not None)
 
     @classmethod
     def start(
@@ -102,22 +135,51 @@ class Merge:
         Returns:
             Values to store, and how many bytes they have.
         """
+        puts: Puts = []
+        spent = 0
+        is_following = False
+        while spent < budget:
+            if not self._made:
+                if not is_following:
+                    self._follow(load, file)
+                    is_following = True
+                self._made.append(self._step())
+            step = self._made.popleft()
+            if step.failure is not None:
+                raise step.failure
+            if step.is_end:
+                self.done = True
+                break
+            puts += step.puts
+            spent += step.num_bytes
+            self._passes = step.passes
+        return puts, spent
+
+    def make_ahead(self, load: Callable[[SegmentEntry], Segment], file: MappedFile | None) -> None:
+        """Make the step behind those that are made, unless that was the last one. What it raises comes out of
+        `advance`, in its turn; arguments as there."""
+        if self.is_made or self.done:
+            return
+        try:
+            self._follow(load, file)
+            self._made.append(self._step())
+        except Exception as exc:
+            self._made.append(_Step([], 0, passes=False, failure=exc))
+
+    def _follow(self, load: Callable[[SegmentEntry], Segment], file: MappedFile | None) -> None:
+        """Go on with the sources as they lie in the map now."""
         segments = [load(entry) for entry in self.sources]
         self._directory = Directory(self.geometry, segments)
         self._streams.follow(segments, file)
         if self._steps is None:
             self._steps = filter(None, self._run())
-        puts: Puts = []
-        spent = 0
-        while spent < budget:
-            step = next(self._steps, None)
-            if step is None:
-                self.done = True
-                self._streams.finish()
-                break
-            puts += step
-            spent += num_bytes(step)
-        return puts, spent
+
+    def _step(self) -> _Step:
+        puts = next(self._steps, None) if self._steps is not None else None
+        if puts is None:
+            self._streams.finish()
+            return _Step([], 0, passes=False, is_end=True)
+        return _Step(puts, num_bytes(puts), self._streams.passes)
 
     def _dead(self, table: int) -> np.ndarray | None:
         marks = self.dead_documents if table < FIRST_BAND_TABLE else self.dead_sketches

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import weakref
-from typing import cast
+from typing import Any, cast
 
 import lmdb
 
@@ -242,9 +242,10 @@ class Environment:
 
 
 class Visit(Visitor):
-    """Somebody who is inside for a ``with`` block, with LMDB's environment at hand as `env`."""
+    """Somebody who is inside for a ``with`` block, with LMDB's environment at hand as `env`, and its
+    `map_generation`."""
 
-    __slots__ = ("_environment", "env")
+    __slots__ = ("_environment", "env", "map_generation")
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -253,6 +254,7 @@ class Visit(Visitor):
         try:
             self._environment.gate.enter(self)
             self.env = self._environment.env  # it may have been another one before
+            self.map_generation = self._environment.map_generation
             return self
         except BaseException:
             self._environment.gate.leave(self)
@@ -298,7 +300,7 @@ class Pin:
         self._has_ended = False
         for other in list(environment.pins):
             other.forget_lost()
-        self.txn: lmdb.Transaction | None = environment.env.begin(buffers=True)
+        self.txn: lmdb.Transaction | None = begun(environment.env, buffers=True)
         environment.pins.add(self)
 
     def enter(self, visitor: Visitor) -> lmdb.Transaction | None:
@@ -333,3 +335,29 @@ class Pin:
         txn, self.txn = self.txn, None
         if txn is not None:
             txn.abort()
+
+
+def begun(env: lmdb.Environment, *, buffers: bool) -> lmdb.Transaction:
+    """Begin to read, of views or of copies: the state that the transaction's number says.
+
+    LMDB writes the number down, which keeps the pages of that state, and then copies the meta page of its
+    parity. A reader that the system halts between the two for the length of two commits copies a later state
+    than it says, and whoever knows states by their numbers would have two of one. Nobody has come to write
+    over that page while no meta page has a later number, or while the next to begin gets the same one.
+    """
+    txn = _begun(env, buffers=buffers)
+    while env.info()["last_txnid"] > txn.id():
+        # A commit is under way, or done.
+        later = _begun(env, buffers=buffers)
+        if later.id() == txn.id():
+            later.abort()
+            return txn
+        txn.abort()
+        txn = later
+    return txn
+
+
+def _begun(env: lmdb.Environment, *, buffers: bool) -> lmdb.Transaction:
+    """What py-lmdb begins, whose types tell the two apart; its users do not."""
+    transaction: Any = env.begin(buffers=True) if buffers else env.begin(buffers=False)
+    return transaction  # type: ignore[no-any-return] # see above

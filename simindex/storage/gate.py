@@ -16,6 +16,9 @@ from simindex.errors import SimIndexError
 
 _LOOK_AGAIN_SECONDS = 0.5
 
+_LOOKS = 3
+"""At what runs, until nothing has changed meanwhile."""
+
 
 class Visitor:
     """Somebody inside.
@@ -102,10 +105,10 @@ class Gate:
 
     def _forget_lost(self, *, may_wait: bool) -> None:
         """Forget visitors whom nobody runs with any more. The lock is held."""
-        running = _visitors_of(sys._current_frames())
+        running = _running_visitors()
         for key, (visitor, thread) in list(self._inside.items()):
             alive = visitor()
-            if alive is None or id(alive) not in running:
+            if alive is None or (running is not None and id(alive) not in running):
                 del self._inside[key]
             elif thread == threading.get_ident() and not may_wait:
                 raise SimIndexError(
@@ -116,9 +119,9 @@ class Gate:
     def _go_on_if_lost(self) -> None:
         """Let everybody in again where nobody runs any more who would. The lock is held."""
         if self._stopped_by is not None and self._holder is not None:
-            running = _visitors_of(sys._current_frames())  # before `holder` is one of these variables
+            running = _running_visitors()  # before `holder` is one of these variables
             holder = self._holder()
-            if holder is None or id(holder) not in running:
+            if holder is None or (running is not None and id(holder) not in running):
                 self._go_on()
 
     def _wait(self, deadline: float | None) -> bool:
@@ -139,6 +142,27 @@ class Gate:
         """Let everybody in again."""
         with self._lock:
             self._go_on()
+
+
+def _running_visitors() -> set[int] | None:
+    """Return the ids of the visitors in the local variables of running functions.
+
+    ``None`` where a thread went on while they were looked for, as it may on a busy machine: a generator in
+    which it was then has no caller any more, and the caller may be inside.
+    """
+    for _ in range(_LOOKS):
+        frames = sys._current_frames()
+        before = _places(frames)
+        found = _visitors_of(frames)
+        if _places(sys._current_frames()) == before:
+            return found
+    return None
+
+
+def _places(frames: dict[int, FrameType]) -> dict[int, tuple[int, int]]:
+    """Return where each thread but this one is."""
+    here = threading.get_ident()
+    return {thread: (id(frame), frame.f_lasti) for thread, frame in frames.items() if thread != here}
 
 
 def _visitors_of(frames: dict[int, FrameType]) -> set[int]:

@@ -29,7 +29,7 @@ import lmdb
 
 from simindex.checks import local_path, require_int, require_seconds
 from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLockedError, SimIndexError
-from simindex.storage.environment import BETWEEN_FILES, Environment, Visit
+from simindex.storage.environment import BETWEEN_FILES, Environment, Visit, begun
 from simindex.storage.folder import (
     DATA_FILE,
     identity_of,
@@ -60,7 +60,6 @@ from simindex.storage.transactions import (
     Reading,
     ReadTransaction,
     WriteTransaction,
-    begun,
     change_nothing,
 )
 from simindex.storage.translation import closed, read_only, translated
@@ -379,7 +378,7 @@ class Store:
                 if self.is_pinned:
                     txn = self._pinned.take(environment, visitor)
                 else:
-                    txn = begun(environment.env, buffers)
+                    txn = begun(environment.env, buffers=buffers)
                 is_known = txn.id() == environment.checked_id
                 if is_known and time.monotonic() - environment.looked_at < _LOOK_AGAIN_SECONDS:
                     return txn

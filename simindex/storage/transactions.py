@@ -413,12 +413,6 @@ class WriteTransaction:
         return removed
 
 
-def begun(env: lmdb.Environment, buffers: bool) -> lmdb.Transaction:
-    """A read transaction of views or of copies, which py-lmdb's types tell apart and its users do not."""
-    transaction: Any = env.begin(buffers=True) if buffers else env.begin(buffers=False)
-    return transaction  # type: ignore[no-any-return] # see above
-
-
 _TURN_KEY = b"turn"
 """Never stored: put and deleted in one commit."""
 

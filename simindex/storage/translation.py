@@ -82,8 +82,13 @@ def closed(path: str, why: str) -> ClosedError:
     return error
 
 
-def read_only(path: str) -> ReadOnlyError:
-    """Return the error of a change through a handle that only reads."""
+def read_only(path: str, is_copy: bool = False) -> ReadOnlyError:
+    """Return the error of a change through a handle that only reads; `is_copy`: a copy of its own."""
+    if is_copy:
+        return ReadOnlyError(
+            f"{path}: a private copy, which untrusted=True made to be read and which goes with its handle; "
+            'save it with backup(), and open that with mode "a" to change it'
+        )
     return ReadOnlyError(f'{path}: opened with mode "r"; open it with mode "a" to change it')
 
 

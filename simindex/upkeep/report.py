@@ -28,9 +28,8 @@ class Problem:
         segment: id of the segment.
         table: its name, as in errors: "keys", "band 3", "sketches", "filter of band 3".
         chunk, block: numbers of the chunk in the table, and of the sealed block in the chunk.
-        first_key, behind_key: database keys in hexadecimal, from the first to before the other: what a page,
-            or
-            a value, holds.
+        first_key, behind_key: database keys in hexadecimal, from the first to before the other: what a page
+            or a value holds.
         numbers: (first, behind) of the documents concerned, by the numbers in which they were inserted.
         documents: keys of documents concerned, as far as they are known; some of them where there are many.
     """

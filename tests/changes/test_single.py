@@ -15,6 +15,7 @@ from stored_values import stored_values
 import simindex
 from simindex import Config, ConfigMismatchError, Index, KeyExistsError, Layout, Sketch
 from simindex.changes.writer import Writer
+from simindex.storage.store import Store
 
 CONFIGS = [
     Config(num_perm=64),
@@ -90,6 +91,41 @@ def index_of_changes(
             assert index.check().ok
     values = [value for value in stored_values(path) if value[:2] != ("meta", b"config")]
     return results, values
+
+
+def test_new_texts_one_after_the_other_take_no_read_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the handle's own last commit nothing has to be read, until something has to be merged, or the map
+    moves."""
+    read: list[None] = []
+    reading = Store.reading
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        read.append(None)
+        return reading(*arguments, **named)
+
+    monkeypatch.setattr(Store, "reading", counted)
+    with simindex.open(tmp_path / "i", "x", layout=Layout(tier_factor=8)) as index:
+        index.insert("first", "the words of the first text")
+        index.insert("second", "the words of the second text")
+        before = len(read)
+        for n in range(5):
+            index.insert(n, f"a text of a few words, {n} among them")
+        assert len(read) == before
+        environment = index._store.environment()
+        environment.move_map(2 * environment.map_bytes())
+        index.insert("moved", "words that are stored beside a map that has moved")
+        assert len(read) == before + 1
+        for n in range(5, 100):
+            index.insert(n, f"a text of a few words, {n} among them")
+        assert before + 1 < len(read) < before + 60
+        assert [len(index.query(f"a text of a few words, {n} among them", 1.0)) for n in range(100)] == [
+            1
+        ] * 100
+        with pytest.raises(KeyExistsError):
+            index.insert("moved", "other words")
+        assert index.check().ok
 
 
 @pytest.mark.parametrize(

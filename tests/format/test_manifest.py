@@ -1,5 +1,6 @@
 """Manifest: it comes back, and one that contradicts itself is damage, whatever its seal says."""
 
+import random
 from typing import Any
 
 import pytest
@@ -9,7 +10,13 @@ from hypothesis import strategies as st
 from simindex import CorruptIndexError
 from simindex.format.columns.filters import MOST_BITMAP_ENTRIES, bitmap_bits, filter_size
 from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest, encode_manifest
+from simindex.format.manifest import (
+    MANIFEST_KEY,
+    Manifest,
+    ManifestEncoder,
+    decode_manifest,
+    encode_manifest,
+)
 from simindex.format.records import MAX_INSERTED_AT
 from simindex.format.seals import pack, seal
 
@@ -38,6 +45,27 @@ def manifests(draw: st.DrawFn) -> Manifest:
 @given(manifests())
 def test_manifest_comes_back_as_it_was_encoded(manifest: Manifest) -> None:
     assert decode_manifest(encode_manifest(manifest)) == manifest
+
+
+@given(st.lists(manifests(), max_size=3), st.randoms())
+def test_manifests_encoded_one_after_the_other_are_those_encoded_alone(
+    drawn: list[Manifest], chance: random.Random
+) -> None:
+    """What the last one had of segments is not packed again."""
+    encoder = ManifestEncoder()
+    for manifest in drawn:
+        before = manifest._replace(segments=())
+        for entry in manifest.segments:
+            assert encoder.encode(before) == plainly_encoded(before)
+            known = before if chance.random() < 0.5 else manifest._replace(segments=before.segments)
+            part = manifest._replace(segments=(*before.segments, entry))
+            assert encoder.encode(part, known) == encode_manifest(part) == plainly_encoded(part)
+            before = chance.choice([part, before._replace(segments=part.segments)])
+        assert encoder.encode(manifest) == plainly_encoded(manifest)
+
+
+def plainly_encoded(manifest: Manifest) -> bytes:
+    return seal("meta", MANIFEST_KEY, pack(manifest))
 
 
 FIRST = SegmentEntry(0, 0, 10, 10, 1, 9, 9, 9)

@@ -90,9 +90,9 @@ class LocalWorkers:
 
     def lines(self, _: Making, writing: Writing, at: int, wanted: Iterator[Wanted]) -> Iterator[Lines]:
         for part in wanted:
-            made = lines_of(writing, part)
+            made = lines_of(writing, part, bytearray())
             write_lines(writing.path, made.kept, at)
-            at += len(made.kept)
+            at += sum(map(len, made.kept))
             self.num_written += 1
             yield made.lines
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,11 +20,12 @@ from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.queries.pairs.entries import EVERY_KEY
 from simindex.queries.pairs.pinned import PinnedTables
 from simindex.queries.pairs.plan import plan_pairs
+from simindex.scaleout.ranges import alike
 from simindex.scaleout.ranges.host import Bundle, RangeHost
 from simindex.scaleout.ranges.runs import Block, LongPart, bounds_of, runs_of
 from simindex.scaleout.ranges.source import LocalSource, Numbering, Slice, merged
 from simindex.scaleout.ranges.sweep import Swept, sweep
-from simindex.scaleout.ranges.walk import Asked, LongRuns
+from simindex.scaleout.ranges.walk import Asked, Found, LongRuns, RangeWalk, Sketches
 from simindex.sketching.estimate import row_estimates
 
 TINY = Layout(2, 7, 256)
@@ -128,6 +131,39 @@ def test_pairs_of_partitions_by_ranges_are_those_of_one_index(
     stored = {frozenset((x, y)) for some in keys for x in some for y in some if x != y}
     assert found <= wanted
     assert {pair for pair, *_ in found} | stored == {pair for pair, *_ in wanted}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    documents,
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from([0.3, 0.5, 0.8]),
+    st.sampled_from([(1 << 20, 1 << 17, 1 << 12), (7, 1 << 17, 3), (1 << 20, 2, 1)]),
+)
+def test_pairs_of_a_range_that_are_compared_together_are_those_of_run_by_run(
+    contents: Any, count: int, threshold: float, held: tuple[int, int, int]
+) -> None:
+    items = list(enumerate(contents))
+    with (
+        partitioned([items[::2], items[1::2]], Config(num_perm=32)) as partitions,
+        mock.patch.multiple(alike, CANDIDATES=held[0], PAIRS=held[1], _AT_ONCE=held[2]),
+    ):
+        asked = replace(asked_of(partitions[0], threshold, "minhash", count, folds=False), puts_off=True)
+        source = LocalSource(dict(enumerate(partitions)), Numbering([one.ranks.total for one in partitions]))
+        for place in range(count):
+            together = list(sweep(asked, asked.tables, source, place))
+            each = list[Any]()
+            for table in asked.tables:
+                first, behind = asked.bounds(table, place)
+                pieces = source.slices([Slice(asked.plan.first_table + table, first, behind)], 64)
+                walk = RangeWalk(asked, table, source)
+                for part in walk.parts(next(pieces)):
+                    assert isinstance(part, Block)
+                    sketches = Sketches.fetched(source, part.numbers)
+                    each += [row for found in walk.of_block(part, sketches) for row in found.pairs.tolist()]
+            rows = [row for found in together if isinstance(found, Found) for row in found.pairs.tolist()]
+            assert set(rows) == set(each)
+            assert len(rows) == len(each) or held[0] == 7  # of what cannot be held some comes twice
 
 
 @settings(max_examples=25, deadline=None)

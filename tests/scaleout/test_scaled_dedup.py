@@ -1,5 +1,6 @@
 """Deduplication by ranges against that of one machine, byte for byte, without Ray."""
 
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -14,7 +15,7 @@ from simindex.corpus import DedupReport, deduplicate
 from simindex.corpus.dedup import work
 from simindex.corpus.dedup.sorting.again import InputPart, PartRead
 from simindex.corpus.dedup.sorting.told import ToldRows
-from simindex.inputs import InputError, Inputs
+from simindex.inputs import Fields, InputError, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 from simindex.queries.pairs.plan import plan_pairs
 from simindex.scaleout import UnsupportedError
@@ -165,9 +166,40 @@ def test_a_part_that_has_changed_is_told(tmp_path: Path) -> None:
     plan = plan_pairs(scheme_of_config(config), 0.8, *how)  # type: ignore[arg-type]
     writing = Writing(inputs, [source], 32, plan, "", ("", ""))
     part = InputPart(0, Extent(0, os.path.getsize(source), 0))
-    assert len(lines_of(writing, Wanted(PartRead(part, 20, 20), 0, 0, ToldRows([], []))).lines.sizes) == 20
+    assert (
+        len(
+            lines_of(writing, Wanted(PartRead(part, 20, 20), 0, 0, ToldRows([], [])), bytearray()).lines.sizes
+        )
+        == 20
+    )
     with pytest.raises(InputError, match=r"a\.jsonl: expected the 21 rows .* found 20: the input changed"):
-        lines_of(writing, Wanted(PartRead(part, 21, 21), 0, 0, ToldRows([], [])))
+        lines_of(writing, Wanted(PartRead(part, 21, 21), 0, 0, ToldRows([], [])), bytearray())
+
+
+@pytest.mark.parametrize("mark", [b"", BYTE_ORDER_MARK])
+def test_lines_of_parts_are_read_into_the_same_room_and_have_keys_of_any_kind(
+    mark: bytes, tmp_path: Path
+) -> None:
+    rows: list[dict[str, Any]] = [{"text": "no key"}, {"id": 7, "text": ["a", "list"]}, {"id": 2**70}]
+    lines = [json.dumps({"text": "a"} | row).encode() for row in rows]
+    lines[2] = json.dumps({"id": {"bytes": "YQ=="}, "text": "a"}).encode()
+    source = tmp_path / "a.jsonl"
+    source.write_bytes(mark + b"\n".join(lines))  # the last line has no end
+    inputs = Inputs([str(source)], Fields(key_from="line"))
+    how = "minhash", None, None, False, False, "all", 1_000, 1 << 20
+    plan = plan_pairs(scheme_of_config(Config(num_perm=32)), 0.8, *how)  # type: ignore[arg-type]
+    writing = Writing(inputs, [str(source)], 32, plan, "", ("", ""))
+    part = PartRead(InputPart(0, Extent(0, source.stat().st_size, 0)), 3, 3)
+    room = bytearray(b"x" * 1_000)
+    for gone in ([0, 1, 2], [1], []):
+        told = ToldRows([(place, (9, 0xFFFF - 30 << 16, "0 10 i9", False)) for place in gone], [])
+        made = lines_of(writing, Wanted(part, 0, 0, told), room)
+        assert made.room is room
+        assert b"".join(made.kept) == b"".join(lines[at] + b"\n" for at in range(3) if at not in gone)
+        report = [json.loads(line) for line in bytes(made.lines.told).splitlines()]
+        keys = f"{source}:1", 7, {"bytes": "YQ=="}
+        assert [row["id"] for row in report] == [keys[at] for at in gone]
+        assert made.lines.stays.tolist() == [at not in gone for at in range(3)]
 
 
 def test_tables_of_several_runs_and_equal_rows_end_as_on_one_machine(

@@ -1,7 +1,10 @@
 """Gate: who is inside, and how everybody is kept out for a while."""
 
+import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from merging import SMALL, check, insert
@@ -197,3 +200,41 @@ def test_who_keeps_everybody_out_and_is_gone_lets_everybody_in() -> None:
     gate.enter(visitor)
     gate.leave(visitor)
     assert not gate.is_stopped
+
+
+def test_visitor_whose_thread_goes_on_while_it_is_looked_for_is_not_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A generator that gives something out has no caller any more, and who is inside may be its caller."""
+    gate = Gate()
+    has_begun, goes_on, has_gone_on, is_over = (threading.Event() for _ in range(4))
+
+    def entries() -> Iterator[int]:
+        has_begun.set()
+        goes_on.wait(20)
+        yield 1
+
+    def walk() -> None:
+        gate.enter(visitor := Visitor())
+        for _ in entries():
+            has_gone_on.set()
+            is_over.wait(20)
+        gate.leave(visitor)
+
+    def look() -> dict[int, FrameType]:
+        found = frames_of_all()
+        goes_on.set()
+        has_gone_on.wait(20)
+        return found
+
+    frames_of_all = sys._current_frames
+    monkeypatch.setattr("simindex.storage.gate._LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(sys, "_current_frames", look)
+    walker = threading.Thread(target=walk)
+    walker.start()
+    has_begun.wait(20)
+    assert not gate.stop(0.1)
+    assert not gate.is_empty
+    is_over.set()
+    walker.join(20)
+    assert gate.stop(20)

@@ -562,6 +562,22 @@ def test_untrusted_index_is_a_private_copy_that_goes_with_its_handle(index: Path
         simindex.open(index / "none", untrusted=True)
 
 
+def test_change_to_an_untrusted_index_is_refused_with_what_to_do_about_a_copy(
+    index: Path, tmp_path: Path
+) -> None:
+    with simindex.open(index, untrusted=True) as stored:
+        for change in (lambda: stored.insert("new", "text"), stored.compact, lambda: stored.remove(7)):
+            with pytest.raises(
+                simindex.ReadOnlyError, match=r"private copy.*backup\(\).*open that with"
+            ) as caught:
+                change()
+            assert caught.value.path == stored.path
+        stored.backup(tmp_path / "own")
+    with simindex.open(tmp_path / "own", "a") as own:
+        own.insert("new", "text")
+        assert len(own) == 98
+
+
 def test_untrusted_index_that_is_written_to_is_copied_as_of_one_commit(
     index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

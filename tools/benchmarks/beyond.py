@@ -23,6 +23,7 @@ from simindex import Sketch
 
 ASKED = 1_500
 STEPS = 12
+BATCHES_A_CALL = 5
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -87,13 +88,16 @@ def queries(index: simindex.Index, count: int) -> dict[str, Any]:
 
 
 def beyond(options: dict[str, Any]) -> dict[str, Any]:
-    """Insert, query, compact and query again where memory holds a part of the index."""
+    """Insert (by `workers`), query, compact and query again where memory holds a part of the index."""
     folder = Path(tempfile.mkdtemp(prefix="simindex-bench-", dir=options.get("folder")))
     count = options["documents"] // (BATCH * STEPS) * BATCH * STEPS
     with limited(options["memory_bytes"]) as how:
+        workers = options.get("workers", 1)
         result = {"documents": count, "memory_bytes": options["memory_bytes"], "limited_by": how}
+        result["workers"] = workers
         index = simindex.open(folder / "index", "x")
-        result["growth"] = [grow(index, count * step // STEPS, count // STEPS) for step in range(STEPS)]
+        steps = [(count * step // STEPS, count // STEPS) for step in range(STEPS)]
+        result["growth"] = [grow(index, *step, workers) for step in steps]
         stats = index.stats()
         result |= {"segments": stats.segments, "file_bytes_a_document": stats.file_bytes / stats.documents}
         result["inserted"] = queries(index, stats.documents)
@@ -111,13 +115,14 @@ def beyond(options: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def grow(index: simindex.Index, first: int, count: int) -> dict[str, Any]:
+def grow(index: simindex.Index, first: int, count: int, workers: int) -> dict[str, Any]:
     """Insert some documents; the rate, without the time to make them up, and what the index is like then."""
     seconds = 0.0
-    for begin in range(first, first + count, BATCH):
-        items = list(enumerate(sketches(index.config, begin), begin))
+    for begin in range(first, first + count, BATCHES_A_CALL * BATCH):
+        batches = range(begin, min(begin + BATCHES_A_CALL * BATCH, first + count), BATCH)
+        items = [item for batch in batches for item in enumerate(sketches(index.config, batch), batch)]
         start = time.perf_counter()
-        index.insert_many(items, batch_size=BATCH, workers=1)
+        index.insert_many(items, batch_size=BATCH, workers=workers)
         seconds += time.perf_counter() - start
     stats = index.stats()
     absent = sketches(index.config, 2**41 + first * BATCH, range(ASKED // 3))

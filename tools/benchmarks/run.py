@@ -28,9 +28,10 @@ SCALED: dict[str, dict[str, Any]] = {
     "memory": {"sizes": [50_000, 200_000]},
     "partitions": {"documents": 25_600, "rounds": 2, "numbers": [1, 8, 64]},
     "restoring": {"sketches": 2_200_000},
+    "deduplicating": {"documents": 1_000_000, "rounds": 2},
     "hundred": {"rounds": 3, "numbers": [1, 100]},
 }
-"""Pieces of the job scaleout with their sizes, each some ten seconds long but for the last two."""
+"""Pieces of the job scaleout with their sizes, each some ten seconds long but for the last three."""
 
 
 def run(job: str, options: dict[str, Any], note: str) -> dict[str, Any] | None:
@@ -177,6 +178,19 @@ def simhash_table(ours: list[dict[str, Any]], peers: list[dict[str, Any]]) -> st
     return table(headers, rows)
 
 
+def beyond_table(runs: list[dict[str, Any]]) -> str:
+    """Inserts a second in each part of the growth, a column for each number of workers."""
+    headers = ["documents", *(f"documents/s, {run['workers']} workers" for run in runs)]
+    growths = zip(*(run["growth"] for run in runs), strict=True)
+    return table(
+        headers,
+        [
+            [figure(steps[0]["documents"]), *(figure(step["documents_a_second"]) for step in steps)]
+            for steps in growths
+        ],
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -193,6 +207,9 @@ def main() -> None:
     parser.add_argument("--beyond", type=int, default=6_000_000, help="made-up sketches of job beyond")
     parser.add_argument(
         "--memory", type=int, default=1 << 30, help="bytes of memory of jobs beyond and bounded"
+    )
+    parser.add_argument(
+        "--workers", type=int, nargs="+", default=[1], help="of the inserts of job beyond: a run with each"
     )
     parser.add_argument("--no-compact", action="store_true", help="job beyond ends as inserted")
     parser.add_argument(
@@ -303,7 +320,10 @@ def main() -> None:
             "memory_bytes": arguments.memory,
             "compact": not arguments.no_compact,
         }
-        results["beyond"] = run("beyond", base | size, f"{arguments.beyond:,} in {arguments.memory:,} bytes")
+        for workers in arguments.workers:
+            note = f"{arguments.beyond:,} in {arguments.memory:,} bytes, {workers} workers"
+            name = "beyond" if workers == arguments.workers[0] else f"beyond_{workers}"
+            results[name] = run("beyond", base | size | {"workers": workers}, note)
     if "groups" in wanted:
         for linkage in ("components", "star"):
             count = arguments.numbers
@@ -340,6 +360,9 @@ def write(results: dict[str, Any], output: Path) -> None:
         ]
     if results["simhash"] or results["simhash_peers"]:
         parts += ["## SimHash\n", simhash_table(results["simhash"], results["simhash_peers"])]
+    beyond = [found for name, found in results.items() if name.startswith("beyond") and found]
+    if beyond:
+        parts += ["## Inserts beyond the memory\n", beyond_table(beyond)]
     for name in (
         "workers",
         "kept",
@@ -357,7 +380,7 @@ def write(results: dict[str, Any], output: Path) -> None:
         "churn",
         "readers",
         "huge",
-        "beyond",
+        *(name for name in results if name.startswith("beyond")),
         "components",
         "star",
         *(f"scaleout_{piece}" for piece in SCALED),

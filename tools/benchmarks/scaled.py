@@ -6,6 +6,8 @@ are over wall time, of rounds by turns where two are compared; all of them are g
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -13,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ import uniform
 
 import simindex
 from simindex import Sketch, Sketcher, scaleout
+from simindex.corpus import deduplicate
 from simindex.parts import bytes_of_item, in_parts
 from simindex.scaleout.asking import UNDER_WAY
 from simindex.scaleout.hosts.actors import SHARE
@@ -355,7 +359,35 @@ def restoring(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     return {"documents": restored, "bytes": num_bytes, **rates}
 
 
-PIECES = {piece.__name__: piece for piece in (beside, nodes, memory, partitions, hundred, restoring)}
+def deduplicating(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """A corpus deduplicated by two nodes of one core each, by turns with one core of one machine; lines in,
+    lines out, in seconds."""
+    cores, source, output = sorted(os.sched_getaffinity(0)), folder / "in.jsonl", folder / "out.jsonl"
+    with source.open("w", encoding="utf-8") as file:
+        texts = corpus.documents(options["documents"])
+        file.writelines(json.dumps({"id": key, "text": text}) + "\n" for key, text in texts)
+    jobs: dict[str, Callable[..., Any]] = {
+        "one_core": partial(deduplicate, workers=1),
+        "two_nodes": partial(scaleout.deduplicate, work=folder / "work"),
+    }
+    found: dict[str, Any] = {name: [] for name in jobs}
+    written = set()
+    with ray_nodes(cores[0], cores[-1]):
+        for _ in range(options["rounds"]):
+            for name, job in jobs.items():
+                start = time.perf_counter()
+                job(source, output, 0.8)
+                found[name].append(time.perf_counter() - start)
+                with output.open("rb") as file_written:
+                    written.add(hashlib.file_digest(file_written, "blake2b").hexdigest())
+                output.unlink()
+                shutil.rmtree(f"{output}.dedup")
+    return {"documents": options["documents"], "are_the_same": len(written) == 1, **found}
+
+
+PIECES = {
+    piece.__name__: piece for piece in (beside, nodes, memory, partitions, hundred, restoring, deduplicating)
+}
 
 
 def scaled(options: dict[str, Any]) -> dict[str, Any]:

@@ -135,20 +135,9 @@ class Removed:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it with JSON's types, as a line of the report of removed rows."""
-        found = {
-            "id": plain(self.key),
-            "input": self.place.input,
-            "row": self.place.row,
-            "duplicate_of": plain(self.duplicate_of),
-            "kept_input": self.kept_place.input,
-            "kept_row": self.kept_place.row,
-            "similarity": self.similarity,
-            "distance": self.distance,
-            "exact": self.exact,
-            "standard_error": self.standard_error,
-            "cluster": self.cluster,
-            "number": self.number,
-        }
+        found = row_told(
+            self.key, self.place, self.duplicate_of, self.kept_place, self, self.cluster, self.number
+        )
         if self.place.paragraph is not None:
             found |= {"paragraph": self.place.paragraph, "kept_paragraph": self.kept_place.paragraph}
         if self.span is not None:
@@ -160,3 +149,29 @@ class Removed:
         if not self.explains:
             return {}
         return {"explanation": None if self.explanation is None else self.explanation.to_dict()}
+
+
+def row_told(
+    key: Key,
+    place: Place,
+    duplicate_of: Key,
+    kept: Place,
+    figures: Match | Removed,
+    cluster: int | None,
+    number: int,
+) -> dict[str, Any]:
+    """Return what a line of the report has of each row that goes; see `Removed`."""
+    return {
+        "id": plain(key),
+        "input": place.input,
+        "row": place.row,
+        "duplicate_of": plain(duplicate_of),
+        "kept_input": kept.input,
+        "kept_row": kept.row,
+        "similarity": figures.similarity,
+        "distance": figures.distance,
+        "exact": figures.exact,
+        "standard_error": figures.standard_error,
+        "cluster": cluster,
+        "number": number,
+    }

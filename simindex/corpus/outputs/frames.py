@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, Any
@@ -22,6 +22,9 @@ from simindex.inputs.streams import require_unpacker
 
 UNDER_WAY = 2
 """Frames that a thread has not written yet."""
+
+_PIECES = 1_024
+"""That the system takes in one go."""
 
 
 def packer(name: str) -> Callable[[bytes], bytes]:
@@ -182,6 +185,17 @@ def write_all(file: Any, content: bytes | memoryview) -> None:
     left = memoryview(content)
     while left:
         left = left[file.write(left) :]
+
+
+def write_pieces(file: Any, pieces: Sequence[bytes | memoryview], at: int) -> None:
+    """Write pieces one behind the other, without copying them, into a file without a buffer."""
+    for first in range(0, len(pieces), _PIECES):
+        some = pieces[first : first + _PIECES]
+        size, done = sum(map(len, some)), os.pwritev(file.fileno(), some, at)
+        if done < size:  # a full disk takes a part before it says so
+            file.seek(at + done)
+            write_all(file, memoryview(b"".join(some))[done:])
+        at += size
 
 
 @contextmanager

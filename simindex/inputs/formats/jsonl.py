@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from simindex.inputs.columns import Columns, gathered
@@ -65,16 +65,23 @@ def _columns(source: Source, fields: Fields, orjson: Any) -> Iterator[Columns]:
                 yield Columns([], [], [], [], [], some)
                 continue
             numbers = range(lines.number - len(some) + 1, lines.number + 1)
-            usual = _usual(source, fields, orjson, numbers, some)
-            if usual is not None:
-                yield Columns([source.name] * len(some), list(numbers), *usual, some)
+            found = _usual(source, fields, orjson, numbers, some)
+            if found is not None:
+                yield Columns([source.name] * len(some), list(numbers), *found, some)
                 continue
             rows = (_row(source, fields, orjson, *each) for each in zip(numbers, some, strict=True))
             yield from gathered((row for row in rows if row is not None), source)
 
 
+def usual(
+    source: Source, fields: Fields, numbers: Sequence[int], lines: Sequence[bytes]
+) -> tuple[list[Any], list[Any]] | None:
+    """Return the keys and documents of lines, each a row as nearly all are; ``None`` where one may not be."""
+    return _usual(source, fields, optional_module("orjson", f"{source.name}: reading .jsonl"), numbers, lines)
+
+
 def _usual(
-    source: Source, fields: Fields, orjson: Any, numbers: range, lines: list[bytes]
+    source: Source, fields: Fields, orjson: Any, numbers: Sequence[int], lines: Sequence[bytes]
 ) -> tuple[list[Any], list[Any]] | None:
     """Return the keys and documents of lines that are usual ones."""
     try:

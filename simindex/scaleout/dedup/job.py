@@ -39,9 +39,9 @@ from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.ranges.walk import Asked, scheme_of_config
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
-_ENTRIES_OF_A_RANGE = 2 << 20
-"""Entries of all tables that a range has, about: they come in one message from each host, and a worker who
-dies costs a second or two."""
+_ENTRIES_OF_A_RANGE = 16 << 20
+"""Entries of all tables that a range has, about: a worker who dies costs some seconds. Two rows that are like
+each other share some seven prefixes; the fewer ranges those are in, the less often sketches are asked for."""
 
 
 class ScaledJob(Job):
@@ -123,7 +123,8 @@ class ScaledJob(Job):
         plan, scheme = self._plan()
         order = self._order(folder, workers, numbering.total)
         star = Star(plan, self._config.num_perm, order, workers.copies(), self._memory_bytes)
-        count = max(2 * workers.parallel, numbering.total * len(plan.bits) // _ENTRIES_OF_A_RANGE + 1)
+        each = numbering.total * len(plan.bits) // workers.parallel
+        count = workers.parallel * max(2, -(-each // _ENTRIES_OF_A_RANGE))
         for found in workers.walk(Asked(plan, scheme.tables, count, folds=False, puts_off=True), self._step):
             if len(found.waiting):
                 star.add_run(found.waiting, begins=found.begins)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import filterfalse
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from simindex.scaleout.dedup.building import Making, make_partition, ranks_of, t
 from simindex.scaleout.dedup.partition import SketchTables
 from simindex.scaleout.dedup.parts import num_lines
 from simindex.scaleout.dedup.workers import Step, told_nobody
-from simindex.scaleout.dedup.writing import Wanted, Writing, lines_of, write_lines
+from simindex.scaleout.dedup.writing import Made, Wanted, Writing, lines_of, write_lines
 from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.hosts.actors import probe, ray_module, why_unfit
 from simindex.scaleout.ranges.dealing import swept
@@ -41,6 +42,9 @@ _T = TypeVar("_T")
 
 _PATIENCE_SECONDS = 120.0
 """How long a worker may be gone before Ray says that its node is."""
+
+_SOON_SECONDS = 3.0
+"""Within which a worker is there, unless others have its core or simindex is missing."""
 
 _PARTS_AHEAD = 2
 
@@ -64,7 +68,8 @@ class Worker(TableHost[SketchTables]):
         self._making = making
         self._home = os.path.join(os.path.abspath(work or tempfile.gettempdir()), name)
         self._folder = os.path.join(self._home, _this_boot())
-        self._kept: dict[int, bytes] = {}
+        self._kept: dict[int, Made] = {}
+        self._rooms: list[bytearray] = []
         super().__init__(lambda number: tables_of(making, self._path(number)))
 
     def _path(self, number: int) -> str:
@@ -90,14 +95,21 @@ class Worker(TableHost[SketchTables]):
 
     def lines(self, writing: Writing, wanted: Wanted) -> Lines:
         """Make the lines of a part, have those that stay ready to be written, and return the others."""
-        made = lines_of(writing, wanted)
-        self._kept[wanted.first] = made.kept
+        self._kept[wanted.first] = made = lines_of(writing, wanted, self._room())
         return made.lines
 
     def write(self, writing: Writing, wanted: Wanted, at: int) -> None:
         """Write the lines of a part that stay; one who was started anew makes them again."""
-        kept = self._kept.pop(wanted.first, None)
-        write_lines(writing.path, lines_of(writing, wanted).kept if kept is None else kept, at)
+        made = self._kept.pop(wanted.first, None) or lines_of(writing, wanted, self._room())
+        write_lines(writing.path, made.kept, at)
+        self._rooms.append(made.room)
+
+    def _room(self) -> bytearray:
+        """Return memory that no part is in: the system has it ready, which is half of the time of reading."""
+        try:
+            return self._rooms.pop()
+        except IndexError:
+            return bytearray()
 
     def drop(self) -> None:
         """Remove the partitions of this node."""
@@ -117,13 +129,14 @@ class _Part:
     """A part whose lines are under way.
 
     Attributes:
+        sent: what is wanted, as all of them are given it: it has a line of text for each row that goes.
         actor: who makes it.
         made, written: what is asked of him, or ``None``.
         lines: what he has made.
         at: where it belongs.
     """
 
-    wanted: Wanted
+    sent: Any
     actor: Any = None
     made: Any = None
     written: Any = None
@@ -150,6 +163,8 @@ class Nodes:
         self._ray = ray_module()
         self._work, self._name = work and os.path.abspath(work), f"simindex-dedup-{digest}"
         self._workers: list[_Hired] = []
+        self._fit = set[str]()
+        """Nodes that were probed: simindex can run there."""
         self._owners: dict[int, _Hired] = {}
         self._parts: Sequence[InputPart] = ()
         self._making: Making | None = None
@@ -174,18 +189,30 @@ class Nodes:
         known = {worker.node for worker in self._workers}
         # How the input is cut says what its partitions hold.
         name = f"{self._name}-{xxhash.xxh3_64_hexdigest(repr(self._cuts()).encode())}"
-        new = {node: cores for node, told in alive.items() if node not in known and (cores := _cores(told))}
-        for node, cores in new.items():
-            for _ in range(cores):
+        for node in (node for node in alive if node not in known):
+            for _ in range(_cores(alive[node])):
                 options = {"num_cpus": 1, "scheduling_strategy": on_node(node)}
                 actor = host_as_actor(Worker, (self._work, name, self._making, os.getcwd()), options)
                 self._workers.append(_Hired(actor, node))
-        # Ray starts a worker that cannot be imported again and again, and says so to nobody.
-        probed = {node: probe(scheduling_strategy=on_node(node)) for node in new}
+
+    def _attend(self) -> None:
+        """Wait a moment for those who are new, and go on without those whose cores others have.
+
+        Raises:
+            ScaleOutError: one cannot run where it is to; Ray starts it again and again, and tells nobody, or
+                says no more than that it died.
+        """
+        coming = {worker.actor.ready.remote(): worker.node for worker in self._workers}
+        there, late = self._ray.wait(list(coming), num_returns=len(coming), timeout=_SOON_SECONDS)
+        nodes = {coming[one] for one in (*late, *filterfalse(_has_answer, there))} - self._fit
+        # Not before: what is probed by starts a process beside each worker's, on the same core.
+        probed = {node: probe(scheduling_strategy=on_node(node)) for node in nodes}
         for node, one in probed.items():
             why = why_unfit(one)
             if why is not None:
-                raise ScaleOutError(f"dedup: no worker can run on node {alive[node]['NodeName']}; {why}")
+                name = self._alive().get(node, {}).get("NodeName", node)
+                raise ScaleOutError(f"dedup: no worker can run on node {name}; {why}")
+        self._fit |= nodes
 
     def _cuts(self) -> list[tuple[int, ...]]:
         return [(part.place, *(part.extent or ())[:2]) for part in self._parts]
@@ -202,7 +229,12 @@ class Nodes:
         # One whose core others have has not begun: it is given nothing before it says that it is there.
         coming = {worker.actor.ready.remote(): worker for worker in self._workers}
         while waiting or under_way:
-            (ready,), _ = self._ray.wait([*under_way, *coming], num_returns=1)
+            timeout = None if under_way else _SOON_SECONDS
+            found, _ = self._ray.wait([*under_way, *coming], num_returns=1, timeout=timeout)
+            if not found:
+                self._attend()
+                continue
+            (ready,) = found
             if ready in coming:
                 worker = coming.pop(ready)
                 answer(ready)
@@ -225,6 +257,7 @@ class Nodes:
             return {at: lines for at, _, lines in dealt}
 
         counts = self._again(count)
+        self._again(self._attend)
         return [counts[at] for at in range(len(parts))]
 
     def make(self, making: Making, parts: Sequence[InputPart], step: Step) -> Numbering:
@@ -269,6 +302,7 @@ class Nodes:
 
         def ask() -> bool:
             self._hire()
+            self._attend()
             return all(map(answer, [worker.actor.sees.remote(*writing.seen) for worker in self._workers]))
 
         return self._again(ask)
@@ -282,7 +316,7 @@ class Nodes:
         parts: deque[_Part] = deque()
         while True:
             while len(parts) < _PARTS_AHEAD * len(self._workers) and (some := next(wanted, None)):
-                parts.append(_Part(some))
+                parts.append(_Part(self._ray.put(some)))
                 self._ask_for_lines(parts[-1], known, parts)
             if not parts:
                 return
@@ -293,7 +327,7 @@ class Nodes:
                     at = part.placed(at)
                     if part.written is None:
                         write = part.actor.write.options(concurrency_group="asks")
-                        part.written = write.remote(known, part.wanted, part.at)
+                        part.written = write.remote(known, part.sent, part.at)
                 answer(parts[0].written)
             except lost() as exc:
                 self._recover(exc)
@@ -308,7 +342,7 @@ class Nodes:
         """Have a part made by who has the least to do, and written when its turn comes."""
         busy = [other.actor for other in parts if other is not part and not self._is_made(other)]
         part.actor = min((worker.actor for worker in self._workers), key=busy.count)
-        part.made = part.actor.lines.remote(known, part.wanted) if part.lines is None else None
+        part.made = part.actor.lines.remote(known, part.sent) if part.lines is None else None
         part.written = None
 
     def _is_made(self, part: _Part) -> bool:
@@ -363,6 +397,7 @@ class Nodes:
         while time.monotonic() < until:
             try:
                 self._hire()
+                self._attend()
                 if self._hosts.actors and self._unmade():
                     self._make()
                 owners = [worker.actor.ready.remote() for worker in set(self._owners.values())]
@@ -374,6 +409,15 @@ class Nodes:
                 pass
             time.sleep(0.5)
         raise ScaleOutError(f"dedup: a worker is gone, and its node is not: {reason}") from reason
+
+
+def _has_answer(reference: Any) -> bool:
+    """Return whether a call that has come to its end has an answer."""
+    try:
+        answer(reference)
+    except lost():
+        return False
+    return True
 
 
 def _this_boot() -> str:

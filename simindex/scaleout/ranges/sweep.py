@@ -13,6 +13,7 @@ import numpy as np
 
 from simindex.format.rows import PAIR_ROW
 from simindex.queries.clusters.forest import Forest, edges_between
+from simindex.scaleout.ranges.alike import alike
 from simindex.scaleout.ranges.runs import BLOCK, Block
 from simindex.scaleout.ranges.source import Slice, Source
 from simindex.scaleout.ranges.walk import Asked, Counts, Found, LongRuns, RangeWalk, Sketches
@@ -50,7 +51,11 @@ def sweep(
         if first < behind:
             wanted.append(Slice(asked.plan.first_table + table, first, behind))
             walks.append(RangeWalk(asked, table, source, longs))
-    together = _together(_of_walks(walks, source, wanted, asked.plan.capacity))
+    if asked.puts_off and not asked.folds and asked.plan.method == "minhash":
+        each = alike(asked, place, walks, source, wanted)
+    else:
+        each = _of_walks(walks, source, wanted, asked.plan.capacity)
+    together = _together(each)
     yield from (_forest(found) for found in together) if asked.forests else together
     for walk in walks:
         total.add(walk.counts)

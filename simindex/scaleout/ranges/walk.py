@@ -194,12 +194,13 @@ class RangeWalk:
         longs: the long runs of the tables before; unless these are put off.
 
     Attributes:
+        table: the same.
         counts: so far.
         long_runs: rows of LONG_RUN, by numbers, of this range.
     """
 
     def __init__(self, asked: Asked, table: int, source: Source, longs: LongRuns | None = None) -> None:
-        self._asked, self._plan, self._table, self._source = asked, asked.plan, table, source
+        self._asked, self._plan, self.table, self._source = asked, asked.plan, table, source
         self._longs = longs or LongRuns.none(table)
         self._long: _LongRun | None = None
         self._buffer = np.zeros(_FOUND, dtype=PAIR_ROW)
@@ -208,7 +209,7 @@ class RangeWalk:
 
     def parts(self, pieces: Iterator[Piece]) -> Iterator[Block | LongPart]:
         """Yield the runs among the entries of the range."""
-        return runs_of(map(self._counted, pieces), self._plan.bits[self._table], self._plan.max_run)
+        return runs_of(map(self._counted, pieces), self._plan.bits[self.table], self._plan.max_run)
 
     def _counted(self, piece: Piece) -> Piece:
         self.counts.entries += len(piece[0])
@@ -279,7 +280,7 @@ class RangeWalk:
         if not rows:
             return keys, numbers, _NO_PAIRS
         stays = ~is_copy[sketches.local(numbers)]
-        copies = np.array(rows if self._table == 0 else [], dtype=PAIR_ROW)
+        copies = np.array(rows if self.table == 0 else [], dtype=PAIR_ROW)
         return keys[stays], numbers[stays], copies
 
     def _row_of(self, first: _First, other: _First) -> tuple[int, int, int, int]:
@@ -293,7 +294,7 @@ class RangeWalk:
         self, keys: np.ndarray, numbers: np.ndarray, sketches: Sketches, long: _LongRun | None
     ) -> Iterator[np.ndarray]:
         """Yield the pairs of whole runs, or of a part of a long one with the first of it."""
-        plan, table, firsts = self._plan, self._table, self._longs.firsts
+        plan, table, firsts = self._plan, self.table, self._longs.firsts
         directory = Directory(
             self._asked.geometry,
             [sketch_segment(self._asked.geometry, sketches.words, sketches.fingerprints)],

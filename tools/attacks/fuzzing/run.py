@@ -81,7 +81,8 @@ def fuzz(
     """Try targets, one after the other.
 
     Args:
-        runs, seconds: when to end with one, whichever is first; ``None``: no such end.
+        runs, seconds: when to end with one, whichever is first; ``None``: no such end. The seconds are of
+            processor time.
         corpus: a folder where inputs that reached something new are kept, by target.
         repeat: a file with the one input to try.
         found: a folder for the inputs of findings.
@@ -99,10 +100,9 @@ def fuzz(
         else:
             flags += [f"-seed={seed}", f"-max_len={_MOST_BYTES}", f"-artifact_prefix={found}/TARGET-"]
             flags += [] if runs is None else [f"-runs={runs}"]
-            flags += [] if seconds is None else [f"-max_total_time={seconds}"]
             flags += [f"{corpus or folder}/TARGET/corpus", f"{folder}/TARGET/seeds"]
         # libFuzzer ends what hangs; a process that does not even run is noticed by its status.
-        command = [sys.executable, str(_CHILD), folder, ",".join(targets), *flags]
+        command = [sys.executable, str(_CHILD), folder, ",".join(targets), str(seconds or 0), *flags]
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )

@@ -47,7 +47,7 @@ def copies_among(sketches: SketchFiles, compared: np.ndarray, entries: int = ENT
     """
     leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
     for keys, numbers in _sorted(sketches, "digests", compared, entries, _KEY_BITS):
-        begins, sizes = _runs(keys, 0)
+        begins, sizes = runs_among(keys, 0)
         places = _within(begins, sizes)
         members = numbers[places]
         firsts = np.minimum.reduceat(members, np.cumsum(sizes) - sizes) if len(sizes) else members
@@ -80,17 +80,26 @@ def candidates(
         _sorted(sketches, band_name(band), compared, entries, prefix_bits) for band in range(sketches.bands)
     )
     for keys, numbers in ahead(tables, 1) if threads > 1 else tables:
-        begins, sizes = _runs(keys, _KEY_BITS - prefix_bits)
+        begins, sizes = runs_among(keys, _KEY_BITS - prefix_bits)
         is_long = sizes > LONG_RUN
         runs = zip(begins[is_long].tolist(), sizes[is_long].tolist(), strict=True)
         yield np.empty(0, dtype=np.uint64), [np.sort(numbers[begin : begin + size]) for begin, size in runs]
-        begins, sizes = begins[~is_long], sizes[~is_long]
-        distance = 1
-        while len(begins):
-            places = _within(begins, sizes - distance)
-            yield edges_between(numbers[places], numbers[places + distance]), []
-            distance += 1
-            begins, sizes = begins[sizes > distance], sizes[sizes > distance]
+        for edges in edges_of_runs(numbers, begins[~is_long], sizes[~is_long]):
+            yield edges, []
+
+
+def edges_of_runs(numbers: np.ndarray, begins: np.ndarray, sizes: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the pairs of rows that stand in one run, as edges (`edges_between`).
+
+    Args:
+        begins, sizes: of the runs, two rows or more each; see `runs_among`.
+    """
+    distance = 1
+    while len(begins):
+        places = _within(begins, sizes - distance)
+        yield edges_between(numbers[places], numbers[places + distance])
+        distance += 1
+        begins, sizes = begins[sizes > distance], sizes[sizes > distance]
 
 
 def _sorted(
@@ -124,7 +133,7 @@ def _of_range(
     return np.concatenate(keys), np.concatenate(numbers)
 
 
-def _runs(keys: np.ndarray, shift: int) -> tuple[np.ndarray, np.ndarray]:
+def runs_among(keys: np.ndarray, shift: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (where each begins, how many are in it) of the runs of two or more keys that are equal but for
     their last bits."""
     is_equal = (keys[1:] ^ keys[:-1]) >> np.uint64(shift) == 0
