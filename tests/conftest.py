@@ -21,16 +21,16 @@ LONGEST = (
     "upkeep/test_backup_killed.py",
     "howto/test_howto.py",
     "reliability/test_kills.py",
-    "scaleout/test_two_nodes.py",
-    "scaleout/test_keeping.py",
-    "scaleout/test_one_node.py",
     "test_truth.py",
-    "scaleout/test_scaled_build.py",
     "reliability/test_power_cuts.py",
     "queries/test_search.py",
     "upkeep/test_check.py",
     "rebuild/test_repair.py",
     "reliability/test_rescue.py",
+    "scaleout/test_two_nodes.py",
+    "scaleout/test_keeping.py",
+    "scaleout/test_one_node.py",
+    "scaleout/test_scaled_build.py",
     "scaleout/test_store_backups.py",
     "reliability/test_lost_handles.py",
     "test_memory_bounds.py",
@@ -42,7 +42,8 @@ LONGEST = (
     "cli/test_progress.py",
 )
 """Files of ten seconds of processor time and more, or that wait for long. A process takes a file at a time,
-and would go on alone with one of these that came last."""
+and would go on alone with one of these that came last. Those that start nodes of Ray, which must answer in
+time, come when types and package are done."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -25,7 +25,12 @@ def seed_of(text: str | int) -> int | str:
     >>> seed_of("7"), seed_of("random")
     (7, 'random')
     """
-    return "random" if text == "random" else whole()(text)
+    if text == "random":
+        return "random"
+    try:
+        return whole()(text)
+    except typer.BadParameter:
+        raise typer.BadParameter(f'expected "random" or an integer of at least 0, found {text!r}') from None
 
 
 Words = Annotated[

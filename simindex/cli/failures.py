@@ -14,7 +14,7 @@ from typing import Any
 import typer
 import typer.core
 
-from simindex import ConfigMismatchError, KeyExistsError, SimIndexError
+from simindex import KeyExistsError, SimIndexError
 from simindex.cli.output import note
 
 INTERRUPTED = 130
@@ -55,6 +55,7 @@ _CALLS = {
     'query_simhash(), or by="simhash"': "--simhash",
     'take by="minhash"': "leave --simhash out",
     'by="simhash"': "--simhash",
+    "open it with config=None": "leave these options out",
     "scaleout.create makes one": "simindex scaleout init makes one",
 }
 """What the library's messages advise, as options."""
@@ -82,12 +83,6 @@ def describe(error: BaseException) -> str:
         return (
             f"key {error.key!r} is in the index already, or twice in the input; "
             "use --on-conflict skip or --on-conflict replace"
-        )
-    if isinstance(error, ConfigMismatchError) and error.fields:
-        parts = [f"{name}: stored {old!r}, asked for {new!r}" for name, (old, new) in error.fields.items()]
-        return (
-            f"the index has another configuration ({'; '.join(parts)}); "
-            "leave these options out, or build a new index"
         )
     if isinstance(error, OSError) and not isinstance(error, SimIndexError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror

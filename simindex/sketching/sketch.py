@@ -27,6 +27,9 @@ HAS_SIGNATURE, HAS_FINGERPRINT = 1, 2
 OF_DOCUMENTS, OF_ROWS = 1, 2
 """Bits of `SketchBatch.sources`."""
 
+_PAIR = np.full(1, HAS_SIGNATURE | HAS_FINGERPRINT, dtype=np.uint8)
+_PAIR.flags.writeable = False
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sketch:
@@ -275,6 +278,20 @@ class SketchBatch(Sequence[Sketch]):
         self.present = np.zeros(count, dtype=np.uint8)
         self.kept: list[np.ndarray | None] | None = [None] * count if keeps else None
         self.origin = origin
+
+    @classmethod
+    def of_pair(cls, words: np.ndarray, fingerprint: int, num_perm: int, origin: bytes) -> SketchBatch:
+        """Return a document's sketch as a batch of one, with the words as they are.
+
+        Args:
+            words: uint64, shape (num_perm // 8,).
+        """
+        batch = cls.__new__(cls)
+        batch.num_perm, batch.sources, batch.origin, batch.kept = num_perm, OF_DOCUMENTS, origin, None
+        batch.words = words.reshape(1, -1)
+        batch.fingerprints = np.array((fingerprint,), dtype=np.uint64)
+        batch.present = _PAIR
+        return batch
 
     @classmethod
     def joined(cls, batches: Sequence[SketchBatch]) -> SketchBatch:

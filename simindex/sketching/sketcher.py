@@ -72,6 +72,7 @@ class _Pass:
 
 _ONLY_TEXTS, _ONLY_SKETCHES = {str}, {Sketch}
 _NO_COUNTS = np.empty(0, dtype=np.uint32)
+_WORD = np.dtype(np.uint64)
 
 
 class Sketcher:
@@ -109,6 +110,8 @@ class Sketcher:
             self.config.keep_shingles,
         )
         self._is_plain = "nfkc" not in signature.normalize + features.normalize and not self._whole.keep
+        self._is_pair = self.config.num_perm > 0 and simhash is not None and not self._whole.keep
+        self._shape = (self.config.num_perm // 8,)
         self._halves: tuple[_Pass, _Pass] | None = None
         # One pass over a text serves both, unless only one of them wants NFKC.
         together = ("nfkc" in signature.normalize) == ("nfkc" in features.normalize)
@@ -172,6 +175,8 @@ class Sketcher:
 
     def _sketches(self, items: list[Any]) -> SketchBatch:
         config = self.config
+        if len(items) == 1 and type(items[0]) is Sketch and (taken := self._taken_over(items[0])) is not None:
+            return taken
         batch = SketchBatch(len(items), config.num_perm, config.keep_shingles > 0, self.origin)
         kinds = set(map(type, items))
         if not kinds <= _ONLY_SKETCHES:
@@ -201,6 +206,18 @@ class Sketcher:
             if batch.sources & OF_ROWS:
                 batch.origin = None
         return batch
+
+    def _taken_over(self, sketch: Sketch) -> SketchBatch | None:
+        """Return a sketch of these settings with all that they compare as a batch: what queries are asked by.
+
+        Its words are not copied. ``None`` for any other, or where its array is not as the kernel takes it.
+        """
+        words, fingerprint = sketch.words, sketch.fingerprint
+        if sketch.origin != self.origin or words is None or fingerprint is None or not self._is_pair:
+            return None
+        if words.shape != self._shape or words.dtype != _WORD or not words.flags.c_contiguous:
+            return None
+        return SketchBatch.of_pair(words, fingerprint, self.config.num_perm, self.origin)
 
     def _sketch_texts(self, texts: list[str], batch: SketchBatch) -> None:
         if self._halves is None:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.header import CONFIG_KEY, decode_header
-from simindex.format.keys import segment_of
+from simindex.format.keys import NUMBER_KEY_BYTES, number_of, segment_of
 from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest, is_backup_of
 from simindex.format.meta.done import DONE_KEYS, NOTES, decode_done
 from simindex.queries.scheme import Scheme, scheme_of_header
@@ -221,9 +221,16 @@ def _values(tree: Tree) -> dict[bytes, memoryview]:
     return found
 
 
+_BY_NUMBER = ("documents", "removed", "groups")
+"""Databases whose keys are numbers of documents."""
+
+
 def _problem_of(finding: Finding) -> Problem:
-    numbers = None
     first, behind = finding.first, finding.behind
+    numbers = None
+    if finding.database in _BY_NUMBER:
+        with contextlib.suppress(CorruptIndexError):  # keys that are none, or to the end of the database
+            numbers = number_of(first[:NUMBER_KEY_BYTES]), number_of(behind[:NUMBER_KEY_BYTES])
     return Problem(
         "page",
         finding.message,

@@ -62,8 +62,10 @@ class Problem:
         what = f"{', '.join(where)}: {self.message}"
         if self.numbers is not None:
             what += f"; documents {self.numbers[0]} to {self.numbers[1] - 1} by number"
-        elif self.first_key:
+        elif self.first_key and self.behind_key:
             what += f"; keys {self.first_key} to before {self.behind_key}"
+        elif self.first_key:
+            what += f"; key {self.first_key}"
         if self.documents:
             what += f"; of keys {', '.join(map(repr, self.documents))}"
         return what

@@ -41,7 +41,9 @@ class SegmentCheck:
         self._tables = scheme.tables
 
     def _told(self, message: str, table: str | None = None, **where: object) -> None:
-        problem = Problem("segment", message, "segments", segment=self._entry.id, table=table)
+        entry = self._entry
+        numbers = (entry.base, entry.base + entry.span)  # unless less of them is known
+        problem = Problem("segment", message, "segments", segment=entry.id, table=table, numbers=numbers)
         self._found(Problem(**{**vars(problem), **where}))
 
     # ---- what is stored at all ----

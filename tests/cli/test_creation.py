@@ -62,6 +62,11 @@ def test_insert_reports_a_setting_out_of_range(run: Run, rows_file: str, tmp_pat
     assert result.code == 2
     assert "Invalid value for '--num-perm': expected a multiple of 8 in 0..1024, found 100" in result.err
     assert run("insert", "news", rows_file, "--normalize", "upper").code == 2
+    result = run("insert", "news", rows_file, "--seed", "by chance")
+    assert result.code == 2
+    assert "expected \"random\" or an integer of at least 0, found 'by chance'" in " ".join(
+        result.err.split()
+    )
     assert not (tmp_path / "news").exists()
 
 

@@ -134,3 +134,8 @@ def test_merge_command_says_what_it_did(tmp_path: Path, parts: list[Path]) -> No
     refused = process("merge", *parts, tmp_path / "more", text=True)
     assert refused.returncode == 1
     assert "--on-conflict skip" in refused.stderr
+    simindex.open(tmp_path / "other", "x", simindex.Config(seed="random")).close()
+    other = process("merge", parts[0], tmp_path / "other", tmp_path / "more", text=True)
+    assert other.returncode == 1
+    assert "expected indexes of one configuration" in other.stderr
+    assert "leave these options out" not in other.stderr

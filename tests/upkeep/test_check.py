@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import itertools
 import os
 import random
 import shutil
@@ -314,6 +315,7 @@ def test_damaged_block_is_told_with_segment_table_chunk_and_block(index: Path, k
     assert {problem.table for problem in problems} == {names[kind]}
     assert {problem.chunk for problem in problems} == {0}
     assert all(str(problem).count("chunk 0") == 1 for problem in problems)
+    assert {problem.numbers for problem in problems} <= {entry_numbers(index, key)}
 
 
 @pytest.mark.parametrize("index", ["chunked"], indirect=True)
@@ -507,6 +509,32 @@ def test_death_of_the_process_is_a_problem_of_the_report(
     assert "SIGSEGV" in str(report)
 
 
+def entry_numbers(index: Path, key: bytes) -> tuple[int, int]:
+    """The documents of the segment of a database key, by number."""
+    [manifest] = [value for name, k, value in stored_values(index) if (name, k) == ("meta", MANIFEST_KEY)]
+    segments = {entry.id: entry for entry in decode_manifest(manifest).segments}
+    entry = segments[int.from_bytes(key[:8], "big")]
+    return entry.base, entry.base + entry.span
+
+
+def test_damaged_page_of_records_is_told_with_the_documents_it_held(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL) as stored:
+        stored.insert_many((number, [str(number)], {"text": 50 * "x"}) for number in range(200))
+    whole = (tmp_path / "i" / "data.mdb").read_bytes()
+    told = []
+    for page in range(2, len(whole) // 4096):
+        (tmp_path / "i" / "data.mdb").write_bytes(
+            whole[: page * 4096] + bytes(4096) + whole[(page + 1) * 4096 :]
+        )
+        told += [p for p in Here(tmp_path / "i", "quick") if p.page == page and p.database == "documents"]
+    found = sorted(problem.numbers for problem in told if problem.numbers is not None)
+    assert len(found) > 1
+    assert found[0][0] == 0
+    assert all(one[1] == other[0] for one, other in itertools.pairwise(found))
+    assert 100 < found[-1][1] < 200  # the last page of a tree ends with no key
+    assert "; documents 0 to " in str(next(problem for problem in told if problem.numbers == found[0]))
+
+
 def die_of_check(tell: object, _path: str, _level: str) -> None:
     die(tell)
 
@@ -533,6 +561,10 @@ def test_report_is_what_it_says() -> None:
     one = CheckReport("news", "quick", (problem,), 1, 1, 1, 1)
     assert str(one).startswith("news: 1 problem (quick check of 1 document in 1 segment, 1 byte)")
     assert problem.to_dict()["documents"] == ["a", {"bytes": "Yg=="}]
+    assert str(Problem("age", "expected a", first_key="ab")) == "age: expected a; key ab"
+    assert str(Problem("page", "expected a", first_key="ab", behind_key="ac")).endswith(
+        "; keys ab to before ac"
+    )
 
 
 # ---- untrusted=True ----

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import filterfalse
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -198,11 +199,12 @@ class Nodes:
         """Wait a moment for those who are new, and go on without those whose cores others have.
 
         Raises:
-            ScaleOutError: one cannot run where it is to; Ray starts it again and again, and tells nobody.
+            ScaleOutError: one cannot run where it is to; Ray starts it again and again, and tells nobody, or
+                says no more than that it died.
         """
         coming = {worker.actor.ready.remote(): worker.node for worker in self._workers}
-        _, late = self._ray.wait(list(coming), num_returns=len(coming), timeout=_SOON_SECONDS)
-        nodes = {coming[one] for one in late} - self._fit
+        there, late = self._ray.wait(list(coming), num_returns=len(coming), timeout=_SOON_SECONDS)
+        nodes = {coming[one] for one in (*late, *filterfalse(_has_answer, there))} - self._fit
         # Not before: what is probed by starts a process beside each worker's, on the same core.
         probed = {node: probe(scheduling_strategy=on_node(node)) for node in nodes}
         for node, one in probed.items():
@@ -407,6 +409,15 @@ class Nodes:
                 pass
             time.sleep(0.5)
         raise ScaleOutError(f"dedup: a worker is gone, and its node is not: {reason}") from reason
+
+
+def _has_answer(reference: Any) -> bool:
+    """Return whether a call that has come to its end has an answer."""
+    try:
+        answer(reference)
+    except lost():
+        return False
+    return True
 
 
 def _this_boot() -> str:
