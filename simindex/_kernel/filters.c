@@ -237,6 +237,18 @@ void ask_for_lines(const directory *dir, const table_row *table, const uint64_t 
     mark_each(dir, pages, 2 * count, 2 * MARKED);
 }
 
+void ask_for_missing_lines(const directory *dir, const table_row *table, const uint64_t *keys, size_t count, uint8_t bits,
+                           uint64_t *pages) {
+    if (!table->num_entries || !filter_serves(table, bits)) return;
+    for (size_t q = 0; q < count; q += count / LOOKED_FOR + 1) {
+        uint64_t chunk, line, leading = line_bits(keys[q], table->filter_bits);
+        probe p = {.leading = leading, .hash = mix(leading) >> 32};
+        if (!missing_pages(probed_line(table, &p, &chunk, &line), 1)) continue;
+        ask_for_lines(dir, table, keys, 1, count, bits, pages);
+        return;
+    }
+}
+
 static inline void hold(uint64_t *held, size_t held_words, size_t query, uint64_t bit) {
     held[query * held_words + (bit >> 6)] |= 1ULL << (bit & 63);
 }

@@ -4,6 +4,9 @@
  * fences and entries that are larger than what a processor keeps the addresses of. In order they go through each
  * table once: a page is reached once, whatever is asked of it, and the system maps its neighbours with it.
  *
+ * Whether pages are missing is looked up here, of some addresses of each table: who asks thousands of rows at once
+ * asks another index, too, in between, so what was met lately says nothing.
+ *
  * Owns the order in which tables are asked, and the ranges that are found. What is found is what a search for each
  * finds (tests/kernel/test_kernel_query.py).
  */
@@ -46,8 +49,8 @@ static outcome add_ranges(joined *found, const lookup *lookups, size_t count, ui
 }
 
 /* One table of a segment. */
-static outcome join_table(const directory *dir, const band_search *how, size_t at, const column *asked, int ahead,
-                          probe *probes, lookup *lookups, joined *found, damage *where) {
+static outcome join_table(const directory *dir, const band_search *how, size_t at, const column *asked,
+                          probe *probes, lookup *lookups, uint64_t *pages, joined *found, damage *where) {
     uint32_t segment = (uint32_t)(at / dir->bands), number = (uint32_t)(how->first_table + at % dir->bands);
     uint64_t tail = how->bits >= 64 ? 0 : ~0ULL >> how->bits;
     const table_row *table = table_at(dir, segment, number);
@@ -60,7 +63,7 @@ static outcome join_table(const directory *dir, const band_search *how, size_t a
         lookups[i] = (lookup){.target = asked->keys[place] & ~tail, .tail = tail, .table = table, .segment = segment,
                               .table_number = number, .query = asked->queries[place]};
     }
-    if (ahead) ask_for_places(dir, lookups, held, 1);
+    ask_for_places_of_many(dir, lookups, held, pages);
     if (find_ranges(dir, lookups, held, where)) return SEARCH_DAMAGED;
     return add_ranges(found, lookups, held, (uint32_t)at);
 }
@@ -83,7 +86,7 @@ static outcome order_by_query(joined *found, size_t count) {
 }
 
 outcome join_prefixes(const directory *dir, const query_batch *queries, size_t first, size_t count,
-                      const band_search *how, int ahead, joined *found, damage *where) {
+                      const band_search *how, joined *found, damage *where) {
     size_t bands = dir->bands;
     uint64_t *keys = malloc((bands + 6) * count * sizeof *keys);
     uint32_t *numbers = malloc((bands + 3) * count * sizeof *numbers);
@@ -101,12 +104,13 @@ outcome join_prefixes(const directory *dir, const query_batch *queries, size_t f
     uint64_t *pages = keys + (bands + 2) * count;
     for (size_t at = 0; at < bands * dir->num_segments && !end; at++) {
         const column *here = asked + at % bands, *next = asked + (at + 1) % bands;
-        if (ahead && !at) ask_for_lines(dir, table_at(dir, 0, how->first_table), here->keys, 1, here->count, how->bits, pages);
+        if (!at)
+            ask_for_missing_lines(dir, table_at(dir, 0, how->first_table), here->keys, here->count, how->bits, pages);
         /* While this table is looked at, the disk reads the filter of the next one. */
-        if (ahead && at + 1 < bands * dir->num_segments)
-            ask_for_lines(dir, table_at(dir, (at + 1) / bands, how->first_table + (at + 1) % bands), next->keys, 1,
-                          next->count, how->bits, pages);
-        end = join_table(dir, how, at, here, ahead, probes, lookups, found, where);
+        if (at + 1 < bands * dir->num_segments)
+            ask_for_missing_lines(dir, table_at(dir, (at + 1) / bands, how->first_table + (at + 1) % bands), next->keys,
+                                  next->count, how->bits, pages);
+        end = join_table(dir, how, at, here, probes, lookups, pages, found, where);
     }
     free(keys);
     free(numbers);

@@ -266,6 +266,9 @@ void ask_for(const void *address, size_t bytes);
 /* The same for the pages of many bytes, in order of address; work: as long. */
 void ask_for_each(uint64_t *addresses, uint64_t *work, size_t count);
 
+/* Of so many addresses some are looked at, to see whether pages are missing. */
+enum { LOOKED_FOR = 64 };
+
 /* What is read from one end to the other, in large pieces: how many of its pages are not in memory, ... */
 size_t missing_pages(const void *address, size_t bytes);
 
@@ -546,6 +549,9 @@ typedef struct {
 /* Of paging.c: ask for the pages of all entries that lookups will find; around: at least so many neighbours together. */
 void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around);
 
+/* The same for thousands of lookups of one table, where a page of some is missing. addresses: room for 4 x count. */
+void ask_for_places_of_many(const directory *dir, const lookup *lookups, size_t count, uint64_t *addresses);
+
 /* Ask for the pages of a sketch. */
 void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row);
 
@@ -585,6 +591,10 @@ size_t may_hold_each(const directory *dir, uint32_t segment, uint32_t table_numb
  * 4 x count. */
 void ask_for_lines(const directory *dir, const table_row *table, const uint64_t *keys, size_t stride, size_t count,
                    uint8_t bits, uint64_t *pages);
+
+/* The same where one of some of these lines is not in memory. */
+void ask_for_missing_lines(const directory *dir, const table_row *table, const uint64_t *keys, size_t count, uint8_t bits,
+                           uint64_t *pages);
 
 /* Fill `lookups` from one query's bits of `plan_batch`; returns how many. */
 size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, uint8_t bits,
@@ -754,10 +764,9 @@ typedef struct {
     size_t *ends;          /* of the ranges of each query; room for all queries, the caller's */
 } joined;
 
-/* Find what the band tables hold of the prefixes of `count` queries from `first` on, which are counted from 0 then;
- * ahead: whether pages are asked for before they are touched. */
+/* Find what the band tables hold of the prefixes of `count` queries from `first` on, which are counted from 0 then. */
 outcome join_prefixes(const directory *dir, const query_batch *queries, size_t first, size_t count,
-                      const band_search *how, int ahead, joined *found, damage *where);
+                      const band_search *how, joined *found, damage *where);
 
 /* Documents that share the prefix of a band word with a query; for each query most similar first: by
  * agreement, then distance, then age. With own_first, too: what a query was compared with out of a crowded bucket

@@ -515,7 +515,7 @@ static outcome query_joined(search *s, const query_batch *queries, const band_se
     outcome end = on.ends ? SEARCH_DONE : SEARCH_NO_MEMORY;
     for (size_t first = 0, count; first < queries->count && !end; first += count) {
         count = queries->count - first < most ? queries->count - first : most;
-        end = join_prefixes(dir, queries, first, count, how, batch_reads_ahead(count), &on, &s->found->where);
+        end = join_prefixes(dir, queries, first, count, how, &on, &s->found->where);
         for (size_t q = 0, at = 0, asked = 0; q < count && !end; at = on.ends[q++]) {
             size_t n = on.ends[q] - at;
             if (!n) continue;

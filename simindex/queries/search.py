@@ -288,8 +288,8 @@ def matches_of(
     results = [Matches(truncated=flag != 0) for flag in found.truncated]
     if not found.matches:
         return results
-    if limit is None and len(found.matches) > MATCH.size:
-        view.expect_records(np.frombuffer(found.matches, dtype=MATCHES)["number"])
+    if len(found.matches) > MATCH.size:
+        view.expect_records(_first_numbers(found, limit))
     kept = found.batch.kept if exact else None
     estimates = row_estimates(config.num_perm)
     room = EVERY if limit is None else min(limit, EVERY)  # beyond 64 bits the kernel would refuse it
@@ -312,6 +312,16 @@ def matches_of(
             bits = distance if record.present & HAS_FINGERPRINT and distance != NO_FIGURE else None
             matches.append(Match(record.key, similarity, bits, record.metadata, is_exact, error))
     return results
+
+
+def _first_numbers(found: Found, limit: int | None) -> np.ndarray:
+    """Return the numbers of the matches that become answers, up to `limit` a query."""
+    matches = np.frombuffer(found.matches, dtype=MATCHES)
+    if limit is None:
+        return np.asarray(matches["number"])
+    begins = np.flatnonzero(np.append(True, matches["query"][1:] != matches["query"][:-1]))
+    in_query = np.arange(len(matches)) - np.repeat(begins, np.diff(begins, append=len(matches)))
+    return np.asarray(matches["number"][in_query < limit])
 
 
 @lru_cache(maxsize=1024)

@@ -1,13 +1,15 @@
 """deduplicate and join with files of other machines."""
 
 import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import fsspec
 import pytest
 from dedup_rows import lines, texts, write_lines
 from remote_files import in_memory, served
-from store_places import s3_store
+from store_places import gs_store, s3_store
 
 from simindex.corpus import deduplicate, join
 from simindex.corpus.dedup.journal import JobError
@@ -71,13 +73,17 @@ def test_a_remote_output_has_the_bytes_of_a_local_one(
         deduplicate(((n, text) for n, text in enumerate(TEXTS)), f"{url}/far/{name}", force=True)
 
 
-def test_s3_gives_and_takes_what_local_files_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("store", [s3_store, gs_store])
+def test_object_store_gives_and_takes_what_local_files_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Callable[[], AbstractContextManager[str]]
+) -> None:
     """Inputs by a pattern, an output, its report, and the same job once more, through a server of its own."""
     monkeypatch.chdir(tmp_path)
     all_lines = write_lines(tmp_path / "a.jsonl", TEXTS)
     expected = deduplicate("a.jsonl", "local.jsonl.zst", removed="gone.jsonl")
-    with s3_store() as url:
-        system = fsspec.filesystem("s3")
+    with store() as url:
+        kind = url.partition("://")[0]
+        system = fsspec.filesystem(kind)
         for name, part in (("a", all_lines[:100]), ("b", all_lines[100:])):
             system.pipe_file(f"{url}/in/{name}.jsonl", b"".join(part))
         inputs, outputs = f"{url}/in/*.jsonl", (f"{url}/out.jsonl.zst", f"{url}/gone.jsonl")
@@ -89,12 +95,12 @@ def test_s3_gives_and_takes_what_local_files_do(tmp_path: Path, monkeypatch: pyt
         assert len(gone) == expected.removed
         assert {row["input"] for row in gone} == {f"{url}/in/a.jsonl", f"{url}/in/b.jsonl"}
         assert sorted(system.find(url)) == sorted(
-            f"{url}/{name}".removeprefix("s3://")
+            f"{url}/{name}".removeprefix(f"{kind}://")
             for name in ("gone.jsonl", "in/a.jsonl", "in/b.jsonl", "out.jsonl.zst")
         )
         with pytest.raises(FileNotFoundError, match="no such file"):
             deduplicate(f"{url}/in/none.jsonl", "other.jsonl")
-        with pytest.raises(JobError, match=r"s3://.*out\.jsonl\.zst: expected no such file yet"):
+        with pytest.raises(JobError, match=rf"{kind}://.*out\.jsonl\.zst: expected no such file yet"):
             deduplicate("a.jsonl", outputs[0], journal="another")
 
 
