@@ -6,7 +6,6 @@ their number; putting one twice changes nothing.
 
 from __future__ import annotations
 
-import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -14,6 +13,7 @@ from typing import Any
 
 from simindex.config import Config
 from simindex.corpus.explain import Explanation, explain
+from simindex.corpus.sqlite_file import SqliteFile
 
 MOST_EXPLAINED = 1 << 20
 """Characters of a text that are compared, from its beginning: what is shared is held in arrays."""
@@ -30,7 +30,7 @@ class TextFile:
     """
 
     def __init__(self, path: str, config: Config) -> None:
-        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db = SqliteFile(path)
         self._db.execute("create table if not exists texts (number integer primary key, text blob)")
         self._config = config
 

@@ -25,6 +25,7 @@ from simindex.corpus.dedup.entries import Entry, label_of
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.results import Decided, KeptRow, Verdict
 from simindex.corpus.outputs.rows import values_of
+from simindex.corpus.sqlite_file import SqliteFile
 from simindex.inputs import InputError
 from simindex.plain import plain
 from simindex.queries.matches import Match
@@ -126,7 +127,7 @@ class Ordered:
     """
 
     def __init__(self, folder: str, keep: Keep, config: Config) -> None:
-        self._db = sqlite3.connect(os.path.join(folder, _FILE), isolation_level=None)
+        self._db = SqliteFile(os.path.join(folder, _FILE))
         self._db.executescript(_TABLES)
         self._keep, self._rank, self._config = keep, rank_of(keep), config
 
@@ -244,7 +245,8 @@ class _Change:
         self._db.execute("begin")
 
     def __exit__(self, kind: object, *_: object) -> None:
-        self._db.execute("commit" if kind is None else "rollback")
+        if self._db.in_transaction:  # a full disk has ended it
+            self._db.execute("commit" if kind is None else "rollback")
 
 
 def _stored(sketch: Sketch) -> tuple[Any, ...]:

@@ -1,0 +1,21 @@
+"""A file of SQLite names itself when the disk does not take more."""
+
+import errno
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from simindex.corpus.sqlite_file import SqliteFile
+
+
+def test_full_disk_is_named(tmp_path: Path) -> None:
+    path = str(tmp_path / "some.sqlite")
+    file = SqliteFile(path)
+    file.executescript("create table a (b blob); pragma max_page_count = 9;")
+    with pytest.raises(OSError, match="No space left") as failure:
+        file.executemany("insert into a values (?)", [(b"x" * 50_000,)] * 9)
+    assert (failure.value.errno, failure.value.filename) == (errno.ENOSPC, path)
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        file.execute("select * from none")
+    file.close()
