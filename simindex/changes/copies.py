@@ -8,6 +8,8 @@ is still there or not. Owns who follows whom and what a removal does to a group.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from simindex.errors import CorruptIndexError
@@ -22,11 +24,14 @@ EQUAL_SKETCHES = 8
 """Stored sketches with an equal first band that are compared for each document."""
 
 
-def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
+def fold_copies(
+    numbers: np.ndarray, batch: SketchBatch, view: View, absent_below: int = 0
+) -> tuple[dict[int, int], dict[int, int]]:
     """Find the documents of a batch whose whole sketch a stored or an earlier one has.
 
     Args:
         numbers: of the documents.
+        absent_below: no sketch that is stored under a smaller number equals one of these.
 
     Returns:
         (place in the batch -> number of its leader, leader -> new size of its group).
@@ -39,13 +44,8 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
     groups: dict[int, int] = {}
     words = np.ascontiguousarray(batch.words[places])
     fingerprints = np.ascontiguousarray(batch.fingerprints[places])
-    if scheme.tables.bands:
-        table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
-    else:
-        table = scheme.tables.first_permutation
-        keys = np.ascontiguousarray(scheme.permute(fingerprints)[0])
     dead: dict[int, bool] = {}
-    for found, leader in view.directory.find_equal(table, keys, words, fingerprints, EQUAL_SKETCHES):
+    for found, leader in _equal_sketches(words, fingerprints, view, absent_below):
         place = int(places[found])
         if place in leaders:
             continue
@@ -63,6 +63,29 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
             groups[leader] = view.group_size(leader) or 1
         groups[leader] += 1
     return leaders, groups
+
+
+def _equal_sketches(
+    words: np.ndarray, fingerprints: np.ndarray, view: View, first: int
+) -> Iterator[tuple[int, int]]:
+    """Return (place, number) of whole sketches that are stored in segments with a number from `first` on."""
+    scheme = view.scheme
+    if scheme.tables.bands:
+        table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
+    else:
+        table = scheme.tables.first_permutation
+        keys = np.ascontiguousarray(scheme.permute(fingerprints)[0])
+    return view.directory_from(first).find_equal(table, keys, words, fingerprints, EQUAL_SKETCHES)
+
+
+def absent_sketches_below(batch: SketchBatch, view: View) -> int:
+    """Return the number behind all stored ones where none of their sketches equals one of a batch; else 0."""
+    places = _foldable(batch, view.scheme)
+    if len(places):
+        words, fingerprints = batch.words[places], batch.fingerprints[places]
+        if next(_equal_sketches(words, fingerprints, view, 0), None) is not None:
+            return 0
+    return view.manifest.next_number
 
 
 def _foldable(batch: SketchBatch, scheme: Scheme) -> np.ndarray:

@@ -12,6 +12,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from simindex import _kernel
 from simindex.changes.documents import NewDocuments
 from simindex.format.keys import encode_keys, key_hashes, plain_keys
 from simindex.format.records import MAX_METADATA_BYTES, NIL, pack_metadata, pack_texts
@@ -124,12 +125,16 @@ def prepared_batches(
     batch_size: int,
     workers: int | Crew | None,
     compares: int = 0,
+    look: Callable[[NewDocuments], object] | None = None,
 ) -> Iterator[NewDocuments]:
     """Yield prepared batches in order; with several workers, some batches ahead of the consumer.
 
     A batch has up to `batch_size` items, fewer where these take `PART_BYTES`. At most workers + 5 batches are
     in memory, and at most `AHEAD_BYTES` and two batches, whatever the number and the length of the items.
-    `compares`: see `prepare_documents`.
+
+    Args:
+        compares: see `prepare_documents`.
+        look: what several workers do with a batch as well, where pages were missing lately.
     """
     threads = workers if isinstance(workers, Crew) else num_workers(workers)
     parts = in_parts(items, batch_size, bytes_of_item)
@@ -142,11 +147,20 @@ def prepared_batches(
     def prepare(part: Part[tuple[Any, ...]]) -> NewDocuments:
         return prepare_documents(part.values, sketcher, compares)
 
+    def prepare_ahead(part: Part[tuple[Any, ...]]) -> NewDocuments:
+        documents = prepare(part)
+        if look is not None and _kernel.pages_missing():
+            look(documents)
+        return documents
+
+    def is_python(part: Part[tuple[Any, ...]]) -> bool:
+        return _is_of_sketches(part) and not (look is not None and _kernel.pages_missing())
+
     if not is_full or (threads.workers if isinstance(threads, Crew) else threads) == 1:
         yield from map(prepare, parts)
     else:
         num_bytes = attrgetter("num_bytes")
-        yield from in_order(prepare, parts, threads, READY_BATCHES, num_bytes, _is_of_sketches)
+        yield from in_order(prepare_ahead, parts, threads, READY_BATCHES, num_bytes, is_python)
 
 
 def _is_of_sketches(part: Part[tuple[Any, ...]]) -> bool:

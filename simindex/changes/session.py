@@ -21,12 +21,15 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar
 
+from simindex.changes.copies import absent_sketches_below
+from simindex.changes.documents import NewDocuments
 from simindex.changes.merges import Ahead
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
 from simindex.changes.single.prepare import OneDocument
 from simindex.changes.writer import Writer
 from simindex.errors import IndexFullError, SimIndexError, TransactionOpenError
+from simindex.format.layout import KEY_TABLE
 from simindex.format.manifest import Manifest
 from simindex.parallel import Crew
 from simindex.queries.scheme import Scheme
@@ -217,6 +220,15 @@ class Session:
                 self._merge_ahead(writer, crew)
                 self._commit_prepared(writer, pending, prepared)
             return result
+
+    def look_ahead(self, documents: NewDocuments) -> None:
+        """Look for the keys and the sketches of new documents, on any thread and before their change, which
+        then looks only among what is stored later. Most documents are new; of others nothing is known."""
+        with self.store.reading() as txn:
+            view = self.committed_view(txn)
+            is_stored = next(view.directory.find_keys(KEY_TABLE, documents.key_hashes, 1), None) is not None
+            keys = 0 if is_stored else view.manifest.next_number
+            documents.absent_below = keys, absent_sketches_below(documents.sketches, view)
 
     def _merge_ahead(self, writer: Writer, crew: Crew | None, committed: Manifest | None = None) -> None:
         """Let a thread of the crew make steps of merges until a commit takes them.

@@ -111,7 +111,7 @@ class Writer:
         """
         pending.require_alike(documents)
         encoded_keys = documents.encoded_keys
-        committed = view.find_keys(encoded_keys, documents.key_hashes)
+        committed = view.find_keys(encoded_keys, documents.key_hashes, documents.absent_below[0])
         all_new = not committed and pending.by_key.keys().isdisjoint(encoded_keys)
         if all_new and len(set(encoded_keys)) == len(encoded_keys):
             pending.add(documents, list(range(len(encoded_keys))))
@@ -148,7 +148,7 @@ class Writer:
         """
         self._is_unsure = True
         documents = pending.documents()
-        leaders, groups = fold_copies(documents.numbers, documents.sketches, view)
+        leaders, groups = fold_copies(documents.numbers, documents.sketches, view, pending.absent_below)
         records = documents.records(leaders, pending.inserted_at)
         flags, lost_copies = removal_marks(pending.removed, groups, view)
         committed, puts = self.manifest, list[tuple[bytes, bytes]]()

@@ -307,7 +307,8 @@ class Index(Jobs):
         self._session.writer()
         totals = [0, 0, 0]
         with Crew(num_workers(workers)) as crew:
-            for documents in prepared_batches(rows, self._sketcher, batch_size, crew):
+            batches = prepared_batches(rows, self._sketcher, batch_size, crew, look=self._session.look_ahead)
+            for documents in batches:
                 for place, count in enumerate(self._insert(documents, on_conflict, crew)):
                     totals[place] += count
                 if progress is not None:

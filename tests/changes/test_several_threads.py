@@ -13,8 +13,10 @@ import pytest
 from merging import SMALL
 
 import simindex
-from simindex import ClosedError, CorruptIndexError, Index, IndexFullError, Layout
+from simindex import ClosedError, CorruptIndexError, Index, IndexFullError, KeyExistsError, Layout, _kernel
+from simindex.changes.documents import NewDocuments
 from simindex.changes.merges import Merges
+from simindex.changes.session import Session
 from simindex.parallel import Crew
 from simindex.segments.merge import Merge
 from simindex.storage.store import Store
@@ -90,6 +92,20 @@ def done_at_once(crew: Crew, work: Callable[[], object]) -> Future[object]:
     return future
 
 
+def looks_of(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Let batches be looked at ahead, as where pages are missing; what was found of each."""
+    found: list[tuple[int, int]] = []
+    look = Session.look_ahead
+
+    def watched(session: Session, documents: NewDocuments) -> None:
+        look(session, documents)
+        found.append(documents.absent_below)
+
+    monkeypatch.setattr(Session, "look_ahead", watched)
+    monkeypatch.setattr(_kernel, "pages_missing", lambda: True)
+    return found
+
+
 @pytest.mark.parametrize("layout", LAYOUTS, ids=["two", "three"])
 def test_commits_store_the_same_with_several_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_ahead: list[str], layout: Layout
@@ -101,9 +117,34 @@ def test_commits_store_the_same_with_several_workers(
     assert commits_of_changes(tmp_path / "two", layout, 2, seed=5) == alone
     monkeypatch.setattr(Crew, "start", done_at_once)
     made_ahead.clear()
+    looked = looks_of(monkeypatch)
     assert commits_of_changes(tmp_path / "fast", layout, 2, seed=5) == alone
     assert len(made_ahead) > 50
+    assert len({min(below) > 0 for below in looked}) == 2, (
+        "of some batches nothing is stored, of some there is"
+    )
     assert all(name.startswith("simindex") for name in made_ahead)
+
+
+def test_what_is_stored_behind_a_look_ahead_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of a document of a later batch, and its key, stored when that batch was looked at."""
+    looked = looks_of(monkeypatch)
+    monkeypatch.setattr(Crew, "start", done_at_once)
+    items = items_of(0, 60)
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUTS[0]) as index:
+
+        def store_another(done: int) -> None:
+            if done == 10:
+                assert len(looked) == 6
+                index.insert("a copy of the 35th", document(35, 0))
+                index.insert(45, document(1_000, 0))
+
+        with pytest.raises(KeyExistsError) as failure:
+            index.insert_many(items, batch_size=10, workers=2, progress=store_another)
+        assert failure.value.args[0] == 45
+        assert list(index) == [*range(10), "a copy of the 35th", 45, *range(10, 40)]
+        assert index.stats().copies == 1
+        assert index.check().ok
 
 
 def test_new_documents_are_stored_the_same_with_several_workers(
