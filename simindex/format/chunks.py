@@ -73,7 +73,8 @@ def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
     Args:
         arrays: keys and numbers of each table, then words, fingerprints and numbers of the sketch column.
     """
-    return seal("segments", key, b"".join(arrays))  # type: ignore[arg-type] # arrays are buffers
+    # Of an array itself, join would tell a failed allocation as a wrong type.
+    return seal("segments", key, b"".join([array.data for array in arrays]))
 
 
 def encode_one_document(
