@@ -158,7 +158,7 @@ def test_package_runs_as_a_module(tmp_path: Path) -> None:
         ),
         (
             ["insert", "new", "rows.jsonl", "--seed", "x"],
-            "'--seed': expected an integer of at least 0, found 'x'",
+            "'--seed': expected \"random\" or an integer of at least 0, found 'x'",
         ),
         (
             ["insert", "new", "rows.jsonl", "--wait", "soon"],
