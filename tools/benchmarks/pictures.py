@@ -29,10 +29,11 @@ def draw(results: dict[str, Any], output: Path) -> list[Path]:
     """The pictures that these results are enough for, as PNG files in `output`."""
     matplotlib.use("Agg")
     plt.rcParams.update({"font.size": 9, "axes.edgecolor": INK, "text.color": INK, "axes.labelcolor": INK})
+    beyond = runs_beyond(results)
     drawn = {
         "peers": _peers(results) if results["builds"] and results["peers"] else None,
         "growth": _growth(results) if len(results["builds"]) > 1 or results.get("huge") else None,
-        "beyond": _beyond(results["beyond"]) if results.get("beyond") else None,
+        "beyond": _beyond(beyond) if beyond else None,
     }
     paths = []
     for name, figure in drawn.items():
@@ -41,6 +42,11 @@ def draw(results: dict[str, Any], output: Path) -> list[Path]:
             figure.savefig(paths[-1], dpi=120)
             plt.close(figure)
     return paths
+
+
+def runs_beyond(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the runs of the job beyond, one for each number of workers."""
+    return [run for name, run in results.items() if name.startswith("beyond") and run]
 
 
 def _peers(results: dict[str, Any]) -> Figure:
@@ -123,16 +129,26 @@ def _growth(results: dict[str, Any]) -> Figure:
     return figure
 
 
-def _beyond(beyond: dict[str, Any]) -> Figure:
-    """Lines over the number of documents in a bounded memory, with a mark where the file outgrows it."""
+def _beyond(runs: list[dict[str, Any]]) -> Figure:
+    """Lines over the number of documents in a bounded memory, with a mark where the file outgrows it.
+
+    Args:
+        runs: with one number of workers each; the first is the one that was asked.
+    """
+    beyond = runs[0]
     growth = beyond["growth"]
     sizes = [step["documents"] for step in growth]
     figure, (rates, times, space) = plt.subplots(1, 3, figsize=(12, 3.6))
-    _lines(
-        rates,
-        [(OURS, "", sizes, [step["documents_a_second"] for step in growth])],
-        "Inserts a second, durable",
-    )
+    inserted: list[Line] = [
+        (
+            colour,
+            f"workers={run['workers']}" if len(runs) > 1 else "",
+            [step["documents"] for step in run["growth"]],
+            [step["documents_a_second"] for step in run["growth"]],
+        )
+        for colour, run in zip((OURS, THIRD, SECOND), runs, strict=False)
+    ]
+    _lines(rates, inserted, "Inserts a second, durable")
     asked: list[Line] = [
         (colour, name, sizes, [step["query_absent"][field] for step in growth])
         for colour, name, field in ((OURS, "median", "median_us"), (SECOND, "p99", "p99_us"))

@@ -360,7 +360,7 @@ def write(results: dict[str, Any], output: Path) -> None:
         ]
     if results["simhash"] or results["simhash_peers"]:
         parts += ["## SimHash\n", simhash_table(results["simhash"], results["simhash_peers"])]
-    beyond = [found for name, found in results.items() if name.startswith("beyond") and found]
+    beyond = pictures.runs_beyond(results)
     if beyond:
         parts += ["## Inserts beyond the memory\n", beyond_table(beyond)]
     for name in (
