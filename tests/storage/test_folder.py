@@ -230,7 +230,10 @@ def test_creation_that_waited_looks_again_for_what_was_made_meanwhile(tmp_path: 
 
 def test_ctrl_c_ends_the_wait_for_the_writer(tmp_path: Path) -> None:
     code = (
-        "import sys, simindex\nprint('waits', flush=True)\n"
+        "import signal, sys, simindex\n"
+        # As a terminal has it, whatever this process, and what it is started by, do with Ctrl-C.
+        "signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\nprint('waits', flush=True)\n"
         "try: simindex.open(sys.argv[1], timeout=None)\nexcept KeyboardInterrupt: print('ended')"
     )
     with simindex.open(tmp_path / "i", "x") as index:
