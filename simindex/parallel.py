@@ -52,7 +52,8 @@ class Crew:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
+        """Wait for the work that is being done, and forget what nobody has begun."""
+        _surely(lambda: self._pool.shutdown(cancel_futures=True))
 
     def start(self, work: Callable[[], Result]) -> Future[Result]:
         """Let one of the threads do some work, when it has done what came before."""
@@ -100,18 +101,21 @@ def in_order(
         is_python: whether the work on a part keeps Python's lock, so that another thread gains nothing: then
             it is done in its turn.
     """
+    if not isinstance(workers, Crew):
+        with Crew(workers) as crew:
+            yield from in_order(function, parts, crew, ready, num_bytes, is_python)
+        return
     following = iter(parts)
-    crew = workers if isinstance(workers, Crew) else Crew(workers)
     ahead: deque[tuple[Future[Result] | None, Callable[[], Result], int]] = deque()
     room = AHEAD_BYTES
     failure: Exception | None = None
     try:
         while True:
             try:
-                while failure is None and len(ahead) < crew.workers + ready and room > 0:
+                while failure is None and len(ahead) < workers.workers + ready and room > 0:
                     part = next(following)
                     work = partial(function, part)
-                    future = None if is_python(part) else crew.start(work)
+                    future = None if is_python(part) else workers.start(work)
                     ahead.append((future, work if future is None else future.result, num_bytes(part)))
                     room -= ahead[-1][2]
                     del part, work, future  # or they would be held until there is room for another one
@@ -129,10 +133,7 @@ def in_order(
             yield value
             del value
     finally:
-        if crew is workers:
-            _settle(future for future, _, _ in ahead if future is not None)
-        else:
-            crew.end()
+        _settle(future for future, _, _ in ahead if future is not None)
 
 
 def ahead(values: Iterable[Part], most: int) -> Iterator[Part]:

@@ -136,7 +136,10 @@ def prepared_batches(
         compares: see `prepare_documents`.
         look: what several workers do with a batch as well, where pages were missing lately.
     """
-    threads = workers if isinstance(workers, Crew) else num_workers(workers)
+    if not isinstance(workers, Crew):
+        with Crew(num_workers(workers)) as crew:
+            yield from prepared_batches(items, sketcher, batch_size, crew, compares, look)
+        return
     parts = in_parts(items, batch_size, bytes_of_item)
     begin = next(parts, None)
     if begin is None:
@@ -156,11 +159,11 @@ def prepared_batches(
     def is_python(part: Part[tuple[Any, ...]]) -> bool:
         return _is_of_sketches(part) and not (look is not None and _kernel.pages_missing())
 
-    if not is_full or (threads.workers if isinstance(threads, Crew) else threads) == 1:
+    if not is_full or workers.workers == 1:
         yield from map(prepare, parts)
     else:
         num_bytes = attrgetter("num_bytes")
-        yield from in_order(prepare_ahead, parts, threads, READY_BATCHES, num_bytes, is_python)
+        yield from in_order(prepare_ahead, parts, workers, READY_BATCHES, num_bytes, is_python)
 
 
 def _is_of_sketches(part: Part[tuple[Any, ...]]) -> bool:

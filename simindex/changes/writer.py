@@ -8,9 +8,7 @@ replayed after the map has grown.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 
 from simindex.changes.ages.runs import change_of_ages
 from simindex.changes.copies import fold_copies, removal_marks
@@ -33,8 +31,6 @@ from simindex.segments.merge_policy import step_budget
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
-
-_NONE: Mapping[int, int] = MappingProxyType({})
 
 
 class Writer:
@@ -194,38 +190,30 @@ class Writer:
         if self._is_unsure and view is not None:
             self.read_again_if_unsure()
         before = self.manifest
-        has_work = self.merges.has_work(before)
-        if view is None and (has_work or self._is_unsure):
+        if view is None and (self._is_unsure or self.merges.has_work(before)):
             return None
         change = single_change(new, before, directory, self._scheme, time.time_ns() // 1000)
         if change is None:
             return None
         self._is_unsure = True
         manifest, record, segment, runs = change
-        budget = partial(self._budget, manifest, 1, len(record[1]) + len(segment[1]))
-        if view is not None and has_work:
-            merged = self._advanced(manifest, budget(), view)
-        else:
-            merged = self.merges.pause(manifest, budget)
-        if merged.manifest is not manifest:
-            return Prepared(merged, [record], [segment], runs=runs)
-        encoded = self._encoder.encode(manifest, before)
-        return Prepared(
-            merged, [record], [segment], (), _NONE, _NONE, [], runs, None, segment[1], before, encoded
-        )
+        merged = self._merged(manifest, 1, len(record[1]) + len(segment[1]), view)
+        prepared = Prepared(merged, [record], [segment], runs=runs)
+        if merged.manifest is manifest:
+            prepared.newest, prepared.before = segment[1], before
+            prepared.encoded_manifest = self._encoder.encode(manifest, before)
+        return prepared
 
     def _budget(self, manifest: Manifest, num_changes: int, num_bytes: int) -> int:
         return step_budget(self._scheme.tables.layout.tier_factor, manifest, num_changes, num_bytes)
 
-    def _merged(self, manifest: Manifest, num_changes: int, num_bytes: int, view: View) -> Merged:
-        """Return what merging goes with a commit that changes and writes so much."""
-        if not self.merges.has_work(self.manifest):
-            return self.merges.pause(manifest, partial(self._budget, manifest, num_changes, num_bytes))
-        return self._advanced(manifest, self._budget(manifest, num_changes, num_bytes), view)
-
-    def _advanced(self, manifest: Manifest, budget: int, view: View) -> Merged:
+    def _merged(self, manifest: Manifest, num_changes: int, num_bytes: int, view: View | None) -> Merged:
+        """Return what merging goes with a commit that changes and writes so much; without a view: none."""
+        budget = partial(self._budget, manifest, num_changes, num_bytes)
+        if view is None or not self.merges.has_work(self.manifest):
+            return self.merges.pause(manifest, budget)
         stored = {entry.id for entry in self.manifest.segments}
-        return self.merges.advance(manifest, stored, budget, view)
+        return self.merges.advance(manifest, stored, budget(), view)
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open.
