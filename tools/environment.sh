@@ -41,13 +41,13 @@ make_environment() {
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile ".[$extra]"
 }
 
-# sanitized_environment FOLDER FLAGS   makes an environment with the kernel built with these flags
+# sanitized_environment FOLDER COMPILER FLAGS   makes an environment with the kernel built by it with these flags
 sanitized_environment() {
     # A build folder of its own, or objects built without the sanitizers would be taken from build/.
     rm -rf "$1/build" "$1/reports"
     mkdir -p "$1/reports"
     printf '[build]\nbuild_base = %s\n' "$1/build" >"$1/build.cfg"
-    CC=gcc CFLAGS="$2 -fno-omit-frame-pointer -g" LDFLAGS=$2 DIST_EXTRA_CONFIG=$1/build.cfg make_environment "$1" test
+    CC=$2 CFLAGS="$3 -fno-omit-frame-pointer -g" LDFLAGS=$3 DIST_EXTRA_CONFIG=$1/build.cfg make_environment "$1" test
 }
 
 # Python is not built with the sanitizers, so their libraries come first by LD_PRELOAD, and libstdc++ for the
@@ -70,16 +70,47 @@ judge_reports() {
 # run_sanitized FOLDER ARGUMENTS...   python with ARGUMENTS, the kernel under AddressSanitizer and
 #                                     UndefinedBehaviorSanitizer, in an environment of its own
 run_sanitized() {
-    local environment result=0
+    local environment
     environment=$(mkdir -p "$1" && cd "$1" && pwd)
     shift
-    sanitized_environment "$environment" "-fsanitize=address,undefined -fno-sanitize-recover=all"
+    sanitized_environment "$environment" gcc "-fsanitize=address,undefined -fno-sanitize-recover=all"
+    under_sanitizers "$environment" "$(sanitizer_libraries libasan.so libubsan.so)" "$@"
+}
+
+# run_fuzzer FOLDER ARGUMENTS...   the same with a kernel whose branches lead Atheris: built by clang, and with the
+#                                  sanitizers that come with Atheris, which hold libFuzzer
+run_fuzzer() {
+    local environment atheris
+    environment=$(mkdir -p "$1" && cd "$1" && pwd)
+    shift
+    need_clang
+    sanitized_environment "$environment" clang "-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all"
+    atheris=$("$environment/bin/python" -c 'import atheris; print(atheris.path())')
+    under_sanitizers "$environment" "$atheris/asan_with_fuzzer.so" "$@"
+}
+
+need_clang() {
+    if command -v clang >/dev/null 2>&1; then
+        return
+    fi
+    if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
+        apt-get update -qq
+        apt-get install -y -qq clang >/dev/null
+    else
+        echo "a kernel that leads the fuzzer is built by clang: install it first" >&2
+        return 1
+    fi
+}
+
+# under_sanitizers ENVIRONMENT LIBRARIES ARGUMENTS...   its python with ARGUMENTS, and what the sanitizers reported
+under_sanitizers() {
+    local result=0
     # Python leaks on purpose at its end; its own allocator would hide overruns.
-    LD_PRELOAD=$(sanitizer_libraries libasan.so libubsan.so) PYTHONMALLOC=malloc \
-        ASAN_OPTIONS="detect_leaks=0:malloc_context_size=1:quarantine_size_mb=64:log_path=$environment/reports/address" \
-        UBSAN_OPTIONS="print_stacktrace=1:log_path=$environment/reports/undefined" \
-        "$environment/bin/python" "$@" || result=$?
-    judge_reports "$environment" "$result"
+    LD_PRELOAD=$2 PYTHONMALLOC=malloc \
+        ASAN_OPTIONS="detect_leaks=0:malloc_context_size=1:quarantine_size_mb=64:log_path=$1/reports/address" \
+        UBSAN_OPTIONS="print_stacktrace=1:log_path=$1/reports/undefined" \
+        "$1/bin/python" "${@:3}" || result=$?
+    judge_reports "$1" "$result"
 }
 
 # run_with_thread_sanitizer FOLDER ARGUMENTS...   python with ARGUMENTS, the kernel under ThreadSanitizer, once it
@@ -88,7 +119,7 @@ run_with_thread_sanitizer() {
     local environment result=0
     environment=$(mkdir -p "$1" && cd "$1" && pwd)
     shift
-    sanitized_environment "$environment" -fsanitize=thread
+    sanitized_environment "$environment" gcc -fsanitize=thread
     watched() {
         LD_PRELOAD=$(sanitizer_libraries libtsan.so) \
             TSAN_OPTIONS="log_path=$environment/reports/thread:exitcode=0:die_after_fork=0:$1" \

@@ -11,11 +11,11 @@
 
 /* ---- XXH64 (Collet; specification in Cyan4973/xxHash, doc/xxhash_spec.md) ---- */
 
-#define PRIME_1 0x9E3779B185EBCA87ULL
-#define PRIME_2 0xC2B2AE3D27D4EB4FULL
-#define PRIME_3 0x165667B19E3779F9ULL
-#define PRIME_4 0x85EBCA77C2B2AE63ULL
-#define PRIME_5 0x27D4EB2F165667C5ULL
+#define PRIME_1 UINT64_C(0x9E3779B185EBCA87)
+#define PRIME_2 UINT64_C(0xC2B2AE3D27D4EB4F)
+#define PRIME_3 UINT64_C(0x165667B19E3779F9)
+#define PRIME_4 UINT64_C(0x85EBCA77C2B2AE63)
+#define PRIME_5 UINT64_C(0x27D4EB2F165667C5)
 
 static inline uint64_t rotate(uint64_t x, int bits) { return (x << bits) | (x >> (64 - bits)); }
 
