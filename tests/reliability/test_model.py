@@ -5,7 +5,6 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
@@ -13,34 +12,23 @@ from unittest import mock
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 from model import Model, ModelDocument
+from questions import Questions, keys, shingles, thresholds, time_of
 
 import simindex
-from simindex import Index, Layout, Sketch, tuning
+from simindex import Index, Layout, tuning
 from simindex.format.keys import Key
 from simindex.storage.store import Store
 from simindex.storage.transactions import WriteTransaction
+from simindex.upkeep.proof import run_check
 
-# Few shingles, so that documents are often alike or empty; half of them out of four, so that many are equal.
-common = st.sampled_from([frozenset("abcdef"), frozenset("abcdeg"), frozenset("xyz"), frozenset("hijkl")])
-shingles = common | st.frozensets(st.sampled_from("abcdefghijkl"), max_size=12)
-keys = st.sampled_from(["a", "b", "1", 1, b"1", 0, -1, "ü"]) | st.integers(2, 40)
-thresholds = st.sampled_from([0.05, 0.3, 0.5, 0.8, 0.95, 1.0])
 tiny_layouts = st.sampled_from(
     [Layout(2, 3, 1), Layout(2, 3, 1 << 20), Layout(3, 1, 200), Layout(8, 65_536, 1 << 20)]
 )
 
 
-def time_of(microseconds: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
-
-
-class IndexMachine(RuleBasedStateMachine):
-    index: Index  # this and the reader: from `create` on
-    reader: Index
-    is_created = False
-
+class IndexMachine(Questions):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="simindex-test-"))
@@ -271,6 +259,43 @@ class IndexMachine(RuleBasedStateMachine):
                         m.key for m in self.index.query(stored.shingles, 1.0)
                     ]
 
+    @precondition(lambda self: self.transaction is None and len(self.committed) > 1)
+    @rule(fewer=st.booleans(), ago=st.integers(0, 20))
+    def rebuild(self, fewer: bool, ago: int) -> None:
+        """By `merge` with an index of some of the keys, or by `resketch` to fewer rows; then all expires."""
+        self.time_passes(7)
+        self.touch(list(self.model.documents)[::2])
+        made, other = self.folder / "made", self.folder / "other"
+        others: set[Key] = {"a", 2, 99}
+        rows = min(self.config.num_perm, 16)
+        if fewer:
+            simindex.resketch(self.path, made, num_perm=rows)
+        else:
+            rows = self.config.num_perm
+            with simindex.open(other, "x", self.config) as few:
+                few.insert_many([(key, {"k", "l"}) for key in others])
+            simindex.merge([self.path, other], made, on_conflict="skip")
+            shutil.rmtree(other)
+        added = set[Key]() if fewer else others - self.model.documents.keys()
+        with simindex.open(made) as copy:
+            assert set(copy) == self.model.documents.keys() | added
+            for key, stored in self.model.documents.items():
+                self.require_stored(copy, key, stored, rows)
+            copy.remove_many(added)
+            copied = Model(self.config)
+            copied.documents = dict(self.model.documents)
+            for before in (self.clock - ago, self.clock + 100):
+                assert copy.expire(time_of(before)) == copied.expire(before)
+                assert set(copy) == copied.documents.keys()
+        self.require_sound(made)
+        shutil.rmtree(made)
+
+    def require_sound(self, path: Path) -> None:
+        """What `check` does, but for a process of its own."""
+        told: list[Any] = []
+        run_check(told.append, str(path), "full")
+        assert [message["problem"] for message in told if "problem" in message] == []
+
     # ---- ages ----
 
     def nanoseconds(self) -> int:
@@ -299,125 +324,13 @@ class IndexMachine(RuleBasedStateMachine):
         self.reader.close()
         self.reader = simindex.open(self.path, "r")
 
-    # ---- queries ----
-
-    def seen_by(self, handle: Index) -> Model:
-        model = Model(self.config)
-        model.documents = self.model.documents if handle is self.index else self.committed
-        return model
-
-    @precondition(lambda self: self.config.num_perm)
-    @rule(document=shingles, threshold=thresholds)
-    def query(self, document: frozenset[str], threshold: float) -> None:
-        bits = tuning.compared_bits(threshold, self.config.bands)
-        for handle in (self.index, self.reader):
-            expected = self.seen_by(handle).similar(document, threshold, bits)
-            matches = handle.query(document, threshold)
-            assert {m.key: m.similarity for m in matches} == pytest.approx(expected)
-            assert len(matches) == len(expected)
-            similarities: list[Any] = [m.similarity for m in matches]
-            assert similarities == sorted(similarities, reverse=True)
-            assert not matches.truncated
-            limited = handle.query(document, threshold, limit=2)
-            assert list(limited) == list(matches)[:2]
-
-    @precondition(lambda self: self.config.num_perm)
-    @rule(documents=st.lists(shingles, max_size=6), threshold=thresholds, workers=st.integers(1, 2))
-    def query_many(self, documents: list[frozenset[str]], threshold: float, workers: int) -> None:
-        for handle in (self.index, self.reader):
-            answers = handle.query_many(documents, threshold, workers=workers)
-            assert list(answers) == [handle.query(document, threshold) for document in documents]
-
-    @precondition(lambda self: self.config.num_perm)
-    @rule(threshold=thresholds)
-    def pairs_and_clusters(self, threshold: float) -> None:
-        """Of the committed documents, against brute force; a cluster is what is linked by pairs."""
-        bits, model = tuning.compared_bits(threshold, self.config.bands), self.seen_by(self.reader)
-        expected = {
-            frozenset((key, other)): similarity
-            for key, stored in model.documents.items()
-            for other, similarity in model.similar(stored.shingles, threshold, bits, without=key).items()
-        }
-        found = list(self.reader.pairs(threshold, copies="all"))
-        assert {frozenset((pair.a, pair.b)): pair.similarity for pair in found} == pytest.approx(expected)
-        assert len(found) == len(expected)
-        linked = {key: {key} for pair in expected for key in pair}
-        for one, other in expected:
-            together = linked[one] | linked[other]
-            linked |= dict.fromkeys(together, together)
-        clusters = {frozenset(cluster) for cluster in self.reader.clusters(threshold)}
-        assert clusters == {frozenset(cluster) for cluster in linked.values()}
-
-    @precondition(lambda self: self.config.num_perm)
-    @rule(key=keys, threshold=thresholds)
-    def query_key(self, key: Key, threshold: float) -> None:
-        if key not in self.model.documents:
-            with pytest.raises(KeyError):
-                self.index.query_key(key, threshold)
-            return
-        bits = tuning.compared_bits(threshold, self.config.bands)
-        expected = self.model.similar(self.model.documents[key].shingles, threshold, bits, without=key)
-        assert {m.key: m.similarity for m in self.index.query_key(key, threshold)} == pytest.approx(expected)
-
-    @precondition(lambda self: self.config.num_perm)
-    @rule(document=shingles, k=st.integers(1, 5), threshold=st.none() | thresholds)
-    def nearest(self, document: frozenset[str], k: int, threshold: float | None) -> None:
-        """Without a threshold down to one row; what is surely found is what a long prefix finds."""
-        bits = 8 if threshold is None else tuning.compared_bits(threshold, self.config.bands)
-        everything = self.model.similar(document, threshold or 0.0, bits)
-        matches = self.index.nearest(document, k, threshold=threshold)
-        assert len(matches) == min(k, len(everything))
-        for match in matches:
-            assert match.similarity == pytest.approx(everything[match.key])
-        if len(everything) <= k:
-            assert {match.key for match in matches} == everything.keys()
-
-    @precondition(lambda self: self.config.simhash)
-    @rule(
-        document=shingles,
-        distance=st.none() | st.integers(0, 3),
-        flips=st.frozensets(st.integers(0, 63), max_size=3),
-    )
-    def query_simhash(self, document: frozenset[str], distance: int | None, flips: frozenset[int]) -> None:
-        fingerprint = self.model.document(document or {"a"}).fingerprint
-        assert fingerprint is not None
-        fingerprint ^= sum(1 << bit for bit in flips)
-        for handle in (self.index, self.reader):
-            expected = self.seen_by(handle).near(fingerprint, 3 if distance is None else distance)
-            matches = handle.query_simhash(Sketch.from_fingerprint(fingerprint), distance)
-            assert {m.key: m.distance for m in matches} == expected
-            assert len(matches) == len(expected)
-            distances: list[Any] = [m.distance for m in matches]
-            assert distances == sorted(distances)
-
-    @rule(key=keys)
-    def look_up(self, key: Key) -> None:
-        for handle in (self.index, self.reader):
-            model = self.seen_by(handle)
-            assert (key in handle) == (key in model.documents)
-            if key in model.documents:
-                record, stored = handle[key], model.documents[key]
-                assert (type(record.key), record.key) == (type(key), key)
-                assert record.metadata == stored.metadata
-                times = time_of(stored.inserted_at), time_of(stored.seen_at)
-                assert (record.inserted_at, record.seen_at) == times
-                assert record.sketch.fingerprint == stored.fingerprint
-                rows = record.sketch.rows
-                assert (None if rows is None else rows.tolist()) == stored.rows
-
-    @invariant()
-    def sizes_agree(self) -> None:
-        if self.is_created:
-            assert len(self.index) == len(self.model.documents)
-            assert len(self.reader) == len(self.committed)
-            assert sorted(map(repr, self.index)) == sorted(map(repr, self.model.documents))
-
     def teardown(self) -> None:
         if self.transaction is not None:
             self.commit_transaction()
         if self.is_created:
             self.index.close()
             self.reader.close()
+            self.require_sound(self.path)
         shutil.rmtree(self.folder)
         self.patches.close()
 
