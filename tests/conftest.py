@@ -12,12 +12,16 @@ from two_documents import index  # noqa: F401 - fixture
 settings.register_profile(
     "fixed", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("fixed")
+settings.register_profile(
+    "long", database=None, deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("fixed")  # --hypothesis-profile long draws anew, and more
 
 _TESTS = Path(__file__).parent
 LONGEST = (
     "reliability/test_fuzzing.py",
     "reliability/test_model.py",
+    "metamorphic/test_dedup_combinations.py",
     "upkeep/test_backup_killed.py",
     "howto/test_howto.py",
     "reliability/test_kills.py",

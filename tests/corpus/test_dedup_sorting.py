@@ -15,6 +15,7 @@ from simindex import Config, SimIndexError
 from simindex.corpus import deduplicate
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.journal import JobError
+from simindex.corpus.dedup.rows import Rows, rows_by_columns
 from simindex.corpus.dedup.sorting import candidates, decisions, verified
 from simindex.corpus.dedup.sorting.sketches import SketchFiles
 from simindex.corpus.dedup.sorting.told import write_told
@@ -250,3 +251,28 @@ def test_a_run_that_is_long_is_bounded_as_an_index_bounds_it(
     assert report.kept == 2_400
     assert report.bounded > 0
     assert by_index(monkeypatch, tmp_path / "a.jsonl", tmp_path / "i.jsonl", threshold=0.9)[:4] == report[:4]
+
+
+@pytest.mark.parametrize("shift", [1, 5, 10_000])
+def test_decisions_that_fit_no_row_end_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shift: int
+) -> None:
+    """Rows numbered otherwise in the second reading than in the first must not be written."""
+    write_lines(tmp_path / "a.jsonl", TEXTS)
+    entries = tmp_path / "b.csv"
+    entries.write_text("id,text\n" + "".join(f"{n},{text}\n" for n, text in enumerate(TEXTS)))
+    again = rows_by_columns
+
+    def shifted(*arguments: Any) -> Any:
+        for number, rows in enumerate(again(*arguments)):
+            yield rows if number < 3 else Shifted(rows)
+
+    class Shifted(Rows):
+        def __init__(self, rows: Rows) -> None:
+            self.__dict__ |= rows.__dict__
+            self._first += shift
+
+    monkeypatch.setattr("simindex.corpus.dedup.sorting.again.rows_by_columns", shifted)
+    with pytest.raises(SimIndexError, match="decisions and rows do not belong together"):
+        deduplicate([tmp_path / "a.jsonl", entries], tmp_path / "out.jsonl", batch_size=50)
+    assert not (tmp_path / "out.jsonl").exists()

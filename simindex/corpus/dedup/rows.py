@@ -23,14 +23,13 @@ class Rows(Sequence[Entry]):
     """Rows of an input, in order.
 
     Attributes:
-        first: number in the whole input of the first one.
         places, names, rows, keys, documents, contents: as in `Entry`, of each.
         num_bytes: what they take in memory, about.
         bad: what stood between them and is no row.
     """
 
     def __init__(self, first: int) -> None:
-        self.first = first
+        self._first = first
         self.places: list[int] = []
         self.names: list[str] = []
         self.rows: list[int] = []
@@ -39,6 +38,11 @@ class Rows(Sequence[Entry]):
         self.contents: list[Any] = []
         self.num_bytes = 0
         self.bad: list[BadRowError] = []
+
+    @property
+    def first(self) -> int:
+        """Number in the whole input of the first row."""
+        return self._first
 
     def add(self, place: int, some: Columns, begin: int, end: int) -> None:
         """Take rows of the input at a place."""
@@ -121,9 +125,13 @@ class ColumnEntries(Protocol):
         """Yield the rows some at a time, each with its place among the sources; bad rows with them."""
 
 
-def rows_by_columns(entries: ColumnEntries, size: int, skipped: int) -> Iterator[Rows]:
-    """Yield rows some at a time, as `rows_of` does; where it cannot be read on, those before that, too."""
-    rows, number = Rows(skipped), 0
+def rows_by_columns(entries: ColumnEntries, size: int, skipped: int, first: int = 0) -> Iterator[Rows]:
+    """Yield rows some at a time, as `rows_of` does; where it cannot be read on, those before that, too.
+
+    Args:
+        first: number in the whole input of the first entry.
+    """
+    rows, number = Rows(first + skipped), 0
     for found in with_failure(entries.columns()):
         if isinstance(found, Exception):
             if rows:
@@ -137,8 +145,8 @@ def rows_by_columns(entries: ColumnEntries, size: int, skipped: int) -> Iterator
             rows.add(place, some, begin, end)
             begin = end
             if len(rows) == size or rows.num_bytes >= PART_BYTES:
-                yield rows
-                rows = Rows(rows.first + len(rows))
+                full, rows = rows, Rows(rows.first + len(rows))
+                yield full
         if some.error is not None:
             if not entries.takes_bad_rows:
                 if rows:

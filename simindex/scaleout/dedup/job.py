@@ -214,3 +214,4 @@ class ScaledJob(Job):
             if behind > done:
                 skipped = max(done - first, 0)
                 yield Wanted(part, first, skipped, told.next_rows(first + skipped, behind))
+        told.finish()

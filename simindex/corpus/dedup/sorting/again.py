@@ -112,9 +112,7 @@ def rows_of_parts(
             yield from _by_lines(inputs, part, count, first, done)
             continue
         entries = PartEntries(inputs, part, takes_bad_rows=takes_bad_rows)
-        for rows in rows_by_columns(entries, size, done):
-            rows.first += first
-            yield rows
+        yield from rows_by_columns(entries, size, done, first)
 
 
 def _by_lines(inputs: Inputs, part: InputPart, count: int, first: int, done: int) -> Iterator[Rows]:

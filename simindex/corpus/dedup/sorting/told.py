@@ -18,6 +18,7 @@ from simindex.corpus.dedup.sorting.figures import agree_and_distance
 from simindex.corpus.dedup.sorting.star import Outcome
 from simindex.corpus.dedup.work import DecidedRows
 from simindex.corpus.outputs.frames import replacing
+from simindex.errors import SimIndexError
 from simindex.format.rows import NO_FIGURE
 from simindex.queries.clusters.forest import ends_of
 from simindex.queries.matches import Match
@@ -93,10 +94,19 @@ class Teller:
         self.read, self._bounded = pickle.load(file)
         self._rest = self._all()
         self._next = next(self._rest, None)
+        self._has_begun = False
 
     def of(self, parts: Iterable[Rows], entries: PathEntries) -> Iterator[DecidedRows]:
-        """Yield rows with what was decided; what stands between them and is no row is told to the entries."""
+        """Yield rows with what was decided; what stands between them and is no row is told to the entries.
+
+        Raises:
+            SimIndexError: the rows are not numbered one by one, or a decision is of none of them.
+        """
+        behind: int | None = None
         for rows in parts:
+            if behind is not None and rows.first != behind:
+                raise _misnumbered(f"row {behind:,}", f"row {rows.first:,}")
+            behind = rows.first + len(rows)
             if rows.bad:
                 entries.tell(rows.bad)
             verdicts: list[Verdict | None] = [None] * len(rows)
@@ -104,14 +114,33 @@ class Teller:
             for place, told in some.told:
                 verdicts[place] = self._verdict(*told)
             yield rows, Decided(verdicts, set(some.bounded))
+        self.finish()
+
+    def finish(self) -> None:
+        """Make sure that each decision was used, once the last row was given.
+
+        Raises:
+            SimIndexError: one was not.
+        """
+        total = sum(part.rows for part in self.read)
+        self.next_rows(total, total)
+        if self._next is not None:
+            raise _misnumbered(f"decisions on {total:,} rows", f"one on row {self._next[0]:,}")
 
     def next_rows(self, first: int, behind: int) -> ToldRows:
-        """Return what was decided of rows first..behind-1; what was told of those before is passed over."""
+        """Return what was decided of rows first..behind-1; the first call passes over the rows before them.
+
+        Raises:
+            SimIndexError: a later call leaves out rows that something was decided of.
+        """
         some: list[tuple[int, ToldRow]] = []
         while self._next is not None and self._next[0] < behind:
             if self._next[0] >= first:
                 some.append((self._next[0] - first, self._next[1:]))
+            elif self._has_begun:
+                raise _misnumbered(f"row {self._next[0]:,}", f"row {first:,}")
             self._next = next(self._rest, None)
+        self._has_begun = True
         begin, end = np.searchsorted(self._bounded, (first, behind))
         return ToldRows(some, [int(number) - first for number in self._bounded[begin:end]])
 
@@ -122,6 +151,13 @@ class Teller:
             except EOFError:
                 return
             yield from zip(*told, strict=True)
+
+
+def _misnumbered(expected: str, found: str) -> SimIndexError:
+    return SimIndexError(
+        f"deduplicate: expected {expected}, found {found}: decisions and rows do not belong together, and "
+        "nothing more is written. The input changed between two readings, or this is a defect of simindex"
+    )
 
 
 ToldRow = tuple[int, int, str, bool]

@@ -1,0 +1,162 @@
+"""`dedup` in all its ways at once: what stays depends neither on how the input is cut into files, formats and
+batches nor on workers and interruptions. Brute force is the judge.
+
+Every pair of two options is in one of the combinations that always run; `--hypothesis-profile long` draws
+more of them.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from combinations import Combination, pairwise
+from commandline import Run
+from corpora import (
+    FORMATS,
+    PACKERS,
+    SHARDS,
+    THRESHOLD,
+    cut,
+    made_up,
+    read_rows,
+    same_family,
+    star,
+    within_bits,
+    write_shards,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import simindex
+from simindex import Config, SimHashConfig
+from simindex.textbook import jaccard, word_shingles
+
+OPTIONS: dict[str, tuple[Any, ...]] = {
+    "shards": SHARDS,
+    "format": FORMATS,
+    "packing": tuple(PACKERS),
+    "batch_size": (1, 7, 137, None),
+    "workers": (1, 2),
+    "mode": ("remove", "annotate", "report-only"),
+    "keep": ("first", "newest", "longest", "field:rank"),
+    "by": ("minhash", "simhash"),
+    "exact": (False, True),
+    "explain": (False, True),
+    "output": ("out.jsonl", "out.jsonl.zst", "out.csv", "out.tsv.gz", "out.parquet"),
+    "against": (False, True),
+    "into": (False, True),
+}
+
+
+def is_allowed(options: Combination) -> bool:
+    """Whether `deduplicate` takes the combination at all; a report is JSON lines."""
+    if options["mode"] == "report-only" and ".jsonl" not in options["output"]:
+        return False
+    return not (options["by"] == "simhash" and options["exact"])
+
+
+SORTED = {"keep": ("first",), "by": ("minhash",), "exact": (False,), "against": (False,), "into": (False,)}
+"""What is decided by sorting all sketches; other jobs ask a working index."""
+
+COMBINATIONS = pairwise(OPTIONS, is_allowed) + pairwise(OPTIONS | SORTED, is_allowed)
+
+
+class Judged:
+    """A corpus in a folder, and what must stay of it."""
+
+    def __init__(self, folder: Path, options: Combination, seed: int) -> None:
+        self.options, self.folder = options, folder
+        self.documents = made_up(150, seed)
+        self.stored = [row._replace(id=f"s{row.id}") for row in self.documents[3::17]]
+        shards = cut(self.documents, options["shards"], seed)
+        self.paths = write_shards(folder, shards, options["format"], options["packing"], seed)
+        config = Config(simhash=SimHashConfig(3)) if options["by"] == "simhash" else Config()
+        alike = within_bits(self.documents, 3, config) if options["by"] == "simhash" else same_family
+        self.others = {}
+        for name in ("against", "into"):
+            if options[name]:
+                self.others[name] = folder / f"{name}.simindex"
+                keep = 64 if options["exact"] else 0
+                stored_config = Config(simhash=config.simhash, keep_shingles=keep)
+                with simindex.open(self.others[name], "x", stored_config) as index:
+                    index.insert_many((row.id, row.text) for row in self.stored)
+        stored = self.stored if self.others else []
+        self.kept = star(self.documents, alike, options["keep"], stored)
+        self.alike = alike
+
+    def check(self, counts: dict[str, Any]) -> None:
+        """Compare output, report, counts and index with what brute force says."""
+        rows, kept = {row.id: row for row in self.documents}, self.kept
+        assert (counts["read"], counts["kept"]) == (len(rows), len(kept))
+        assert counts["removed"] == len(rows) - len(kept)
+        output = self.folder / self.options["output"]
+        mode = self.options["mode"]
+        report = output if mode == "report-only" else self.folder / f"{output.name}.dedup" / "removed.jsonl"
+        removed = read_rows(report)
+        assert [row["id"] for row in removed] == [id_ for id_ in rows if id_ not in kept]
+        known = rows | {row.id: row for row in self.stored}
+        for row in removed:
+            assert self.alike(known[row["id"]], known[row["duplicate_of"]]), row
+            assert row["duplicate_of"] in kept or row["duplicate_of"] not in rows
+        if mode == "remove":
+            found = read_rows(output)
+            assert [row["id"] for row in found] == [id_ for id_ in rows if id_ in kept]
+            assert all(row["text"] == rows[row["id"]].text for row in found)
+        elif mode == "annotate":
+            found = read_rows(output)
+            assert [row["id"] for row in found] == list(rows)
+            of_removed = {row["id"]: row["duplicate_of"] for row in removed}
+            assert {row["id"]: row["duplicate_of"] for row in found if row["duplicate_of"]} == of_removed
+        if self.options["into"]:
+            with simindex.open(self.others["into"], "r") as index:
+                assert set(index) == kept | {row.id for row in self.stored}
+
+
+def command_of(judged: Judged) -> list[object]:
+    options = judged.options
+    arguments: list[object] = ["dedup", *judged.paths, "-o", judged.folder / options["output"]]
+    arguments += ["--threshold", THRESHOLD] if options["by"] == "minhash" else ["--by", "simhash"]
+    arguments += ["--keep", options["keep"], "--mode", options["mode"], "--workers", options["workers"]]
+    for name, path in judged.others.items():
+        arguments += [f"--{name}", path]
+    if options["batch_size"] is not None:
+        arguments += ["--batch-size", options["batch_size"]]
+    return [*arguments, *(f"--{name}" for name in ("exact", "explain") if options[name]), "--json"]
+
+
+def run_in(run: Run, folder: Path, options: Combination, seed: int) -> None:
+    judged = Judged(folder, options, seed)
+    ran = run(*command_of(judged))
+    assert ran.code == 0, ran.err
+    judged.check(json.loads(ran.out))
+
+
+def test_the_families_are_what_jaccard_says() -> None:
+    documents = made_up(150, 1)
+    shingles = [frozenset(word_shingles(row.text.split(), 3)) for row in documents]
+    for a, first in enumerate(documents):
+        for b, second in enumerate(documents[:a]):
+            similarity = jaccard(shingles[a], shingles[b])
+            assert similarity > 0.9 if same_family(first, second) else similarity < 0.1
+
+
+@pytest.mark.parametrize("number", range(len(COMBINATIONS)))
+def test_dedup_keeps_what_brute_force_keeps(run: Run, tmp_path: Path, number: int) -> None:
+    run_in(run, tmp_path, COMBINATIONS[number], number)
+
+
+DRAWN = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in OPTIONS.items()}).filter(
+    is_allowed
+)
+
+
+@settings(
+    max_examples=settings().max_examples // 4,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # each has a folder of its own
+)
+@given(options=DRAWN, seed=st.integers(0, 1_000))
+def test_dedup_keeps_what_brute_force_keeps_in_any_combination(
+    run: Run, tmp_path_factory: pytest.TempPathFactory, options: Combination, seed: int
+) -> None:
+    run_in(run, tmp_path_factory.mktemp("drawn"), options, seed)
