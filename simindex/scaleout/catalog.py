@@ -67,12 +67,15 @@ class Partition:
         path: the folder, on that machine's own disk.
         documents: how many it held when that was last written down.
         backup: the last one, or ``None``.
+        closed: version of the catalog that closed it for writing, while it is moved; ``None``: it is open. A
+            host that was closed by a version takes changes again only by a later one.
     """
 
     place: str
     path: str
     documents: int = 0
     backup: Backup | None = None
+    closed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -312,6 +315,7 @@ def _partition_to_dict(partition: Partition) -> dict[str, Any]:
         "backup": None
         if backup is None
         else {"uri": backup.uri, "time": backup.time, "documents": backup.documents},
+        "closed": partition.closed,
     }
 
 
@@ -322,4 +326,5 @@ def _partition_from_dict(stored: Mapping[str, Any]) -> Partition:
         str(stored["path"]),
         int(stored["documents"]),
         None if backup is None else Backup(backup["uri"], backup["time"], backup["documents"]),
+        None if stored["closed"] is None else int(stored["closed"]),
     )

@@ -77,3 +77,11 @@ class Cluster:
             except (CatalogChangedError, PartitionError):
                 assert time.monotonic() < until
                 time.sleep(0.002)
+
+    def keys(self) -> set[int]:
+        """The keys of all partitions."""
+        catalog = Catalog.load(self.uri)
+        found = set[int]()
+        for number, partition in enumerate(catalog.partitions):
+            found |= set(self.call(catalog, partition.place, "keys_from", number, 0, 10_000)[0])
+        return found

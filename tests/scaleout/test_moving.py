@@ -12,12 +12,10 @@ from plain_hosts import CONFIG, Cluster
 
 import simindex
 from simindex.scaleout import CatalogChangedError, MissingObjectError, PartitionError, StoreError
-from simindex.scaleout.backups.journal import Journal
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.hosts import keeping
 from simindex.scaleout.hosts.keeping import KeepingHost
 from simindex.scaleout.hosts.partition import Partition as HostPartition
-from simindex.scaleout.hosts.way import WAY, WayObjects
+from simindex.scaleout.hosts.way import WayObjects
 from simindex.scaleout.places.moving import backup, move_partition, plan, restore_place
 from simindex.scaleout.stores.folder import FolderObjects
 
@@ -192,8 +190,8 @@ def test_without_a_store_it_goes_from_host_to_host(bare: Cluster) -> None:
     def call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
         asked.append(f"{place} {method}")
         answer = bare.call(catalog, place, method, *arguments)
-        if method == "restore":
-            bare.insert(80, 20)  # it goes behind the copy, by the journal
+        if method == "take":
+            assert bare.counts() == before  # it is read meanwhile
             commits.append(Catalog.load(bare.uri))
         return answer
 
@@ -201,35 +199,118 @@ def test_without_a_store_it_goes_from_host_to_host(bare: Cluster) -> None:
     assert {"a way_sizes", "a way_object"} <= set(asked)
     assert not {"b way_sizes", "b way_object"} & set(asked)
     assert [catalog.places for catalog in commits] == [{"a": (0, 2), "b": (1, 3)}]
-    assert sum(bare.counts().values()) == sum(before.values()) + 20
+    assert bare.counts() == before
     assert sorted(path.name for path in (bare.folder / "a").iterdir()) == ["00002.simindex"]
     assert all(bare.call(Catalog.load(bare.uri), "b", "check", "full").values())
 
 
-def test_a_move_that_was_killed_is_taken_up_by_the_next_one(bare: Cluster) -> None:
-    bare.insert(0, 50)
-
-    class KilledError(BaseException):
-        pass
-
-    with pytest.raises(KilledError):
-        _killed_move(bare, KilledError)
-    assert [*(bare.folder / "a").glob("*.way")]
-    bare.insert(50, 50)
-    move_partition(bare.uri, 0, "b", str(bare.folder / "b"), bare.call)
-    assert sum(bare.counts().values()) == 100
-    assert not [*(bare.folder / "a").glob("*.way")]
+class KilledError(BaseException):
+    """The mover is gone: nothing that would follow is done."""
 
 
-def _killed_move(bare: Cluster, error: type[BaseException]) -> None:
-    """Move partition 0 up to the copy, and do nothing any more."""
+@pytest.mark.parametrize("target", ["b", "a"])
+@pytest.mark.parametrize("step", ["let_go", "take", "remove_left"])
+@pytest.mark.parametrize("kind", ["cluster", "durable", "bare"])
+def test_a_move_that_was_killed_is_taken_over_by_the_next_one(
+    kind: str, step: str, target: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster: Cluster = request.getfixturevalue(kind)
+    cluster.insert(0, 50)
+    before, replaced = cluster.counts(), Catalog.replace
+
+    def killed(*_: Any) -> Any:
+        raise KilledError
 
     def call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
-        if method in ("restore", "keep"):
-            raise error
-        return bare.call(catalog, place, method, *arguments)
+        answer = cluster.call(catalog, place, method, *arguments)
+        if method == step:
+            monkeypatch.setattr(Catalog, "replace", killed)
+            raise KilledError
+        return answer
 
-    move_partition(bare.uri, 0, "b", str(bare.folder / "b"), call)
+    with pytest.raises(KilledError):
+        move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), call)
+    monkeypatch.setattr(Catalog, "replace", replaced)
+    assert Catalog.load(cluster.uri).partitions[0].closed is not None
+    for place in "ab":
+        cluster.end(place)
+    assert cluster.counts() == before
+    with pytest.raises(
+        CatalogChangedError, match=r"partition 0 at [ab] .*closed for writing while it is moved"
+    ):
+        cluster._insert(Catalog.load(cluster.uri), bytes(16), range(50, 100))
+    moved = move_partition(cluster.uri, 0, target, str(cluster.folder / target), cluster.call)
+    assert (moved.partitions[0].place, moved.partitions[0].closed) == (target, None)
+    cluster.insert(100, 50)
+    assert set(range(50)) | set(range(100, 150)) <= cluster.keys()
+
+
+@pytest.mark.parametrize("kind", ["cluster", "durable", "bare"])
+def test_what_is_acknowledged_after_the_source_was_killed_during_the_copy_is_not_lost(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    cluster: Cluster = request.getfixturevalue(kind)
+    cluster.insert(0, 50)
+    inserting = threading.Thread(target=cluster.insert, args=(50, 100))
+
+    def call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
+        answer = cluster.call(catalog, place, method, *arguments)
+        if method == "take":
+            cluster.end("a")
+            inserting.start()
+            inserting.join(0.2)  # as far as it comes meanwhile
+        return answer
+
+    move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), call)
+    inserting.join()
+    assert cluster.keys() == set(range(150))
+
+
+@pytest.mark.parametrize("is_opened_again", [True, False])
+@pytest.mark.parametrize("kind", ["cluster", "durable", "bare"])
+def test_a_mover_that_stood_still_loses_nothing(
+    kind: str, is_opened_again: bool, request: pytest.FixtureRequest
+) -> None:
+    cluster: Cluster = request.getfixturevalue(kind)
+    cluster.insert(0, 50)
+    inserting = threading.Thread(target=cluster.insert, args=(50, 100))
+
+    def call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
+        answer = cluster.call(catalog, place, method, *arguments)
+        if method == "take":  # what follows is the exchange of the catalog
+            cluster.end("a")
+            inserting.start()
+            inserting.join(0.2)
+            assert inserting.is_alive()  # no clock opens the partition
+            if is_opened_again:
+                move_partition(cluster.uri, 0, "a", "", cluster.call)
+                inserting.join()
+        return answer
+
+    def move() -> Catalog:
+        return move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), call)
+
+    if is_opened_again:
+        with pytest.raises(CatalogChangedError, match="this move was given up"):
+            move()
+    else:
+        move()
+    inserting.join()
+    assert Catalog.load(cluster.uri).partitions[0].place == ("a" if is_opened_again else "b")
+    assert cluster.keys() == set(range(150))
+
+
+def test_a_copy_of_another_state_is_refused(cluster: Cluster) -> None:
+    cluster.insert(0, 50)
+
+    def call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
+        answer = cluster.call(catalog, place, method, *arguments)
+        return "another" if method == "let_go" else answer
+
+    with pytest.raises(PartitionError, match="partition 0: expected a copy of the state another at b"):
+        move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), call)
+    cluster.insert(50, 20)
+    assert cluster.keys() == set(range(70))
 
 
 def test_objects_on_the_way_are_read_and_not_changed(tmp_path: Path) -> None:
@@ -252,7 +333,7 @@ def test_objects_on_the_way_are_read_and_not_changed(tmp_path: Path) -> None:
     host.close()
 
 
-STEPS = "send_journal", "restore", "catch_up", "let_go", "forget"
+STEPS = "let_go", "take"
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -274,32 +355,12 @@ def test_where_a_move_fails_it_stays_and_goes_on(
 
     with pytest.raises(OSError, match="No space left"):
         move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), failing)
-    assert Catalog.load(cluster.uri) == old
+    assert Catalog.load(cluster.uri).partitions == old.partitions
     assert cluster.counts() == before
     assert not [*(cluster.folder / "a").glob("*.way")]
     cluster.insert(50, 20)
     move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), cluster.call)
     assert sum(cluster.counts().values()) == 70
-
-
-def test_where_a_move_fails_a_change_under_way_is_done_or_told_so(
-    bare: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    catalog = Catalog.load(bare.uri)
-    give_up = threading.Thread(target=bare.call, args=(catalog, "a", "keep", 0, catalog.partitions[0].path))
-    note = Journal._note
-
-    def note_late(journal: Journal, *change: Any) -> None:
-        if give_up.ident is None:
-            give_up.start()
-            give_up.join(0.1)  # as far as it comes beside the change
-        note(journal, *change)
-
-    monkeypatch.setattr(Journal, "_note", note_late)
-    bare.call(catalog, "a", "send_journal", 0, catalog.partitions[0].path + WAY)
-    bare.insert(0, 40)
-    give_up.join()
-    assert sum(bare.counts().values()) == 40
 
 
 def test_a_change_whose_batch_is_not_in_the_store_when_its_host_lets_go_is_not_acknowledged(
@@ -311,17 +372,18 @@ def test_a_change_whose_batch_is_not_in_the_store_when_its_host_lets_go_is_not_a
         raise StoreError(objects.uri_of(name), "no space left", 28)
 
     def add_and_let_go(partition: HostPartition, *change: Any) -> list[int]:
-        answer, place = add(partition, *change), Path(partition.path).parent.name
-        number = int(Path(partition.path).name.partition(".")[0])
-        durable.call(catalog, place, "keep", number, partition.path)
+        answer = add(partition, *change)
+        partition.close()  # as a host does that lets it go
         return answer
 
     durable.counts()
     with monkeypatch.context() as patched:
         patched.setattr(FolderObjects, "create", fail)
         patched.setattr(HostPartition, "add_once", add_and_let_go)
-        with pytest.raises(CatalogChangedError, match=r"partition \d at [ab] .* is being moved; try again"):
+        with pytest.raises(CatalogChangedError, match=r"partition \d at [ab] .* try again"):
             durable._insert(catalog, call, range(5))
+    durable.end("a")
+    durable.end("b")
     durable._insert(catalog, call, range(5))
     before = durable.counts()
     assert sum(before.values()) == 5
@@ -329,30 +391,6 @@ def test_a_change_whose_batch_is_not_in_the_store_when_its_host_lets_go_is_not_a
     shutil.rmtree(durable.folder / "a")
     restore_place(durable.uri, "a", {"b": str(durable.folder / "b")}, durable.call)
     assert durable.counts() == before
-
-
-def test_where_the_mover_dies_the_partition_comes_back(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster.insert(0, 50)
-    before, catalog = cluster.counts(), Catalog.load(cluster.uri)
-    cluster.call(catalog, "a", "let_go", 0)
-    assert cluster.counts() == before  # it is read
-    with pytest.raises(CatalogChangedError, match=r"partition 0 at a .* is being moved; try again"):
-        cluster._insert(catalog, bytes(16), range(50, 150))
-    monkeypatch.setattr(keeping, "MOVE_SECONDS", 0.0)
-    cluster.end("a")
-    cluster.insert(150, 20)
-    assert sum(cluster.counts().values()) >= 70
-
-
-def test_a_slow_mover_gives_up(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster.insert(0, 50)
-    monkeypatch.setattr("simindex.scaleout.places.moving.MOVE_SECONDS", 0.0)
-    with pytest.raises(PartitionError, match="partition 0 was not moved"):
-        move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), cluster.call)
-    cluster.insert(50, 20)
-    assert sum(cluster.counts().values()) == 70
 
 
 # ---- plans ----

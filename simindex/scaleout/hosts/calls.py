@@ -346,4 +346,5 @@ def assignment(catalog: Catalog, place: str) -> Assignment:
     if catalog.durability == "store":
         uris = ((number, catalog.backup_uri(number)) for number in numbers)
         journals = tuple((number, uri) for number, uri in uris if uri is not None)
-    return Assignment(catalog.id, catalog.version, place, folders, catalog.config, journals)
+    closed = tuple(number for number in numbers if catalog.partitions[number].closed is not None)
+    return Assignment(catalog.id, catalog.version, place, folders, catalog.config, journals, closed)

@@ -57,6 +57,7 @@ class Assignment(NamedTuple):
         partitions: (number, folder) of each.
         config: of all of them.
         journals: (number, uri) of those whose commits go to a store, too, before they are acknowledged.
+        closed: numbers of those that take no changes, for they are moved.
     """
 
     catalog: str
@@ -65,6 +66,7 @@ class Assignment(NamedTuple):
     partitions: tuple[tuple[int, str], ...]
     config: Config
     journals: tuple[tuple[int, str], ...] = ()
+    closed: tuple[int, ...] = ()
 
 
 class Host:
@@ -134,7 +136,11 @@ class Host:
         if current is None or current.config != assignment.config:
             self._sketcher = Sketcher(assignment.config)
         wanted = dict(assignment.partitions)
-        left = [number for number, open_one in self._open.items() if wanted.get(number) != open_one.home]
+        left = [
+            number
+            for number, one in self._open.items()
+            if one.is_closed_for_writing or wanted.get(number) != one.path
+        ]
         for number in left:
             self._open.pop(number).close()
         self._assignment = assignment
@@ -354,7 +360,8 @@ def _raise_named(
     node, hint = socket.gethostname(), ""
     if isinstance(exc, _OF_A_MOVE):
         raise CatalogChangedError(
-            f"partition {number} at {assignment.place} ({node}) is being moved; try again",
+            f"partition {number} at {assignment.place} ({node}) is closed for writing while it is moved; try "
+            "again. A move that was broken off is taken over by the next one, which may be to the same place",
             place=assignment.place,
             partition=number,
             node=node,

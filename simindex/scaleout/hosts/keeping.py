@@ -1,15 +1,16 @@
 """What a host does to keep its partitions: backups, restoring, and letting one go to another place.
 
 Owns the steps of one host; who moves a partition, and when the catalog says so, is `moving`. Invariant: a
-partition that is leaving answers queries and takes no changes; where nobody comes for it, it stays.
+partition that was closed for writing is read alone, whatever is killed, until a later version of the catalog
+than the one that closed it has it open. No clock opens it.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,45 +18,34 @@ import numpy as np
 
 from simindex.config import require_equal
 from simindex.index.index import Index
-from simindex.scaleout.backups import RestoreReport, StoreBackupReport, restore_index
-from simindex.scaleout.backups.journal import replay
-from simindex.scaleout.errors import CatalogChangedError
+from simindex.scaleout.backups import RestoreReport, StoreBackupReport, backup_index, restore_index
+from simindex.scaleout.errors import PartitionError
 from simindex.scaleout.hosts.host import OPEN_SECONDS, Assignment, Host, naming
-from simindex.scaleout.hosts.partition import LEAVING, Partition
+from simindex.scaleout.hosts.partition import Partition
 from simindex.scaleout.hosts.way import WAY
-from simindex.scaleout.stores import Objects, open_store
+from simindex.scaleout.stores import Objects
 from simindex.scaleout.stores.folder import FolderObjects
 from simindex.storage.folder import sync_folder
 
 T = TypeVar("T")
 
-MOVE_SECONDS = 120.0
-"""So long a partition takes no changes while it is moved; where the mover has died, it goes on after that."""
+CLOSED = ".closed"
+"""Behind the name of a partition's folder: a file with the version of the catalog that closed it for writing.
+"""
 
 
 class KeepingHost(Host):
     """A host, as an actor of Ray is made of."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._moved = set[str]()
-        """Folders of partitions that another place has now."""
-
     def opened(self, assignment: Assignment, number: int, path: str) -> Partition:
-        """Open a partition: one that is leaving to be read, and with its journal where there is one."""
-        folder = _whereabouts(path)
-        if folder == path and os.path.exists(path):
-            self._moved.discard(path)  # nobody has come for it
-        elif path in self._moved:
-            raise CatalogChangedError(
-                f"partition {number} was moved away from {assignment.place}; load the catalog and try again",
-                place=assignment.place,
-                partition=number,
-            )
-        if folder != path:
-            partition = Partition(folder, "r", assignment.config)
-            partition.leaves = True
+        """Open a partition: one that is closed for writing to be read, another with its journal, if any."""
+        version = _closed_by(path)
+        if number in assignment.closed or version >= assignment.version:
+            partition = Partition(path, "r", assignment.config)
+            partition.is_closed_for_writing = True
             return partition
+        if version:
+            _open_again(path)
         partition = Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS)
         try:
             if number in dict(assignment.journals):
@@ -80,7 +70,7 @@ class KeepingHost(Host):
         answers = super().change_some(assignment, numbers, noted)
         number_of = {path: number for number, path in assignment.partitions}
         for partition in changed:  # these, though the host may have let one go by now
-            with naming(assignment, number_of[partition.home]):
+            with naming(assignment, number_of[partition.path]):
                 partition.settle()
         return answers
 
@@ -102,53 +92,56 @@ class KeepingHost(Host):
                 require_equal(index.config, assignment.config)
             return report
 
-    def send_journal(self, assignment: Assignment, number: int, uri: str) -> None:
-        """Have a backup of a partition, and every commit behind it, in a store."""
-        partitions = self.partitions(assignment)
+    def let_go(self, assignment: Assignment, number: int, uri: str) -> str:
+        """Close a partition for writing, make a backup of it, and return its state.
+
+        Args:
+            uri: of the backup.
+        """
+        path = dict(assignment.partitions)[number]
         with naming(assignment, number):
-            if number in dict(assignment.journals):
-                partitions[number].back_up(uri)
-            else:
-                partitions[number].keep_journal(uri)
+            with self._lock:
+                if number in self._open:
+                    self._open.pop(number).finish()
+                if _closed_by(path):  # by a move that was broken off
+                    _close_for_writing(path, assignment.version)
+                else:  # with the writer's lock, for another process may be the host still
+                    with Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS):
+                        _close_for_writing(path, assignment.version)
+            backup_index(path, uri)
+            with Partition(path, "r", assignment.config) as partition:
+                return partition.state()
 
-    def catch_up(self, assignment: Assignment, number: int, uri: str | Objects, path: str, last: int) -> int:
-        """Do what a partition's journal has behind a batch, in its copy; returns the last one's number."""
+    def take(self, assignment: Assignment, number: int, uri: str | Objects, path: str, state: str) -> None:
+        """Make a partition of the backup of one that was closed for writing.
+
+        Args:
+            path: a folder that nothing else has; where a call is repeated, the copy may be there.
+            state: that it has to have.
+        """
         with naming(assignment, number):
-            return replay(path, open_store(uri), last)[0]
-
-    def let_go(self, assignment: Assignment, number: int) -> None:
-        """Take no changes to a partition any more; its journal has all of it when this returns."""
-        self.partitions(assignment)
-        with naming(assignment, number), self._lock:
-            partition = self._open.pop(number)
-            partition.finish()
-            home = Path(partition.home)
-            os.utime(home)  # from here on it is waited for the mover
-            os.rename(home, partition.home + LEAVING)
-            sync_folder(home.parent)
-
-    def keep(self, assignment: Assignment, number: int, path: str) -> None:
-        """Take changes to a partition again that was to leave."""
-        with naming(assignment, number), self._lock:
-            if number in self._open:
-                self._open.pop(number).close()
-            shutil.rmtree(path + WAY, ignore_errors=True)
-            self._moved.discard(path)
-            if os.path.exists(path + LEAVING) and not os.path.exists(path):
-                os.rename(path + LEAVING, path)
-                sync_folder(Path(path).parent)
-
-    def forget(self, assignment: Assignment, number: int, path: str) -> None:
-        """Answer for a partition no more: before another place may change it, this one must not be read."""
-        with naming(assignment, number), self._lock:
-            self._moved.add(path)
-            if number in self._open and self._open[number].home == path:
-                self._open.pop(number).close()
+            if not os.path.exists(path):
+                restore_index(uri, path)
+            with Partition(path, "r", assignment.config) as copy:
+                if copy.state() != state:
+                    raise PartitionError(
+                        f"partition {number}: expected a copy of the state {state} at "
+                        f"{assignment.place}, found {copy.state()}; it was not moved",
+                        place=assignment.place,
+                        partition=number,
+                    )
 
     def remove_left(self, assignment: Assignment, number: int, path: str) -> None:
-        """Remove the folder of a partition that another place has now."""
+        """Remove the folder of a partition that another place has now, and answer for it no more."""
+        self.partitions(assignment)  # refuses earlier versions of the catalog from here on
         with naming(assignment, number):
-            shutil.rmtree(path + LEAVING, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True)
+            _open_again(path)
+        self.remove_way(assignment, number, path)
+
+    def remove_way(self, assignment: Assignment, number: int, path: str) -> None:
+        """Remove the backup by which a partition was to go from host to host."""
+        with naming(assignment, number):
             shutil.rmtree(path + WAY, ignore_errors=True)
 
     def way_sizes(self, _: Assignment, path: str, folder: str) -> dict[str, int]:
@@ -160,15 +153,26 @@ class KeepingHost(Host):
         return FolderObjects(path + WAY).get(name)
 
 
-def _whereabouts(path: str) -> str:
-    """Return where a partition's folder is: its path, or that of one that is leaving.
+def _closed_by(path: str) -> int:
+    """Return the version of the catalog that closed a partition for writing; 0 where none did."""
+    try:
+        return int(Path(path + CLOSED).read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return 0
 
-    A folder that was to leave and did not for too long comes back: its mover has died, or has given up.
-    """
-    away = path + LEAVING
-    if not os.path.exists(path) and os.path.exists(away):
-        if time.time() - os.stat(away).st_mtime < MOVE_SECONDS:
-            return away
-        os.rename(away, path)
+
+def _close_for_writing(path: str, version: int) -> None:
+    """Write down, durable, that a partition is closed by a version of the catalog, or by a later one."""
+    new = Path(f"{path}{CLOSED}.new")
+    with new.open("w", encoding="ascii") as file:
+        file.write(str(max(version, _closed_by(path))))
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path + CLOSED)
+    sync_folder(new.parent)
+
+
+def _open_again(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.remove(path + CLOSED)
         sync_folder(Path(path).parent)
-    return path

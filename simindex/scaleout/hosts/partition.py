@@ -17,10 +17,12 @@ from simindex.changes.documents import NewDocuments
 from simindex.changes.pending import Pending
 from simindex.changes.writer import Writer
 from simindex.format.keys import Key, key_hashes
+from simindex.format.objects.batch import state_of
 from simindex.format.rows import MATCH, MATCHES
 from simindex.index.index import Conflict, Index
 from simindex.queries.matches import Matches
 from simindex.queries.search import Found, Method, Query
+from simindex.queries.snapshot import stored_manifest
 from simindex.queries.view import View
 from simindex.scaleout.backups import StoreBackupReport, backup_index
 from simindex.scaleout.backups.journal import Journal
@@ -34,10 +36,6 @@ class Nearest(NamedTuple):
     by: Method | None
     threshold: float | None
     recall: float | None
-
-
-LEAVING = ".leaving"
-"""Behind the name of a folder whose partition is moved: it is read, and not changed."""
 
 
 FEW = 16
@@ -86,8 +84,8 @@ def _with_matches(everything: Found) -> tuple[list[int], Found]:
 class Partition(Index):
     """An open partition. Safe to share between threads, as an index is."""
 
-    leaves = False
-    """Whether it is on its way to another place, and its folder called otherwise meanwhile."""
+    is_closed_for_writing = False
+    """Whether it is being moved, and was opened to be read alone."""
 
     _journal: Journal | None = None
 
@@ -95,10 +93,10 @@ class Partition(Index):
         """Put every commit from here on into the journal of a backup, too; see `Journal`."""
         self._journal = Journal(self._session, uri)
 
-    @property
-    def home(self) -> str:
-        """Its folder, as the catalog has it."""
-        return self.path.removesuffix(LEAVING) if self.leaves else self.path
+    def state(self) -> str:
+        """Return what tells its newest commit from all others: the seal of the manifest."""
+        with self._store.reading() as txn:
+            return state_of(bytes(stored_manifest(txn)))
 
     def settle(self) -> None:
         """Wait until all commits are as durable as was asked for; only then they may be acknowledged.

@@ -92,15 +92,16 @@ def move(
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
 ) -> Catalog:
-    """Move a partition to another place, while it is asked and changed; nothing else moves.
+    """Move a partition to another place, closed for writing meanwhile; nothing else moves.
 
-    Its changes wait while the last few batches go over, its questions for the moment in which the catalog is
-    replaced. Open handles go on by the new catalog.
+    Queries go on. Changes to the partition wait until it has moved, up to their deadline, and then raise
+    `CatalogChangedError`; open handles go on by the new catalog. Where the mover dies the partition stays
+    closed for writing until `move` is called again, to any place: the one that it is at opens it there.
 
     Args:
         uri: of the catalog.
         partition: its number.
-        place: where it goes.
+        place: where it goes; where it is there already, it is opened for writing.
         folder: on the disk of the machine with that place.
         store: a uri that both machines see, by which it goes; ``None``: the catalog's store, or, where it
             has none, from host to host: a copy beside the partition, on its own disk, is read by the new one.
@@ -112,6 +113,7 @@ def move(
     Raises:
         ValueError: there is no such partition.
         PartitionError, PlaceMissingError: as `restore`; the partition stays where it was.
+        CatalogChangedError: another call has moved or opened the partition meanwhile; this one did nothing.
     """
     start(address, ray)
     uri = os.fspath(uri)

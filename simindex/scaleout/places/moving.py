@@ -1,9 +1,9 @@
 """Partitions on their way: backed up, restored elsewhere, moved.
 
 Owns the order of the steps, and when the catalog changes. Must not know how a host does its part. Invariant:
-a partition is changed at one place at most. While it moves, the old place takes no changes from before the
-last batch of its journal was done again at the new one until the catalog names that; a mover that is slower
-than a host waits gives up.
+a partition is changed at one place at most. To be moved it is closed for writing by a version of the catalog;
+whoever opens it again, here or there, exchanges the catalog first, so that one of two movers fails, however
+slow either is.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -19,8 +20,7 @@ from typing import Any
 
 from simindex.scaleout.backups import RestoreReport, StoreBackupReport
 from simindex.scaleout.catalog import Backup, Catalog, Partition
-from simindex.scaleout.errors import CatalogChangedError, PartitionError
-from simindex.scaleout.hosts.keeping import MOVE_SECONDS
+from simindex.scaleout.errors import CatalogChangedError
 from simindex.scaleout.hosts.way import WAY, WayObjects
 from simindex.scaleout.stores import Objects, open_store
 
@@ -28,9 +28,6 @@ Call = Callable[..., Any]
 """Calls a method of a place's host: ``call(catalog, place, method, *arguments)``."""
 
 _ATTEMPTS = 10
-
-_SHORT = 4
-"""Batches: with so few left to be done again, changes are stopped for them."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +150,7 @@ def restore_place(uri: str, place: str, onto: Mapping[str, str], call: Call) -> 
                 )
             documents = reports[number].documents
             return with_partition(
-                newest, number, replace(found, place=target, path=path, documents=documents)
+                newest, number, replace(found, place=target, path=path, documents=documents, closed=None)
             )
 
         catalog = change_catalog(uri, say)
@@ -171,53 +168,60 @@ def new_path(folder: str, number: int) -> str:
 def move_partition(
     uri: str, number: int, target: str, folder: str, call: Call, store: str | None = None
 ) -> Catalog:
-    """Move one partition, while queries go on; changes to it stop for its last few batches.
+    """Move one partition, which is closed for writing until the catalog names its new place.
+
+    The version of the catalog that closes it is the token of the move: the next one to close or open it takes
+    another version, and this move cannot switch the catalog any more.
 
     Args:
         uri: of the catalog.
         number: of the partition.
-        target: place that it goes to.
+        target: place that it goes to; where it is there already, a move that was broken off is taken back.
         folder: on that place's disk.
         call: of a host.
         store: by which it goes, seen by both places; ``None``: the catalog's, or from host to host.
     """
-    catalog = Catalog.load(uri)
+
+    def close(newest: Catalog) -> Catalog | None:
+        found = newest.partitions[number]
+        closed = None if found.place == target else newest.version + 1
+        return (
+            None if found.closed == closed else with_partition(newest, number, replace(found, closed=closed))
+        )
+
+    catalog = change_catalog(uri, close)
     found = catalog.partitions[number]
     if found.place == target:
         return catalog
+
+    def changed(newest: Catalog, **changes: Any) -> Catalog:
+        row = newest.partitions[number]
+        if row.closed != found.closed:
+            raise CatalogChangedError(
+                f"{uri}: expected partition {number} closed for writing by version {found.closed} of the "
+                "catalog, found that it was moved or opened again meanwhile; this move was given up",
+                place=found.place,
+                partition=number,
+            )
+        return with_partition(newest, number, replace(row, **changes))
+
     own = catalog.backup_uri(number)
     put, way = _way(catalog, found, own, store, number, call)
     path = new_path(folder, number)
     try:
-        call(catalog, found.place, "send_journal", number, put)
-        last = call(catalog, target, "restore", number, way, path).last_batch
-        while True:
-            before, last = last, call(catalog, target, "catch_up", number, way, path, last)
-            if last - before <= _SHORT:
-                break
-        asked = time.monotonic()
-        call(catalog, found.place, "let_go", number)
-        call(catalog, target, "catch_up", number, way, path, last)
-        call(catalog, found.place, "forget", number, found.path)
-
-        def say(newest: Catalog) -> Catalog:
-            if newest.partitions[number].place != found.place:
-                raise CatalogChangedError(f"{uri}: partition {number} was moved by somebody else meanwhile")
-            if time.monotonic() - asked > MOVE_SECONDS / 2:
-                raise PartitionError(
-                    f"partition {number} was not moved: it took longer than {MOVE_SECONDS / 2:.0f} seconds "
-                    "to stop changes to it; it stays where it is, try again",
-                    place=found.place,
-                    partition=number,
-                )
-            return with_partition(newest, number, replace(newest.partitions[number], place=target, path=path))
-
-        moved = change_catalog(uri, say)
+        state = call(catalog, found.place, "let_go", number, put)
+        call(catalog, target, "take", number, way, path, state)
+        # Both places answer the same until it is opened, so nobody reads what is out of date.
+        moved = change_catalog(uri, partial(changed, place=target, path=path))
     except BaseException:
-        if Catalog.load(uri).partitions[number] == found:
-            call(catalog, found.place, "keep", number, found.path)
+        with suppress(CatalogChangedError):
+            change_catalog(uri, partial(changed, closed=None))
+            call(catalog, found.place, "remove_way", number, found.path)
         raise
-    call(moved, found.place, "remove_left", number, found.path)
+    try:
+        call(moved, found.place, "remove_left", number, found.path)
+    finally:
+        moved = change_catalog(uri, partial(changed, closed=None))
     if own is None and put == way:
         objects = open_store(put)
         objects.remove(objects.sizes())

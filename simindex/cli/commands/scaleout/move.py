@@ -30,7 +30,7 @@ def run(
     store: Store = None,
     address: Address = None,
 ) -> None:
-    """Move a partition to another node, while it is asked. Its changes wait for the last moment."""
+    """Move a partition to another node. Queries go on; changes to it wait until it has moved."""
     from simindex import scaleout
 
     ((resource, folder),) = places_of([place]).items()
