@@ -22,6 +22,7 @@ LONGEST = (
     "reliability/test_fuzzing.py",
     "reliability/test_model.py",
     "metamorphic/test_dedup_combinations.py",
+    "metamorphic/test_index_combinations.py",
     "upkeep/test_backup_killed.py",
     "howto/test_howto.py",
     "reliability/test_kills.py",

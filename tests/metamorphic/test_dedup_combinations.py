@@ -6,6 +6,8 @@ more of them.
 """
 
 import json
+import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, SimHashConfig
+from simindex.corpus import deduplicate
 from simindex.textbook import jaccard, word_shingles
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
@@ -146,13 +149,84 @@ def test_dedup_keeps_what_brute_force_keeps(run: Run, tmp_path: Path, number: in
     run_in(run, tmp_path, COMBINATIONS[number], number)
 
 
+PARAGRAPHS: dict[str, tuple[Any, ...]] = {
+    **{name: OPTIONS[name] for name in ("shards", "format", "packing", "batch_size", "workers", "output")},
+    "explain": (False, True),
+}
+OF_PARAGRAPHS = pairwise(PARAGRAPHS, lambda _: True)
+
+
+@pytest.mark.parametrize("number", range(len(OF_PARAGRAPHS)))
+def test_dedup_by_paragraphs_keeps_what_brute_force_keeps(run: Run, tmp_path: Path, number: int) -> None:
+    options = OF_PARAGRAPHS[number]
+    parts = made_up(150, number)
+    rows = [
+        parts[at]._replace(text="\n".join(part.text for part in parts[at : at + 3]))
+        for at in range(0, 150, 3)
+    ]
+    paths = write_shards(
+        tmp_path, cut(rows, options["shards"], number), options["format"], options["packing"], number
+    )
+    arguments: list[object] = ["--level", "paragraph", "--workers", options["workers"]]
+    arguments += ["--explain"] * options["explain"]
+    if options["batch_size"] is not None:
+        arguments += ["--batch-size", options["batch_size"]]
+    ran = run("dedup", *paths, "-o", tmp_path / options["output"], *arguments)
+    assert ran.code == 0, ran.err
+    kept = star(parts, same_family, "first")
+    left = {
+        row.id: "\n".join(part.text for part in parts[3 * at : 3 * at + 3] if part.id in kept)
+        for at, row in enumerate(rows)
+    }
+    found = [(row["id"], row["text"]) for row in read_rows(tmp_path / options["output"])]
+    assert found == [(id_, text) for id_, text in left.items() if text]
+
+
+@pytest.mark.parametrize("number", range(0, len(COMBINATIONS), 4))
+def test_dedup_goes_on_to_the_same_bytes(tmp_path: Path, number: int) -> None:
+    """Broken off three times in the second reading, and gone on with by other batches and workers."""
+    options = COMBINATIONS[number] | {"into": False}
+    judged = Judged(tmp_path, options, number)
+    how: dict[str, Any] = {name: options[name] for name in ("mode", "keep", "exact", "explain", "by")}
+    how |= {name: path for name, path in judged.others.items() if name == "against"}
+    whole, broken = tmp_path / "whole" / options["output"], tmp_path / "broken" / options["output"]
+    for path in (whole, broken):
+        path.parent.mkdir()
+    deduplicate(judged.paths, whole, **how)
+    dice = random.Random(number)
+
+    def stopping_at(until: int) -> Callable[[int], None]:
+        def stop(done: int) -> None:
+            if done >= until:
+                raise KeyboardInterrupt
+
+        return stop
+
+    for until in sorted(dice.sample(range(1, 150), 3)):
+        with pytest.raises(KeyboardInterrupt):
+            deduplicate(
+                judged.paths,
+                broken,
+                **how,
+                progress=stopping_at(until),
+                batch_size=dice.choice([1, 7, 20]),
+                workers=dice.choice([1, 2]),
+            )
+    report = deduplicate(judged.paths, broken, **how)
+    assert (report.read, report.kept) == (150, len(judged.kept))
+    for name in (options["output"], f"{options['output']}.dedup/removed.jsonl"):
+        assert (broken.parent / name).exists() == (whole.parent / name).exists()
+        if (whole.parent / name).exists():
+            assert (broken.parent / name).read_bytes() == (whole.parent / name).read_bytes()
+
+
 DRAWN = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in OPTIONS.items()}).filter(
     is_allowed
 )
 
 
 @settings(
-    max_examples=settings().max_examples // 4,
+    max_examples=settings().max_examples // 8,
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # each has a folder of its own
 )
 @given(options=DRAWN, seed=st.integers(0, 1_000))
