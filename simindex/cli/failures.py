@@ -33,8 +33,10 @@ class CommandError(Exception):
 
 
 _ARGUMENTS = {
+    "against": "--against",
     "before": "--before",
     "bands": "--bands",
+    "into": "--into",
     "keep": "--keep",
     "keep_shingles": "--keep-shingles",
     "max_candidates": "--max-candidates",
@@ -42,8 +44,10 @@ _ARGUMENTS = {
     "normalize": "--normalize",
     "num_perm": "--num-perm",
     "recall": "--recall",
+    "removed": "--removed",
     "rows": "--rows",
     "seed": "--seed",
+    "sink": "--output",
     "size": "--words or --chars",
     "split": "--split",
     "threshold": "--threshold",

@@ -386,7 +386,7 @@ def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="found one; --force"):
         deduplicate([(1, "some words here")], tmp_path / "out.jsonl")
     assert (tmp_path / "out.jsonl").read_text() == "mine"
-    with pytest.raises(JobError, match="none of the inputs"):
+    with pytest.raises(ValueError, match="none of the inputs"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "a.jsonl", force=True)
     (tmp_path / "b.jsonl.dedup").mkdir()
     (tmp_path / "b.jsonl.dedup" / "mine").write_text("mine")

@@ -29,6 +29,7 @@ from simindex.corpus.dedup.sorting.decisions import Sorting, can_sort
 from simindex.corpus.dedup.telling import Telling
 from simindex.corpus.dedup.work import DecidedRows, Lines, Work
 from simindex.corpus.dedup.writing import Mode, Sink, Writing
+from simindex.corpus.outputs.distinct import require_distinct
 from simindex.corpus.outputs.output import LinesOutput
 from simindex.corpus.outputs.upload import absolute, upload
 from simindex.corpus.text_file import TextFile
@@ -222,26 +223,29 @@ class Job:
         _require_word("mode", mode, ("remove", "annotate", "report-only"))
         require_int("batch_size", batch_size, 1)
         documents = entries_of(sources, None, on_bad_row)
-        self._entries = documents if cut is None else Paragraphs(documents, cut)
-        self._explain = explain
-        self._texts: TextFile | None = None
-        self._journal: Journal | None = None
-        self._others = [] if against is None else [_path_of(against)]
-        self._into = into
-        into_path = None if into is None else _path_of(into)
-        self._query, self._config = comparison_for(
-            threshold, by, max_distance, exact, config, self._others, into_path
-        )
-        self._mode, self._cut, self._batch_size, self._workers = mode, cut, batch_size, workers
-        self._progress, self._on_removed, self._force = progress, on_removed, force
         self._writing = Writing.of(sink, removed, mode, cut)
-        self._keep, self.state = keep, State()
-        how = {"threshold": threshold, "max_distance": max_distance, "exact": exact, "by": by}
-        self._job = self._described() | how
         beside = self._writing.path or self._writing.report_path
         self._folder = None if journal is None else os.fspath(journal)
         if journal is None and beside is not None:
             self._folder = folder_beside(beside)
+        indexes = {"against": against, "into": into}
+        paths = {name: _path_of(index) for name, index in indexes.items() if index is not None}
+        inputs = documents.inputs.paths if isinstance(documents, PathEntries) else ()
+        require_distinct(self._writing.files, self._folder, inputs, paths)
+        self._entries = documents if cut is None else Paragraphs(documents, cut)
+        self._explain = explain
+        self._texts: TextFile | None = None
+        self._journal: Journal | None = None
+        self._others = [paths["against"]] if "against" in paths else []
+        self._into = into
+        self._query, self._config = comparison_for(
+            threshold, by, max_distance, exact, config, self._others, paths.get("into")
+        )
+        self._mode, self._cut, self._batch_size, self._workers = mode, cut, batch_size, workers
+        self._progress, self._on_removed, self._force = progress, on_removed, force
+        self._keep, self.state = keep, State()
+        how = {"threshold": threshold, "max_distance": max_distance, "exact": exact, "by": by}
+        self._job = self._described() | how
         self._output = self._writing.output(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
         alone = keep == "first" and cut is None and not self._others and into is None
@@ -268,7 +272,6 @@ class Job:
         if not self.can_resume:
             return self._run_at_once()
         assert self._folder is not None
-        self._writing.require_other_than(self._entries.names)
         journal = Journal(self._folder, self._job | self._entries.digest())
         resumed = journal.begin(force=self._force)
         if not resumed:

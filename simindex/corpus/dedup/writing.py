@@ -6,7 +6,7 @@ Owns which of them a job has, where they lie, and what must be there or must not
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from simindex.corpus.dedup.journal import JobError, Journal
@@ -56,6 +56,13 @@ class Writing(NamedTuple):
             return cls(None, None, path or report_path, mode, cut)
         return cls(sink if callable(sink) else None, path, report_path, mode, cut)
 
+    @property
+    def files(self) -> dict[str, str]:
+        """The paths of its files, by the argument of `deduplicate` that names each."""
+        report = "sink" if self.mode == "report-only" else "removed"
+        found = {"sink": self.path, report: self.report_path}
+        return {name: path for name, path in found.items() if path is not None}
+
     def output(self, folder: str) -> Output:
         """Return the output; what is remote is written in the job's folder first."""
         if self.path is not None:
@@ -101,10 +108,3 @@ class Writing(NamedTuple):
                     f"{path}: expected the output of a job that is done, found no file; "
                     "--force (force=True) does it once more"
                 )
-
-    def require_other_than(self, names: Sequence[str]) -> None:
-        """Refuse an output that is one of the inputs."""
-        inputs = {os.path.realpath(name) for name in names}
-        for path in (self.path, self.report_path):
-            if path is not None and os.path.realpath(path) in inputs:
-                raise JobError(f"{path}: expected an output that is none of the inputs")
