@@ -38,7 +38,9 @@ make_environment() {
     # What an earlier build left there would be installed again: modules, too, that have gone since.
     rm -rf build/lib* build/bdist*
     # Not compiled: of the test tools' 18,000 modules most are never imported, and to compile them all takes a minute.
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile ".[$extra]"
+    # setuptools calls the tables of pyproject.toml that describe the kernel experimental, six times an install.
+    PYTHONWARNINGS='ignore:`[tool.' \
+        "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile ".[$extra]"
 }
 
 # sanitized_environment FOLDER COMPILER FLAGS   makes an environment with the kernel built by it with these flags
