@@ -8,6 +8,7 @@ and what an interrupt or a closed pipe means. Must not catch what can only be a 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Any
 
@@ -16,6 +17,7 @@ import typer.core
 
 from simindex import KeyExistsError, SimIndexError
 from simindex.cli.output import note
+from simindex.corpus.dedup.journal import JobError
 
 INTERRUPTED = 130
 
@@ -59,10 +61,17 @@ _CALLS = {
     'query_simhash(), or by="simhash"': "--simhash",
     'take by="minhash"': "leave --simhash out",
     'by="simhash"': "--simhash",
+    "force=True": "--force",
     "open it with config=None": "leave these options out",
     "scaleout.create makes one": "simindex scaleout init makes one",
 }
 """What the library's messages advise, as options."""
+
+_OF_A_JOB = re.compile(
+    r"\b(against|by|exact|explain|into|keep|level|max_distance|min_words|mode|recall|removed|split|threshold)"
+    r"=('[^']*'|\w+(?:\.\w+)*)"
+)
+"""An argument with its value, as messages about jobs have it."""
 
 REPORTED = (CommandError, SimIndexError, OSError, ValueError, TypeError)
 """What is told in one line."""
@@ -91,7 +100,21 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and not isinstance(error, SimIndexError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     message = str(error) or type(error).__name__
+    if isinstance(error, JobError):
+        message = _OF_A_JOB.sub(_as_option, message)
     return _with_options(message)
+
+
+def _as_option(argument: re.Match[str]) -> str:
+    """Return an argument of a call as an option.
+
+    >>> _OF_A_JOB.sub(_as_option, "with threshold=0.8, exact=True, by=None")
+    'with --threshold 0.8, --exact, no --by'
+    """
+    option, value = "--" + argument[1].replace("_", "-"), argument[2].strip("'")
+    if value in ("None", "False"):
+        return f"no {option}"
+    return option if value == "True" else f"{option} {value}"
 
 
 def _with_options(message: str) -> str:

@@ -54,7 +54,10 @@ def test_dedup_writes_what_stays_and_says_what_it_did(run: Run, tmp_path: Path, 
     assert "out.jsonl: this job was done before" in run("dedup", "rows.jsonl", "-o", "out.jsonl").err
     refused = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--threshold", "0.5")
     assert refused.code == 1
-    assert "found another one's (threshold: 0.8 there, 0.5 now)" in refused.err
+    assert refused.err == (
+        "simindex: out.jsonl was made with --threshold 0.8, and you ask for --threshold 0.5. Choose another "
+        "output, or discard this one with --force\n"
+    )
     assert run("dedup", "rows.jsonl", "-o", "out.jsonl", "--threshold", "0.5", "--force").code == 0
 
 

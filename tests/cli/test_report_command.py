@@ -10,6 +10,7 @@ from samples import FOX, FOX_TOO, SHIP, json_lines
 
 import simindex
 from simindex import CharShingles, Config, corpus
+from simindex.corpus.dedup.journal import Journal
 
 
 def data_in(path: str) -> dict[str, Any]:
@@ -120,14 +121,13 @@ def test_report_on_a_job_knows_where_rows_of_several_inputs_are(run: Run, tmp_pa
 
 def test_report_on_a_job_is_of_a_finished_one(run: Run, journal: str) -> None:
     path = Path(journal, "journal.json")
-    found = json.loads(path.read_text())
-    found["state"]["phase"] = "reading"
-    path.write_text(json.dumps(found))
+    unfinished = Journal(journal, json.loads(path.read_text())["job"])
+    unfinished.write()
     result = run("report", journal, "-o", "page.html")
     assert result.code == 1
     assert "expected a finished job, found one that is reading" in result.err
     path.write_text("{}")
-    assert "expected the journal of a deduplication" in run("report", journal, "-o", "page.html").err
+    assert "the journal is damaged" in run("report", journal, "-o", "page.html").err
     assert run("report", journal, "-o", "page.html", "--threshold", 0.5).code == 2
 
 

@@ -40,7 +40,9 @@ def test_a_remote_input_that_changed_is_another_job(tmp_path: Path) -> None:
             if content is all_lines:
                 deduplicate(f"{url}/a.jsonl", tmp_path / "out.jsonl")
             else:  # of the same size, written later
-                with pytest.raises(JobError, match=r"another one's \(inputs: .*memory://crawl/a\.jsonl"):
+                with pytest.raises(
+                    JobError, match=r"inputs that have changed since: .*memory://crawl/a\.jsonl"
+                ):
                     deduplicate(f"{url}/a.jsonl", tmp_path / "out.jsonl")
 
 

@@ -19,8 +19,9 @@ from simindex.corpus.outputs.frames import replacing, sync_folder
 from simindex.errors import SimIndexError
 from simindex.inputs.remote import is_remote
 
-_FORMAT = 1
+_FORMAT = 2
 _NAME = "journal.json"
+_PHASES = ("reading", "storing", "publishing", "done")
 
 
 class JobError(SimIndexError):
@@ -52,6 +53,11 @@ class State:
     dropped: int = 0
     rollup: Any = None
     looked: int = 0
+
+    def __post_init__(self) -> None:
+        counts = (self.read, self.kept, self.removed, self.bounded, self.documents, self.dropped, self.looked)
+        if self.phase not in _PHASES or any(type(count) is not int or count < 0 for count in counts):
+            raise ValueError(f"state: expected one of {', '.join(_PHASES)}, and counts; found {self!r:.200}")
 
 
 def digest_of(job: dict[str, Any]) -> str:
@@ -93,10 +99,10 @@ class Journal:
         Raises:
             JobError: the journal is another job's.
         """
-        found = self._found()
+        found = self._found(force=force)
         if found is not None and not force:
-            if found["digest"] != self._digest():
-                raise JobError(self._another(found))
+            if found["job"] != self.job:
+                raise JobError(_another(self.folder, found, self.job))
             self.state, self.durable = State(**found["state"]), State(**found["state"])
             return True
         if os.path.exists(self.folder):
@@ -107,16 +113,13 @@ class Journal:
 
     def write(self) -> None:
         """Make the state durable."""
-        content = {
-            "format": _FORMAT,
-            "digest": self._digest(),
-            "job": self.job,
-            "state": asdict(self.state),
-        }
+        state = asdict(self.state)
+        content = {"job": self.job, "state": state}
+        sealed = {"format": _FORMAT, "digest": digest_of(content)} | content
         path = os.path.join(self.folder, _NAME)
         with replacing(path) as file:
-            file.write(json.dumps(content).encode())
-        self.durable = State(**content["state"])
+            file.write(json.dumps(sealed).encode())
+        self.durable = State(**state)
         sync_folder(self.folder)
 
     def drop(self) -> None:
@@ -132,46 +135,103 @@ class Journal:
             elif path not in (self.removed_path, self.documents_path, os.path.join(self.folder, _NAME)):
                 os.remove(path)
 
-    def _digest(self) -> str:
-        return digest_of(self.job)
-
-    def _found(self) -> dict[str, Any] | None:
+    def _found(self, *, force: bool) -> dict[str, Any] | None:
         path = os.path.join(self.folder, _NAME)
         try:
-            with open(path, encoding="utf-8") as file:
-                found: dict[str, Any] = json.load(file)
+            return read_journal(path)
         except FileNotFoundError:
             if os.path.isdir(self.folder) and os.listdir(self.folder):
                 self._require_own_folder()
             return None
-        except ValueError as exc:
-            raise JobError(
-                f"{path}: expected a journal, found {exc}; --force (force=True) begins anew"
-            ) from exc
-        if not isinstance(found, dict) or found.get("format") != _FORMAT:
-            raise JobError(f"{path}: expected a journal of this version; --force (force=True) begins anew")
-        return found
+        except JobError:
+            if force:
+                return None
+            raise
 
     def _require_own_folder(self) -> None:
         others = set(os.listdir(self.folder)) - {_NAME + ".partial"}
         if others:
             raise JobError(f"{self.folder}: expected a journal, found a folder with {sorted(others)!s:.100}")
 
-    def _another(self, found: dict[str, Any]) -> str:
-        differing = [
-            f"{name}: {_short(found['job'].get(name))} there, {_short(self.job.get(name))} now"
-            for name in {**found["job"], **self.job}
-            if found["job"].get(name) != self.job.get(name)
-        ]
+
+def read_journal(path: str) -> dict[str, Any]:
+    """Return what a journal holds: "job" and "state".
+
+    Raises:
+        FileNotFoundError: there is none.
+        JobError: it is damaged, or of another version.
+    """
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        found: dict[str, Any] = json.loads(content)
+        if type(found["format"]) is int and found["format"] != _FORMAT:
+            raise JobError(f"{path}: expected a journal of this version; force=True begins the job anew")
+        kept = {"job": found["job"], "state": found["state"]}
+        if found["digest"] != digest_of(kept):
+            raise ValueError("the digest fits no such job and state")
+        State(**kept["state"])
+    except (ValueError, KeyError, TypeError, RecursionError) as exc:
+        raise JobError(
+            f"{path}: the journal is damaged ({exc!s:.100}); force=True begins the job anew"
+        ) from exc
+    return kept
+
+
+def _another(folder: str, found: dict[str, Any], job: dict[str, Any]) -> str:
+    """Return how the job of a journal differs from the one that was asked for."""
+    there: list[str] = []
+    now: list[str] = []
+    others: list[str] = []
+    for name in sorted({**found["job"], **job}, key=("inputs", "reading", "config").__contains__):
+        before, after = found["job"].get(name), job.get(name)
+        if before == after or (name == "config" and there):
+            continue  # a configuration that follows from the other arguments says nothing more
+        if name in ("inputs", "reading", "config"):
+            others.append(_changed(name, before, after))
+        else:
+            there.append(_argument(name, before))
+            now.append(_argument(name, after))
+    output = folder.removesuffix(".dedup")
+    made = "made" if found["state"]["phase"] == "done" else "begun"
+    differing = [f"with {', '.join(there)}, and you ask for {', '.join(now)}"] if there else []
+    return (
+        f"{output} was {made} {'; '.join([*differing, *others])}. Choose another output, or discard this one "
+        "with force=True"
+    )
+
+
+def _argument(name: str, value: Any) -> str:
+    """Return an argument of `deduplicate` as a call has it."""
+    if name == "outputs":
+        return f"removed={value[1]!r}"
+    if name == "paragraphs":
         return (
-            f"{self.folder}: expected the journal of this job, found another one's ({'; '.join(differing)}); "
-            "give it another output, or begin anew with --force (force=True), which gives up what was done"
+            "level='document'"
+            if value is None
+            else f"level='paragraph', split={value[0]!r}, min_words={value[1]}"
         )
+    if name == "against":
+        return (
+            ", ".join(f"against={path!r} (of {count:,} documents)" for path, count in value) or "against=None"
+        )
+    return f"{name}={value!r}"
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 200 else text[:200] + "..."
+def _changed(name: str, before: Any, after: Any) -> str:
+    """Return what is other about the inputs, how they are read, or the configuration."""
+    if name != "inputs":
+        names = ", ".join(key for key in {**before, **after} if before.get(key) != after.get(key))
+        return (
+            f"with another config ({names})"
+            if name == "config"
+            else f"of rows that were read otherwise ({names})"
+        )
+    known = {entry[0] for entry in before}
+    changed = [entry[0] for entry in after if entry[0] in known and entry not in before]
+    if changed:
+        return f"of inputs that have changed since: {', '.join(changed)!s:.200}"
+    return f"of other inputs: {', '.join(entry[0] for entry in before)!s:.200}"
 
 
 def folder_beside(output: str) -> str:

@@ -96,9 +96,7 @@ class Writing(NamedTuple):
         """Refuse to replace what is there, but by force."""
         for path in (self.path, self.report_path):
             if path is not None and exists(path) and not force:
-                raise JobError(
-                    f"{path}: expected no such file yet, found one; --force (force=True) replaces it"
-                )
+                raise JobError(f"{path}: expected no such file yet, found one; force=True replaces it")
 
     def require_there(self) -> None:
         """Refuse a job that is done and has lost what it wrote."""
@@ -106,5 +104,5 @@ class Writing(NamedTuple):
             if path is not None and not exists(path):
                 raise JobError(
                     f"{path}: expected the output of a job that is done, found no file; "
-                    "--force (force=True) does it once more"
+                    "force=True does it once more"
                 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simindex.config import Config
-from simindex.corpus.dedup.journal import Journal
+from simindex.corpus.dedup import journal as journals
 from simindex.corpus.dedup.paragraphs import Cut
 from simindex.corpus.report.overview import Cluster, Member, Overview, fresh_shares, labelled, step_of
 from simindex.errors import SimIndexError
@@ -60,15 +60,14 @@ def read_journal(folder: str) -> Finished:
     """Return the job of a journal.
 
     Raises:
-        SimIndexError: it is not finished, or of another version.
+        SimIndexError: it is not finished, damaged, or of another version.
     """
     path = os.path.join(folder, _NAME)
-    with open(path, encoding="utf-8") as file:
-        found = json.load(file)
+    found = journals.read_journal(path)
     try:
         job, state = found["job"], found["state"]
         config = Config.from_dict(job["config"])
-        removed = job["outputs"][1] or Journal(folder, {}).removed_path
+        removed = job["outputs"][1] or journals.Journal(folder, {}).removed_path
         by_similarity = bool(config.num_perm) and job["by"] != "simhash"
         cut = None if job["paragraphs"] is None else Cut(*job["paragraphs"])
     except (KeyError, TypeError, IndexError) as exc:

@@ -100,7 +100,7 @@ def lines_of(writing: Writing, wanted: Wanted, room: bytearray) -> Made:
         raise InputError(
             writing.inputs.paths[part.part.place],
             f"expected the {part.rows:,} rows that were read at first, found {len(ends):,}: the input "
-            "changed; --force (force=True) begins anew",
+            "changed; force=True begins anew",
         )
     begins = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
     begins, ends = begins[skipped:], ends[skipped:]

@@ -156,8 +156,8 @@ class Sorting:
         if count != total or self._entries.digest() != before:
             raise InputError(
                 ", ".join(self._entries.names)[:200],
-                f"expected the {total:,} rows that were read at first, found the input changed; --force "
-                "(force=True) begins anew",
+                f"expected the {total:,} rows that were read at first, found the input changed; "
+                "force=True begins anew",
             )
 
     # ---- the decision ----

@@ -1,0 +1,124 @@
+"""The journal of `dedup`: one that is damaged is an error, never another result."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commandline import Run
+from samples import FOX, SHIP, json_lines
+
+from simindex.corpus import deduplicate
+from simindex.corpus.dedup.journal import JobError
+
+JOURNAL = Path("out.jsonl.dedup/journal.json")
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """The journal of a job that is done."""
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": n, "text": text} for n, text in enumerate([FOX, FOX, SHIP, SHIP, FOX + SHIP, "a b c d"])]
+    Path("a.jsonl").write_bytes(json_lines(rows))
+
+    deduplicate("a.jsonl", "out.jsonl", 0.5)
+    return JOURNAL.read_bytes()
+
+
+def again() -> Any:
+    return deduplicate("a.jsonl", "out.jsonl", 0.5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": {"read": 10**9}},
+        {"state": {"read": 4}},
+        {"state": {"read": "5"}},
+        {"state": {"phase": "resting"}},
+        {"state": {"phase": "reading"}},
+        {"state": {"phase": ["reading"]}},
+        {"state": {"output": "x"}},
+        {"state": {"output": [1, 2, 3]}},
+        {"state": {"more": 1}},
+        {"state": None},
+        {"job": None},
+        {"job": {"threshold": 0.6}},
+        {"digest": None},
+        {"format": None},
+        {"format": 1},
+    ],
+    ids=str,
+)
+def test_damaged_journal_is_named_with_what_to_do(run: Run, journal: bytes, change: dict[str, Any]) -> None:
+    found = json.loads(journal)
+    for name, value in change.items():
+        if isinstance(value, dict):
+            found[name] |= value
+        elif value is None:
+            del found[name]
+        else:
+            found[name] = value
+    JOURNAL.write_text(json.dumps(found))
+    message = "journal of this version" if change == {"format": 1} else "the journal is damaged"
+    with pytest.raises(JobError, match=f"{message}.*; force=True begins the job anew"):
+        again()
+    result = run("dedup", "a.jsonl", "-o", "out.jsonl", "--threshold", "0.5")
+    assert (result.code, "; --force begins the job anew\n" in result.err) == (1, True), result.err
+    forced = run("dedup", "a.jsonl", "-o", "out.jsonl", "--threshold", "0.5", "--force")
+    assert forced.err.startswith("6 rows read"), forced.err
+
+
+def test_each_bit_of_a_journal_is_sealed(journal: bytes) -> None:
+    for at in range(len(journal)):
+        damaged = bytearray(journal)
+        damaged[at] ^= 1 << at % 7
+        JOURNAL.write_bytes(damaged)
+        with pytest.raises(JobError, match="force=True"):
+            again()
+    JOURNAL.write_bytes(journal)
+    assert again().read == 6
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"format": 2}']
+)
+def test_file_that_is_no_journal_is_named(run: Run, journal: bytes, content: bytes) -> None:
+    assert journal
+    JOURNAL.write_bytes(content)
+    with pytest.raises(JobError, match="the journal is damaged"):
+        again()
+    result = run("report", "out.jsonl.dedup", "-o", "page.html")
+    assert (result.code, "the journal is damaged" in result.err) == (1, True)
+
+
+CHANGES = [
+    (
+        {"exact": None},
+        "with no --exact, and you ask for --exact. Choose another output, or discard this one with --force\n",
+    ),
+    ({"threshold": 0.75}, "with --threshold 0.5, and you ask for --threshold 0.75. Choose"),
+    ({"keep": "newest"}, "with --keep first, and you ask for --keep newest. Choose"),
+    ({"words": 2}, "was made with another config (shingles). Choose"),
+    ({"encoding": "latin-1"}, "was made of rows that were read otherwise (encoding). Choose"),
+    ({"removed": "r.jsonl"}, "with no --removed, and you ask for --removed "),
+    (
+        {"level": "paragraph"},
+        "with --level document, and you ask for --level paragraph, --split line, --min-words 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), CHANGES, ids=str)
+def test_changed_job_is_refused_in_the_words_of_the_command(
+    run: Run, journal: bytes, options: dict[str, Any], message: str
+) -> None:
+    assert journal
+    typed: list[Any] = []
+    for name, value in options.items():
+        typed += [f"--{name}"] if value is None else [f"--{name}", value]
+    first = [] if "threshold" in options else ["--threshold", 0.5]
+    result = run("dedup", "a.jsonl", "-o", "out.jsonl", *first, *typed)
+    assert result.code == 1
+    assert result.err.startswith("simindex: out.jsonl was made ")
+    assert message in result.err
