@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -118,6 +119,16 @@ def test_long_runs_end_as_on_one_machine(keep: str, threshold: float, tmp_path: 
 def test_fingerprints_decide_as_on_one_machine(config: Config | None, tmp_path: Path) -> None:
     sources = [written(tmp_path / "a.jsonl", rows_of(4, 300))]
     both(tmp_path, sources, by="simhash", mode="annotate", config=config)
+
+
+def test_many_unlike_fingerprints_that_share_a_prefix_decide_as_on_one_machine(tmp_path: Path) -> None:
+    random = Random(7)
+    shared = [f"s{random.randrange(9_000)}" for _ in range(120)]
+    texts = [" ".join([*shared, *(f"w{random.randrange(9_000)}" for _ in range(30))]) for _ in range(2_000)]
+    texts += [f"{text} once" for text in texts[1_000:]]
+    rows = [{"id": number, "text": text} for number, text in enumerate(texts)]
+    workers = both(tmp_path, [written(tmp_path / "a.jsonl", rows)], by="simhash", max_run=16)
+    assert workers.waiting > 1_000
 
 
 def test_both_halves_are_told_of(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from simindex.changes.if_new.one import MOST_IN_BUCKET
 from simindex.corpus.dedup.sorting.figures import FIGURED_EDGE, edges_of, equal_rows, figures_of
 from simindex.corpus.dedup.sorting.orders import KeepOrder
 from simindex.queries.pairs.plan import PairPlan
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
 _AT_ONCE = 4_096
 """Documents whose sketches are fetched in one go."""
@@ -30,14 +31,13 @@ class Crowd:
     Args:
         plan: what a match is.
         num_perm: of the sketches.
-        most: documents of one run that another one is compared with.
 
     Attributes:
         bounded: places of those that stay though there were more.
     """
 
-    def __init__(self, plan: PairPlan, num_perm: int, most: int = MOST_IN_BUCKET) -> None:
-        self._plan, self._num_perm, self._most = plan, num_perm, most
+    def __init__(self, plan: PairPlan, num_perm: int) -> None:
+        self._plan, self._num_perm = plan, num_perm
         self._parts: list[tuple[np.ndarray, int]] = []
         self._num_runs = 0
         self.bounded: list[int] = []
@@ -73,8 +73,8 @@ class Crowd:
 
     @property
     def most(self) -> int:
-        """Documents of a run that another one is compared with."""
-        return self._most
+        """Documents of a run that another one is compared with: as many as by an index (`asked_if_new`)."""
+        return MOST_IN_BUCKET if self._plan.method == "minhash" else DEFAULT_MAX_CANDIDATES
 
 
 class _Run:
