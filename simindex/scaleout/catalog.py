@@ -15,7 +15,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -230,6 +230,12 @@ class Catalog:
         except IsADirectoryError as exc:
             raise FormatError(f"{path}: expected the catalog of a scaled index, found a folder") from exc
         return cls.from_json(text, str(path))
+
+    @classmethod
+    def require_none(cls, uri: str | os.PathLike[str]) -> None:
+        """Refuse a uri where a catalog lies. Raises FileExistsError, FormatError and CorruptIndexError."""
+        with suppress(FileNotFoundError):
+            cls._require(os.fspath(uri), cls.load(uri), None)
 
     def replace(self, uri: str | os.PathLike[str], old: Catalog | None) -> Catalog:
         """Put this catalog in the place of another one, whole, and return it.

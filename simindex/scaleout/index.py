@@ -91,8 +91,10 @@ class ScaledIndex(Upkeep):
         return self.seconds * 10
 
     def make_partitions(self) -> None:
-        """Make the partitions that are not there, empty."""
+        """Make the partitions that are not there, empty, once each host reaches the store."""
         self._calls.require_fit(self.seconds)
+        if self.catalog.store is not None:
+            self._calls.every("jobs", "prove_store", self.catalog.store, seconds=self.seconds)
         self._calls.every("jobs", "create", seconds=self._change_seconds)
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from simindex.config import Config, require_equal
 from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition
 from simindex.scaleout.hosts.actors import HERE, start
 from simindex.scaleout.index import ScaledIndex
-from simindex.scaleout.places.keeping import watch
+from simindex.scaleout.places.keeping import require_places, watch
 from simindex.scaleout.places.watching import require_watchable
 from simindex.scaleout.stores import open_store
 
@@ -52,6 +52,9 @@ def create(
 
     Raises:
         FileExistsError: there is a catalog already.
+        PlaceMissingError: no node has one of the places.
+        ValueError: two nodes have one, so that a host could come back without its folder.
+        StoreError: a host cannot reach the store, or not write it.
     """
     require_int("partitions", partitions, 1, MOST_PARTITIONS)
     folders = {HERE: f"{Path(local_path(uri)).absolute()}.partitions"} if places is None else dict(places)
@@ -69,9 +72,11 @@ def create(
         durability=durability,
     )
     require_watchable(catalog, restore_after, restore_onto)
+    Catalog.require_none(uri)
     started = start(address, ray)
     index = ScaledIndex(uri, catalog, started)
     try:
+        require_places("places", folders)
         index.make_partitions()
         catalog.replace(uri, None)
     except BaseException:

@@ -12,6 +12,7 @@ from scaled_rows import rows_of, written
 from simindex import Config, scaleout
 from simindex.corpus import deduplicate
 from simindex.inputs import BadRowError
+from simindex.scaleout import PlaceMissingError, StoreError
 from simindex.scaleout.hosts import calls
 
 
@@ -53,10 +54,30 @@ def test_a_bad_row_on_a_node_is_named_and_nothing_is_written(tmp_path: Path) -> 
     assert not (tmp_path / "out.jsonl").exists()
 
 
+@pytest.mark.usefixtures("two")
+def test_what_nodes_do_not_have_is_refused_by_create(tmp_path: Path) -> None:
+    uri, places = tmp_path / "catalog", {"simindex:0": str(tmp_path / "0")}
+    with pytest.raises(PlaceMissingError, match=r"places: .* found simindex:typo, which no node has"):
+        scaleout.create(uri, partitions=2, places=places | {"simindex:typo": "/data"})
+    with pytest.raises(ValueError, match="places: expected one node with the resource memory, found 3"):
+        scaleout.create(uri, partitions=2, places={"memory": "/data"})
+    (tmp_path / "file").write_bytes(b"")
+    for durability in ("node", "store"):
+        with pytest.raises(StoreError, match="file/"):
+            scaleout.create(
+                uri,
+                places=places,
+                store=str(tmp_path / "file" / "store"),
+                durability=durability,
+            )
+    assert not uri.exists()
+    assert not (tmp_path / "0").exists()
+
+
 def test_a_lost_node_is_restored_by_itself(
     two: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last test here: a node is killed, and its disk is gone with it."""
+    """One of the last tests here: a node is killed, and its disk is gone with it."""
     monkeypatch.setattr(calls, "_LOOK_SECONDS", 0.2)
     uri, texts = tmp_path / "catalog", [f"a text of the number {n} beside {n // 2}" for n in range(150)]
     lost, left = (str(tmp_path / name) for name in "01")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
@@ -109,16 +108,22 @@ def deduplicate(
             )
     require_callable("on_step", on_step)
     require_int("part_bytes", part_bytes, 1)
-    has_started = start(address, ray)
+    started = list[bool]()
+
+    def nodes(digest: str) -> Nodes:
+        started.append(start(address, ray))
+        return Nodes(digest, None if work is None else os.fspath(work))
+
+    job = ScaledJob(
+        sources,
+        sink,
+        threshold,
+        nodes=nodes,
+        step=on_step or told_nobody,
+        **{name: given[name] for name in _OF_THE_JOB},
+    )
     try:
-        return ScaledJob(
-            sources,
-            sink,
-            threshold,
-            nodes=partial(Nodes, work=None if work is None else os.fspath(work)),
-            step=on_step or told_nobody,
-            **{name: given[name] for name in _OF_THE_JOB},
-        ).run()
+        return job.run()
     finally:
-        if has_started:
+        if any(started):
             ray_module().shutdown()

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
 from simindex.optional import optional_module
+from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.hosts.carried import unpacked
 from simindex.scaleout.hosts.host import Assignment
 from simindex.scaleout.hosts.keeping import KeepingHost
@@ -30,6 +32,8 @@ INLINE_BYTES = 100_000
 
 SHARE = 0.001
 """Of the resource of a place, which says where an actor runs."""
+
+_HEAD_SECONDS = 5.0
 
 Group = Literal["changes", "asks", "jobs"]
 
@@ -50,15 +54,33 @@ def start(address: str | None, options: Mapping[str, Any] | None) -> bool:
         address: as `ray.init` takes it; ``None``: that of ``RAY_ADDRESS``, or of a cluster of this machine,
             or a new one.
         options: further arguments of `ray.init`.
+
+    Raises:
+        ScaleOutError: nothing listens at the address.
     """
     ray = ray_module()
     if ray.is_initialized():
         return False
+    _require_head(address or os.environ.get("RAY_ADDRESS", ""))
     quiet = {"namespace": NAMESPACE, "log_to_driver": False, "include_dashboard": False, "logging_level": 40}
     # Ray gives what it starts the lowest priority; an index is no background work.
     os.environ.setdefault("RAY_worker_niceness", "0")
     ray.init(address=address, **(quiet | dict(options or {})))
     return True
+
+
+def _require_head(address: str) -> None:
+    """Refuse an address where nothing listens: Ray tries it for minutes, and writes its own log to stderr."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdigit()):
+        return  # "auto", "local" and the like
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _HEAD_SECONDS).close()
+    except OSError as exc:
+        raise ScaleOutError(
+            f"address: expected the head of a Ray cluster at {address}, found nothing that answers ({exc}); "
+            "start it with ray start --head, or give another address"
+        ) from exc
 
 
 class HostActor:

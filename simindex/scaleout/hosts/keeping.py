@@ -23,7 +23,7 @@ from simindex.scaleout.errors import PartitionError
 from simindex.scaleout.hosts.host import OPEN_SECONDS, Assignment, Host, naming
 from simindex.scaleout.hosts.partition import Partition
 from simindex.scaleout.hosts.way import WAY
-from simindex.scaleout.stores import Objects
+from simindex.scaleout.stores import Objects, open_store, prove
 from simindex.scaleout.stores.folder import FolderObjects
 from simindex.storage.folder import sync_folder
 
@@ -75,6 +75,10 @@ class KeepingHost(Host):
         return answers
 
     # ---- backups and moves ----
+
+    def prove_store(self, _: Assignment, uri: str) -> None:
+        """Refuse a store that this host cannot reach, or that cannot be trusted; see `prove`."""
+        prove(open_store(uri))
 
     def backup(self, assignment: Assignment, uris: dict[int, str]) -> dict[int, StoreBackupReport]:
         """Back up partitions; returns number -> what was done."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simindex.scaleout.backups import RestoreReport, StoreBackupReport
@@ -17,7 +17,7 @@ from simindex.scaleout.hosts.actors import host_of, ray_module, sent_as, start
 from simindex.scaleout.hosts.calls import assignment
 from simindex.scaleout.hosts.carried import packed
 from simindex.scaleout.hosts.way import ASKED
-from simindex.scaleout.places.moving import Move, move_partition, plan, restore_place
+from simindex.scaleout.places.moving import Move, move_partition, plan, require_store, restore_place
 from simindex.scaleout.places.moving import backup as back_up
 from simindex.scaleout.places.watching import Watch
 
@@ -44,8 +44,10 @@ def backup(
         PartitionError: one cannot be backed up; it names place, node and partition. The others may be.
         PlaceMissingError: no node has a place.
     """
+    uri = os.fspath(uri)
+    require_store(Catalog.load(uri), uri)
     start(address, ray)
-    return back_up(os.fspath(uri), _backup_all)
+    return back_up(uri, _backup_all)
 
 
 def restore(
@@ -77,9 +79,11 @@ def restore(
         PartitionError: one cannot be restored; its `reason` names the object that is missing or damaged.
         PlaceMissingError: no node has a place of `onto`.
     """
+    uri = os.fspath(uri)
+    require_store(Catalog.load(uri), uri)
     start(address, ray)
-    _require_places("onto", onto)
-    return restore_place(os.fspath(uri), place, onto, _call)
+    require_places("onto", onto)
+    return restore_place(uri, place, onto, _call)
 
 
 def move(
@@ -115,12 +119,12 @@ def move(
         PartitionError, PlaceMissingError: as `restore`; the partition stays where it was.
         CatalogChangedError: another call has moved or opened the partition meanwhile; this one did nothing.
     """
-    start(address, ray)
     uri = os.fspath(uri)
     count = len(Catalog.load(uri).partitions)
     if not 0 <= partition < count:
         raise ValueError(f"partition: expected 0..{count - 1}, found {partition}")
-    _require_places("place", {place: folder})
+    start(address, ray)
+    require_places("place", [place])
     return move_partition(uri, partition, place, folder, _call, store)
 
 
@@ -161,20 +165,32 @@ def watch(uri: str, after: float, onto: Mapping[str, str]) -> Watch:
     return Watch(uri, after, onto, is_there, lambda uri, place, onto: restore_place(uri, place, onto, _call))
 
 
-def _require_places(name: str, places: Mapping[str, str]) -> None:
+def require_places(name: str, places: Iterable[str]) -> None:
+    """Refuse places that are not the resource of one node.
+
+    Args:
+        name: of the argument that has them.
+    """
     if not places:
         raise ValueError(f"{name}: expected one place or more, found none")
-    resources = ray_module().cluster_resources()
-    lost = [place for place in places if place not in resources]
+    nodes = [node for node in ray_module().nodes() if node["Alive"]]
+    found = {place: [n["NodeManagerHostname"] for n in nodes if place in n["Resources"]] for place in places}
+    lost = [place for place in places if not found[place]]
     if lost:
         raise PlaceMissingError(
             f"{name}: expected places of nodes that are there, found {', '.join(lost)}, which no node has",
             reasons=dict.fromkeys(lost, "no node of the Ray cluster has this resource"),
         )
+    for place, names in found.items():
+        if len(names) > 1:
+            raise ValueError(
+                f"{name}: expected one node with the resource {place}, found {len(names)}: "
+                f"{', '.join(names)}; give each node a resource of its own (ray start --resources)"
+            )
 
 
 def _backup_all(catalog: Catalog, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    _require_places("backup", dict.fromkeys(wanted, ""))
+    require_places("backup", wanted)
     sent = {place: _sent(catalog, place, "backup", uris) for place, uris in wanted.items()}
     return {place: _answer(reference) for place, reference in sent.items()}
 

@@ -10,10 +10,12 @@ from typing import Annotated
 
 import typer
 
+from simindex.checks import require_seconds
 from simindex.cli import options
 from simindex.cli.commands.scaleout.shared import Address, Uri, opened
 from simindex.cli.output import figure, note, print_json, print_table, shown_key
 from simindex.tuning.curve import DEFAULT_THRESHOLD
+from simindex.tuning.found import band_plan
 
 EXAMPLES = r"""
 simindex scaleout query news.catalog 'a text that was seen before'
@@ -42,7 +44,13 @@ def run(
 ) -> None:
     """Show what is similar to a text. Partitions that do not answer in time are named, and the exit code
     is 1."""
+    from simindex.scaleout.catalog import Catalog
+
     least = DEFAULT_THRESHOLD if threshold is None else threshold
+    config = Catalog.load(catalog).config
+    if config.num_perm:
+        band_plan(least, config.num_perm)  # refuses one out of range before Ray is started
+    require_seconds("seconds", seconds)
     with opened(catalog, address) as index:
         found = index.query(text, least, limit, seconds=seconds, on_missing=on_missing.value)
     if as_json:

@@ -1,0 +1,89 @@
+"""What a call over many machines refuses, it refuses before Ray is started."""
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commandline import Run
+
+from simindex import Config, scaleout
+from simindex.scaleout import ScaleOutError
+from simindex.scaleout.catalog import Catalog, Partition
+
+
+@pytest.fixture(autouse=True)
+def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Ray was started, this would be told in place of what is wrong."""
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{_unused_port()}")
+
+
+def _unused_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    catalog = Catalog(Config(seed=1), (Partition("simindex:a", str(tmp_path / "a")),))
+    catalog.replace(tmp_path / "catalog", None)
+    return str(tmp_path / "catalog")
+
+
+CALLS: dict[str, tuple[Callable[[str], Any], type[Exception], str]] = {
+    "create": (scaleout.create, FileExistsError, "found a catalog; scaleout.open opens it"),
+    "move": (
+        lambda uri: scaleout.move(uri, 1, "b", "/b"),
+        ValueError,
+        r"partition: expected 0\.\.0, found 1",
+    ),
+    "backup": (scaleout.backup, ValueError, "expected a catalog with a store"),
+    "restore": (lambda uri: scaleout.restore(uri, "a", {"b": "/b"}), ValueError, "catalog with a store"),
+    "deduplicate": (
+        lambda uri: scaleout.deduplicate([uri], f"{uri}.jsonl", 1.5),
+        ValueError,
+        "threshold: expected",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_arguments_are_looked_at_before_ray_is_started(name: str, uri: str) -> None:
+    call, error, message = CALLS[name]
+    with pytest.raises(error, match=message):
+        call(uri)
+
+
+def test_commands_look_at_options_before_ray_is_started(run: Run, uri: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"id": 1, "text": "a row of some words"}')
+    for command, code, message in [
+        (("init", uri), 1, "found a catalog"),
+        (("query", uri, "text", "--threshold", 1.5), 2, "--threshold"),
+        (("query", uri, "text", "--seconds", -1), 1, "seconds"),
+        (
+            ("dedup", tmp_path / "rows.jsonl", "-o", tmp_path / "o.jsonl", "--threshold", 1.5),
+            2,
+            "--threshold",
+        ),
+        (("move", uri, 7, "b=/b"), 1, "partition: expected 0..0, found 7"),
+    ]:
+        done = run("scaleout", *command)
+        assert (done.code, message in done.err) == (code, True), (command, done)
+
+
+def test_a_head_that_cannot_be_reached_is_named(run: Run, uri: str) -> None:
+    address = f"127.0.0.1:{_unused_port()}"
+    with pytest.raises(
+        ScaleOutError, match=f"expected the head of a Ray cluster at {address}, found nothing"
+    ):
+        scaleout.open(uri, address=address)
+    for command in (
+        ("status", uri, "--address", address),
+        ("query", uri, "text", "--address", f"ray://{address}"),
+    ):
+        done = run("scaleout", *command)
+        assert done.code == 1
+        assert done.err.count("\n") == 1
+        assert f"{address}, found nothing that answers" in done.err
