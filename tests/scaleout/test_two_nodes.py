@@ -12,7 +12,8 @@ from scaled_rows import rows_of, written
 from simindex import Config, scaleout
 from simindex.corpus import deduplicate
 from simindex.inputs import BadRowError
-from simindex.scaleout import PlaceMissingError, StoreError
+from simindex.scaleout import PlaceMissingError, ScaleOutError, StoreError
+from simindex.scaleout.dedup import nodes
 from simindex.scaleout.hosts import calls
 
 
@@ -95,3 +96,22 @@ def test_a_lost_node_is_restored_by_itself(
         assert sorted(index) == list(range(150))
         assert [match.key for match in index.query(texts[77], 1.0)] == [77]
         index.stop()
+
+
+def test_without_a_node_left_deduplication_ends(
+    two: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last test here: the other node is killed, too."""
+    monkeypatch.setattr(nodes, "_PATIENCE_SECONDS", 2.0)
+    source, steps = written(tmp_path / "a.jsonl", rows_of(1, 1_500)), list[str]()
+
+    def step(name: str, *_: int) -> None:
+        steps.append(name)
+        if len(steps) == 1:
+            two(1)
+
+    given: dict[str, Any] = {"part_bytes": 30_000, "work": tmp_path / "work"}
+    for again in (True, False):  # the second time there is none from the beginning
+        with pytest.raises(ScaleOutError, match="nodes are gone and none took over"):
+            scaleout.deduplicate(source, tmp_path / "out.jsonl", on_step=step, force=not again, **given)
+    assert steps

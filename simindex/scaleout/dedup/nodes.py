@@ -43,6 +43,8 @@ _T = TypeVar("_T")
 _PATIENCE_SECONDS = 120.0
 """How long a worker may be gone before Ray says that its node is."""
 
+_PAUSE_SECONDS = 0.5
+
 _SOON_SECONDS = 3.0
 """Within which a worker is there, unless others have its core or simindex is missing."""
 
@@ -115,6 +117,10 @@ class Worker(TableHost[SketchTables]):
         """Remove the partitions of this node."""
         self.close()
         shutil.rmtree(self._home, ignore_errors=True)
+
+
+class _NoNodesError(ScaleOutError):
+    """No node of the cluster has a core."""
 
 
 class _Hired(NamedTuple):
@@ -194,6 +200,11 @@ class Nodes:
                 options = {"num_cpus": 1, "scheduling_strategy": on_node(node)}
                 actor = host_as_actor(Worker, (self._work, name, self._making, os.getcwd()), options)
                 self._workers.append(_Hired(actor, node))
+        if not self._workers:
+            raise _NoNodesError(
+                "dedup: expected a node of the Ray cluster with a core, found none: nodes are gone and none "
+                "took over; start some, and call it again"
+            )
 
     def _attend(self) -> None:
         """Wait a moment for those who are new, and go on without those whose cores others have.
@@ -407,7 +418,10 @@ class Nodes:
                     return
             except lost():
                 pass
-            time.sleep(0.5)
+            except _NoNodesError:
+                if time.monotonic() + _PAUSE_SECONDS >= until:
+                    raise
+            time.sleep(_PAUSE_SECONDS)
         raise ScaleOutError(f"dedup: a worker is gone, and its node is not: {reason}") from reason
 
 
