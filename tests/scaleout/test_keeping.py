@@ -54,6 +54,10 @@ def test_nothing_acknowledged_is_lost_with_a_place(tmp_path: Path) -> None:
     actor = ray.get_actor(name_of(index.catalog.id, "simindex:a"), namespace=NAMESPACE)
     ray.kill(actor)
     shutil.rmtree(tmp_path / "a")
+    with pytest.raises(ValueError, match="onto: expected one place or more"):
+        scaleout.restore(uri, "simindex:a", {})
+    with pytest.raises(scaleout.PlaceMissingError, match="simindex:nowhere, which no node has"):
+        scaleout.restore(uri, "simindex:a", {"simindex:nowhere": "/data"})
     restored = scaleout.restore(uri, "simindex:a", {"simindex:b": places["simindex:b"]})
     assert sorted(restored) == [0, 2]
     assert len(index) == 150  # by the handle that was open before
@@ -78,13 +82,11 @@ def test_what_cannot_be_done_is_refused_before_anything_is(tmp_path: Path) -> No
     uri, places = tmp_path / "catalog", {"simindex:a": str(tmp_path / "a")}
     scaleout.create(uri, Config(seed=1), partitions=2, places=places)
     with pytest.raises(scaleout.PlaceMissingError, match="simindex:nowhere, which no node has"):
-        scaleout.restore(uri, "simindex:a", {"simindex:nowhere": "/data"})
+        scaleout.move(uri, 1, "simindex:nowhere", "/data")
     with pytest.raises(ValueError, match="expected a catalog with a store"):
         scaleout.backup(uri)
     with pytest.raises(ValueError, match=r"partition: expected 0\.\.1, found 2"):
         scaleout.move(uri, 2, "simindex:b", str(tmp_path))
-    with pytest.raises(ValueError, match="onto: expected one place or more"):
-        scaleout.restore(uri, "simindex:a", {})
     (tmp_path / "file").write_bytes(b"")
     blocked = str(tmp_path / "file")
     with pytest.raises(scaleout.PartitionError, match=r"partition 1 at simindex:a \(.*file") as raised:
