@@ -14,7 +14,6 @@ from dedup_rows import kept_by_index, lines, texts, write_lines
 from simindex import Config, SimIndexError
 from simindex.corpus import deduplicate
 from simindex.corpus.dedup.entries import PathEntries
-from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.rows import Rows, rows_by_columns
 from simindex.corpus.dedup.sorting import candidates, decisions, verified
 from simindex.corpus.dedup.sorting.sketches import SketchFiles
@@ -191,20 +190,6 @@ def test_an_input_that_changes_between_two_readings_is_refused(
     with pytest.raises(InputError, match=r"a\.jsonl: expected the 50 rows .* found the input changed"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
-
-
-def test_another_one_at_work_on_the_same_job_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_lines(tmp_path / "a.jsonl", TEXTS[:50])
-
-    def meanwhile(*arguments: Any, **named: Any) -> None:
-        with pytest.raises(JobError, match="no other process is at work on"):
-            deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
-        write_told(*arguments, **named)
-
-    monkeypatch.setattr(WRITE, meanwhile)
-    assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl").read == 50
 
 
 def test_bad_rows_are_told_once(tmp_path: Path) -> None:

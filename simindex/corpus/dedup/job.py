@@ -269,8 +269,12 @@ class Job:
 
     def run(self) -> DedupReport:
         """Do it, or what is left of it."""
-        if not self.can_resume:
-            return self._run_at_once()
+        if self.can_resume and self._folder is not None:
+            os.makedirs(os.path.dirname(self._folder) or ".", exist_ok=True)
+        with self._writing.alone(self._folder):
+            return self._run_with_journal() if self.can_resume else self._run_at_once()
+
+    def _run_with_journal(self) -> DedupReport:
         assert self._folder is not None
         journal = Journal(self._folder, self._job | self._entries.digest())
         resumed = journal.begin(force=self._force)

@@ -5,9 +5,11 @@ Owns which of them a job has, where they lie, and what must be there or must not
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import IO, Any, Literal, NamedTuple
 
 from simindex.corpus.dedup.journal import JobError, Journal
 from simindex.corpus.dedup.paragraphs import Cut
@@ -23,6 +25,7 @@ from simindex.corpus.outputs.output import (
 )
 from simindex.corpus.outputs.rows import JsonLines
 from simindex.corpus.outputs.upload import exists, spool
+from simindex.inputs.remote import is_remote
 
 Mode = Literal["remove", "annotate", "report-only"]
 Sink = str | os.PathLike[str] | Callable[[Any], object]
@@ -92,6 +95,23 @@ class Writing(NamedTuple):
             if path is not None and os.path.exists(temporary(path)):
                 os.remove(temporary(path))
 
+    @contextmanager
+    def alone(self, journal: str | None) -> Iterator[None]:
+        """Keep other processes from these files and this journal for the length of the block.
+
+        The system gives a lock back when its process ends, however it ends.
+
+        Raises:
+            JobError: another process is writing one of them.
+        """
+        found = [path for path in (self.path, self.report_path) if path and not is_remote(path)]
+        places = {os.path.realpath(path) for path in (*found, journal) if path}
+        own = None if journal is None else os.path.realpath(journal)
+        with ExitStack() as locks:
+            for place in sorted(place for place in places if os.path.dirname(place) != own):
+                locks.enter_context(_locked(place))
+            yield
+
     def require_new(self, *, force: bool) -> None:
         """Refuse to replace what is there, but by force."""
         for path in (self.path, self.report_path):
@@ -106,3 +126,38 @@ class Writing(NamedTuple):
                     f"{path}: expected the output of a job that is done, found no file; "
                     "force=True does it once more"
                 )
+
+
+@contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Hold the lock of an output or a journal, a file beside it that goes with the block."""
+    folder, name = os.path.split(path)
+    lock = os.path.join(folder, f".{name}.lock")
+    while True:
+        try:
+            file = open(lock, "w", encoding="utf-8")  # noqa: SIM115 - closed below
+        except OSError:
+            yield  # a folder that takes no lock takes no output either, and the job says so
+            return
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as exc:
+                raise JobError(
+                    f"{path}: another process is writing this output; wait for it, end it, or choose another"
+                ) from exc
+            if not _is_at(lock, file):
+                continue  # its holder removed it, between the two steps
+            try:
+                yield
+            finally:
+                os.remove(lock)
+            return
+
+
+def _is_at(path: str, file: IO[str]) -> bool:
+    """Return whether an open file still has this name."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False

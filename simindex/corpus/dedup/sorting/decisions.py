@@ -8,7 +8,6 @@ nothing is read here and there, so that a corpus may be far larger than the memo
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import time
@@ -23,7 +22,6 @@ import numpy as np
 from simindex.changes.ingest import READY_BATCHES
 from simindex.config import Config
 from simindex.corpus.dedup.entries import PathEntries
-from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_by_columns
 from simindex.corpus.dedup.sorting.again import InputPart, PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.candidates import LONG_RUN, candidates, copies_among
@@ -114,36 +112,22 @@ class Sorting:
             by_lines: whether lines are enough, where they are rows.
         """
         path = os.path.join(self._folder, "told")
-        with self._alone():
-            before = self._entries.digest()
-            if not os.path.exists(path):
-                self._decide(path)
-            with open(path, "rb") as file:
-                told = Teller(file, self._config.num_perm, self._plan)
-                inputs, takes_bad_rows = self._entries.inputs, self._entries.takes_bad_rows
-                parts = rows_of_parts(
-                    inputs,
-                    told.read,
-                    self._batch_size,
-                    skipped,
-                    takes_bad_rows=takes_bad_rows,
-                    by_lines=by_lines,
-                )
-                rows = self._as_before(parts, told.read, skipped, before)
-                yield told.of(ahead(rows, READ_AHEAD) if self._threads > 1 else rows, self._entries)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other processes out of the folder."""
-        with open(os.path.join(self._folder, "lock"), "w", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as exc:
-                raise JobError(
-                    f"{self._folder}: expected a job that no other process is at work on, found one that is; "
-                    "wait for it, or end it"
-                ) from exc
-            yield
+        before = self._entries.digest()
+        if not os.path.exists(path):
+            self._decide(path)
+        with open(path, "rb") as file:
+            told = Teller(file, self._config.num_perm, self._plan)
+            inputs, takes_bad_rows = self._entries.inputs, self._entries.takes_bad_rows
+            parts = rows_of_parts(
+                inputs,
+                told.read,
+                self._batch_size,
+                skipped,
+                takes_bad_rows=takes_bad_rows,
+                by_lines=by_lines,
+            )
+            rows = self._as_before(parts, told.read, skipped, before)
+            yield told.of(ahead(rows, READ_AHEAD) if self._threads > 1 else rows, self._entries)
 
     def _as_before(
         self, parts: Iterable[Rows], read: list[PartRead], skipped: int, before: dict[str, Any]
