@@ -212,3 +212,15 @@ def test_merge_and_scaleout_name_what_a_shell_has(run: Run, news: str, tmp_path:
     missing = run("scaleout", "status", "nocatalog")
     assert missing.code == 1
     assert "simindex scaleout init makes one" in missing.err
+
+
+@pytest.mark.parametrize("option", ["--text-field", "--id-field"])
+@pytest.mark.parametrize(
+    "command", [["dedup", "a.jsonl", "-o", "x.jsonl"], ["insert", "new", "a.jsonl"]], ids=" ".join
+)
+def test_field_that_is_named_twice_is_wrong_usage(run: Run, command: list[str], option: str) -> None:
+    result = run(*command, option, "title", option, "body")
+    assert (
+        result.code,
+        f"Invalid value for '{option}': expected one field, found several" in result.err,
+    ) == (2, True)

@@ -11,6 +11,7 @@ from samples import FOX, SHIP, json_lines
 
 import simindex
 from simindex.corpus import deduplicate
+from simindex.inputs import InputError
 
 
 @pytest.fixture
@@ -117,3 +118,17 @@ def test_output_in_a_folder_that_is_read_is_refused(run: Run) -> None:
     assert result.code == 2
     assert "expected a file outside of the input texts, found texts/x.jsonl" in result.err
     assert os.listdir("texts") == ["a.txt"]
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.csv"])
+@pytest.mark.usefixtures("rows")
+def test_row_that_does_not_fit_the_output_is_not_said_to_go_on(run: Run, name: str) -> None:
+    other = {"id": "two", "text": SHIP} if name == "x.parquet" else {"id": 2, "text": SHIP, "more": 1}
+    Path("a.jsonl").write_bytes(json_lines([{"id": 1, "text": FOX}, other]))
+    for _ in range(2):
+        result = run("dedup", "a.jsonl", "-o", name)
+        assert result.code == 1
+        assert result.err.endswith("an output of .jsonl takes rows of any columns\n")
+    assert not Path(name).exists()
+    with pytest.raises(InputError, match=r"a\.jsonl:\d: expected .* an output of \.jsonl takes rows"):
+        deduplicate("a.jsonl", f"other-{name}")

@@ -8,11 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import typer
 import typer.core
 
 
 class Command(typer.core.TyperCommand):
     """A command, whose help is for people."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse a field that is named twice: only the last one would count."""
+        _, _, given = self.make_parser(ctx).parse_args(args=[*args])
+        for parameter in given:
+            if str(parameter.name).endswith("_field") and given.count(parameter) > 1:
+                raise typer.BadParameter(
+                    "expected one field, found several", ctx=ctx, param_hint=f"'{parameter.opts[0]}'"
+                )
+        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return what stands behind the name of the command in the usage line."""

@@ -20,6 +20,7 @@ from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.job import Job
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.paragraphs import cut_for
+from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.inputs import BadRowError, Fields, Inputs
 from simindex.tuning import DEFAULT_THRESHOLD
 
@@ -292,8 +293,8 @@ def _run(job: Job, bad_rows: Reports) -> None:
         job.run()
     except KeyboardInterrupt:
         raise CommandError(f"interrupted; {_done(job)}", INTERRUPTED) from None
-    except JobError:
-        raise
+    except (JobError, UnfitRowError):
+        raise  # the same command would fail again
     except REPORTED as exc:
         remedy = "; --skip-bad-rows passes over bad rows" if isinstance(exc, BadRowError) else ""
         raise CommandError(f"{describe(exc)}; {_done(job)}{remedy}") from exc

@@ -14,8 +14,8 @@ from itertools import groupby
 from typing import Any
 
 from simindex.corpus.outputs.frames import naming, sync_folder
-from simindex.corpus.outputs.rows import Note, Written, values_of
-from simindex.inputs import BatchRow, InputError
+from simindex.corpus.outputs.rows import Note, UnfitRowError, Written, values_of
+from simindex.inputs import BatchRow
 from simindex.optional import optional_module
 from simindex.plain import plain
 
@@ -113,6 +113,22 @@ class ParquetOutput:
         return os.path.join(self._folder, f"{number:08d}.parquet")
 
     def _table(self) -> Any:
+        row = self._rows[0][0]
+        try:
+            table = self._arrow.concat_tables(self._tables()).combine_chunks()
+            if self._rows[0][1] is not None:
+                table = self._annotated(table, [note for _, note in self._rows if note is not None])
+            if self._schema is None:
+                self._schema = table.schema
+            return table.cast(self._schema)
+        except (ValueError, TypeError) as exc:  # pyarrow's errors derive from these
+            raise UnfitRowError(
+                f"{row.name}:{row.row}",
+                f"expected rows of the columns of the first ones, found others: {exc!s:.200}; an output of "
+                ".jsonl takes rows of any columns",
+            ) from exc
+
+    def _tables(self) -> list[Any]:
         tables: list[Any] = []
         for key, group in groupby(self._rows, _batch_of):
             rows = list(group)
@@ -122,19 +138,7 @@ class ParquetOutput:
                 tables.append(self._arrow.Table.from_batches([taken]))
             else:
                 tables.append(self._arrow.Table.from_pylist([values_of(row) for row, _ in rows]))
-        row = self._rows[0][0]
-        try:
-            table = self._arrow.concat_tables(tables).combine_chunks()
-            if self._rows[0][1] is not None:
-                table = self._annotated(table, [note for _, note in self._rows if note is not None])
-            if self._schema is None:
-                self._schema = table.schema
-            return table.cast(self._schema)
-        except (ValueError, TypeError) as exc:  # pyarrow's errors derive from these
-            raise InputError(
-                f"{row.name}:{row.row}",
-                f"expected rows of the columns of the first ones, found others: {exc}",
-            ) from exc
+        return tables
 
     def _annotated(self, table: Any, notes: list[Note]) -> Any:
         arrow = self._arrow

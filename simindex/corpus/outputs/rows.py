@@ -46,6 +46,10 @@ class Written(Protocol):
         """As it stands in its input; see `inputs.Newest`."""
 
 
+class UnfitRowError(InputError):
+    """A row does not fit the format of the output, however often the job is started again."""
+
+
 Note = Mapping[str, Any]
 """What is written behind a row, by name; all rows of an output have the same names, in one order."""
 
@@ -150,7 +154,7 @@ class CsvLines:
         """Return the line of a row, with the header before the first.
 
         Raises:
-            InputError: it has other columns than the first.
+            UnfitRowError: it has other columns than the first.
         """
         content = row.content
         columns = content.columns if isinstance(content, Cells) else list(values_of(row))
@@ -159,7 +163,7 @@ class CsvLines:
             self._columns = columns
             head = self._line([*columns, *(note or ())])
         elif columns != self._columns:
-            raise InputError(
+            raise UnfitRowError(
                 f"{row.name}:{row.row}",
                 f"expected the columns of the first row, {self._columns!s:.100}, found {columns!s:.100}; "
                 "an output of .jsonl takes rows of any columns",
