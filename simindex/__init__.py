@@ -129,6 +129,11 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """List the public names, not the modules that happen to be loaded."""
+    return sorted(__all__)
+
+
 def _name_the_module(public: type) -> None:
     """Make a class and its methods say that they come from here.
 

@@ -1,5 +1,6 @@
 """The public face: what its classes say of themselves, and what a checkout without a kernel says."""
 
+import copy
 import doctest
 import inspect
 import os
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import simindex
-from simindex import Answers, Config, Layout, Match, Matches, Pair, Sketcher
+from simindex import Answers, Config, Layout, Match, Matches, Pair, Sketcher, corpus
 
 CLASSES = {name: value for name in simindex.__all__ if isinstance(value := getattr(simindex, name), type)}
 ERRORS = {name for name, public in CLASSES.items() if issubclass(public, Exception)}
@@ -163,3 +164,32 @@ def test_copy_with_its_kernel_is_imported(checkout: Path) -> None:
         timeout=60,
     )  # fmt: skip
     assert done.stdout.strip() == str(checkout / "simindex" / "__init__.py")
+
+
+def test_an_index_is_not_reversed_and_not_copied(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "index") as index:
+        index.insert_many([("a", "one text"), ("b", "another text")])
+        with pytest.raises(TypeError, match="not reversible"):
+            reversed(index)
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match=r"cannot copy or pickle an open index: open it again with "):
+                copied(index)
+        assert list(index) == ["a", "b"]
+
+
+def test_dir_of_the_package_has_its_public_names_alone() -> None:
+    assert dir(simindex) == sorted(simindex.__all__)
+
+
+def test_streams_and_sketchers_say_what_they_are(tmp_path: Path) -> None:
+    path = str(tmp_path / "index")
+    with simindex.open(path) as index:
+        index.insert("a", "one text of a few words")
+        with index.pairs() as pairs, index.clusters(linkage="star") as clusters:
+            assert repr(pairs) == f"<pairs of {path!r} by minhash, commit {pairs.snapshot}>"
+            assert repr(clusters) == f"<clusters (star) of {path!r} by minhash, commit {pairs.snapshot}>"
+    with corpus.join(path, [("x", "one text of a few words")]) as joined:
+        assert repr(joined) == "<pairs of a join by minhash, 0 documents read>"
+        assert [pair.a for pair in joined] == ["a"]
+        assert repr(joined) == "<pairs of a join by minhash, 1 document read>"
+    assert repr(Sketcher(Config(num_perm=64))) == f"Sketcher({Config(num_perm=64)!r})"

@@ -159,6 +159,9 @@ class Joined(Iterator[Pair]):
         self._progress, self._opened = progress, opened
         self._pairs = self._all(walked)
 
+    def __repr__(self) -> str:
+        return f"<pairs of a join by {self._how.method}, {self.read:,} document{'s'[: self.read != 1]} read>"
+
     def __iter__(self) -> Joined:
         return self
 

@@ -19,7 +19,7 @@ from collections.abc import (
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import Any, Literal, NoReturn, Self, TypeVar, overload
 
 import numpy as np
 
@@ -173,6 +173,13 @@ class Index(Jobs):
 
     def __repr__(self) -> str:
         return f"Index({self.path!r}, {self._summary()})"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse to copy or pickle a handle, which holds locks and a map of the file."""
+        raise TypeError(
+            f"cannot copy or pickle an open index: open it again with simindex.open({self.path!r}), or make "
+            "a copy of what it holds with backup()"
+        )
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the path, the number of documents and the size."""
@@ -750,6 +757,8 @@ class Index(Jobs):
             if txn.pin is not None:
                 walk.require_snapshot(txn.pin)
             return take(self._session.view(txn), walk)
+
+    __reversed__ = None  # the tables are walked in order of insertion only
 
     def __delitem__(self, key: Key) -> None:
         """Remove one document, as `remove`."""

@@ -1,6 +1,10 @@
 """Match and Matches: what a query answers.
 
 Owns the two values and their plain form. Must not know how they were found.
+
+A similarity is None only without MinHash, a distance only without SimHash. They are typed `float | Any`, as
+typeshed types `re.Match.group`: a program for an index that has both need not check for None, and what is no
+method of a float is found all the same.
 """
 
 from __future__ import annotations
@@ -37,11 +41,11 @@ class Match:
     """
 
     key: Key
-    similarity: float | None
-    distance: int | None
+    similarity: float | Any
+    distance: int | Any
     metadata: Any = field(default=None, hash=False)
     exact: bool = False
-    standard_error: float | None = None
+    standard_error: float | Any = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields in their order, as values that JSON has.

@@ -121,6 +121,9 @@ class Sketcher:
                 replace(self._whole, num_perm=0, keep=0),
             )
 
+    def __repr__(self) -> str:
+        return f"Sketcher({self.config!r})"
+
     def sketch(self, document: Document) -> Sketch:
         """Return the sketch of one document.
 

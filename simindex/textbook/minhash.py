@@ -108,14 +108,19 @@ def row_values(minima: Iterable[int]) -> list[int]:
     return [minimum & 0xFF for minimum in minima]
 
 
-def jaccard(set_a: Set[object], set_b: Set[object]) -> float:
+def jaccard(a: Iterable[object], b: Iterable[object]) -> float:
     """Return the size of the intersection over that of the union (all seeds); 0.0 for two empty sets.
+
+    Each is taken as a set, so that shingles go in as they were cut.
 
     Seed 004 asks what two empty sets should give; here an empty document is like nothing.
 
     >>> jaccard({"ab", "bc", "ca"}, {"ab", "bc", "cd"})
     0.5
+    >>> jaccard(["a", "rose", "is", "a", "rose"], ["a", "rose"])
+    0.6666666666666666
     """
+    set_a, set_b = set(a), set(b)
     return len(set_a & set_b) / len(set_a | set_b) if set_a or set_b else 0.0
 
 

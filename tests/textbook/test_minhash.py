@@ -298,3 +298,10 @@ def test_textbook_brute_force_finds_the_like_sets_of_seed_003() -> None:
     sets = {"C1": set("pquv"), "C2": set("rst"), "C3": set("puv"), "C4": set("qrst")}
     assert textbook.brute_force_pairs(sets, 0.75) == [("C1", "C3", 0.75), ("C2", "C4", 0.75)]
     assert textbook.brute_force_matches(set("puv"), sets, 0.5) == [("C3", 1.0), ("C1", 0.75)]
+
+
+def test_textbook_jaccard_takes_shingles_as_they_were_cut() -> None:
+    a, b = ["a", "rose", "is", "a", "rose"], ["a", "rose", "is", "red"]
+    assert textbook.jaccard(textbook.word_shingles(a, 1), textbook.word_shingles(b, 1)) == 0.75
+    assert textbook.jaccard(iter(a), tuple(b)) == 0.75
+    assert textbook.jaccard([], []) == 0.0

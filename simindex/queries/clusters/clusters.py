@@ -73,6 +73,9 @@ class Clusters(Iterator[list[Key]]):
         """What was not compared all with all so far; see `Bounded`."""
         return self._pairs.bounded
 
+    def __repr__(self) -> str:
+        return f"<clusters ({self._linkage}) of {repr(self._pairs).removeprefix('<pairs of ')}"
+
     def __iter__(self) -> Clusters:
         return self
 

@@ -1,6 +1,6 @@
 """Pair: two stored documents that are similar, and what was bounded while pairs were looked for.
 
-Owns the values. Must not know how they were found.
+Owns the values; typed as those of `Match`. Must not know how they were found.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Pair:
 
     a: Key
     b: Key
-    similarity: float | None
-    distance: int | None
+    similarity: float | Any
+    distance: int | Any
     exact: bool = False
-    standard_error: float | None = None
+    standard_error: float | Any = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields in their order, as values that JSON has; keys as in `Match.to_dict`."""

@@ -136,6 +136,9 @@ class Pairs(Iterator[Pair]):
             self._stage: Stage | None = StoredCopies(plan, self.ranks, view)
         self._next_table = -1
 
+    def __repr__(self) -> str:
+        return f"<pairs of {self._store.path!r} by {self._plan.method}, commit {self.snapshot}>"
+
     # ---- the iterator ----
 
     @property

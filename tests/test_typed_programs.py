@@ -1,0 +1,59 @@
+"""The programs of README and docs/howto, as a typed user has them: `mypy --strict` finds nothing in them.
+
+Of other projects' libraries some have no types of their own; that is not counted.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import simindex
+
+ROOT = Path(__file__).parents[1]
+_BLOCK = re.compile(r'^```python(?: title="([\w.]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+
+
+def programs() -> dict[str, str]:
+    """The programs by the names of their files: README's blocks one by one, those of a page together."""
+    readme = _BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    found = {f"readme_{number}.py": block for number, (_, block) in enumerate(readme, 1)}
+    for page in sorted((ROOT / "docs" / "howto").glob("*.md")):
+        blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
+        name = page.stem.replace("-", "_")
+        found |= {f"{name}_{title}": block for title, block in blocks if title}
+        if whole := "\n".join(block for title, block in blocks if not title):
+            found[f"{name}_page.py"] = whole
+    return found
+
+
+def checked(folder: Path, sources: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Check files by mypy, in a folder of their own."""
+    for name, source in sources.items():
+        (folder / name).write_text(source, encoding="utf-8")
+    package = Path(simindex.__file__).parent
+    # An editable install is found by a hook of the import system, which mypy does not have.
+    own = {"MYPYPATH": str(package.parent)} if package.parent == ROOT else {}
+    return subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--disable-error-code=import-untyped", "--config-file=",
+         "--cache-dir=cache", "--no-color-output", *sources],
+        cwd=folder, env=os.environ | own, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+
+
+WRONG = """import simindex
+
+with simindex.open("news.simindex") as index:
+    index.query("a text")[0].similarity.upper()
+"""
+
+
+def test_programs_of_the_documents_are_typed_and_what_is_wrong_is_found(tmp_path: Path) -> None:
+    sources = programs()
+    assert {"readme_1.py", "readme_2.py", "crawler_page.py", "web_service_reader.py"} <= sources.keys()
+    done = checked(tmp_path, sources | {"wrong.py": WRONG})
+    found = [line for line in done.stdout.splitlines() if line.partition(":")[0] in sources]
+    assert found == []
+    assert 'wrong.py:4: error: Item "float" of "float | Any" has no attribute "upper"' in done.stdout
+    assert done.stderr == ""
