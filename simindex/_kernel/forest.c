@@ -22,19 +22,28 @@ static inline void fetch(const uint32_t *links, const uint64_t *edges, size_t i,
     __builtin_prefetch(links + EARLIER(edges[i]), 1);
 }
 
-static inline uint32_t root_of(uint32_t *links, uint32_t i) {
-    while (links[i] != i) i = links[i] = links[links[i]];
-    return i;
+#define NO_ROOT UINT64_MAX
+
+/* NO_ROOT where a link leads upwards. Each step but the last goes down, so none leaves the array. */
+static inline uint64_t root_of(uint32_t *links, uint32_t i) {
+    for (;;) {
+        uint32_t parent = links[i];
+        if (parent >= i) return parent == i ? i : NO_ROOT;
+        uint32_t above = links[parent];
+        if (above > parent) return NO_ROOT;
+        i = links[i] = above;
+    }
 }
 
 size_t join_edges(uint32_t *links, const uint64_t *edges, size_t count) {
     size_t joined = 0;
     for (size_t i = 0; i < count; i++) {
         fetch(links, edges, i + AHEAD, count);
-        uint32_t a = root_of(links, LATER(edges[i])), b = root_of(links, EARLIER(edges[i]));
+        uint64_t a = root_of(links, LATER(edges[i])), b = root_of(links, EARLIER(edges[i]));
+        if (a == NO_ROOT || b == NO_ROOT) return BAD_LINKS;
         if (a == b) continue;
-        if (a > b) links[a] = b;
-        else links[b] = a;
+        if (a > b) links[a] = (uint32_t)b;
+        else links[b] = (uint32_t)a;
         joined++;
     }
     return joined;
@@ -52,9 +61,12 @@ size_t assign_stars(uint32_t *links, const uint64_t *edges, size_t count) {
     return assigned;
 }
 
-void make_circles(uint32_t *links, size_t count) {
+int make_circles(uint32_t *links, size_t count) {
     /* Parents are smaller, so they point to their roots already. */
-    for (size_t i = 0; i < count; i++) links[i] = links[links[i]];
+    for (size_t i = 0; i < count; i++) {
+        if (links[i] > i) return -1;
+        links[i] = links[links[i]];
+    }
     /* From the last: a root's link is the head of what its circle has so far. */
     for (size_t i = count; i-- > 0;) {
         uint32_t root = links[i];
@@ -62,6 +74,7 @@ void make_circles(uint32_t *links, size_t count) {
         links[i] = links[root];
         links[root] = (uint32_t)i;
     }
+    return 0;
 }
 
 size_t next_members(uint32_t *links, size_t count, member_cursor *at, uint64_t *members, size_t room) {
@@ -73,8 +86,9 @@ size_t next_members(uint32_t *links, size_t count, member_cursor *at, uint64_t *
             member = root;
             if (root == count) break;
         }
-        members[written++] = root << 32 | member;
         uint32_t next = links[member];
+        if (next >= count || (next <= member && next != root)) return BAD_LINKS;
+        members[written++] = root << 32 | member;
         links[member] = (uint32_t)member; /* it is done: the search for roots passes it by */
         member = next;
     }

@@ -891,8 +891,11 @@ int find_copies(const directory *dir, const pair_search *how, const pair_entries
 
 /* ---- forest.c: groups of numbers; an edge is (later number) << 32 | (earlier number) ---- */
 
+/* What is returned for links that are no forest, or no circles, where they are followed. */
+#define BAD_LINKS SIZE_MAX
+
 /* Unite the groups of both ends of each edge. links: a forest, of every number by itself at first. Returns how many
- * groups fewer there are. */
+ * groups fewer there are, or BAD_LINKS. */
 size_t join_edges(uint32_t *links, const uint64_t *edges, size_t count);
 
 /* Let each number that has an edge to an earlier centre belong to the first such centre; all others are centres.
@@ -900,16 +903,16 @@ size_t join_edges(uint32_t *links, const uint64_t *edges, size_t count);
  * numbers were given a centre. */
 size_t assign_stars(uint32_t *links, const uint64_t *edges, size_t count);
 
-/* Make circles of a forest, once. */
-void make_circles(uint32_t *links, size_t count);
+/* Make circles of a forest, once. Returns -1 where it is none. */
+int make_circles(uint32_t *links, size_t count);
 
 /* Where a listing is; it begins with zeros. */
 typedef struct {
-    uint64_t root, member; /* equal where no circle is under way */
+    uint64_t root, member; /* equal where no circle is under way; else root < member < count */
 } member_cursor;
 
 /* List circles of two or more as (first << 32 | member), first by first and each ascending, and take them apart.
- * Returns how many were written: fewer than the room at the end. */
+ * Returns how many were written, fewer than the room at the end, or BAD_LINKS. */
 size_t next_members(uint32_t *links, size_t count, member_cursor *at, uint64_t *members, size_t room);
 
 #endif

@@ -97,8 +97,58 @@ def test_edges_out_of_range_are_refused_before_anything_is_written() -> None:
 
 def test_a_cursor_out_of_range_is_refused() -> None:
     links = np.arange(3, dtype=np.uint32)
-    with pytest.raises(ValueError, match="cursor: out of range"):
-        _kernel.next_members(links, np.array([4, 4], dtype=np.uint64), np.empty(1, dtype=np.uint64))
+    for cursor in ([4, 4], [0, 3], [2, 1], [3, 2**40]):
+        with pytest.raises(ValueError, match="cursor: out of range"):
+            _kernel.next_members(links, np.array(cursor, dtype=np.uint64), np.empty(1, dtype=np.uint64))
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(st.integers(0, 12) | st.integers(0, 2**32 - 1), min_size=1, max_size=12),
+    edge_lists(),
+    st.tuples(st.integers(0, 13), st.integers(0, 13)),
+)
+def test_links_that_lead_elsewhere_are_refused_or_groups_all_the_same(
+    drawn: list[int], edges: tuple[int, list[tuple[int, int]]], begin: tuple[int, int]
+) -> None:
+    """Whatever the links are, no function leaves the array or goes round for ever."""
+    count = len(drawn)
+    is_forest = all(link <= number for number, link in enumerate(drawn))
+    inside = [(a % count, b % count) for a, b in edges[1]]
+    for work in (
+        lambda links: _kernel.join_edges(links, edges_of(inside)),
+        _kernel.make_circles,
+        lambda links: _kernel.next_members(
+            links, np.array(begin, dtype=np.uint64), np.empty(20, dtype=np.uint64)
+        ),
+    ):
+        links = np.array([*drawn, *[77] * 40], dtype=np.uint32)
+        try:
+            work(links[:count])
+        except ValueError as refusal:
+            assert str(refusal).startswith(("links: expected", "cursor: out of range"))
+        else:
+            assert is_forest or work is not _kernel.make_circles
+        assert links[count:].tolist() == [77] * 40
+    if is_forest:
+        _kernel.join_edges(np.array(drawn, dtype=np.uint32), edges_of(inside))
+        assert len(listed(np.array(drawn, dtype=np.uint32), 5)) <= count
+
+
+@pytest.mark.parametrize("link", [1, 3, 2**32 - 1])
+def test_a_link_upwards_or_beyond_the_array_is_refused(link: int) -> None:
+    links = np.array([link, 1, 0], dtype=np.uint32)
+    with pytest.raises(ValueError, match="links: expected each to the number itself or to a smaller one"):
+        _kernel.join_edges(links, edges_of([(2, 1)]))
+    with pytest.raises(ValueError, match="links: expected each to the number itself or to a smaller one"):
+        _kernel.make_circles(links)
+
+
+@pytest.mark.parametrize("link", [3, 2**32 - 1])
+def test_a_circle_that_leaves_the_array_is_refused(link: int) -> None:
+    links = np.array([2, 1, link], dtype=np.uint32)
+    with pytest.raises(ValueError, match="links: expected circles of ascending numbers"):
+        _kernel.next_members(links, np.zeros(2, dtype=np.uint64), np.empty(4, dtype=np.uint64))
 
 
 def test_no_numbers_have_no_groups() -> None:
