@@ -123,12 +123,12 @@ def test_links_that_lead_elsewhere_are_refused_or_groups_all_the_same(
         ),
     ):
         links = np.array([*drawn, *[77] * 40], dtype=np.uint32)
+        is_refused = False
         try:
             work(links[:count])
-        except ValueError as refusal:
-            assert str(refusal).startswith(("links: expected", "cursor: out of range"))
-        else:
-            assert is_forest or work is not _kernel.make_circles
+        except ValueError:
+            is_refused = True
+        assert work is not _kernel.make_circles or is_refused == (not is_forest)
         assert links[count:].tolist() == [77] * 40
     if is_forest:
         _kernel.join_edges(np.array(drawn, dtype=np.uint32), edges_of(inside))
