@@ -155,12 +155,19 @@ class Index(Jobs):
 
     def close(self) -> None:
         """Close the handle. An open transaction is rolled back, and its block ends in a ClosedError. Closing
-        twice is allowed."""
-        if self._store.is_abandoned:
-            return
-        self._session.close()
-        if self._end_of_copy is not None:
-            self._end_of_copy()
+        twice is allowed. Ctrl-C meanwhile closes the handle all the same and lets the next writer in."""
+        try:
+            if not self._store.is_abandoned:
+                self._session.close()
+        except SimIndexError:
+            raise  # refused
+        except BaseException:
+            if not self._store.is_closed:
+                self._session.close()
+            raise
+        finally:
+            if self._end_of_copy is not None and self._store.is_closed:
+                self._end_of_copy()
 
     def __enter__(self) -> Self:
         self._store.require_open()
@@ -744,7 +751,8 @@ class Index(Jobs):
             return self._session.view(txn).num_documents
 
     def __iter__(self) -> Iterator[Key]:
-        """Yield the stored keys in order of insertion; documents stored meanwhile may come, too."""
+        """Yield the stored keys in order of insertion: those that are there at the beginning and still there
+        when their turn comes. The index may be changed meanwhile."""
         return self._walk(take_keys)
 
     def _walk(self, take: Take) -> Iterator[Any]:
@@ -801,7 +809,8 @@ class Index(Jobs):
         """Return a view of the keys, as a dict's: in order of insertion, with a length and `in`.
 
         It is read while it is iterated over, a thousand documents at a time, so its memory does not grow
-        with the index; documents stored meanwhile may come, too. So it is with `values` and `items`.
+        with the index; what is stored meanwhile does not come, what is removed may not. So it is with
+        `values` and `items`.
         """
         return Keys(self)
 

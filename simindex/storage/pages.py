@@ -145,7 +145,9 @@ class MappedFile:
         return sum(length for _, length in missing)
 
     def __del__(self) -> None:
-        os.close(self.place[2])
+        """Ctrl-C may come before there is anything to close."""
+        if hasattr(self, "place"):
+            os.close(self.place[2])
 
 
 @dataclass(frozen=True)

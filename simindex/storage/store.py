@@ -88,6 +88,7 @@ class Store:
         path: the folder.
         data: the data file in it.
         writable: whether it may commit.
+        is_closed: whether `close` has begun; then nothing is written any more.
         is_pinned: whether its read transactions are all of one snapshot, until `refresh`.
         last_commit: id of the last transaction that `commit` has made durable.
         is_new: True until `initialise`: the environment is there, but holds nothing yet.
@@ -124,7 +125,7 @@ class Store:
         self._lock: WriterLock | None = None
         self._reason = ""
         """Why the handle is dead, where it was not closed."""
-        self._is_closed = False
+        self.is_closed = False
         self._was_inherited = False
         """Whether it came through fork() and may open its file anew, as a reader's may."""
         self._opening = threading.Lock()
@@ -230,7 +231,7 @@ class Store:
         """
         with self._opening:
             dead = self._environment
-            if (dead is None or dead.is_between_files) and not self._is_closed:
+            if (dead is None or dead.is_between_files) and not self.is_closed:
                 try:
                     if dead is not None:
                         registry.give_up(dead)
@@ -247,7 +248,7 @@ class Store:
                     self._environment = dead
                     registry.close_unused(leaving=self)
                     raise
-                if self._is_closed:
+                if self.is_closed:
                     self.close()  # again, for another thread has done so meanwhile
         return self.environment()
 
@@ -288,7 +289,7 @@ class Store:
         """Return the environment. Raises ClosedError when the handle is closed, or a writer's was forked."""
         environment = self._environment
         if environment is None:
-            if self._was_inherited and not self._is_closed:
+            if self._was_inherited and not self.is_closed:
                 return self._open_again()
             raise closed(self.path, f"{self._reason or 'the index is closed'}; open it again")
         if environment.failure and not environment.gate.is_stopped:
@@ -323,16 +324,26 @@ class Store:
             self._lock.abandon()
 
     def close(self) -> None:
-        """Close the handle; the last one of a file closes its environment."""
-        self._is_closed = True
-        self._environment = None
-        registry.on_fork.discard(weakref.WeakMethod(self._abandon))
+        """Close the handle; the last one of a file closes its environment.
+
+        Interrupted anywhere, the handle is closed and the next writer is let in.
+        """
         try:
+            self.is_closed = True
+            self._environment = None
+            registry.on_fork.discard(weakref.WeakMethod(self._abandon))
             self._pinned.close()
             registry.close_unused(leaving=self)
-        finally:
-            if self._lock is not None:
-                self._lock.release()
+            self._release()
+        except BaseException:
+            self.is_closed = True
+            self._environment = None
+            self._release()  # again, where Ctrl-C came on the way into it
+            raise
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
     def __del__(self) -> None:
         """Let the next writer in, and the space of a pinned snapshot. What needs a lock is left to the next

@@ -137,6 +137,12 @@ class Interruption:
 
 STORAGE = ("storage/store.py", "storage/gate.py", "storage/folder.py", "storage/environment.py")
 
+LIFE = (
+    *STORAGE, "storage/registry.py", "storage/pages.py", "storage/lmdb_file.py",
+    "writing/lock.py", "changes/session.py", "index/index.py",
+)  # fmt: skip
+"""Where a handle begins and ends."""
+
 
 def steps(stride: int) -> Iterator[int]:
     """1, then every so many steps, with every place of a function met in the end by another remainder."""
@@ -146,7 +152,7 @@ def steps(stride: int) -> Iterator[int]:
 @_NOBODY_COULD_CLOSE
 def test_opening_that_is_interrupted_anywhere_leaves_nothing_behind(path: Path) -> None:
     for at in steps(3):
-        if not Interruption(at, STORAGE).during(lambda: simindex.open(path).close()):
+        if not Interruption(at, LIFE).during(lambda: simindex.open(path).close()):
             break
         with simindex.open(path) as index:  # no lock is held, and nobody is inside
             assert len(index) == 20
@@ -167,6 +173,30 @@ def test_closing_that_is_interrupted_anywhere_can_be_done_again(path: Path) -> N
         if not interrupted:
             break
     assert at > 10
+
+
+@_NOBODY_COULD_CLOSE
+@pytest.mark.parametrize("is_block", [False, True], ids=["close", "with"])
+def test_closing_that_is_interrupted_anywhere_lets_the_next_writer_in(path: Path, is_block: bool) -> None:
+    """Where Ctrl-C comes before the first step of it, the handle is open still."""
+    still_open = 0
+    for at in steps(1):
+        index = simindex.open(path)
+        end = partial(index.__exit__, None, None, None) if is_block else index.close
+        interrupted = Interruption(at, LIFE).during(end)
+        if not index._store.is_closed:
+            still_open += 1
+            assert len(index) == 20
+            index.close()
+        with simindex.open(path) as next_writer:
+            assert len(next_writer) == 20
+        with pytest.raises(ClosedError):
+            len(index)
+        index.close()
+        if not interrupted:
+            break
+    assert at > 40
+    assert still_open == (2 if is_block else 1)
 
 
 @_NOBODY_COULD_CLOSE
