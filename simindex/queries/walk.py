@@ -1,8 +1,8 @@
 """Walking all documents in order of number, a part at a time.
 
 Owns the check that none is missing: pages of LMDB have no seals, and one that is lost takes its documents
-along without a trace. Must not begin transactions. Invariant: a walk ends; where nothing was changed
-meanwhile it met as many documents as there are, or it raises.
+along without a trace. Must not begin transactions. Invariant: a walk ends, for it meets no number that was
+given since it began; where nothing was changed meanwhile it met as many documents as there are, or it raises.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ class Walk:
 
     def __init__(self) -> None:
         self._first = 0
+        self._behind: int | None = None
+        """The number after the last one of the state that it began in."""
         self._count = 0
         self._seen: tuple[int, int, int] | None = None
         self._pending: Mapping[bytes, int] | None = None
@@ -46,7 +48,9 @@ class Walk:
             CorruptIndexError: documents are missing, or out of order.
         """
         self._compare(view)
-        found = view.numbers_from(self._first, limit)
+        if self._behind is None:
+            self._behind = max([view.manifest.next_number - 1, *view.pending.by_key.values()]) + 1
+        found = view.numbers_from(self._first, limit, self._behind)
         self._count += len(found)
         if found:
             self._first = found[-1][0] + 1

@@ -119,3 +119,29 @@ def test_views_stream_more_than_one_part(tmp_path: Path) -> None:
             if number == 20:
                 break
         assert sum(1 for _ in index.items()) == len(index) == 2_489
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_iteration_ends_though_each_step_removes_a_document_and_stores_another(
+    tmp_path: Path, in_transaction: bool
+) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert_many([(number, FOX) for number in range(2_500)])
+        seen = list[Any]()
+
+        def renew() -> None:
+            for key in index:
+                seen.append(key)
+                if isinstance(key, int) and key % 100 == 0:
+                    index.remove(key)
+                    index.insert(10_000 + key, CAR)
+
+        if in_transaction:
+            with index.transaction():
+                index.insert(2_500, CAR)
+                renew()
+        else:
+            renew()
+        assert seen == list(range(2_500 + in_transaction))
+        assert len(index) == 2_500 + in_transaction
+        assert set(range(10_000, 12_500, 100)) < set(index)
