@@ -19,10 +19,10 @@ def require_int(
         remark: on the range, for the message.
 
     Raises:
-        TypeError: no int; True and False are none.
+        TypeError: no int; True and False are none, nor is one of a subclass, which may compare as it likes.
         ValueError: an int out of range.
     """
-    if isinstance(value, bool) or not isinstance(value, int):
+    if type(value) is not int:
         raise TypeError(f"{name}: expected an int, found {type(value).__name__}")
     if value < low or (high is not None and value > high) or value % multiple:
         expected = f"{low} or more" if high is None else f"{low}..{high}"

@@ -37,6 +37,37 @@ class Colour(StrEnum):
     RED = "red"
 
 
+class Liar(int):
+    """An int that says it equals, and is within, everything."""
+
+    def __eq__(self, _: object) -> bool:
+        return True
+
+    def __lt__(self, _: object) -> bool:
+        return False
+
+    __gt__, __hash__ = __lt__, int.__hash__
+
+
+# ---- numbers ----
+
+
+@pytest.mark.parametrize("value", [5, -1, 0, 2**70])
+def test_number_that_compares_as_it_likes_is_refused(index: Index, value: int) -> None:
+    number = Liar(value)
+    for call in (
+        lambda: index.nearest(FOX, number),
+        lambda: index.query(FOX, limit=number),
+        lambda: index.insert_many([("new", CAR)], batch_size=number),
+        lambda: index.query_many([FOX], workers=number),
+        lambda: simindex.open(index.path, "r", max_candidates=number),
+        lambda: Config(num_perm=number),
+    ):
+        with pytest.raises(TypeError, match=r"expected an int.*, found Liar"):
+            call()
+    assert "new" not in index
+
+
 # ---- keys ----
 
 BAD_KEYS: list[tuple[Any, type[Exception], str]] = [

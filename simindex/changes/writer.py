@@ -7,10 +7,9 @@ replayed after the map has grown.
 
 from __future__ import annotations
 
-import time
 from functools import partial
 
-from simindex.changes.ages.runs import change_of_ages
+from simindex.changes.ages.runs import change_of_ages, current_time
 from simindex.changes.copies import fold_copies, removal_marks
 from simindex.changes.documents import NewDocuments
 from simindex.changes.done import DoneCalls
@@ -77,7 +76,7 @@ class Writer:
     def begin(self, max_bytes: int | None = None) -> Pending:
         """Return an empty change, whose documents may take so many bytes of memory."""
         self.read_again_if_unsure()
-        manifest, now = self.manifest, time.time_ns() // 1000
+        manifest, now = self.manifest, current_time()
         return Pending(self._scheme, manifest.next_number, now, max_bytes=max_bytes, sources=manifest.sources)
 
     def read_again_if_unsure(self) -> None:
@@ -192,7 +191,7 @@ class Writer:
         before = self.manifest
         if view is None and (self._is_unsure or self.merges.has_work(before)):
             return None
-        change = single_change(new, before, directory, self._scheme, time.time_ns() // 1000)
+        change = single_change(new, before, directory, self._scheme, current_time())
         if change is None:
             return None
         self._is_unsure = True

@@ -87,6 +87,23 @@ def test_expiry_inside_a_transaction_takes_its_own_documents_too(
         assert len(index) == 0
 
 
+@pytest.mark.parametrize("seconds", [-1, -(10**9), 10**12])
+def test_clock_outside_of_the_years_that_are_stored_counts_as_the_nearest_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert("now", ["a", "b"])
+        monkeypatch.setattr("time.time_ns", lambda: seconds * 10**9 - 1)
+        index.insert("one", ["a"])
+        index.insert_many([("many", ["b"])])
+        index.insert_if_new("new", ["c"], 0.9)
+        assert index.touch("one") == 1
+        year = 1970 if seconds < 0 else 9999
+        assert {index[key].inserted_at.year for key in ("one", "many", "new")} == {year}
+        assert index.expire(older_than=timedelta(days=1)) == (seconds > 0)
+    assert simindex.check(tmp_path / "i").ok
+
+
 # ---- ages of their own order ----
 
 

@@ -8,13 +8,12 @@ run whose time is not behind its own.
 from __future__ import annotations
 
 import heapq
-import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
-from simindex.changes.ages.runs import side_by_side
+from simindex.changes.ages.runs import current_time, side_by_side
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
 from simindex.changes.writer import Writer
@@ -63,7 +62,7 @@ def limit_of(before: datetime | None, older_than: timedelta | None) -> int:
         raise TypeError(f"older_than: expected a timedelta, found {type(older_than).__name__}")
     if older_than < timedelta(0):
         raise ValueError(f"older_than: expected a duration of 0 or more, found {older_than!r}")
-    return time.time_ns() // 1000 - older_than // _MICROSECOND
+    return current_time() - older_than // _MICROSECOND
 
 
 def expire(session: Session, limit: int, batch_size: int) -> int:

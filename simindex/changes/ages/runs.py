@@ -10,12 +10,20 @@ a document that is touched every day has one run, not one a day.
 
 from __future__ import annotations
 
+import time
+
 from simindex.changes.pending import Pending
 from simindex.format.ages import Run
 from simindex.format.keys import number_key
-from simindex.format.records import decode_record, encode_touched
+from simindex.format.records import MAX_INSERTED_AT, decode_record, encode_touched
 from simindex.queries.view import View
 from simindex.segments.build import Puts
+
+
+def current_time() -> int:
+    """Return the microseconds since 1970 UTC; where the clock stands outside of what a record can hold, the
+    nearest that it can."""
+    return min(max(time.time_ns() // 1000, 0), MAX_INSERTED_AT)
 
 
 def change_of_ages(pending: Pending, tail: Run, view: View) -> tuple[Puts, dict[tuple[int, int], int], Run]:
@@ -58,9 +66,9 @@ def _left_by_all(leaving: dict[int, int], view: View) -> list[tuple[int, int]]:
         leaving: number -> time of the touch.
     """
     left = []
-    for number, time in leaving.items():
-        behind = view.run_behind(time, number)
-        if behind is not None and all(leaving.get(other) == time for other in range(number, behind)):
+    for number, seen_at in leaving.items():
+        behind = view.run_behind(seen_at, number)
+        if behind is not None and all(leaving.get(other) == seen_at for other in range(number, behind)):
             left.append((time, number))
     return left
 
