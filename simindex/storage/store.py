@@ -118,9 +118,8 @@ class Store:
         """Whether the ballast stays given up."""
         self.is_pinned = pinned
         self._pinned = Pinned()
-        self._last_page = -1
-        """The file is as long as its pages up to this one."""
-        self.last_commit = -1
+        self._last_page = self.last_commit = -1
+        """The file is as long as its pages up to the first of the two."""
         self._environment: Environment | None = None
         self._lock: WriterLock | None = None
         self._reason = ""
@@ -328,22 +327,17 @@ class Store:
 
         Interrupted anywhere, the handle is closed and the next writer is let in.
         """
+        self.is_closed, self._environment = True, None
         try:
-            self.is_closed = True
-            self._environment = None
             registry.on_fork.discard(weakref.WeakMethod(self._abandon))
             self._pinned.close()
             registry.close_unused(leaving=self)
-            self._release()
-        except BaseException:
-            self.is_closed = True
-            self._environment = None
-            self._release()  # again, where Ctrl-C came on the way into it
-            raise
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
+        finally:
+            if self._lock is not None:
+                try:
+                    self._lock.release()
+                finally:
+                    self._lock.release()  # again, where Ctrl-C came on the way into it
 
     def __del__(self) -> None:
         """Let the next writer in, and the space of a pinned snapshot. What needs a lock is left to the next

@@ -69,7 +69,7 @@ def _left_by_all(leaving: dict[int, int], view: View) -> list[tuple[int, int]]:
     for number, seen_at in leaving.items():
         behind = view.run_behind(seen_at, number)
         if behind is not None and all(leaving.get(other) == seen_at for other in range(number, behind)):
-            left.append((time, number))
+            left.append((seen_at, number))
     return left
 
 
