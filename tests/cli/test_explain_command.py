@@ -121,3 +121,12 @@ def test_query_explains_only_one_question(run: Run, news: str, rows_file: str) -
     result = run("query", news, "--input", rows_file, "--explain", rows_file)
     assert result.code == 2
     assert "--explain goes with TEXT, --file or --key" in result.err
+
+
+def test_texts_in_the_place_of_files_are_refused_saying_that_files_are_wanted(run: Run) -> None:
+    result = run("explain", "abc def", "abc deg")
+    assert result.code == 1
+    assert (
+        "abc def: expected a text file, found none of that name; A and B are files, not the texts"
+        in result.err
+    )

@@ -89,3 +89,8 @@ def _require_texts(a: str, b: str) -> None:
             )
         if os.path.isdir(path):
             raise CommandError(f"{path}: expected a text file, found a folder")
+        if any(sign.isspace() for sign in path) and not os.path.exists(path):
+            raise CommandError(
+                f"{path}: expected a text file, found none of that name; A and B are files, not the texts "
+                "themselves"
+            )
