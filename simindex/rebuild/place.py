@@ -18,7 +18,7 @@ from simindex.config import Config
 from simindex.errors import FormatError, IndexLockedError
 from simindex.format.layout import Layout
 from simindex.rebuild.build import Builder, building
-from simindex.storage.folder import WRITER_LOCK_FILE, sync_folder
+from simindex.storage.folder import WRITER_LOCK_FILE, remove_index, sync_folder
 from simindex.storage.writing.lock import WriterLock
 
 
@@ -65,13 +65,18 @@ def making(folder: Path, work: str, config: Config, layout: Layout, sources: int
             raise IndexLockedError(
                 f"{folder}: another {work} to this place has just been begun; wait for its end"
             ).located(str(folder)) from None
+        except IndexLockedError:
+            raise
+        except BaseException:
+            remove_index(begun)
+            raise
         try:
             yield builder
             # With its lock held, so that nobody takes the folder for one that was left behind.
             os.rename(begun, folder)
             sync_folder(folder.parent)
         except BaseException:
-            shutil.rmtree(begun, ignore_errors=True)
+            remove_index(begun)
             raise
 
 

@@ -130,6 +130,18 @@ def require_place(path: Path, mode: str, permissions: int | None = None) -> None
     path.mkdir(parents=True, exist_ok=True)
 
 
+def remove_index(path: Path) -> None:
+    """Remove the files of an index, each by its name, and its folder if nothing else is in it.
+
+    Takes no file descriptor, so it works where none is left; what cannot be removed stays.
+    """
+    for name in _FILES:
+        with contextlib.suppress(OSError):
+            os.unlink(path / name)
+    with contextlib.suppress(OSError):
+        os.rmdir(path)
+
+
 def identity_of(path: str) -> tuple[int, int]:
     """Return (device, inode) of a file: what it is, whatever its name."""
     stat = os.stat(path)

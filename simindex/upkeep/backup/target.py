@@ -8,7 +8,6 @@ killed: a new one is renamed into place, and an older one becomes the new one by
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ from simindex.format.manifest import (
 )
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.snapshot import stored_manifest
-from simindex.storage.folder import DATA_FILE, WRITER_LOCK_FILE, sync_folder
+from simindex.storage.folder import DATA_FILE, WRITER_LOCK_FILE, remove_index, sync_folder
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
 from simindex.storage.writing.lock import WriterLock
@@ -89,7 +88,7 @@ def open_target(
         yield target
     finally:
         if target.is_new:
-            shutil.rmtree(target.store.path, ignore_errors=True)
+            remove_index(Path(target.store.path))
         target.store.close()
 
 
@@ -122,10 +121,15 @@ def _begin(folder: Path, source: Store, header: bytes) -> Store:
         raise IndexLockedError(
             f"{folder}: another backup to this place has just been begun; wait for its end"
         ).located(str(folder)) from None
+    except IndexLockedError:
+        raise
+    except BaseException:
+        remove_index(begun)
+        raise
     try:
         store.initialise(CONFIG_KEY, header, MANIFEST_KEY, encode_manifest(Manifest()))
     except BaseException:
-        shutil.rmtree(begun, ignore_errors=True)
+        remove_index(begun)
         store.close()
         raise
     return store
