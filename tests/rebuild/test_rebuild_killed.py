@@ -1,6 +1,7 @@
 """A merge, a resketching or a repair whose process is killed leaves nothing at its destination, or all."""
 
 import os
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -147,3 +148,31 @@ def test_repair_that_is_broken_off_leaves_nothing_or_all(root: Path) -> None:
         shutil.rmtree(root / "new")
     assert simindex.repair(root / "a", root / "new").is_whole
     assert {entry.name for entry in root.iterdir()} == {"a", "b", "new"}
+
+
+@pytest.mark.parametrize("name", ["merge", "resketch", "backup"])
+def test_work_that_runs_out_of_descriptors_leaves_no_folder(root: Path, name: str) -> None:
+    """Removing them takes none."""
+    failed = 0
+    open_now = len(os.listdir("/proc/self/fd"))
+    for most in range(open_now, open_now + 14):
+
+        def work(tell: Tell, most: int = most) -> None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+            try:
+                if name == "backup":
+                    with simindex.open(root / "a", "r") as index:
+                        index.backup(root / "new")
+                else:
+                    WORKS[name](root, root / "new")
+            except (simindex.SimIndexError, OSError):
+                tell("failed")
+
+        pid, pipe = forked(work)
+        failed += "failed" in everything_from(pipe)
+        os.waitpid(pid, 0)
+        assert {entry.name for entry in root.iterdir()} <= {"a", "b", "new"}
+        if (root / "new").exists():
+            assert simindex.check(root / "new").ok
+            shutil.rmtree(root / "new")
+    assert failed > 2
