@@ -121,7 +121,7 @@ function memberRow(cluster, member, number, chosen, choose) {
 
 function detail(cluster, chosen, choose) {
   const head = ["left", "right"].map((side) => make("th", {class: "choice", scope: "col"}, side));
-  const names = [data.noun, "similarity to the nearest earlier one"].map((name) => make("th", {scope: "col"}, name));
+  const names = [data.noun, "similarity"].map((name) => make("th", {scope: "col"}, name));
   const rows = cluster.members.map((member, number) => memberRow(cluster, member, number, chosen, choose));
   const table = make("table", {}, make("thead", {}, make("tr", {}, ...head, ...names)), make("tbody", {}, ...rows));
   const element = make("div", {class: "detail"}, make("div", {class: "members", tabindex: "0"}, table));
