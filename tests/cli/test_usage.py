@@ -224,3 +224,12 @@ def test_field_that_is_named_twice_is_wrong_usage(run: Run, command: list[str], 
         result.code,
         f"Invalid value for '{option}': expected one field, found several" in result.err,
     ) == (2, True)
+
+
+@pytest.mark.parametrize(("word", "option"), [("help", "simindex --help"), ("version", "simindex --version")])
+def test_commands_of_other_programs_are_answered_with_the_option_that_is_here(
+    run: Run, word: str, option: str
+) -> None:
+    result = run(word)
+    assert result.code == 2
+    assert f"'{word}' is an option: {option}" in result.err
