@@ -111,6 +111,7 @@ def open_known(
     map_bytes: int,
     create: bool,
     permissions: int | None,
+    prove_meta_pages: Callable[[int, str], None],
     prove: Callable[[lmdb.Environment, int, str], None],
 ) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
     """Return what `open_lmdb` does, and the (device, inode) of the file, of which all is there.
@@ -121,14 +122,17 @@ def open_known(
     said of it.
 
     Args:
+        prove_meta_pages: is given the file's descriptor and the path, before LMDB opens it.
         prove: is given the environment, before LMDB follows a tree, the file's descriptor and the path.
 
     Raises:
-        CorruptIndexError: the file was cut short, or is not what `prove` wants.
+        CorruptIndexError: the file was cut short, or is not what the proofs want.
     """
     data = os.path.join(path, DATA_FILE)
     while True:
         with Kept(data) as kept:
+            if kept.file is not None:
+                prove_meta_pages(kept.file, path)
             env, writable = open_lmdb(path, map_bytes, create, permissions)
             try:
                 if kept.file is None:  # LMDB has just made it

@@ -13,11 +13,13 @@ import ctypes
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import lmdb
+import numpy as np
 
 from simindex.errors import SimIndexError
 from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, DEFAULT_PERMISSIONS, sync_folder
@@ -26,13 +28,14 @@ from simindex.storage.registry import registry
 from simindex.storage.store import MOVED_KEY, Store
 from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
 from simindex.storage.translation import translated
+from simindex.storage.tree.pagefile import COMMIT_AT, LONGEST_METAS, META_PAGES, metas_of
 
 Result = TypeVar("Result")
 
 _COPIED_KEY = b"copied"
 
 # LMDB chooses between a file's two meta pages by the parity of the last transaction's number, which the lock
-# file keeps and the old file's was. Two commits make both valid.
+# file keeps and the old file's was. Two commits write both.
 _BOTH_META_PAGES = (b"1", b"2")
 
 _PART_BYTES = 8 << 20
@@ -145,25 +148,20 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
         with _translated(store):
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir(mode=0o700)
-            with registry.building:
-                env = _open(new, expected_bytes)
-                registry.unseen.add(env)
-        try:
-            with _translated(store):
-                file = NewFile(env, str(new / DATA_FILE))
+        with _building(store, new, expected_bytes) as file:
             if not build(file):
                 return False
             with _translated(store):
                 last = file.finish()
-        finally:
-            with registry.building:  # a fork in the middle of it would leave the child one that never closes
-                env.close()
-                registry.unseen.discard(env)
         with _translated(store):
-            _make_durable(store, new / DATA_FILE)
             _get_ahead_of(store, last)
             for number in _BOTH_META_PAGES:
                 store.commit(lambda txn, number=number: txn.put("meta", MOVED_KEY, number), True)  # type: ignore[misc]
+            _renumber(new / DATA_FILE, last, store.environment().last_transaction())
+        with _building(store, new, expected_bytes) as file, _translated(store):
+            file.finish()
+        with _translated(store):
+            _make_durable(store, new / DATA_FILE)
             os.replace(new / DATA_FILE, folder / DATA_FILE)
             sync_folder(folder)
     finally:
@@ -192,6 +190,22 @@ def new_file(folder: Path, expected_bytes: int) -> Iterator[NewFile]:
         with open(folder / DATA_FILE, "rb+") as data:
             os.fsync(data.fileno())
         sync_folder(folder)
+
+
+@contextlib.contextmanager
+def _building(store: Store, new: Path, expected_bytes: int) -> Iterator[NewFile]:
+    """Open the new file for a ``with`` block."""
+    with _translated(store), registry.building:
+        env = _open(new, expected_bytes)
+        registry.unseen.add(env)
+    try:
+        with _translated(store):
+            file = NewFile(env, str(new / DATA_FILE))
+        yield file
+    finally:
+        with registry.building:  # a fork in the middle of it would leave the child one that never closes
+            env.close()
+            registry.unseen.discard(env)
 
 
 def _translated(store: Store) -> contextlib.AbstractContextManager[None]:
@@ -226,8 +240,7 @@ def _make_durable(store: Store, new: Path) -> None:
 
 
 def _get_ahead_of(store: Store, number: int) -> None:
-    """Let the old file's transactions have larger numbers than the new file's: those in the lock file, which
-    other processes may have open, go on, and LMDB takes the meta page with the larger one for the newer.
+    """Let the old file's transactions have no smaller numbers than the new file's, which goes on from them.
 
     By an even number: whoever reads takes the meta page of that parity, and the other one's state has pages
     that the next commit may use again.
@@ -235,6 +248,24 @@ def _get_ahead_of(store: Store, number: int) -> None:
     environment = store.environment()
     while (ahead := environment.last_transaction() - number) < 0 or ahead % len(_BOTH_META_PAGES):
         store.commit(change_nothing, True)
+
+
+def _renumber(data: Path, last: int, number: int) -> None:
+    """Let the new file's last two commits, which are still to come, have the numbers of the old file's.
+
+    Those in the lock file, which other processes may have open, go on from there. Without a gap, each meta
+    page of every file is of the commit before the other's, so one that is not is damaged.
+
+    Args:
+        data: the new file, which nobody has open.
+        last: number of its last commit, of the parity of `number`.
+        number: of the old file's last commit.
+    """
+    earlier = number - len(_BOTH_META_PAGES)
+    with open(data, "rb+") as file:
+        page_bytes, _ = metas_of(np.frombuffer(file.read(LONGEST_METAS), dtype=np.uint8))
+        file.seek(last % META_PAGES * page_bytes + COMMIT_AT)
+        file.write(earlier.to_bytes(8, sys.byteorder))
 
 
 def _keep_owner(file: int, old: os.stat_result) -> None:

@@ -63,7 +63,7 @@ from simindex.storage.transactions import (
     change_nothing,
 )
 from simindex.storage.translation import closed, read_only, translated
-from simindex.storage.tree.entrance import prove_entrance
+from simindex.storage.tree.entrance import prove_entrance, prove_meta_pages
 from simindex.storage.writing.lock import WriterLock
 from simindex.storage.writing.space import Space, require_room
 
@@ -188,7 +188,8 @@ class Store:
             return opened
 
     def _open_lmdb(self) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
-        return open_known(self.path, self._map_bytes, self.writable, self._permissions, prove_entrance)
+        how = self._map_bytes, self.writable, self._permissions
+        return open_known(self.path, *how, prove_meta_pages, prove_entrance)
 
     def _stale_environment(self) -> Environment | None:
         """Return this process's environment of a file that a compaction has moved away from this path.

@@ -425,7 +425,7 @@ def test_file_that_ends_before_its_free_last_pages_is_all_right(
 
 @pytest.mark.parametrize("commits", range(4))
 def test_index_that_was_compacted_beside_a_reading_process_is_all_right(tmp_path: Path, commits: int) -> None:
-    """The lock file that the reader has open goes on counting; the new file's own numbers are behind."""
+    """The lock file that the reader has open goes on counting, and the new file from there."""
     path = tmp_path / "i"
     code = (
         "import simindex, sys\n"
@@ -444,9 +444,7 @@ def test_index_that_was_compacted_beside_a_reading_process_is_all_right(tmp_path
         index.compact()
         environment = index._store.environment().env
         with environment.begin() as txn:
-            ahead = txn.id() - environment.info()["last_txnid"]
-        assert ahead > 0
-        assert ahead % 2 == 0
+            assert txn.id() == environment.info()["last_txnid"]
         assert Here(path) == Here(path, "quick") == []
         assert ask(reader) == str(size)
         assert ask(reader, "refresh") == str(size)

@@ -21,17 +21,20 @@ from simindex.errors import CorruptIndexError
 from simindex.storage.folder import DATA_FILE
 from simindex.storage.lmdb_file import DATABASES
 from simindex.storage.translation import translated
+from simindex.storage.tree.meta_pages import Wrong, wrong_fields, wrong_numbers
 from simindex.storage.tree.nodes import SOUND, SUB_TREE, VALUE_OUTSIDE, prove_pages, read_nodes
 from simindex.storage.tree.pagefile import (
+    LONGEST_METAS,
     META_PAGES,
     MOST_DEPTH,
     NO_PAGE,
     DatabaseRecord,
     Meta,
     PageFile,
+    metas_of,
     pages_of,
 )
-from simindex.storage.tree.walk import MAIN, lost_commit
+from simindex.storage.tree.walk import MAIN
 
 RECORDS = "documents"
 """The tree of which opening proves the root alone, for LMDB reads that when it is asked for counts; the rest,
@@ -54,7 +57,7 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: b
         of_records: prove the branch pages of the records in place of all others.
 
     Raises:
-        CorruptIndexError: one of the pages is not what the pages above say, or the newest commit's is lost.
+        CorruptIndexError: one of the pages is not what the pages above say, or a meta page is wrong.
     """
     for _ in range(_ATTEMPTS):
         # While somebody reads a state, its pages are not used again.
@@ -77,15 +80,33 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: b
 
 
 def _prove(file: PageFile, path: str, *, of_records: bool) -> None:
-    lost = lost_commit(file)
-    if lost is not None:
+    _require_right(wrong_numbers(file), path)
+    for name, record in _databases(file, path):
+        _walk(file, name, record, path, levels=_levels_of(name, record.depth, of_records=of_records))
+
+
+def prove_meta_pages(file: int, path: str) -> None:
+    """Prove what both meta pages say, but for what changes with a commit, before LMDB looks at them.
+
+    Args:
+        file: descriptor of a data file; one without a meta page of LMDB is refused by LMDB itself.
+        path: of the folder, for messages.
+
+    Raises:
+        CorruptIndexError: a meta page is damaged.
+    """
+    octets = np.frombuffer(os.pread(file, LONGEST_METAS, 0), dtype=np.uint8)
+    if any(metas_of(octets)[1]):
+        _require_right(list(wrong_fields(octets)), path)
+
+
+def _require_right(wrong: list[Wrong], path: str) -> None:
+    for page, message in wrong:
         raise CorruptIndexError(
-            f"{path}: {DATA_FILE}, page {lost.page}: {lost.message}; restore a backup, or save what is left "
+            f"{path}: {DATA_FILE}, page {page}: {message}; restore a backup, or save what is left "
             "with simindex repair",
             path=path,
         )
-    for name, record in _databases(file, path):
-        _walk(file, name, record, path, levels=_levels_of(name, record.depth, of_records=of_records))
 
 
 def _levels_of(name: str, depth: int, *, of_records: bool) -> int:

@@ -39,7 +39,13 @@ _META = struct.Struct("<II8xQ")  # magic, data format, (address of the map), siz
 _DATABASE = struct.Struct("<IHHQQQQQ")
 _LAST = struct.Struct("<QQ")  # last page, transaction
 _META_BYTES = PAGE_HEADER_BYTES + _META.size + 2 * _DATABASE.size + _LAST.size
+COMMIT_AT = _META_BYTES - 8
+"""Where in a meta page the number of its commit lies."""
+
 _LEAST_PAGE, _MOST_PAGE = 512, 1 << 15
+LONGEST_METAS = META_PAGES * _MOST_PAGE
+"""Bytes at the beginning of a file that have both meta pages, whatever the size of a page."""
+
 _MORE_PAGES = 1 << 16
 
 
@@ -159,8 +165,8 @@ def read_pages(path: str, transaction: int | None = None) -> PageFile:
 
     Args:
         transaction: the number of a read transaction whose state is wanted; ``None``: the newest. As LMDB has
-            it, that is the meta page of its parity. Its own number is smaller where a compaction has put
-            the file there and nobody has committed since: the lock file goes on counting.
+            it, that is the meta page of its parity. Its own number is smaller where somebody has put
+            another file beside a lock file in use, which goes on counting.
 
     Raises:
         CorruptIndexError: no meta page is left, or none is of that commit.

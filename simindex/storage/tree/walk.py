@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex.storage.lmdb_file import DATABASES
+from simindex.storage.tree.meta_pages import wrong_fields, wrong_numbers
 from simindex.storage.tree.nodes import (
     BIG_VALUE,
     KEY_ROOM,
@@ -32,7 +33,6 @@ from simindex.storage.tree.pagefile import (
     PAGE_HEADER_BYTES,
     DatabaseRecord,
     PageFile,
-    metas_of,
 )
 from simindex.storage.tree.usage import Usage
 
@@ -157,11 +157,10 @@ class Walked:
 def walk_file(file: PageFile) -> Walked:
     """Walk all trees of a file and account for every page."""
     usage = Usage(file.num_known, file.num_used)
-    findings = list(_meta_findings(file))
+    wrong = {**dict(wrong_numbers(file)), **dict(wrong_fields(file.octets))}
+    findings = [Finding(message, page=page) for page, message in wrong.items()]
     free = walk_tree(file, FREE, file.meta.free, usage)
     _read_free_list(free, usage)
-    lost = lost_commit(file, free)
-    findings += [lost] if lost else []
     main = walk_tree(file, MAIN, file.meta.main, usage)
     trees: dict[str, Tree] = {}
     for name, record in _records_of(main):
@@ -180,44 +179,6 @@ def walk_file(file: PageFile) -> Walked:
             )
         )
     return Walked(file, trees, usage, findings)
-
-
-def _meta_findings(file: PageFile) -> Iterator[Finding]:
-    _, metas = metas_of(file.octets)
-    for page, meta in enumerate(metas):
-        if meta is None:
-            yield Finding("expected a meta page of LMDB, found other bytes", page=page)
-        elif meta.transaction and meta.transaction % META_PAGES != page:
-            yield Finding(
-                f"expected a meta page of every second commit, found commit {meta.transaction}", "", page
-            )
-
-
-def lost_commit(file: PageFile, free: Tree | None = None) -> Finding | None:
-    """Tell whether one of the two meta pages is older than it has to be: the newest commit may be lost then.
-
-    A commit writes the page of its parity, so the other one is of the commit before. Only the first commit
-    behind a compaction finds an earlier number there, that of the new file. The pages that a commit gives up
-    stand under its number on the free list, and the next one may not use them; so a commit between the two
-    is named there.
-
-    Args:
-        free: the free list; it is walked where the numbers are not side by side.
-    """
-    page = 1 - file.meta.transaction % META_PAGES
-    other, newest = metas_of(file.octets)[1][page], file.meta.transaction
-    if other is None or other.transaction >= newest - 1:
-        return None
-    free = free or walk_tree(file, FREE, file.meta.free, Usage(file.num_known, file.num_used))
-    first, behind = np.uint64(other.transaction + 1), np.uint64(newest)
-    for nodes in free.nodes():
-        if ((nodes.keys.high >= first) & (nodes.keys.high < behind)).any():
-            message = (
-                f"expected the meta page of commit {newest - 1}, found that of commit {other.transaction}; "
-                f"if that took the newest one's place, commit {newest + 1} is lost"
-            )
-            return Finding(message, page=page)
-    return None
 
 
 def _account(usage: Usage) -> Iterator[Finding]:
