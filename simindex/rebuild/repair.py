@@ -8,7 +8,7 @@ caller gets an error then, and no half index.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,16 @@ from simindex.rebuild.report import RepairReport
 from simindex.rebuild.salvage import Salvage
 from simindex.rebuild.sketches import SegmentRemains
 from simindex.storage.folder import require_place
+from simindex.storage.tree.meta_pages import with_last_commit
 from simindex.storage.tree.pagefile import bare_pages, pinned_pages
 from simindex.storage.tree.walk import Entries
 from simindex.upkeep.child import Tell, run
+from simindex.upkeep.documents import runs_of, times_of_runs
 
 _MOST_NAMED = 1_000
 _WORK = "repair"
+REMOVED_FOUND = "records of removed documents were found, as older pages leave them, and are not saved"
+TOUCHES_LOST = "documents were touched later than their records say, as older pages leave them"
 MARKS_LOST = "marks of removed documents are lost; some of these may be among those saved"
 
 
@@ -100,7 +104,7 @@ def run_repair(tell: Tell, source: str, destination: str) -> dict[str, Any]:
     """Repair an index in this process; see `repair`. Returns the fields of the report."""
     try:
         with pinned_pages(source) as file:
-            return _Repair(Salvage(file), source, tell).run(destination)
+            return _Repair(Salvage(with_last_commit(file)), source, tell).run(destination)
     except CorruptIndexError as exc:
         bare = bare_pages(source)
         if bare is None or "meta page of LMDB" not in str(exc):
@@ -175,23 +179,61 @@ class _Repair:
     def _records(self, remains: list[SegmentRemains]) -> tuple[np.ndarray, ...]:
         """Return numbers, ascending, and the hashes of keys, places and lengths of the records that are
         left."""
-        found = [self._sound(entries) for entries in self._salvage.reached("documents")]
+        reached = [self._sound(entries) for entries in self._salvage.reached("documents")]
+        marked = np.array(sorted(self._marks_of(self._salvage.reached("removed"))), dtype=np.int64)
+        found = [self._live(*records, marked, remains) for records in reached]
+        num_removed = sum(len(records[1]) for records in reached) - sum(len(records[1]) for records in found)
+        if num_removed:
+            self._salvage.notes.append(f"{num_removed} {REMOVED_FOUND}")
         orphans = [self._sound(entries) for entries in self._salvage.by_number()]
         if orphans:
             removed = self._removed() | self._marks_of_unreached()
             known = None if self._salvage.are_orphans_current else self._known(remains)
-            orphans = [self._evident(entries, hashes, removed, known) for entries, hashes in orphans]
-        both = [entries for entries, _ in (*found, *orphans)]
-        key_hashes = np.concatenate([h for _, h in (*found, *orphans)] or [np.empty(0, np.uint64)])
+            orphans = [self._evident(*records, removed, known) for records in orphans]
+        both = [entries for entries, _, _ in (*found, *orphans)]
+        key_hashes = np.concatenate([h for _, h, _ in (*found, *orphans)] or [np.empty(0, np.uint64)])
+        ages = np.concatenate([a for _, _, a in (*found, *orphans)] or [np.empty(0, np.int64)])
         found_numbers = [numbers_of(e.keys).astype(np.int64) for e in both]
         numbers = np.concatenate(found_numbers or [np.empty(0, np.int64)])
         places = np.concatenate([e.places for e in both] or [np.empty(0, np.int64)])
         lengths = np.concatenate([e.lengths for e in both] or [np.empty(0, np.int64)])
         kept, first = np.unique(numbers, return_index=True)  # of one number, that which the tree reaches
+        self._note_lost_touches(kept, ages[first])
         return kept, key_hashes[first], places[first], lengths[first]
 
-    def _sound(self, entries: Entries) -> tuple[Entries, np.ndarray]:
-        """Return the entries that are records, and the hashes of their keys."""
+    def _live(
+        self,
+        entries: Entries,
+        hashes: np.ndarray,
+        ages: np.ndarray,
+        marked: np.ndarray,
+        remains: list[SegmentRemains],
+    ) -> tuple[Entries, np.ndarray, np.ndarray]:
+        """Return the records that neither a mark nor a whole key table contradicts.
+
+        Numbers are given once, so an older mark holds, and what a segment's key table does not name is in
+        that segment no more.
+        """
+        numbers = numbers_of(entries.keys).astype(np.int64)
+        is_live = ~np.isin(numbers, marked)
+        for entry, part in zip(self._manifest.segments, remains, strict=True):
+            if part.is_key_table_whole:
+                is_own = (numbers >= entry.base) & (numbers < entry.base + entry.span)
+                is_live &= ~is_own | np.isin(numbers, part.key_numbers)
+        return Entries(*(column[is_live] for column in entries)), hashes[is_live], ages[is_live]
+
+    def _note_lost_touches(self, numbers: np.ndarray, ages: np.ndarray) -> None:
+        """Count records whose time is before that of a run that they lie in, as `check` does."""
+        tree = self._salvage.walked.trees.get("ages")
+        if tree is None or not tree.is_whole:
+            return
+        _, newest = times_of_runs(runs_of(tree, self._manifest)[0], numbers)
+        num_lost = int((ages < newest).sum())
+        if num_lost:
+            self._salvage.notes.append(f"{num_lost} {TOUCHES_LOST}")
+
+    def _sound(self, entries: Entries) -> tuple[Entries, np.ndarray, np.ndarray]:
+        """Return the entries that are records, the hashes of their keys, and their ages."""
         is_number = (entries.key_bytes == NUMBER_KEY_BYTES) & (entries.keys[:, 0] < 128)
         entries = Entries(*(column[is_number] for column in entries))
         numbers, file = numbers_of(entries.keys), self._salvage.file
@@ -199,7 +241,7 @@ class _Repair:
         values = [bytes(file.value(place, size)) for place, size in sizes]
         records = decode_records(numbers, values, self._scheme.config.keep_shingles)
         self._wanted_leaders.update(records.leaders[records.leaders >= 0].tolist())
-        return Entries(*(column[records.places] for column in entries)), records.key_hashes
+        return Entries(*(column[records.places] for column in entries)), records.key_hashes, records.ages
 
     def _known(self, remains: list[SegmentRemains]) -> dict[int, int]:
         """Return number -> hash of the key, of the documents that the key tables name."""
@@ -212,8 +254,13 @@ class _Repair:
         return known
 
     def _evident(
-        self, entries: Entries, hashes: np.ndarray, removed: set[int], known: dict[int, int] | None
-    ) -> tuple[Entries, np.ndarray]:
+        self,
+        entries: Entries,
+        hashes: np.ndarray,
+        ages: np.ndarray,
+        removed: set[int],
+        known: dict[int, int] | None,
+    ) -> tuple[Entries, np.ndarray, np.ndarray]:
         """Return the entries of no removed document: a page that no tree reaches may be of an older state.
 
         Args:
@@ -224,7 +271,7 @@ class _Repair:
             for number, key_hash in zip(numbers_of(entries.keys).tolist(), hashes.tolist(), strict=True)
         ]
         is_kept = np.array(kept, dtype=bool)
-        return Entries(*(column[is_kept] for column in entries)), hashes[is_kept]
+        return Entries(*(column[is_kept] for column in entries)), hashes[is_kept], ages[is_kept]
 
     def _removed(self) -> set[int]:
         """Return the numbers that the tree of marks still reaches."""
@@ -232,8 +279,12 @@ class _Repair:
 
     def _marks_of_unreached(self) -> set[int]:
         """Return the numbers that a mark on any page names: one is given once, so an old mark holds."""
+        return self._marks_of(self._salvage.by_number())
+
+    def _marks_of(self, parts: Iterable[Entries]) -> set[int]:
+        """Return the numbers of the marks among some entries whose seals fit."""
         found = set[int]()
-        for entries in self._salvage.by_number():
+        for entries in parts:
             is_mark = entries.lengths == FLAGS_BYTES
             for number, place in zip(
                 numbers_of(entries.keys[is_mark]).tolist(), entries.places[is_mark].tolist(), strict=True

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simindex.errors import CorruptIndexError
-from simindex.format.ages import decode_run
+from simindex.format.ages import Run, decode_run
 from simindex.format.bulk import NO_LEADER, decode_records
 from simindex.format.keys import NUMBER_KEY_BYTES, number_of, numbers_of
 from simindex.format.layout import SegmentEntry
@@ -190,27 +190,14 @@ class Documents:
     def check_ages(self, tree: Tree) -> None:
         """Prove that every live document lies in a run, and in none that is younger: one whose touch is
         lost, as of an older page, is older than the run of that touch."""
-        runs = [self._manifest.tail] if self._manifest.tail.first < self._manifest.tail.behind else []
-        for entries in tree.entries():
-            for key, length, place, size in zip(*entries, strict=True):
-                stored = key[: int(length)].tobytes()
-                try:
-                    value = bytes(tree.file.value(int(place), int(size)))
-                    runs.append(decode_run(stored, value, self._manifest.next_number))
-                except CorruptIndexError as exc:
-                    self._found(Problem("age", str(exc), "ages", first_key=stored.hex()))
+        runs, broken = runs_of(tree, self._manifest)
+        for stored, message in broken:
+            self._found(Problem("age", message, "ages", first_key=stored.hex()))
         if not tree.is_whole or not self._ages:
             return
         numbers = np.concatenate([numbers for numbers, _ in self._ages])
         ages = np.concatenate([ages for _, ages in self._ages])
-        oldest = np.full(len(numbers), np.iinfo(np.int64).max)
-        runs.sort(key=lambda run: -run.time)
-        ends = np.searchsorted(numbers, np.array([run[1:] for run in runs], dtype=np.int64).reshape(-1, 2))
-        newest = np.full(len(numbers), np.iinfo(np.int64).min)
-        for run, (first, behind) in zip(runs, ends.tolist(), strict=True):
-            oldest[first:behind] = run.time
-        for run, (first, behind) in zip(reversed(runs), reversed(ends.tolist()), strict=True):
-            newest[first:behind] = run.time
+        oldest, newest = times_of_runs(runs, numbers)
         late = numbers[oldest > ages]
         if len(late):
             message = f"expected every document in a run as old as it is, found {len(late)} that are in none"
@@ -286,3 +273,36 @@ class Documents:
         if self._needs_source and manifest.sources not in (OF_DOCUMENTS, OF_ROWS):
             message = "expected the manifest to say what signatures are of, found that there are none"
             self._found(Problem("manifest", message, "meta"))
+
+
+def runs_of(tree: Tree, manifest: Manifest) -> tuple[list[Run], list[tuple[bytes, str]]]:
+    """Return the runs of ages, and the keys of those that are damaged with what is wrong."""
+    runs = [manifest.tail] if manifest.tail.first < manifest.tail.behind else []
+    broken: list[tuple[bytes, str]] = []
+    for entries in tree.entries():
+        for key, length, place, size in zip(*entries, strict=True):
+            stored = key[: int(length)].tobytes()
+            try:
+                value = bytes(tree.file.value(int(place), int(size)))
+                runs.append(decode_run(stored, value, manifest.next_number))
+            except CorruptIndexError as exc:
+                broken.append((stored, str(exc)))
+    return runs, broken
+
+
+def times_of_runs(runs: list[Run], numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the times of the oldest and the newest run that each document lies in; behind every time, and
+    before every time, for one that is in none.
+
+    Args:
+        numbers: int64, ascending.
+    """
+    runs = sorted(runs, key=lambda run: -run.time)
+    ends = np.searchsorted(numbers, np.array([run[1:] for run in runs], dtype=np.int64).reshape(-1, 2))
+    oldest = np.full(len(numbers), np.iinfo(np.int64).max)
+    newest = np.full(len(numbers), np.iinfo(np.int64).min)
+    for run, (first, behind) in zip(runs, ends.tolist(), strict=True):
+        oldest[first:behind] = run.time
+    for run, (first, behind) in zip(reversed(runs), reversed(ends.tolist()), strict=True):
+        newest[first:behind] = run.time
+    return oldest, newest
