@@ -1,0 +1,66 @@
+"""Flipped bits of LMDB's meta pages through every call: see tools/attacks/meta_pages.py."""
+
+import re
+from pathlib import Path
+
+import pytest
+from attacking import torture
+from lmdb_pages import PAGE
+
+import simindex
+from simindex import CorruptIndexError
+
+
+def test_no_flipped_bit_of_a_meta_page_gives_a_wrong_answer() -> None:
+    told = torture("meta-pages", rounds=24)
+    counts = {
+        call: list(map(int, numbers.split()))
+        for call, numbers in re.findall(r"^([a-z]+): all +([\d ]+)$", told, re.MULTILINE)
+    }
+    assert counts.keys() == {"open", "check", "repair", "untrusted", "write"}
+    assert counts["open"][1] > 0
+    for right, _, _, untyped, wrong, hang, signal, n in counts.values():
+        assert n == 24
+        assert right > 3
+        assert untyped == wrong == hang == signal == 0
+
+
+@pytest.mark.parametrize("page", [0, 1])
+@pytest.mark.parametrize("bit", range(1, 16))
+def test_flipped_bit_in_the_number_of_a_commit_is_an_error_and_repair_has_the_last_commit(
+    tmp_path: Path, page: int, bit: int
+) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path, "x") as index:
+        for number in range(5):
+            index.insert(number, f"{number} is a number of its own")
+    flip(path, page * PAGE + 144 + bit // 8, bit % 8)
+    assert not simindex.check(path).ok
+    for untrusted in (False, True):
+        with pytest.raises(CorruptIndexError, match="commit"):
+            simindex.open(path, "r", untrusted=untrusted)
+    report = simindex.repair(path, tmp_path / "saved")
+    assert any("meta page" in note for note in report.notes)
+    with simindex.open(tmp_path / "saved", "r") as index:
+        assert set(index.keys()) == set(range(5))
+
+
+@pytest.mark.parametrize("page", [0, 1])
+@pytest.mark.parametrize(("at", "bit"), [(10, 3), (44, 2), (44, 4), (92, 1), (92, 2), (91, 7)])
+def test_flags_that_lmdb_does_not_write_are_an_error_of_check_and_open(
+    tmp_path: Path, page: int, at: int, bit: int
+) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path, "x") as index:
+        index.insert("a", "a document")
+    flip(path, page * PAGE + at, bit)
+    assert not simindex.check(path).ok
+    for mode in ("r", "a"):
+        with pytest.raises(CorruptIndexError, match=f"page {page}: expected flags"):
+            simindex.open(path, mode)
+
+
+def flip(path: Path, at: int, bit: int) -> None:
+    data = bytearray((path / "data.mdb").read_bytes())
+    data[at] ^= 1 << bit
+    (path / "data.mdb").write_bytes(data)
