@@ -134,3 +134,14 @@ def test_equal_sketches_of_a_batch_are_found_whatever_their_words(tmp_path: Path
         for n, row in enumerate(rows):
             found = {match.key for match in index.query(Sketch.from_rows(row), 1.0)}
             assert found == {m for m in range(90) if rows[m] == rows[n]}
+
+
+def test_fingerprints_of_zero_are_no_copies_of_one_another(tmp_path: Path) -> None:
+    """In one batch, and one document alone."""
+    config = simindex.Config(num_perm=0, simhash=simindex.SimHashConfig())
+    zero = simindex.Sketch.from_fingerprint(0)
+    with simindex.open(tmp_path / "i", "x", config) as index:
+        index.insert_many([("a", zero), ("b", zero)])
+        index.insert("c", zero)
+        assert index.stats().copies == 0
+        assert {match.key for match in index.query_simhash(zero, 0)} == {"a", "b", "c"}
