@@ -184,8 +184,7 @@ MaxRatio = Annotated[
     typer.Option(
         metavar="N",
         parser=whole(1),
-        help="A line of a compressed file has at most N times its compressed size, if it is beyond 64MiB "
-        "(default 100).",
+        help="Refuse a line over 64MiB that unpacks to more than N times its compressed size (default 100).",
     ),
 ]
 
@@ -228,8 +227,8 @@ Recall = Annotated[
     typer.Option(
         metavar="P",
         parser=share,
-        help="Wanted odds that a document right at the threshold is shown: less similar ones are, too "
-        "(default: those estimated at the threshold or above, about half of those right at it).",
+        help="Find this share of the documents right at the threshold (default: about half). Some less "
+        "similar ones are then shown, too.",
     ),
 ]
 Exact = Annotated[

@@ -109,7 +109,7 @@ _MinWords = Annotated[
 ]
 _Explain = Annotated[
     bool,
-    typer.Option("--explain", help="Tell the passages that a row shares with the kept one, too."),
+    typer.Option("--explain", help="Add the passages that both rows share to the report."),
 ]
 _Exact = Annotated[bool, typer.Option("--exact", help="Compare all shingles; takes a larger working index.")]
 WithinDistance = Annotated[
@@ -185,7 +185,7 @@ def run(
 
     A row stays unless one kept before it is like it; each that goes was compared with a kept one, and the
     report says with which, and how similar the two are. Rows stand in the output as they stood in the input.
-    INPUT is what `simindex insert` reads. Ids are only told: they may be missing, or given twice.
+    INPUT is what `simindex insert` reads. Ids appear only in the report: they may be missing, or repeat.
 
     The job can be killed at any time. Started again with the same arguments it goes on where it was; started
     again when it is done it says so. Its journal is OUTPUT.dedup, and OUTPUT has its name when it is

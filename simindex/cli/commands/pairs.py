@@ -54,8 +54,7 @@ CopyChoice = Annotated[
     CopyWord,
     options.word_option(
         CopyWord,
-        "Of equal documents pair the first with each other one, and only the first with others; or all "
-        "of them.",
+        "first: list each group of equal documents once, through its oldest; all: list every pair.",
     ),
 ]
 MaxRun = Annotated[
@@ -63,7 +62,7 @@ MaxRun = Annotated[
     typer.Option(
         metavar="N",
         parser=options.whole(16),
-        help="Compare at most so many documents that begin alike all with all, more of them with 16 only.",
+        help="In a group of more than N candidates compare each with 16 others only, not with all.",
     ),
 ]
 

@@ -59,7 +59,7 @@ def _difference(stats: Stats) -> str:
     tables = sum(stats.table_bytes.values())
     return (
         f"The tables hold {figure(tables)} bytes. In use are {figure(stats.used_bytes)}: whole pages of the "
-        "file, with filters, seals and what merging has not given back yet (compact does). The file has "
+        "file, with filters, seals and space that `compact` frees. The file has "
         f"{figure(stats.file_bytes)}: what was freed is used again."
     )
 
