@@ -19,7 +19,7 @@ def aged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     old = datetime.fromisoformat("2026-01-01T12:00Z")
     with simindex.open("aged") as index:
         with monkeypatch.context() as then:
-            then.setattr("simindex.changes.writer.time.time_ns", lambda: int(old.timestamp()) * 10**9)
+            then.setattr("time.time_ns", lambda: int(old.timestamp()) * 10**9)
             index.insert("old", FOX)
         index.insert("new", SHIP)
     return "aged"

@@ -113,18 +113,18 @@ def test_marks_that_do_not_ascend_are_found_when_a_writer_opens(tmp_path: Path, 
 
 
 def test_iteration_counts_only_what_one_state_has(tmp_path: Path) -> None:
-    """What is stored or removed while an iteration goes on is no damage."""
+    """What is stored or removed while an iteration goes on is no damage; what is stored does not come."""
     with simindex.open(tmp_path / "i", "x", Config(num_perm=16, simhash=None)) as index:
         index.insert_many((n, [f"{n}"]) for n in range(2_500))
         keys = iter(index)
         assert next(keys) == 0
         index.remove(5)
         index.insert("new", ["new"])
-        assert len(list(keys)) == 2_500
+        assert len(list(keys)) == 2_499
         with index.transaction():
             index.remove(6)
             keys = iter(index)
             assert next(keys) == 0
             index.insert("newer", ["newer"])
-            assert len(list(keys)) == 2_499
+            assert len(list(keys)) == 2_498
             assert len(list(index)) == len(index) == 2_500
