@@ -64,6 +64,7 @@ from simindex.storage.transactions import (
 )
 from simindex.storage.translation import closed, read_only, translated
 from simindex.storage.tree.entrance import prove_entrance, prove_meta_pages
+from simindex.storage.tree.meta_pages import OlderMeta
 from simindex.storage.writing.lock import WriterLock
 from simindex.storage.writing.space import Space, require_room
 
@@ -520,9 +521,11 @@ class Store:
             self._lose(environment)
         usable = None if frees or file_bytes is None else self._space.usable_bytes(file_bytes)
         while True:
+            older: OlderMeta | None = None
             try:
                 with Visit(environment) as visit:
                     with visit.env.begin(write=True) as txn:
+                        older = OlderMeta(self.data, visit.env.stat()["psize"], txn.id())
                         environment.prove_records(txn)
                         result = change(WriteTransaction(txn, environment.databases))
                         number = txn.id()
@@ -544,6 +547,8 @@ class Store:
             except lmdb.MapResizedError:
                 environment.move_map(0)
             except lmdb.Error as exc:
+                if older is not None:
+                    older.put_back()
                 raise translated(exc, self.path) from exc
 
     def _lengthen_file(self, env: lmdb.Environment, file_bytes: int) -> None:

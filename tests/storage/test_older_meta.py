@@ -12,11 +12,14 @@ from processes import ask, end, start
 import simindex
 from simindex import CorruptIndexError
 from simindex.rebuild.salvage import META_LOST
-from simindex.storage.tree.meta_pages import wrong_numbers
-from simindex.storage.tree.pagefile import metas_of, read_pages
+from simindex.storage.tree.meta_pages import OlderMeta, wrong_numbers
+from simindex.storage.tree.pagefile import COMMIT_AT, metas_of, read_pages
 from simindex.upkeep.proof import run_check
 
 _COMMITS = 9
+
+_WRITTEN_AT = 16 + 16
+"""Where in a meta page LMDB's write begins: at the size of the map."""
 
 _READS = (
     "import simindex, sys\n"
@@ -118,3 +121,47 @@ def test_compaction_leaves_no_gap_between_the_numbers(tmp_path: Path) -> None:
             assert ask(reader, "") == str(43 + 3 * rounds)
         end(reader)
     assert found_in(path) == []
+
+
+@pytest.mark.parametrize("written", [1, 24, 40, 60, 71])
+def test_half_written_meta_page_is_no_damage(states: list[bytes], tmp_path: Path, written: int) -> None:
+    """As a kill in the middle of the last write of a commit leaves it: LMDB goes by the commit before."""
+    page = metas_newest(states[-1])
+    path = with_meta_of(states, _COMMITS - 3, page, tmp_path / "i")
+    half = slice(page * PAGE + _WRITTEN_AT, page * PAGE + _WRITTEN_AT + written)
+    data = bytearray((path / "data.mdb").read_bytes())
+    data[half] = states[-1][half]
+    (path / "data.mdb").write_bytes(data)
+    assert found_in(path) == []
+    with simindex.open(path, "a") as index:
+        assert set(index.keys()) == set(range(_COMMITS - 1))
+    simindex.repair(path, tmp_path / "saved")
+    with simindex.open(tmp_path / "saved", "r") as index:
+        assert set(index.keys()) == set(range(_COMMITS - 1))
+
+
+def test_failed_commit_puts_the_older_meta_page_back(states: list[bytes], tmp_path: Path) -> None:
+    """LMDB itself puts the number back alone, and so another process would take it for a damaged one."""
+    path = with_meta_of(states, _COMMITS - 3, metas_newest(states[-1]), tmp_path / "i")
+    before = (path / "data.mdb").read_bytes()
+    newest = max(numbers_of(path))
+    older = OlderMeta(str(path / "data.mdb"), PAGE, newest + 1)
+    page = metas_newest(states[-1])
+    data = bytearray(before)
+    data[page * PAGE : (page + 1) * PAGE] = states[-1][page * PAGE : (page + 1) * PAGE]
+    struct.pack_into("<Q", data, page * PAGE + COMMIT_AT, newest - 1)
+    (path / "data.mdb").write_bytes(data)
+    assert found_in(path) == [page]
+    older.put_back()
+    assert (path / "data.mdb").read_bytes() == before
+    assert found_in(path) == []
+
+
+def test_commits_to_pages_behind_the_map_are_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path, "x") as index:
+        index.insert(0, "a document of the first commit")
+        file = read_pages(str(path))
+        while read_pages(str(path)).num_used <= file.num_pages:
+            index.insert_many((f"{len(index)} {number}", f"{number} {len(index)}") for number in range(200))
+        assert wrong_numbers(file) == []

@@ -4,25 +4,38 @@ lists.
 Must not change which page counts; LMDB takes the one with the larger number, and so does `pagefile`.
 Invariant, of LMDB 0.9 and of every file that `replacement` puts in place: each commit writes the page of its
 parity, so the other page is of the commit before. A commit behind the first gives up at least the page that
-had the names of the databases; its own free list has that page under the commit's number, the last there. The
-free list of the commit before stays as it was until that commit's page is written over.
+had the names of the databases; its own free list has that page under the commit's number, the last there. So
+the end of the newest free list proves the number of its page, and by what it names that of the other page.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import time
 from collections.abc import Iterator
 
 import numpy as np
 
-from simindex.storage.tree.nodes import read_nodes
-from simindex.storage.tree.pagefile import META_PAGES, NO_PAGE, PAGE_HEADER_BYTES, Meta, PageFile, metas_of
+from simindex.storage.tree.nodes import BIG_VALUE, read_nodes
+from simindex.storage.tree.pagefile import (
+    META_BYTES,
+    META_PAGES,
+    NO_PAGE,
+    PAGE_HEADER_BYTES,
+    Meta,
+    PageFile,
+    metas_of,
+)
 
 _PAGE_FLAGS, _FREE_FLAGS = 0x08, 0x08
 """Of every meta page (P_META), and of every free list, whose keys are integers (MDB_INTEGERKEY)."""
 
 _LOOKS, _PAUSE_SECONDS = 100, 0.01
+
+_NUMBER_BYTES = 8
+"""Of a page in a list of free pages."""
 
 Wrong = tuple[int, str]
 """Number of a meta page, and what was expected and found."""
@@ -58,7 +71,11 @@ def wrong_numbers(file: PageFile) -> list[Wrong]:
     found: list[Wrong] = []
     for _ in range(_LOOKS):
         metas = metas_of(file.octets)[1]
-        found = [] if None in metas else list(_contradictions(file, [meta for meta in metas if meta]))
+        known = [meta for meta in metas if meta]
+        newest = max(known, key=lambda meta: meta.transaction, default=file.meta)
+        if newest.transaction > file.meta.transaction and newest.last_page >= file.num_pages:
+            break  # committed since the file was mapped, to pages behind the map
+        found = [] if None in metas else list(_contradictions(file, known))
         if not found:
             break
         # A commit may have come between the looks at the two, or be half in one of them; damage stays.
@@ -69,58 +86,104 @@ def wrong_numbers(file: PageFile) -> list[Wrong]:
 
 
 def with_last_commit(file: PageFile) -> PageFile:
-    """Return the pages as of the meta page whose free list ends with the later commit."""
-    found = [(last_freed(file, meta) or 0, meta) for meta in metas_of(file.octets)[1] if meta is not None]
-    last, meta = max(found, key=lambda one: one[0], default=(0, file.meta))
-    return dataclasses.replace(file, meta=meta) if last > (last_freed(file, file.meta) or 0) else file
+    """Return the pages as of the meta page of the last commit, whatever number it has now."""
+    first, second = metas_of(file.octets)[1]
+    if first is None or second is None:
+        return file
+    other = second if file.meta == first else first
+    last, given_up = _last_freed(file, file.meta)
+    is_later = _last_freed(file, other)[0] > last and other.main.root not in given_up
+    return dataclasses.replace(file, meta=other) if is_later else file
 
 
 def _contradictions(file: PageFile, metas: list[Meta]) -> Iterator[Wrong]:
-    newest = int(metas[1].transaction > metas[0].transaction)
-    wrong = _wrong_number(file, newest, metas[newest])
-    if wrong:
-        yield newest, wrong
-        return
-    number, other = metas[newest].transaction, metas[1 - newest].transaction
-    if other < number - 1:
+    at = int(metas[1].transaction > metas[0].transaction)
+    newest, other = metas[at], metas[1 - at]
+    for page, meta in ((at, newest), (1 - at, other)):
+        if meta.transaction and meta.transaction % META_PAGES != page:
+            yield page, f"expected a meta page of every second commit, found commit {meta.transaction}"
+            return
+        if (meta.transaction == 0) != (meta.main.root == NO_PAGE):
+            found = "others in commit" if meta.transaction == 0 else "none in commit"
+            yield page, f"expected databases behind the first commit alone, found {found} {meta.transaction}"
+            return
+    number = newest.transaction
+    last, given_up = _last_freed(file, newest)
+    if last < 0:
+        yield at, f"expected a free list that ends with commit {number}, found damage"
+    elif last != (number if number > 1 else 0):
+        yield at, f"expected commit {last}, with which its free list ends, found commit {number}"
+    elif other.transaction < number - 1:
         message = (
-            f"expected the meta page of commit {number - 1}, found that of commit {other}; "
+            f"expected the meta page of commit {number - 1}, found that of commit {other.transaction}; "
             f"if that took the newest one's place, commit {number + 1} is lost"
         )
-        yield 1 - newest, message
-    elif last_freed(file, metas[1 - newest]) is not None:
-        # A free list that cannot be read says nothing against it: its pages may be free in the newest state.
-        wrong = _wrong_number(file, 1 - newest, metas[1 - newest])
-        if wrong:
-            yield 1 - newest, wrong
+        yield 1 - at, message
+    elif number > 1 and other.main.root not in given_up:
+        message = (
+            f"expected the meta page of commit {number - 1}, of which commit {number} gave up a page, found "
+            f"one of another commit; commit {number + 1} may be lost"
+        )
+        yield 1 - at, message
 
 
-def _wrong_number(file: PageFile, page: int, meta: Meta) -> str:
-    number = meta.transaction
-    if number and number % META_PAGES != page:
-        return f"expected a meta page of every second commit, found commit {number}"
-    if (number == 0) != (meta.main.root == NO_PAGE):
-        return f"expected databases behind the first commit alone, found others in commit {number}"
-    last = last_freed(file, meta)
-    if last is None:
-        return f"expected a free list that ends with commit {number}, found damage"
-    if last != (number if number > 1 else 0):
-        return f"expected commit {last}, with which its free list ends, found commit {number}"
-    return ""
+def _last_freed(file: PageFile, meta: Meta) -> tuple[int, list[int]]:
+    """Return the last commit on the free list of a meta page, and the pages that it gave up.
 
-
-def last_freed(file: PageFile, meta: Meta) -> int | None:
-    """Return the last commit on the free list of a meta page: 0 for an empty list, ``None`` for damage."""
+    0 and none where the list is empty, -1 and none where it is damaged.
+    """
+    damaged: tuple[int, list[int]] = -1, []
     root, depth = meta.free.root, meta.free.depth
     if root == NO_PAGE or not depth:
-        return 0 if root == NO_PAGE and not depth else None
-    last, page = 0, root
+        return (0, []) if root == NO_PAGE and not depth else damaged
+    page = root
     for level in range(1, depth + 1):
         if not META_PAGES <= page < file.num_pages:
-            return None
+            return damaged
         pages = np.array([page], dtype=np.int64)
         nodes, is_sound = read_nodes(file, pages, are_leaves=level == depth, integer_keys=True)
         if not is_sound[0]:
-            return None
-        last, page = int(nodes.keys.high[-1]), int(nodes.numbers[-1])
-    return last
+            return damaged
+        page = int(nodes.numbers[-1])
+    place, length = int(nodes.data[-1]), int(nodes.numbers[-1])
+    if nodes.flags[-1] & BIG_VALUE:
+        place = place * file.page_bytes + PAGE_HEADER_BYTES
+    if not 0 <= place <= place + length <= len(file.octets) or length % _NUMBER_BYTES or not length:
+        return damaged
+    # LMDB's list of page numbers (MDB_IDL): how many, and then each.
+    numbers = np.frombuffer(file.value(place, length), dtype="<u8")
+    return int(nodes.keys.high[-1]), numbers[1 : 1 + int(numbers[0])].tolist()
+
+
+class OlderMeta:
+    """The meta page that a commit is about to write over, as it was before.
+
+    Where that write fails, LMDB puts back the number alone, beside the roots of the commit that failed
+    (`mdb_env_write_meta`). Nothing tells these bytes from a stored commit whose number was damaged.
+
+    Args:
+        data: path of the file.
+        page_bytes: of a page.
+        commit: number of the commit.
+    """
+
+    def __init__(self, data: str, page_bytes: int, commit: int) -> None:
+        self._data, self._at = data, commit % META_PAGES * page_bytes
+        self._bytes = self._read()
+
+    def put_back(self) -> None:
+        """Write it as it was, if the commit has changed it; nothing happens where the disk fails again."""
+        with contextlib.suppress(OSError):
+            if self._read() != self._bytes:
+                file = os.open(self._data, os.O_WRONLY | os.O_CLOEXEC)
+                try:
+                    os.pwrite(file, self._bytes, self._at)
+                finally:
+                    os.close(file)
+
+    def _read(self) -> bytes:
+        file = os.open(self._data, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(file, META_BYTES, self._at)
+        finally:
+            os.close(file)

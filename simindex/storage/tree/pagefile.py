@@ -38,8 +38,10 @@ _MAGIC, _DATA_FORMAT = 0xBEEFC0DE, 1
 _META = struct.Struct("<II8xQ")  # magic, data format, (address of the map), size of the map
 _DATABASE = struct.Struct("<IHHQQQQQ")
 _LAST = struct.Struct("<QQ")  # last page, transaction
-_META_BYTES = PAGE_HEADER_BYTES + _META.size + 2 * _DATABASE.size + _LAST.size
-COMMIT_AT = _META_BYTES - 8
+META_BYTES = PAGE_HEADER_BYTES + _META.size + 2 * _DATABASE.size + _LAST.size
+"""Of a meta page; LMDB writes nothing behind them."""
+
+COMMIT_AT = META_BYTES - 8
 """Where in a meta page the number of its commit lies."""
 
 _LEAST_PAGE, _MOST_PAGE = 512, 1 << 15
@@ -146,8 +148,8 @@ def metas_of(octets: np.ndarray) -> tuple[int, list[Meta | None]]:
 
 
 def _meta_at(octets: np.ndarray, place: int) -> Meta | None:
-    content = octets[place : place + _META_BYTES].tobytes()
-    if len(content) < _META_BYTES:
+    content = octets[place : place + META_BYTES].tobytes()
+    if len(content) < META_BYTES:
         return None
     magic, version, _ = _META.unpack_from(content, PAGE_HEADER_BYTES)
     if (magic, version) != (_MAGIC, _DATA_FORMAT):
