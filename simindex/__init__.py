@@ -49,24 +49,24 @@ from simindex.errors import (
 from simindex.format.keys import Key
 from simindex.format.layout import Layout
 from simindex.index import Index, open  # noqa: A004 - the public name
+from simindex.maintenance.backup_report import BackupReport
+from simindex.maintenance.check import check
+from simindex.maintenance.check_report import CheckReport, Problem
+from simindex.maintenance.merge import merge
+from simindex.maintenance.repair import repair
+from simindex.maintenance.repair_report import RepairReport
+from simindex.maintenance.resketch import resketch
+from simindex.pairs.cluster_of import Cluster
+from simindex.pairs.clusters import Clusters
+from simindex.pairs.pair import Pair
+from simindex.pairs.pairs import Pairs
 from simindex.queries.answers import Answers
-from simindex.queries.clusters.clusters import Clusters
-from simindex.queries.clusters.of_one import Cluster
 from simindex.queries.matches import Match, Matches
-from simindex.queries.pairs.pair import Pair
-from simindex.queries.pairs.pairs import Pairs
 from simindex.queries.record import Record
 from simindex.queries.stats import Stats
-from simindex.rebuild.merge import merge
-from simindex.rebuild.repair import repair
-from simindex.rebuild.report import RepairReport
-from simindex.rebuild.resketch import resketch
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
-from simindex.upkeep.backup.report import BackupReport
-from simindex.upkeep.check import check
-from simindex.upkeep.report import CheckReport, Problem
 
 __version__ = _version("simindex")
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from simindex.optional import optional_module
+from simindex.imports import optional_module
 
 DEFAULT_ID, DEFAULT_TEXT = "id", "text"
 

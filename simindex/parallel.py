@@ -13,8 +13,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any, TypeVar
 
+from simindex.batching import AHEAD_BYTES
 from simindex.checks import require_int
-from simindex.parts import AHEAD_BYTES
 
 _LOOK_SECONDS = 0.5
 """How often a thread that is ahead looks whether the program has ended."""

@@ -7,7 +7,7 @@ from stored_values import stored_values
 from simindex import Layout
 from simindex.format.keys import segment_of
 from simindex.format.manifest import decode_manifest
-from simindex.format.meta.done import DONE_KEYS
+from simindex.format.replies import DONE_KEYS
 
 TINY = Layout(3, 8, 400)
 

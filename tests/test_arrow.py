@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex import Index, Sketcher, arrow
-from simindex.optional import MissingPackageError
+from simindex.imports import MissingPackageError
 
 ROWS: dict[str, list[Any]] = {
     "id": ["a", "b", "c"],

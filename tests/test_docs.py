@@ -33,12 +33,11 @@ from simindex import (
 from simindex.cli import app
 from simindex.config import HASHING_VERSION, config_from_dict, config_to_dict
 from simindex.format.ages import Run, encode_run, run_key
-from simindex.format.columns.column import page_shape
+from simindex.format.column import page_shape
 from simindex.format.header import FORMAT_VERSION, decode_header, encode_header
 from simindex.format.keys import MAX_KEY_BYTES, WHOLE_SEGMENT, Key, encode_key, key_hashes, segment_key
 from simindex.format.layout import Geometry, SegmentEntry
 from simindex.format.manifest import Manifest, decode_manifest, encode_manifest
-from simindex.format.meta.done import DONE_KEYS, Done, decode_done, encode_done
 from simindex.format.records import (
     MAX_METADATA_BYTES,
     MAX_METADATA_DEPTH,
@@ -50,8 +49,9 @@ from simindex.format.records import (
     decode_record,
     encode_kept,
 )
+from simindex.format.replies import DONE_KEYS, Done, decode_done, encode_done
 from simindex.format.seals import SEAL_SEEDS, unseal
-from simindex.inputs.several import SUFFIXES
+from simindex.inputs.reader import SUFFIXES
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 from simindex.segments.load import Segment
 from simindex.sketching.permutations import make_plan, plan_for
@@ -291,7 +291,7 @@ def test_hashing_tables_hold() -> None:
     for seed, *coefficients in rows:
         flat = [value for pair in textbook.row_coefficients(3, int(seed)) for value in pair]
         assert flat == [int(value, 16) for value in coefficients]
-        assert simindex.sketching.family.row_coefficients(3, int(seed)).T.ravel().tolist() == flat
+        assert simindex.sketching.hash_family.row_coefficients(3, int(seed)).T.ravel().tolist() == flat
     keys = table_rows(HASHING, "key")
     assert len(keys) == 6
     for key, packed, expected in keys:

@@ -14,8 +14,8 @@ from simindex.format.layout import MAX_SPAN
 from simindex.format.manifest import MAX_NUMBER
 from simindex.format.records import MAX_METADATA_BYTES, MAX_METADATA_DEPTH
 from simindex.inputs import Limits
-from simindex.queries.clusters.of_one import DEFAULT_LIMIT
-from simindex.queries.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
+from simindex.pairs.cluster_of import DEFAULT_LIMIT
+from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 from simindex.storage.lmdb_file import MAX_MAP_BYTES
 from simindex.storage.translation import MAX_READERS

@@ -11,7 +11,7 @@ from two_documents import FOX
 
 import simindex
 from simindex import Match, Matches
-from simindex.markup import MAX_CELL, MAX_ROWS, of_bytes, table
+from simindex.html_table import MAX_CELL, MAX_ROWS, of_bytes, table
 
 cells = (
     st.none() | st.text(st.characters(exclude_categories=[])) | st.integers() | st.floats() | st.booleans()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simindex import SimIndexError
-from simindex.optional import MissingPackageError, optional_module
+from simindex.imports import MissingPackageError, optional_module
 
 
 @pytest.mark.parametrize("name", ["no_such_package_as_this", "no_such_package_as_this.part"])

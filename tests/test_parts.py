@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simindex.batching import bytes_of, bytes_of_item, in_parts
 from simindex.parallel import in_order
-from simindex.parts import bytes_of, bytes_of_item, in_parts
 
 
 @given(st.lists(st.integers(0, 300)), st.integers(1, 7))
 def test_parts_are_the_input_and_stay_within_both_bounds(values: list[int], size: int) -> None:
-    with mock.patch("simindex.parts.PART_BYTES", 500):
+    with mock.patch("simindex.batching.PART_BYTES", 500):
         parts = list(in_parts(iter(values), size, lambda value: value))
     assert [value for part in parts for value in part.values] == values
     for part in parts:

@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from simindex import _kernel
+from simindex.batching import Part, bytes_of_item, in_parts
 from simindex.changes.documents import NewDocuments
 from simindex.format.keys import encode_keys, key_hashes, plain_keys
 from simindex.format.records import MAX_METADATA_BYTES, NIL, pack_metadata, pack_texts
 from simindex.parallel import Crew, in_order, num_workers
-from simindex.parts import Part, bytes_of_item, in_parts
 from simindex.sketching.sketch import HAS_SIGNATURE, Sketch
 from simindex.sketching.sketcher import Sketcher
+
+Conflict = Literal["error", "skip", "replace"]
+"""What to do with a key that is stored already."""
 
 DEFAULT_BATCH_SIZE = 4_000
 

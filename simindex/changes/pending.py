@@ -20,8 +20,8 @@ import numpy as np
 from simindex.changes.documents import Documents, NewDocuments
 from simindex.errors import SimIndexError
 from simindex.format.ages import Run
-from simindex.format.meta.done import Done
 from simindex.format.records import StoredRecord
+from simindex.format.replies import Done
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import PendingView
 from simindex.segments.memory import GrowingSegment, MemorySegment, memory_segment

@@ -13,8 +13,8 @@ from simindex.changes.merges import Merged
 from simindex.format.ages import Run, encode_run, run_key
 from simindex.format.keys import number_key
 from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
-from simindex.format.meta.done import Done, encode_done
 from simindex.format.records import encode_flags, encode_group_size
+from simindex.format.replies import Done, encode_done
 from simindex.segments.build import Puts
 from simindex.storage.transactions import WriteTransaction
 

@@ -21,12 +21,12 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar
 
-from simindex.changes.copies import absent_sketches_below
 from simindex.changes.documents import NewDocuments
+from simindex.changes.exact_duplicates import absent_sketches_below
 from simindex.changes.merges import Ahead
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
-from simindex.changes.single.prepare import OneDocument
+from simindex.changes.single_insert import OneDocument
 from simindex.changes.writer import Writer
 from simindex.errors import IndexFullError, SimIndexError, TransactionOpenError
 from simindex.format.layout import KEY_TABLE

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from simindex.changes.ages.runs import change_of_ages, current_time
-from simindex.changes.copies import fold_copies, removal_marks
+from simindex.changes.age_runs import change_of_ages, current_time
 from simindex.changes.documents import NewDocuments
-from simindex.changes.done import DoneCalls
+from simindex.changes.exact_duplicates import fold_copies, removal_marks
+from simindex.changes.idempotency import DoneCalls
 from simindex.changes.merges import Merged, Merges
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
-from simindex.changes.single.prepare import OneDocument, single_change
+from simindex.changes.single_insert import OneDocument, single_change
 from simindex.errors import CorruptIndexError, KeyExistsError
 from simindex.format.keys import numbered, segment_of, segment_prefix
 from simindex.format.manifest import Manifest, ManifestEncoder, decode_manifest

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
+from simindex.batching import PART_BYTES, bytes_of_item
 from simindex.inputs import BadRowError, Row
-from simindex.parts import PART_BYTES, bytes_of_item
 
 
 class Batches:

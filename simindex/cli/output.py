@@ -18,7 +18,7 @@ from typing import Any
 
 from simindex import Record
 from simindex.format.keys import Key
-from simindex.plain import plain
+from simindex.jsonable import plain
 
 _PADDING = 3  # columns of the terminal between two of a table
 _LEAST_LEFT = 10  # columns that a text must have; it is folded there

@@ -5,7 +5,7 @@ says in which passages two texts are alike. Must not print. Importing `simindex`
 it reads files: the first use of `simindex.corpus` does.
 """
 
-from simindex.corpus.dedup.job import deduplicate
+from simindex.corpus.dedup.deduplicate import deduplicate
 from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.explain import Explanation, Passage, explain
 from simindex.corpus.join import Joined, join

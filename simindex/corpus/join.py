@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from simindex import index as face
+from simindex.batching import bytes_of, in_parts
 from simindex.checks import require_callable
 from simindex.config import Config, both_values, differing_fields
 from simindex.corpus.dedup.asking.star import MOST_KEPT
@@ -21,16 +22,15 @@ from simindex.corpus.dedup.entries import entries_of
 from simindex.errors import ConfigMismatchError
 from simindex.format.keys import Key
 from simindex.index import Index
-from simindex.parts import bytes_of, in_parts
+from simindex.pairs.pair import Pair
 from simindex.queries.answers import Answers
-from simindex.queries.asking.questions import method_of
 from simindex.queries.matches import Match
-from simindex.queries.pairs.pair import Pair
+from simindex.queries.query_factory import method_of
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method
-from simindex.sketching.family import origin_of
+from simindex.sketching.hash_family import origin_of
 from simindex.storage.folder import DATA_FILE
 from simindex.tuning.curve import DEFAULT_THRESHOLD
-from simindex.tuning.found import band_plan
+from simindex.tuning.match_odds import band_plan
 
 _PART = 512
 """Documents that are asked for at a time."""

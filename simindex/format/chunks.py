@@ -14,7 +14,7 @@ import numpy as np
 import xxhash
 
 from simindex import _kernel
-from simindex.format.columns.column import Column, page_shape
+from simindex.format.column import Column, page_shape
 from simindex.format.keys import whole_segment_key
 from simindex.format.layout import (
     COPY_TABLE,

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from simindex import _kernel
-from simindex.format.columns.column import Chunks, Column, page_shape
-from simindex.format.columns.filters import (
+from simindex.format.column import Chunks, Column, page_shape
+from simindex.format.filters import (
     FILTER_BITS_A_KEY,
     LINE_BYTES,
     MOST_BITMAP_ENTRIES,

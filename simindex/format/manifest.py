@@ -17,7 +17,7 @@ import xxhash
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.ages import Run
-from simindex.format.columns.filters import FILTER_BITS_A_KEY, MOST_BITMAP_ENTRIES, bitmap_bits, filter_size
+from simindex.format.filters import FILTER_BITS_A_KEY, MOST_BITMAP_ENTRIES, bitmap_bits, filter_size
 from simindex.format.layout import MAX_SPAN, SegmentEntry
 from simindex.format.records import MAX_INSERTED_AT
 from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal, unpack, unseal

@@ -24,29 +24,36 @@ from typing import Any, Literal, NoReturn, Self, TypeVar, overload
 import numpy as np
 
 from simindex.arrow import Table, documents_of, keyed_documents, keys_of
-from simindex.changes.ages.expiry import expire, limit_of, touch
 from simindex.changes.compaction import compact
 from simindex.changes.documents import NewDocuments
-from simindex.changes.if_new.many import OnMatch, insert_many_if_new
-from simindex.changes.if_new.one import insert_if_new
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepare_documents, prepared_batches
+from simindex.changes.expiry import expire, limit_of, touch
+from simindex.changes.if_new import insert_if_new
+from simindex.changes.if_new_many import OnMatch, insert_many_if_new
+from simindex.changes.ingest import (
+    DEFAULT_BATCH_SIZE,
+    Conflict,
+    InsertReport,
+    prepare_documents,
+    prepared_batches,
+)
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
-from simindex.changes.single.prepare import prepare_document
+from simindex.changes.single_insert import prepare_document
 from simindex.checks import require_callable, require_conflict, require_int, require_many
 from simindex.config import Config
 from simindex.errors import ClosedError, SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
+from simindex.html_table import of_bytes, table
 from simindex.index.jobs import Jobs
-from simindex.markup import of_bytes, table
+from simindex.maintenance.untrusted import proven_copy, require_reading
 from simindex.parallel import Crew, num_workers
 from simindex.queries.answers import Answers
-from simindex.queries.asking.asked import Asked, sketched
-from simindex.queries.asking.nearest import nearest
-from simindex.queries.asking.questions import Questions, method_of
+from simindex.queries.batch_query import Asked, sketched
 from simindex.queries.container import Items, Keys, Take, Values, take_fingerprints, take_keys, take_records
 from simindex.queries.matches import Matches
+from simindex.queries.nearest import nearest
+from simindex.queries.query_factory import Questions, method_of
 from simindex.queries.record import Record, holds, record_of, record_or
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
@@ -65,11 +72,8 @@ from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
 from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
-from simindex.upkeep.untrusted import proven_copy, require_reading
 
 _T = TypeVar("_T")
-
-Conflict = Literal["error", "skip", "replace"]
 
 
 class Index(Jobs):

@@ -11,19 +11,19 @@ from collections.abc import Callable
 from simindex.changes.session import Session
 from simindex.checks import require_callable, require_int
 from simindex.format.keys import Key
-from simindex.queries.asking.questions import Questions
-from simindex.queries.clusters.clusters import Clusters, Linkage, require_linkage
-from simindex.queries.clusters.of_one import DEFAULT_LIMIT, Cluster, cluster_of
-from simindex.queries.pairs.pairs import Pairs, pairs_of
-from simindex.queries.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, plan_pairs
-from simindex.queries.pairs.texts import Texts
+from simindex.maintenance.backup import backup
+from simindex.maintenance.backup_report import BackupReport
+from simindex.maintenance.check import Level, check
+from simindex.maintenance.check_report import CheckReport
+from simindex.pairs.cluster_of import DEFAULT_LIMIT, Cluster, cluster_of
+from simindex.pairs.clusters import Clusters, Linkage, require_linkage
+from simindex.pairs.pairs import Pairs, pairs_of
+from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, plan_pairs
+from simindex.pairs.texts import Texts
+from simindex.queries.query_factory import Questions
 from simindex.queries.search import Method
 from simindex.storage.store import Store
 from simindex.tuning.curve import DEFAULT_THRESHOLD
-from simindex.upkeep.backup.job import backup
-from simindex.upkeep.backup.report import BackupReport
-from simindex.upkeep.check import Level, check
-from simindex.upkeep.report import CheckReport
 
 
 class Jobs:

@@ -13,8 +13,8 @@ from simindex.inputs.columns import Columns
 from simindex.inputs.errors import BadRowError, InputError, MissingPackageError, optional_module
 from simindex.inputs.fingerprints import parse_fingerprint
 from simindex.inputs.formats.text import read_text
+from simindex.inputs.reader import FORMATS, Inputs, Reading
 from simindex.inputs.rows import Fields, KeyFrom, Row, RowByContent, tidy_path
-from simindex.inputs.several import FORMATS, Inputs, Reading
 from simindex.inputs.source import BatchRow, Cells, Limits, Newest, Source, Tally
 
 __all__ = [

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from simindex.batching import bytes_of
 from simindex.inputs.errors import BadRowError
 from simindex.inputs.rows import Row
 from simindex.inputs.source import Source
-from simindex.parts import bytes_of
 
 _ROWS = 256
 _BYTES = 1 << 20

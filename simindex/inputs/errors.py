@@ -13,8 +13,8 @@ may be read by another process than the one that tells it.
 from __future__ import annotations
 
 from simindex.errors import SimIndexError
-from simindex.optional import MissingPackageError as MissingPackageError
-from simindex.optional import optional_module as optional_module
+from simindex.imports import MissingPackageError as MissingPackageError
+from simindex.imports import optional_module as optional_module
 
 
 class InputError(SimIndexError, ValueError):

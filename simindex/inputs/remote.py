@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, cast
 
+from simindex.imports import MissingPackageError
 from simindex.inputs.errors import InputError, optional_module, reason_of
-from simindex.optional import MissingPackageError
 
 _BUFFER_BYTES = 1 << 20
 _PATH = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(?:::[a-zA-Z][a-zA-Z0-9+.-]*)*://")

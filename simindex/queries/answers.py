@@ -9,8 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, SupportsIndex, overload
 
-from simindex.optional import optional_module
-from simindex.plain import plain
+from simindex.imports import optional_module
+from simindex.jsonable import plain
 from simindex.queries.matches import Match, Matches
 
 _KEY_TYPES = {str: "string", bytes: "binary", int: "int64"}

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, SupportsIndex, overload
 
 from simindex.format.keys import Key
-from simindex.markup import table
-from simindex.plain import plain
+from simindex.html_table import table
+from simindex.jsonable import plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from simindex.format.header import (
 )
 from simindex.format.layout import Geometry, Layout
 from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
-from simindex.sketching.family import origin_of
+from simindex.sketching.hash_family import origin_of
 from simindex.sketching.permutations import PermutationPlan, make_plan, plan_for
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 from simindex.storage.folder import keep_header, second_header

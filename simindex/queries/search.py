@@ -34,8 +34,8 @@ from simindex.sketching.sketch import (
     SketchBatch,
     require_alike,
 )
-from simindex.tuning.agreement import similarity_table
-from simindex.tuning.found import band_plan, estimate_cut
+from simindex.tuning.estimator import similarity_table
+from simindex.tuning.match_odds import band_plan, estimate_cut
 
 DEFAULT_MAX_CANDIDATES = 65_536
 

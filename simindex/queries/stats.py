@@ -11,11 +11,11 @@ from typing import Any
 from simindex.config import Config
 from simindex.format.layout import COPY_TABLE, ENTRY_BYTES, KEY_TABLE
 from simindex.format.manifest import Manifest
-from simindex.markup import of_bytes, table
-from simindex.plain import plain
+from simindex.html_table import of_bytes, table
+from simindex.jsonable import plain
 from simindex.queries.scheme import Scheme
 from simindex.tuning.curve import compared_bits, expected_recall, rows_for
-from simindex.tuning.found import FOUND_PROBABILITIES, similarity_for
+from simindex.tuning.match_odds import FOUND_PROBABILITIES, similarity_for
 
 RECALL_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 

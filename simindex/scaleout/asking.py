@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from itertools import chain, islice
 
 from simindex.arrow import Table, documents_of
+from simindex.batching import bytes_of, in_parts
 from simindex.checks import require_int, require_many, require_seconds
 from simindex.parallel import in_order, num_workers
-from simindex.parts import bytes_of, in_parts
-from simindex.queries.asking.asked import sketched
-from simindex.queries.asking.questions import Questions, method_of
+from simindex.queries.batch_query import sketched
 from simindex.queries.matches import Matches
+from simindex.queries.query_factory import Questions, method_of
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method, Query
 from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, answers_of
 from simindex.scaleout.catalog import Catalog

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simindex.changes.documents import NewDocuments
+from simindex.changes.ingest import Conflict
 from simindex.config import Config
 from simindex.errors import KeyExistsError
 from simindex.format.keys import encode_keys, key_hashes
-from simindex.index.index import Conflict
 from simindex.queries.matches import Match, Matches
 from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.scaleout.answers import together

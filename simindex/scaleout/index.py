@@ -13,15 +13,14 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, overload
 
 from simindex.arrow import Table, keyed_documents, keys_of
-from simindex.changes.ages.expiry import limit_of
-from simindex.changes.if_new.many import OnMatch
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE, InsertReport, prepared_batches
+from simindex.batching import bytes_of_item, in_parts
+from simindex.changes.expiry import limit_of
+from simindex.changes.if_new_many import OnMatch
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE, Conflict, InsertReport, prepared_batches
 from simindex.checks import require_callable, require_conflict, require_int, require_many
 from simindex.config import Config
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import Key, encode_key
-from simindex.index.index import Conflict
-from simindex.parts import bytes_of_item, in_parts
 from simindex.queries.matches import Matches
 from simindex.queries.record import Record
 from simindex.queries.search import Method, Query

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from simindex.config import Config
+from simindex.maintenance.check_report import CheckReport
 from simindex.queries.stats import Stats
 from simindex.scaleout.catalog import Catalog
-from simindex.upkeep.report import CheckReport
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from simindex.format.chunks import (
     encode_whole_segment,
     encode_words_chunk,
 )
-from simindex.format.columns.filters import FilterShape
+from simindex.format.filters import FilterShape
 from simindex.format.keys import segment_key, whole_segment_key
 from simindex.format.layout import (
     BITMAPS,

@@ -16,7 +16,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.chunks import chunk_seeds, whole_segment_rows
-from simindex.format.columns.column import Chunks
+from simindex.format.column import Chunks
 from simindex.format.keys import segment_keys, whole_segment_key
 from simindex.format.layout import Geometry, SegmentEntry
 from simindex.format.rows import CHUNK_ROW, TABLE_ROW, segment_row

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.tuning.agreement import error_table, similarity_table
+from simindex.tuning.estimator import error_table, similarity_table
 
 KEPT_VALUES = 2**_kernel.KEPT_BITS
 """A kept shingle hash is below this."""

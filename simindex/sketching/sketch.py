@@ -17,9 +17,9 @@ import numpy as np
 from simindex import _kernel
 from simindex.config import Config
 from simindex.errors import ConfigMismatchError
-from simindex.sketching.family import band_words, origin_of
 from simindex.sketching.fingerprints import fingerprint_of, fingerprints_of
-from simindex.tuning.agreement import similarity_table
+from simindex.sketching.hash_family import band_words, origin_of
+from simindex.tuning.estimator import similarity_table
 
 HAS_SIGNATURE, HAS_FINGERPRINT = 1, 2
 """Bits of `SketchBatch.present`."""

@@ -20,7 +20,7 @@ from simindex.config import Config, Shingles
 from simindex.errors import ConfigMismatchError
 from simindex.sketching import alphabet
 from simindex.sketching.document import Document, shingles_in
-from simindex.sketching.family import origin_of, row_coefficients
+from simindex.sketching.hash_family import origin_of, row_coefficients
 from simindex.sketching.shingles import (
     cutting_fields,
     prepare,

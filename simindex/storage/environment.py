@@ -15,10 +15,10 @@ from typing import Any, cast
 import lmdb
 
 from simindex.errors import SimIndexError
+from simindex.storage.check_at_open import RECORDS, prove_entrance, prove_records
 from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE
 from simindex.storage.gate import Gate, Visitor
 from simindex.storage.pages import MappedFile, PageMap
-from simindex.storage.tree.entrance import RECORDS, prove_entrance, prove_records
 
 _generations = itertools.count()
 """Of maps: no two environments of a process have one in common, nor a forked child's and its parent's."""

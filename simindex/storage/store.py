@@ -29,6 +29,8 @@ import lmdb
 
 from simindex.checks import local_path, require_int, require_seconds
 from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLockedError, SimIndexError
+from simindex.storage.check_at_open import prove_entrance, prove_meta_pages
+from simindex.storage.disk_reserve import Space, require_room
 from simindex.storage.environment import BETWEEN_FILES, Environment, Visit, begun
 from simindex.storage.folder import (
     DATA_FILE,
@@ -54,6 +56,8 @@ from simindex.storage.lmdb_file import (
     open_known,
     used_bytes,
 )
+from simindex.storage.lock import WriterLock
+from simindex.storage.meta_pages import OlderMeta
 from simindex.storage.registry import registry
 from simindex.storage.transactions import (
     Pinned,
@@ -63,10 +67,6 @@ from simindex.storage.transactions import (
     change_nothing,
 )
 from simindex.storage.translation import closed, read_only, translated
-from simindex.storage.tree.entrance import prove_entrance, prove_meta_pages
-from simindex.storage.tree.meta_pages import OlderMeta
-from simindex.storage.writing.lock import WriterLock
-from simindex.storage.writing.space import Space, require_room
 
 Result = TypeVar("Result")
 

@@ -17,11 +17,11 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError, SimIndexError
+from simindex.storage.check_at_open import RECORDS
 from simindex.storage.environment import Environment, Pin
 from simindex.storage.gate import Visitor
 from simindex.storage.pages import FoundValues, MappedFile, map_pages, tree_of
 from simindex.storage.translation import translated
-from simindex.storage.tree.entrance import RECORDS
 
 _PART_BYTES, _PART_ENTRIES = 1 << 22, 512
 """About as many values are copied at a time, by their mean length."""

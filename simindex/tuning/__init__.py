@@ -25,7 +25,7 @@ from simindex.tuning.curve import (
     prefix_bits_for,
     rows_for,
 )
-from simindex.tuning.found import match_probability, similarity_for, threshold_for
+from simindex.tuning.match_odds import match_probability, similarity_for, threshold_for
 
 __all__ = [
     "DEFAULT_RECALL",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, Index, Layout, Sketch
-from simindex.changes.copies import _twins
+from simindex.changes.exact_duplicates import _twins
 
 few = st.integers(0, 2)
 """Words that often agree."""

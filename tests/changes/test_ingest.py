@@ -265,7 +265,7 @@ def test_insert_of_a_stored_key_raises_skips_or_replaces(tmp_path: Path) -> None
 
 def test_batch_ends_where_its_items_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts, ready shingles and metadata count alike; so commits of long documents are smaller."""
-    monkeypatch.setattr("simindex.parts.PART_BYTES", 100_000)
+    monkeypatch.setattr("simindex.batching.PART_BYTES", 100_000)
     text = "word " * 8_000
     for workers in (1, 2):
         for items in (

@@ -10,7 +10,7 @@ from commandline import Run
 from samples import FOX, SHIP, json_lines
 
 import simindex
-from simindex.corpus.dedup import job, work
+from simindex.corpus.dedup import deduplicate, writer_loop
 from simindex.corpus.outputs import frames
 
 ROWS = [
@@ -99,7 +99,7 @@ def test_dedup_against_and_into(run: Run, tmp_path: Path, rows: Path) -> None:  
 def test_dedup_that_a_bad_row_ends_says_how_to_go_on(
     run: Run, tmp_path: Path, rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "FRAME_BYTES", 1)
+    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 1)
     whole = rows.read_bytes()
     rows.write_bytes(whole + b'{"id": 5, "text": 5}\n' + whole)
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--batch-size", "2")
@@ -122,7 +122,7 @@ def test_dedup_that_is_interrupted_says_how_to_go_on(
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(job.Job, "advance", interrupt)
+    monkeypatch.setattr(deduplicate.Job, "advance", interrupt)
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl")
     assert (result.code, "the same command goes on there" in result.err) == (130, True)
 
@@ -133,7 +133,7 @@ def test_dedup_counts_what_is_kept_when_the_disk_is_full(
     """Rows of frames that are not written, or of none yet, are not kept."""
     lines = [json.dumps({"text": f"row {number} " + "abcdefghij " * number}) for number in range(300)]
     (tmp_path / "many.jsonl").write_text("\n".join(lines) + "\n")
-    monkeypatch.setattr(work, "FRAME_ROWS", 20)
+    monkeypatch.setattr(writer_loop, "FRAME_ROWS", 20)
     packer = frames.packer
     written: list[int] = []
 

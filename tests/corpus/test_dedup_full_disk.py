@@ -11,7 +11,7 @@ import pytest
 from dedup_rows import texts, write_lines
 
 from simindex.corpus import deduplicate
-from simindex.corpus.dedup import work
+from simindex.corpus.dedup import writer_loop
 
 SMALL, LARGE = "size=256k", "size=8m"
 
@@ -32,7 +32,7 @@ def test_full_disk_of_the_output_is_named_and_the_job_goes_on(tmp_path: Path) ->
 
 def fill_and_go_on(folder: Path) -> None:
     """What is done where `small` is a file system of its own."""
-    work.FRAME_BYTES, work._SECONDS_A_MARK = 4_000, 0.0
+    writer_loop.FRAME_BYTES, writer_loop._SECONDS_A_MARK = 4_000, 0.0
     output, journal = folder / "small/out.jsonl", folder / "journal"
     write_lines(folder / "a.jsonl", texts(1_500))
     done: list[int] = []

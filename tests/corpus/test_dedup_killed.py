@@ -18,7 +18,7 @@ from dedup_rows import texts, write_lines
 
 import simindex
 from simindex.corpus import deduplicate
-from simindex.corpus.dedup import work
+from simindex.corpus.dedup import writer_loop
 from simindex.corpus.dedup.sorting import decisions
 
 TEXTS = texts(200)
@@ -61,8 +61,8 @@ def calls_of(work: Callable[[], object]) -> int:
 
 @pytest.fixture(autouse=True)
 def _small_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "FRAME_BYTES", 4_000)
-    monkeypatch.setattr(work, "_SECONDS_A_MARK", 0.0)
+    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 4_000)
+    monkeypatch.setattr(writer_loop, "_SECONDS_A_MARK", 0.0)
     monkeypatch.setattr(decisions, "_SECONDS_A_MARK", 0.0)
 
 

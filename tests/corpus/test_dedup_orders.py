@@ -11,7 +11,7 @@ import pytest
 from dedup_rows import kept_by_index, texts
 
 from simindex.corpus import deduplicate
-from simindex.corpus.dedup import work
+from simindex.corpus.dedup import writer_loop
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.sorting.orders import by_rank
 from simindex.inputs import BadRowError, Fields, InputError, Inputs
@@ -93,8 +93,8 @@ def test_what_comes_but_once_is_kept_in_a_file_meanwhile(tmp_path: Path) -> None
 
 
 def test_broken_off_at_any_step_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "FRAME_BYTES", 8_000)
-    monkeypatch.setattr(work, "_SECONDS_A_MARK", 0.0)
+    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 8_000)
+    monkeypatch.setattr(writer_loop, "_SECONDS_A_MARK", 0.0)
     write(tmp_path / "a.jsonl")
     deduplicate(tmp_path / "a.jsonl", tmp_path / "whole.jsonl", keep="longest", exact=True)
     from simindex.corpus.dedup.asking import orders

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex.corpus import Removed, deduplicate
-from simindex.corpus.dedup import work
+from simindex.corpus.dedup import writer_loop
 from simindex.corpus.dedup.paragraphs import spans_of
 from simindex.inputs import BadRowError, InputError
 
@@ -118,8 +118,8 @@ def test_paragraphs_are_annotated_with_their_places(tmp_path: Path) -> None:
 def test_batches_workers_and_interruptions_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str
 ) -> None:
-    monkeypatch.setattr(work, "FRAME_BYTES", 9_000)
-    monkeypatch.setattr(work, "_SECONDS_A_MARK", 0.0)
+    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 9_000)
+    monkeypatch.setattr(writer_loop, "_SECONDS_A_MARK", 0.0)
     write(tmp_path / "a.jsonl", TEXTS)
     names = ("{}", "{}.dedup/removed.jsonl", "{}.dedup/documents.jsonl")
     found = []

@@ -9,7 +9,7 @@ import pytest
 from dedup_rows import kept_by_index, texts
 
 from simindex.corpus import deduplicate
-from simindex.corpus.dedup import work
+from simindex.corpus.dedup import writer_loop
 from simindex.inputs import InputError
 
 TEXTS = texts(300)
@@ -28,8 +28,8 @@ def table() -> Any:
 
 @pytest.fixture(autouse=True)
 def _small_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "FRAME_BYTES", 8_000)
-    monkeypatch.setattr(work, "_SECONDS_A_MARK", 0.0)
+    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 8_000)
+    monkeypatch.setattr(writer_loop, "_SECONDS_A_MARK", 0.0)
 
 
 def test_columns_and_types_stay_and_the_job_can_be_gone_on_with(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.rows import Rows, rows_by_columns
 from simindex.corpus.dedup.sorting import candidates, decisions, verified
 from simindex.corpus.dedup.sorting.sketches import SketchFiles
-from simindex.corpus.dedup.sorting.told import write_told
+from simindex.corpus.dedup.sorting.verdict_file import write_told
 from simindex.inputs import BadRowError, InputError
 
 TEXTS = texts(400, seed=7)
@@ -44,7 +44,7 @@ def told(folder: Path, name: str) -> list[Any]:
 def by_index(monkeypatch: pytest.MonkeyPatch, source: Path, output: Path, **named: Any) -> Any:
     """The same job, decided by a working index."""
     with monkeypatch.context() as patch:
-        patch.setattr("simindex.corpus.dedup.job.can_sort", lambda *_: False)
+        patch.setattr("simindex.corpus.dedup.deduplicate.can_sort", lambda *_: False)
         return deduplicate(source, output, **named)
 
 
@@ -257,7 +257,7 @@ def test_decisions_that_fit_no_row_end_the_job(
             self.__dict__ |= rows.__dict__
             self._first += shift
 
-    monkeypatch.setattr("simindex.corpus.dedup.sorting.again.rows_by_columns", shifted)
+    monkeypatch.setattr("simindex.corpus.dedup.sorting.second_pass.rows_by_columns", shifted)
     with pytest.raises(SimIndexError, match="decisions and rows do not belong together"):
         deduplicate([tmp_path / "a.jsonl", entries], tmp_path / "out.jsonl", batch_size=50)
     assert not (tmp_path / "out.jsonl").exists()

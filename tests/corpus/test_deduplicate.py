@@ -12,7 +12,7 @@ from dedup_rows import kept_by_index, lines, texts, write_lines
 
 import simindex
 from simindex.corpus import Removed, deduplicate
-from simindex.corpus.dedup import work
+from simindex.corpus.dedup import writer_loop
 from simindex.corpus.dedup.asking import star
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.journal import JobError
@@ -61,7 +61,7 @@ def test_iterable_to_callable_gives_the_rows_and_says_why_the_others_go() -> Non
 
 
 def test_batches_and_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "FRAME_BYTES", 10_000)
+    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 10_000)
     write_lines(tmp_path / "a.jsonl", TEXTS)
     found = set()
     for number, (batch_size, workers) in enumerate([(1, 1), (7, 2), (100, 3), (4_000, None)]):
@@ -75,7 +75,7 @@ def test_batches_and_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.
 def test_output_is_packed_as_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: str
 ) -> None:
-    monkeypatch.setattr(work, "FRAME_BYTES", 10_000)
+    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 10_000)
     all_lines = write_lines(tmp_path / "a.jsonl", TEXTS)
     out = tmp_path / f"out.jsonl{packing}"
     report = deduplicate(tmp_path / "a.jsonl", out)
@@ -320,7 +320,7 @@ def test_exact_compares_all_shingles() -> None:
 
 
 def test_bad_row_is_named_and_what_was_done_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "FRAME_BYTES", 10_000)
+    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 10_000)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"".join([*lines(TEXTS), b'{"id": 1, "text": 5}\n', *lines(TEXTS[:10])]))
     with pytest.raises(BadRowError, match=r"a\.jsonl:601: text: expected a string"):

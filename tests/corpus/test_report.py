@@ -17,10 +17,10 @@ from strategies import any_texts, normalize_steps
 import simindex
 from simindex import CharShingles, Config, Index, WordShingles
 from simindex.corpus import explain
-from simindex.corpus.report.job import Bounds, keys_of, report_of, subject_of
+from simindex.corpus.report.common_passages import shared_form
 from simindex.corpus.report.overview import Member, Overview, overview_of
 from simindex.corpus.report.page import page_of
-from simindex.corpus.report.shared import shared_form
+from simindex.corpus.report.report import Bounds, keys_of, report_of, subject_of
 from simindex.format.keys import Key
 from simindex.sketching.shingles import shingles_of
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from strategies import uint64s
 
 from simindex.format.chunks import encode_chunk, encode_sketch_chunk, table_key
-from simindex.format.columns.column import Column
+from simindex.format.column import Column
 from simindex.format.keys import segment_key, segment_of
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simindex.format.columns.column import Chunks, Column, page_shape
-from simindex.format.columns.filters import filter_lines, filter_size
+from simindex.format.column import Chunks, Column, page_shape
+from simindex.format.filters import filter_lines, filter_size
 from simindex.format.layout import (
     BITMAPS,
     COPY_TABLE,

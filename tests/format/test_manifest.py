@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simindex import CorruptIndexError
-from simindex.format.columns.filters import MOST_BITMAP_ENTRIES, bitmap_bits, filter_size
+from simindex.format.filters import MOST_BITMAP_ENTRIES, bitmap_bits, filter_size
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import (
     MANIFEST_KEY,

@@ -24,7 +24,7 @@ from simindex.inputs import (
     Source,
     Tally,
 )
-from simindex.inputs.several import SUFFIXES, Format, Rows
+from simindex.inputs.reader import SUFFIXES, Format, Rows
 
 
 @pytest.fixture

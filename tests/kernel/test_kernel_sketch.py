@@ -8,7 +8,7 @@ from strategies import any_texts, normalize_steps, uint64s
 
 from simindex import _kernel, textbook
 from simindex.config import CharShingles, Config, Shingles, SimHashConfig, WordShingles
-from simindex.sketching.family import row_coefficients
+from simindex.sketching.hash_family import row_coefficients
 from simindex.sketching.shingles import ready_hashes, shingle_hashes, shingles_of
 from simindex.sketching.sketch import Sketch
 from simindex.sketching.sketcher import Sketcher

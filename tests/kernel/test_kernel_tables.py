@@ -12,7 +12,7 @@ from made_up import MadeUp, MadeUpSegment, Shape, Stored, whole_pages
 from strategies import uint64s
 
 from simindex import _kernel
-from simindex.format.columns.column import page_shape
+from simindex.format.column import page_shape
 from simindex.format.rows import MATCH, MERGE_SOURCE
 
 ALL = 2**40

@@ -13,7 +13,7 @@ from fingerprints import BOTH, FOX, MINHASH_ONLY, SIMHASH_ONLY
 
 import simindex
 from simindex import Match, Matches, Sketch, Sketcher
-from simindex.tuning.agreement import error_table
+from simindex.tuning.estimator import error_table
 
 
 def test_match_has_the_figures_that_both_sides_have(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from similarities import shares_prefix
 
 import simindex
 from simindex import Config, Index, Sketch, SketchBatch, tuning
+from simindex.queries import nearest as asking_nearest
 from simindex.queries import search
-from simindex.queries.asking import nearest as asking_nearest
 from simindex.queries.search import Found
 from simindex.queries.view import View
-from simindex.tuning.found import band_plan
+from simindex.tuning.match_odds import band_plan
 
 
 @pytest.fixture

@@ -36,12 +36,12 @@ from strategies import permutation_plans, uint64s
 
 import simindex
 from simindex import Config, Index, Layout, Match, Matches, Sketch, Sketcher, textbook
-from simindex.queries.asking.asked import Asked
-from simindex.queries.asking.nearest import nearest
+from simindex.queries.batch_query import Asked
+from simindex.queries.nearest import nearest
 from simindex.queries.search import BandQuery, FingerprintQuery, OfStored, Query
 from simindex.sketching.sketch import HAS_SIGNATURE, SketchBatch
-from simindex.tuning.agreement import similarity_table
-from simindex.tuning.found import band_plan
+from simindex.tuning.estimator import similarity_table
+from simindex.tuning.match_odds import band_plan
 
 MASK = 2**64 - 1
 

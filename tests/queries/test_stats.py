@@ -22,7 +22,7 @@ from simindex.format.manifest import Manifest
 from simindex.queries.scheme import Scheme
 from simindex.queries.stats import RECALL_THRESHOLDS, make_stats
 from simindex.tuning.curve import compared_bits, expected_recall, rows_for
-from simindex.tuning.found import similarity_for
+from simindex.tuning.match_odds import similarity_for
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import lmdb
 import pytest
 
 import simindex
-from simindex.rebuild.repair import REMOVED_FOUND, TOUCHES_LOST
+from simindex.maintenance.repair import REMOVED_FOUND, TOUCHES_LOST
 
 _DOCUMENTS = 40
 

@@ -13,17 +13,17 @@ from processes import Tell, everything_from, forked
 
 import simindex
 from simindex import Config, IndexLockedError
-from simindex.rebuild import build, joining, place, repair, source
-from simindex.rebuild.repair import run_repair
+from simindex.maintenance import build_index, merge_segments, repair, staging, stored_index
+from simindex.maintenance.repair import run_repair
+from simindex.storage.lock import WriterLock
 from simindex.storage.store import Store
-from simindex.storage.writing.lock import WriterLock
 
 Work = Callable[[Path, Path], object]
 
 
 def merge_by_segments(root: Path, target: Path) -> None:
     """Of sources however small, in so many commits."""
-    with mock.patch.multiple(joining, FEW=0, BATCH=40, _STEP_BYTES=60_000):
+    with mock.patch.multiple(merge_segments, FEW=0, BATCH=40, _STEP_BYTES=60_000):
         simindex.merge([root / "a", root / "b"], target)
 
 
@@ -66,9 +66,9 @@ def killed_at(call: int, work: Work, root: Path, target: Path, acknowledge: Tell
 
     Store.commit = dying(Store.commit)  # type: ignore[method-assign]
     Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
-    place.os.rename = dying(os.rename)  # type: ignore[attr-defined]
-    place.sync_folder = dying(place.sync_folder)  # type: ignore[attr-defined]
-    source.BATCH = build.BATCH = source._PART = repair.BATCH = 10  # type: ignore[attr-defined]
+    staging.os.rename = dying(os.rename)  # type: ignore[attr-defined]
+    staging.sync_folder = dying(staging.sync_folder)  # type: ignore[attr-defined]
+    stored_index.BATCH = build_index.BATCH = stored_index._PART = repair.BATCH = 10  # type: ignore[attr-defined]
     work(root, target)
     acknowledge("done")
 

@@ -17,7 +17,7 @@ from stored_values import flipped, store_values, stored_values
 import simindex
 from simindex import Config, CorruptIndexError, Layout, Record, RepairReport, SimHashConfig, Sketch
 from simindex.format.keys import number_key
-from simindex.rebuild.repair import run_repair
+from simindex.maintenance.repair import run_repair
 
 LAYOUTS = {"whole": Layout(4), "chunked": Layout(4, 16, 600)}
 

@@ -13,7 +13,7 @@ from stored_values import flipped, store_values, stored_values
 
 import simindex
 from simindex import Config, CorruptIndexError, Index, Layout, SimHashConfig
-from simindex.format.columns.column import page_shape
+from simindex.format.column import page_shape
 from simindex.format.keys import WHOLE_SEGMENT, Key, number_key, segment_key
 from simindex.format.layout import COPY_TABLE, FENCES, FILTERS, KEY_TABLE
 from simindex.format.manifest import MANIFEST_KEY

@@ -19,9 +19,9 @@ from questions import Questions, keys, shingles, thresholds, time_of
 import simindex
 from simindex import Index, Layout, tuning
 from simindex.format.keys import Key
+from simindex.maintenance.checker import run_check
 from simindex.storage.store import Store
 from simindex.storage.transactions import WriteTransaction
-from simindex.upkeep.proof import run_check
 
 tiny_layouts = st.sampled_from(
     [Layout(2, 3, 1), Layout(2, 3, 1 << 20), Layout(3, 1, 200), Layout(8, 65_536, 1 << 20)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from simindex.corpus.dedup.sorting.again import InputPart
-from simindex.corpus.dedup.work import Lines
+from simindex.corpus.dedup.sorting.second_pass import InputPart
+from simindex.corpus.dedup.writer_loop import Lines
 from simindex.scaleout.dedup.building import Making, make_partition, ranks_of, tables_of
 from simindex.scaleout.dedup.partition import SketchTables
 from simindex.scaleout.dedup.parts import num_lines

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import simindex
 from simindex import Config, CorruptIndexError, Layout, SimHashConfig
 from simindex.format.layout import FIRST_BAND_TABLE
-from simindex.queries.pairs.entries import EVERY_KEY
-from simindex.queries.pairs.pinned import PinnedTables
-from simindex.queries.pairs.plan import plan_pairs
+from simindex.pairs.merged_entries import EVERY_KEY
+from simindex.pairs.plan import plan_pairs
+from simindex.pairs.snapshot_tables import PinnedTables
 from simindex.scaleout.ranges import alike
 from simindex.scaleout.ranges.host import Bundle, RangeHost
 from simindex.scaleout.ranges.runs import Block, LongPart, bounds_of, runs_of

@@ -13,12 +13,12 @@ from scaled_rows import rows_of, written
 
 from simindex import Config, scaleout
 from simindex.corpus import DedupReport, deduplicate
-from simindex.corpus.dedup import work
-from simindex.corpus.dedup.sorting.again import InputPart, PartRead
-from simindex.corpus.dedup.sorting.told import ToldRows
+from simindex.corpus.dedup import writer_loop
+from simindex.corpus.dedup.sorting.second_pass import InputPart, PartRead
+from simindex.corpus.dedup.sorting.verdict_file import ToldRows
 from simindex.inputs import Fields, InputError, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
-from simindex.queries.pairs.plan import plan_pairs
+from simindex.pairs.plan import plan_pairs
 from simindex.scaleout import UnsupportedError
 from simindex.scaleout.dedup import nodes, partition
 from simindex.scaleout.dedup.building import Making
@@ -160,9 +160,9 @@ def test_who_does_not_see_the_output_and_packed_ones_leave_it_to_the_caller(
 def test_an_output_that_workers_write_is_gone_on_with(
     num_bytes: int, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "FRAME_BYTES", num_bytes)
-    monkeypatch.setattr(work, "FRAME_ROWS", rows)
-    monkeypatch.setattr(work, "_SECONDS_A_MARK", 0)
+    monkeypatch.setattr(writer_loop, "FRAME_BYTES", num_bytes)
+    monkeypatch.setattr(writer_loop, "FRAME_ROWS", rows)
+    monkeypatch.setattr(writer_loop, "_SECONDS_A_MARK", 0)
     source = written(tmp_path / "a.jsonl", rows_of(1, 300))
     with open(source, "rb+") as file:  # the last line has no end
         file.truncate(os.path.getsize(source) - 1)

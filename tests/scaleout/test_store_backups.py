@@ -351,7 +351,7 @@ def test_a_manifest_of_a_later_version_is_refused(
 ) -> None:
     path, store, restored = paths
     filled(path).close()
-    monkeypatch.setattr("simindex.format.objects.backup.VERSION", 2)
+    monkeypatch.setattr("simindex.format.backup_objects.VERSION", 2)
     backup_index(path, store)
     monkeypatch.undo()
     with pytest.raises(FormatError, match="expected a backup of version 1, found 2"):

@@ -8,7 +8,7 @@ from stored_values import flipped
 import simindex
 from simindex import CorruptIndexError, Layout
 from simindex.format.layout import Geometry
-from simindex.segments.sealed import SealedSegment, export_segment, import_segment, sealed_segment
+from simindex.segments.portable import SealedSegment, export_segment, import_segment, sealed_segment
 
 Values = dict[bytes, bytes]
 

@@ -10,7 +10,7 @@ from similarities import pairs_of_similarity
 
 from simindex import Config, Sketcher, _kernel, textbook
 from simindex.sketching.estimate import KEPT_VALUES, Estimate, best_estimate, row_estimates
-from simindex.tuning.agreement import error_table, similarity_table
+from simindex.tuning.estimator import error_table, similarity_table
 
 hash_sets = st.sets(st.one_of(st.integers(0, 40), st.integers(0, KEPT_VALUES - 1)), max_size=40)
 

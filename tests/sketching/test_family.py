@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import uint64s
 
 from simindex import textbook
-from simindex.sketching.family import band_words, row_coefficients, splitmix64
+from simindex.sketching.hash_family import band_words, row_coefficients, splitmix64
 
 
 @given(uint64s, st.integers(0, 20))

@@ -16,8 +16,8 @@ from processes import ask, end, start
 
 import simindex
 from simindex import CorruptIndexError, Layout, _kernel
-from simindex.storage.tree.pagefile import read_pages
-from simindex.storage.tree.walk import walk_file
+from simindex.storage.page_file import read_pages
+from simindex.storage.page_walk import walk_file
 
 _OPENS = (
     "import simindex, sys\n"

@@ -25,7 +25,7 @@ from simindex.storage.folder import (
     identity_of,
     require_place,
 )
-from simindex.storage.writing.lock import WriterLock
+from simindex.storage.lock import WriterLock
 
 
 def test_path_that_is_a_file_is_refused_and_left_alone(tmp_path: Path) -> None:

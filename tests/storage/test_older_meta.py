@@ -11,10 +11,10 @@ from processes import ask, end, start
 
 import simindex
 from simindex import CorruptIndexError
-from simindex.rebuild.salvage import META_LOST
-from simindex.storage.tree.meta_pages import OlderMeta, wrong_numbers
-from simindex.storage.tree.pagefile import COMMIT_AT, metas_of, read_pages
-from simindex.upkeep.proof import run_check
+from simindex.maintenance.checker import run_check
+from simindex.maintenance.salvage import META_LOST
+from simindex.storage.meta_pages import OlderMeta, wrong_numbers
+from simindex.storage.page_file import COMMIT_AT, metas_of, read_pages
 
 _COMMITS = 9
 

@@ -17,9 +17,9 @@ import simindex
 from simindex import Config, CorruptIndexError, Layout, Sketch, _kernel
 from simindex.queries.search import FingerprintQuery
 from simindex.storage import pages
+from simindex.storage.page_file import read_pages
 from simindex.storage.pages import FoundValues, MappedFile, PageMap
 from simindex.storage.transactions import ReadTransaction
-from simindex.storage.tree.pagefile import read_pages
 
 lengths = st.integers(0, 40) | st.integers(1_900, 2_200) | st.integers(4_000, 4_200) | st.integers(0, 70_000)
 

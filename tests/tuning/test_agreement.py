@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from similarities import NUM_PERM, exact_similarities, rows_of_seed, tenths
 
 from simindex import textbook
-from simindex.tuning.agreement import error_table, similarity_table
+from simindex.tuning.estimator import error_table, similarity_table
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
 

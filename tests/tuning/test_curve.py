@@ -13,7 +13,7 @@ from similarities import BANDS, exact_similarities, rows_of_seed, shares_prefix,
 import simindex
 from simindex import Config, textbook, tuning
 from simindex.queries import search
-from simindex.tuning.found import BandPlan
+from simindex.tuning.match_odds import BandPlan
 
 Extract = tuple[list[str], tuple[np.ndarray, np.ndarray, np.ndarray]]
 

@@ -20,14 +20,9 @@ from similarities import (
 
 import simindex
 from simindex import Config, tuning
-from simindex.tuning.agreement import similarity_table
 from simindex.tuning.curve import DEFAULT_RECALL
-from simindex.tuning.found import (
-    band_plan,
-    candidate_shares,
-    found_similarity,
-    returned_probability,
-)
+from simindex.tuning.estimator import similarity_table
+from simindex.tuning.match_odds import band_plan, candidate_shares, found_similarity, returned_probability
 
 shares = st.floats(0.01, 1.0)
 row_counts = st.sampled_from([8, 64, 128, 256])

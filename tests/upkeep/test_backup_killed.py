@@ -8,9 +8,9 @@ from backups import TINY, content_of, texts
 from processes import Tell, everything_from, forked
 
 import simindex
+from simindex.maintenance import backup, backup_target
+from simindex.maintenance.checker import run_check
 from simindex.storage.store import Store
-from simindex.upkeep.backup import job, target
-from simindex.upkeep.proof import run_check
 
 
 def problems_of(path: Path) -> list[object]:
@@ -38,8 +38,8 @@ def backup_killed_at(path: Path, where: Path, call: int, acknowledge: Tell) -> N
 
     Store.commit = dying(Store.commit)  # type: ignore[method-assign]
     Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
-    target.os.rename = dying(os.rename)  # type: ignore[attr-defined]
-    job._STEP_BYTES = 48_000
+    backup_target.os.rename = dying(os.rename)  # type: ignore[attr-defined]
+    backup._STEP_BYTES = 48_000
     with simindex.open(path, "r") as index:
         index.backup(where)
     acknowledge("done")

@@ -39,10 +39,10 @@ from simindex.format.records import (
     encode_rest,
 )
 from simindex.format.seals import pack, seal, unpack, unseal
+from simindex.maintenance import subprocess_call
+from simindex.maintenance.checker import run_check
+from simindex.maintenance.subprocess_call import ChildDiedError
 from simindex.storage.store import Store
-from simindex.upkeep import child
-from simindex.upkeep.child import ChildDiedError
-from simindex.upkeep.proof import run_check
 
 LAYOUTS = {"whole": Layout(4), "chunked": Layout(4, 16, 200)}
 
@@ -486,22 +486,22 @@ def complain(_tell: object, name: str) -> None:
 
 def test_death_of_the_process_is_an_error_of_its_own() -> None:
     with pytest.raises(ChildDiedError, match="ended by SIGSEGV") as caught:
-        child.run(die)
+        subprocess_call.run(die)
     assert caught.value.signal == signal.SIGSEGV
     with pytest.raises(ChildDiedError, match="ended with code 7"):
-        child.run(leave)
+        subprocess_call.run(leave)
 
 
 def test_errors_of_the_process_are_raised_as_what_they_are() -> None:
     for name in ("FormatError", "CorruptIndexError", "SimIndexError"):
         with pytest.raises(getattr(simindex, name), match="no"):
-            child.run(complain, name)
+            subprocess_call.run(complain, name)
 
 
 def test_death_of_the_process_is_a_problem_of_the_report(
     index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simindex.upkeep.check.run_check", die_of_check)
+    monkeypatch.setattr("simindex.maintenance.check.run_check", die_of_check)
     report = simindex.check(index)
     assert [problem.kind for problem in report.problems] == ["process"]
     assert "SIGSEGV" in str(report)
@@ -630,7 +630,7 @@ def test_untrusted_index_that_is_written_to_is_copied_as_of_one_commit(
             assert set(copy) == set(writer)
         assert left == [0]
         left[0] = 1_000
-        monkeypatch.setattr("simindex.upkeep.untrusted._PAUSE_SECONDS", 0.0)
+        monkeypatch.setattr("simindex.maintenance.untrusted._PAUSE_SECONDS", 0.0)
         with pytest.raises(simindex.SimIndexError, match="a writer goes on changing, 20 times") as caught:
             simindex.open(index, untrusted=True)
         assert caught.value.path == str(index)

@@ -18,7 +18,7 @@ import numpy as np
 
 from attacks.children import HANG, RIGHT, SIGNAL, TYPED, UNTYPED, WRONG, run_child
 from simindex import CorruptIndexError, _kernel, textbook
-from simindex.format.columns.column import page_shape
+from simindex.format.column import page_shape
 from simindex.format.layout import (
     BITMAPS,
     COPY_TABLE,

@@ -33,9 +33,9 @@ from attacks import files
 from attacks.children import OTHER, OUTCOMES, RIGHT, TYPED, WRONG, run_child
 from attacks.files import kind_of
 from simindex import Index, Layout
-from simindex.rebuild.repair import MARKS_LOST
-from simindex.rebuild.salvage import META_LOST
-from simindex.upkeep import child as upkeep_child
+from simindex.maintenance import subprocess_call as upkeep_child
+from simindex.maintenance.repair import MARKS_LOST
+from simindex.maintenance.salvage import META_LOST
 
 STALE_PAGE, STALE_FILE = "stale page", "stale file"
 DAMAGES = (*files.DAMAGES, STALE_PAGE, STALE_FILE)
@@ -201,7 +201,7 @@ def _repaired(folder: Path, allowed: list[dict[Any, Any]], older: dict[Any, Any]
 
 
 class _Fork:
-    """Stands for `subprocess.Popen` of simindex.upkeep.child: the same function in a fork."""
+    """Stands for `subprocess.Popen` of simindex.maintenance.subprocess_call: the same function in a fork."""
 
     def __init__(self, command: list[str], *, stderr: Any, **_: Any) -> None:
 

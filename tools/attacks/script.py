@@ -17,7 +17,7 @@ from unittest import mock
 
 import simindex
 from simindex import Config, Index, Layout, Sketcher
-from simindex.upkeep.proof import run_check
+from simindex.maintenance.checker import run_check
 
 CONFIG = Config(num_perm=64)
 LAYOUTS = (Layout(2, 64, 4096), Layout(2, 16, 512), Layout())

@@ -25,8 +25,8 @@ import uniform
 
 import simindex
 from simindex import Sketch, Sketcher, scaleout
+from simindex.batching import bytes_of_item, in_parts
 from simindex.corpus import deduplicate
-from simindex.parts import bytes_of_item, in_parts
 from simindex.scaleout.asking import UNDER_WAY
 from simindex.scaleout.hosts.actors import SHARE
 from simindex.scaleout.hosts.carried import packed

@@ -20,7 +20,7 @@ from simindex.cli.output import json_key, note, print_json, print_table, shown_k
 from simindex.cli.progress import Advance, work_bar
 from simindex.cli.searching import Search
 from simindex.format.keys import Key
-from simindex.queries.pairs.plan import DEFAULT_MAX_RUN
+from simindex.pairs.plan import DEFAULT_MAX_RUN
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 _A_TIME = 1_000

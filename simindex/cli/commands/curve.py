@@ -14,7 +14,7 @@ from simindex.cli.output import counted, note, print_json, print_table
 from simindex.inputs import optional_module
 from simindex.tuning import DEFAULT_THRESHOLD, MAX_ROWS, candidate_probability
 from simindex.tuning.curve import ROW_BITS
-from simindex.tuning.found import (
+from simindex.tuning.match_odds import (
     FOUND_PROBABILITIES,
     BandPlan,
     band_plan,

@@ -17,7 +17,7 @@ from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import Tell, Told, job_bar, shows_progress
 from simindex.config import Config, SimHashConfig
-from simindex.corpus.dedup.job import Job
+from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.paragraphs import cut_for
 from simindex.corpus.outputs.rows import UnfitRowError

@@ -18,8 +18,8 @@ from simindex.cli.creation import open_for_reading
 from simindex.cli.output import counted, note, print_json, print_table, shown_key
 from simindex.cli.progress import work_bar
 from simindex.cli.searching import Search
-from simindex.queries.pairs.pair import Bounded
-from simindex.queries.pairs.plan import DEFAULT_MAX_RUN
+from simindex.pairs.pair import Bounded
+from simindex.pairs.plan import DEFAULT_MAX_RUN
 from simindex.queries.search import Method
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 

@@ -10,7 +10,7 @@ from simindex.cli import options
 from simindex.cli.creation import open_for_reading
 from simindex.cli.output import counted, figure, print_json, print_table, print_text, printable
 from simindex.config import Shingles
-from simindex.tuning.found import FOUND_PROBABILITIES
+from simindex.tuning.match_odds import FOUND_PROBABILITIES
 
 EXAMPLES = r"""
 simindex stats news.simindex

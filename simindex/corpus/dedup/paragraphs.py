@@ -17,7 +17,7 @@ from simindex.corpus.outputs.output import Output
 from simindex.corpus.outputs.rows import with_text
 from simindex.format.keys import Key
 from simindex.inputs import BadRowError
-from simindex.plain import plain
+from simindex.jsonable import plain
 
 Level = Literal["document", "paragraph"]
 Split = Literal["line", "blank-line"]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from simindex.corpus.explain import Explanation
 from simindex.format.keys import Key
-from simindex.plain import plain
+from simindex.jsonable import plain
 from simindex.queries.matches import Match
 
 

@@ -11,9 +11,9 @@ from itertools import islice
 from sys import getsizeof
 from typing import Any, Protocol, TypeVar, overload
 
+from simindex.batching import PART_BYTES, bytes_of, in_parts
 from simindex.corpus.dedup.entries import Entry, PathEntries, label_of, labelled, shown_key
 from simindex.inputs import BadRowError, Columns
-from simindex.parts import PART_BYTES, bytes_of, in_parts
 
 READ_AHEAD = 3
 """Batches that are read before they are wanted."""

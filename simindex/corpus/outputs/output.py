@@ -14,7 +14,7 @@ from simindex.corpus.outputs.frames import FramedFile, naming, sync_folder
 from simindex.corpus.outputs.parquet import ParquetOutput
 from simindex.corpus.outputs.rows import CsvLines, Encoder, JsonLines, Note, Paths, Written
 from simindex.inputs import InputError
-from simindex.inputs.several import SUFFIXES
+from simindex.inputs.reader import SUFFIXES
 from simindex.inputs.streams import without_packing
 
 Mark = Callable[[], Any]

@@ -15,9 +15,9 @@ from typing import Any
 
 from simindex.corpus.outputs.frames import naming, sync_folder
 from simindex.corpus.outputs.rows import Note, UnfitRowError, Written, values_of
+from simindex.imports import optional_module
 from simindex.inputs import BatchRow
-from simindex.optional import optional_module
-from simindex.plain import plain
+from simindex.jsonable import plain
 
 
 class ParquetOutput:

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from simindex.format.keys import Key
+from simindex.imports import optional_module
 from simindex.inputs import BatchRow, Cells, InputError
-from simindex.optional import optional_module
-from simindex.plain import plain
+from simindex.jsonable import plain
 
 
 class Written(Protocol):

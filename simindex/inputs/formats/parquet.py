@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
+from simindex.batching import PART_BYTES
 from simindex.inputs import remote
 from simindex.inputs.errors import BadRowError, InputError, optional_module, reason_of
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import BatchRow, Newest, Source
-from simindex.parts import PART_BYTES
 
 _ROWS_A_TIME = 1_000
 

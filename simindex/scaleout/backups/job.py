@@ -13,10 +13,7 @@ from collections.abc import Callable, Iterator
 
 from simindex.checks import local_path, require_callable
 from simindex.errors import BackupTargetError, CorruptIndexError
-from simindex.format.header import CONFIG_KEY, decode_header
-from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
-from simindex.format.objects.backup import (
+from simindex.format.backup_objects import (
     Part,
     StoredBackup,
     StoredSegment,
@@ -24,6 +21,9 @@ from simindex.format.objects.backup import (
     encode_backup,
     encode_entries,
 )
+from simindex.format.header import CONFIG_KEY, decode_header
+from simindex.format.layout import SegmentEntry
+from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
 from simindex.format.seals import unseal_many
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.snapshot import stored_manifest
@@ -31,7 +31,7 @@ from simindex.scaleout.backups.cutting import PART_BYTES, cut
 from simindex.scaleout.backups.report import StoreBackupReport
 from simindex.scaleout.backups.uploads import Uploads
 from simindex.scaleout.stores import Objects, StoreError, open_store, prove
-from simindex.segments.sealed import Digest, Piece, checked_value, pieces_of, sealed_segment
+from simindex.segments.portable import Digest, Piece, checked_value, pieces_of, sealed_segment
 from simindex.storage.store import MOVED_KEY, Store
 from simindex.storage.transactions import ReadTransaction
 

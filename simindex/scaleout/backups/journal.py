@@ -31,12 +31,12 @@ from simindex.changes.prepared import Prepared
 from simindex.changes.session import Session
 from simindex.changes.writer import Writer
 from simindex.errors import BackupTargetError, ClosedError
+from simindex.format.backup_objects import StoredBackup
+from simindex.format.batch_objects import Batch, batch_name, decode_batch, encode_batch, state_of
 from simindex.format.keys import encode_keys, key_hashes, number_of
 from simindex.format.manifest import decode_manifest
-from simindex.format.meta.done import decode_done, encode_done
-from simindex.format.objects.backup import StoredBackup
-from simindex.format.objects.batch import Batch, batch_name, decode_batch, encode_batch, state_of
 from simindex.format.records import decode_record
+from simindex.format.replies import decode_done, encode_done
 from simindex.format.seals import unpack
 from simindex.queries.scheme import scheme_of
 from simindex.queries.snapshot import stored_manifest

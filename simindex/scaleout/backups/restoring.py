@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from simindex.checks import local_path, require_callable
 from simindex.errors import CorruptIndexError, FormatError
+from simindex.format.backup_objects import Part, StoredBackup, decode_entries, part_of
 from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import MANIFEST_KEY, decode_manifest
-from simindex.format.objects.backup import Part, StoredBackup, decode_entries, part_of
 from simindex.parallel import in_order
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.scaleout.backups.job import pieces_in, read_manifest
@@ -27,11 +27,11 @@ from simindex.scaleout.backups.journal import replay
 from simindex.scaleout.backups.report import RestoreReport
 from simindex.scaleout.backups.uploads import FOLDER
 from simindex.scaleout.stores import MissingObjectError, Objects, open_store
-from simindex.segments.sealed import Digest, Piece, checked_value, pieces_of
+from simindex.segments.portable import Digest, Piece, checked_value, pieces_of
 from simindex.storage.folder import WRITER_LOCK_FILE, sync_folder
+from simindex.storage.lock import WriterLock
 from simindex.storage.replacement import new_file
 from simindex.storage.transactions import WriteTransaction
-from simindex.storage.writing.lock import WriterLock
 
 _THREADS = 4
 

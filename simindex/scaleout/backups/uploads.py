@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
-from simindex.format.objects.backup import Part, part_of
+from simindex.format.backup_objects import Part, part_of
 from simindex.scaleout.stores import Objects
 
 FOLDER = "parts"

@@ -17,11 +17,10 @@ from functools import partial
 from typing import Any
 
 from simindex.arrow import keyed_documents
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE, Conflict
 from simindex.checks import require_callable, require_int
-from simindex.index.index import Conflict
+from simindex.imports import optional_module
 from simindex.inputs import Inputs
-from simindex.optional import optional_module
 from simindex.scaleout.building.feeding import How, count_part, insert_part, insert_rows
 from simindex.scaleout.building.journal import Journal, digest_of
 from simindex.scaleout.building.parts import Part, counted, parts_of

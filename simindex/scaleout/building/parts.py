@@ -12,8 +12,8 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from simindex.inputs import InputError, Inputs
+from simindex.inputs.reader import Rows
 from simindex.inputs.remote import is_remote
-from simindex.inputs.several import Rows
 from simindex.inputs.source import Extent
 from simindex.scaleout.parts.lines import count_lines, extents_of, lines_before
 

@@ -15,20 +15,20 @@ from typing import Any
 
 import numpy as np
 
+from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.entries import PathEntries
-from simindex.corpus.dedup.job import Job
 from simindex.corpus.dedup.journal import digest_of
+from simindex.corpus.dedup.output_files import Sink
 from simindex.corpus.dedup.rows import READ_AHEAD
-from simindex.corpus.dedup.sorting.again import PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.orders import KeepOrder, by_rank, newest_first
+from simindex.corpus.dedup.sorting.second_pass import PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.star import Star
-from simindex.corpus.dedup.sorting.told import Teller, write_told
-from simindex.corpus.dedup.work import DecidedRows, Lines
-from simindex.corpus.dedup.writing import Sink
+from simindex.corpus.dedup.sorting.verdict_file import Teller, write_told
+from simindex.corpus.dedup.writer_loop import DecidedRows, Lines
 from simindex.corpus.outputs.output import LinesOutput, temporary
 from simindex.inputs.streams import without_packing
+from simindex.pairs.plan import PairPlan, plan_pairs
 from simindex.parallel import ahead
-from simindex.queries.pairs.plan import PairPlan, plan_pairs
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery
 from simindex.scaleout.dedup.building import Making

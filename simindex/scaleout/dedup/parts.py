@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from simindex.corpus.dedup.sorting.again import InputPart
+from simindex.corpus.dedup.sorting.second_pass import InputPart
 from simindex.errors import SimIndexError
 from simindex.inputs import Inputs
 from simindex.scaleout.parts.lines import count_lines, extents_of, lines_before

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from simindex.corpus.dedup.sorting.again import InputPart
-from simindex.corpus.dedup.work import Lines
+from simindex.corpus.dedup.sorting.second_pass import InputPart
+from simindex.corpus.dedup.writer_loop import Lines
 from simindex.scaleout.dedup.building import Making
 from simindex.scaleout.dedup.writing import Wanted, Writing
 from simindex.scaleout.ranges.source import Numbering

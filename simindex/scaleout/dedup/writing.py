@@ -14,15 +14,15 @@ import numpy as np
 
 from simindex.corpus.dedup.entries import place_of
 from simindex.corpus.dedup.results import Place, row_told
-from simindex.corpus.dedup.sorting.again import PartRead
-from simindex.corpus.dedup.sorting.told import ToldRows, Verdicts
-from simindex.corpus.dedup.work import Lines
+from simindex.corpus.dedup.sorting.second_pass import PartRead
+from simindex.corpus.dedup.sorting.verdict_file import ToldRows, Verdicts
+from simindex.corpus.dedup.writer_loop import Lines
 from simindex.corpus.outputs.frames import naming, write_pieces
+from simindex.imports import optional_module
 from simindex.inputs import Inputs
 from simindex.inputs.errors import InputError
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
-from simindex.optional import optional_module
-from simindex.queries.pairs.plan import PairPlan
+from simindex.pairs.plan import PairPlan
 
 _LINE_END = ord("\n")
 

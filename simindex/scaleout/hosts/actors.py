@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
-from simindex.optional import optional_module
+from simindex.imports import optional_module
 from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.hosts.carried import unpacked
 from simindex.scaleout.hosts.host import Assignment

@@ -19,12 +19,14 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import numpy as np
 
 from simindex.changes.documents import NewDocuments
+from simindex.changes.ingest import Conflict
 from simindex.config import Config
 from simindex.errors import ClosedError, ConfigMismatchError, KeyExistsError, ReadOnlyError, SimIndexError
 from simindex.format.keys import Key, key_hashes
 from simindex.format.records import NIL
 from simindex.format.seals import unpack
-from simindex.index.index import Conflict
+from simindex.maintenance.check import Level
+from simindex.maintenance.check_report import CheckReport
 from simindex.parallel import num_workers
 from simindex.queries.record import Record
 from simindex.queries.search import Query
@@ -35,8 +37,6 @@ from simindex.scaleout.hosts.carried import Few, Routed, Texts
 from simindex.scaleout.hosts.partition import Nearest, Part, Partition, is_by_distance
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
-from simindex.upkeep.check import Level
-from simindex.upkeep.report import CheckReport
 
 T = TypeVar("T")
 

@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simindex.changes.ages.expiry import expire_once
 from simindex.changes.documents import NewDocuments
+from simindex.changes.expiry import expire_once
+from simindex.changes.ingest import Conflict
 from simindex.changes.pending import Pending
 from simindex.changes.writer import Writer
+from simindex.format.batch_objects import state_of
 from simindex.format.keys import Key, key_hashes
-from simindex.format.objects.batch import state_of
 from simindex.format.rows import MATCH, MATCHES
-from simindex.index.index import Conflict, Index
+from simindex.index.index import Index
 from simindex.queries.matches import Matches
 from simindex.queries.search import Found, Method, Query
 from simindex.queries.snapshot import stored_manifest

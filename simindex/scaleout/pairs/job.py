@@ -16,10 +16,10 @@ import numpy as np
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.rows import NO_FIGURE
-from simindex.queries.clusters.edges import SortedEdges
-from simindex.queries.clusters.forest import Forest, edges_between
-from simindex.queries.pairs.pair import Bounded, Pair
-from simindex.queries.pairs.plan import PairPlan
+from simindex.pairs.pair import Bounded, Pair
+from simindex.pairs.plan import PairPlan
+from simindex.pairs.sorted_edges import SortedEdges
+from simindex.pairs.union_find import Forest, edges_between
 from simindex.scaleout.ranges.source import Numbering
 from simindex.scaleout.ranges.sweep import Swept
 from simindex.scaleout.ranges.walk import Asked, Counts, Found, LongRuns, scheme_of_config

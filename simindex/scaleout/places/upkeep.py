@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from simindex.maintenance.check import Level
 from simindex.scaleout.asking import Asking
 from simindex.scaleout.backups import StoreBackupReport
 from simindex.scaleout.catalog import Catalog
@@ -18,7 +19,6 @@ from simindex.scaleout.places.moving import backup as back_up
 from simindex.scaleout.places.moving import change_catalog
 from simindex.scaleout.places.watching import Watch
 from simindex.scaleout.reports import ScaledCheckReport, ScaledStats
-from simindex.upkeep.check import Level
 
 _T = TypeVar("_T")
 

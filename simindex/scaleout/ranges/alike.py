@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from simindex.corpus.dedup.sorting.candidates import edges_of_runs, runs_among
-from simindex.corpus.dedup.sorting.figures import equal_rows
+from simindex.corpus.dedup.sorting.scored_edges import equal_rows
 from simindex.format.rows import PAIR_ROW
-from simindex.queries.clusters.forest import ends_of
+from simindex.pairs.union_find import ends_of
 from simindex.scaleout.ranges.runs import Block
 from simindex.scaleout.ranges.source import Slice, Source
 from simindex.scaleout.ranges.walk import Asked, Found, RangeWalk, Sketches

@@ -18,7 +18,7 @@ import numpy as np
 
 from simindex.config import Config
 from simindex.format.keys import Key
-from simindex.queries.pairs.pinned import PinnedTables
+from simindex.pairs.snapshot_tables import PinnedTables
 from simindex.queries.search import require_comparable
 from simindex.scaleout.ranges.source import LocalSource, Numbering, Piece, Slice, Source, Tables
 from simindex.scaleout.ranges.sweep import Swept, sweep

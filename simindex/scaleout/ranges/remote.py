@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from simindex.optional import optional_module
+from simindex.imports import optional_module
 from simindex.scaleout.hosts.actors import ray_module
 from simindex.scaleout.ranges.host import Bundle, Pieces, TableHost
 from simindex.scaleout.ranges.source import LEAST_PIECE, Numbering, Piece, Slice, merged

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simindex.queries.pairs.entries import EVERY_KEY
+from simindex.pairs.merged_entries import EVERY_KEY
 from simindex.scaleout.ranges.source import Piece
 
 BLOCK = 1 << 16

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex.format.rows import PAIR_ROW
-from simindex.queries.clusters.forest import Forest, edges_between
+from simindex.pairs.union_find import Forest, edges_between
 from simindex.scaleout.ranges.alike import alike
 from simindex.scaleout.ranges.runs import BLOCK, Block
 from simindex.scaleout.ranges.source import Slice, Source

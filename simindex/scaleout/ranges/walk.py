@@ -18,7 +18,7 @@ from simindex import _kernel
 from simindex.config import Config
 from simindex.format.layout import Geometry, Layout
 from simindex.format.rows import LONG_RUN, NO_FIGURE, PAIR_CURSOR, PAIR_ROW
-from simindex.queries.pairs.plan import PairPlan
+from simindex.pairs.plan import PairPlan
 from simindex.queries.scheme import Scheme
 from simindex.scaleout.ranges.runs import BLOCK, Block, LongPart, bounds_of, runs_of
 from simindex.scaleout.ranges.source import Piece, Source

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, TransactionOpenError
-from simindex.queries.clusters import clusters as clusters_module
-from simindex.queries.clusters.edges import SortedEdges
+from simindex.pairs import clusters as clusters_module
+from simindex.pairs.sorted_edges import SortedEdges
 
 FOX = "the quick brown fox jumps over the lazy dog and runs into the dark wood"
 EACH_LINKAGE = pytest.mark.parametrize("linkage", BY_LINKAGE)

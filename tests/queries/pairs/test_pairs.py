@@ -18,8 +18,8 @@ from processes import everything_from, forked
 
 import simindex
 from simindex import Config, Index, Layout, SimHashConfig, SimIndexError, TransactionOpenError, textbook
-from simindex.queries.pairs.pair import Bounded, Pair
-from simindex.tuning.found import band_plan
+from simindex.pairs.pair import Bounded, Pair
+from simindex.tuning.match_odds import band_plan
 
 Keys = tuple[int, int]
 

@@ -11,15 +11,17 @@ from simindex.cli.commands import Command
 from simindex.cli.commands.scaleout import (
     backup,
     build,
+    clusters,
+    dedup,
     init,
     insert,
     move,
+    pairs,
     query,
     rebalance,
     restore,
     status,
 )
-from simindex.cli.commands.scaleout.jobs import clusters, dedup, pairs
 
 app = typer.Typer(
     name="scaleout",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from simindex.cli import options
-from simindex.cli.commands.scaleout.shared import Address, Uri
+from simindex.cli.commands.scaleout.common_options import Address, Uri
 from simindex.cli.output import counted, figure, note, print_json
 
 EXAMPLES = r"""

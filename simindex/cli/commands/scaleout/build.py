@@ -12,7 +12,7 @@ import typer
 
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.cli import options, reading
-from simindex.cli.commands.scaleout.shared import Address, Uri
+from simindex.cli.commands.scaleout.common_options import Address, Uri
 from simindex.cli.output import counted, figure, note, print_json
 from simindex.cli.progress import work_bar
 from simindex.inputs import Inputs

@@ -12,7 +12,7 @@ import typer
 
 from simindex import Config
 from simindex.cli import creation, options
-from simindex.cli.commands.scaleout.shared import Address, PlacesOrHere, Uri, places_of
+from simindex.cli.commands.scaleout.common_options import Address, PlacesOrHere, Uri, places_of
 from simindex.cli.output import counted, note
 
 EXAMPLES = r"""

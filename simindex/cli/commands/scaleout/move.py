@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from simindex.cli import options
-from simindex.cli.commands.scaleout.shared import Address, Store, Uri, places_of
+from simindex.cli.commands.scaleout.common_options import Address, Store, Uri, places_of
 from simindex.cli.output import note
 
 EXAMPLES = r"""

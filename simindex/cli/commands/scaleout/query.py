@@ -12,10 +12,10 @@ import typer
 
 from simindex.checks import require_seconds
 from simindex.cli import options
-from simindex.cli.commands.scaleout.shared import Address, Uri, opened
+from simindex.cli.commands.scaleout.common_options import Address, Uri, opened
 from simindex.cli.output import figure, note, print_json, print_table, shown_key
 from simindex.tuning.curve import DEFAULT_THRESHOLD
-from simindex.tuning.found import band_plan
+from simindex.tuning.match_odds import band_plan
 
 EXAMPLES = r"""
 simindex scaleout query news.catalog 'a text that was seen before'

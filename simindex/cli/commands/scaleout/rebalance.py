@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from simindex.cli import options
-from simindex.cli.commands.scaleout.shared import Address, Places, Store, Uri, places_of
+from simindex.cli.commands.scaleout.common_options import Address, Places, Store, Uri, places_of
 from simindex.cli.output import figure, note, print_json, print_table
 
 EXAMPLES = r"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from simindex.cli import options
-from simindex.cli.commands.scaleout.shared import Address, Lost, Places, Uri, places_of
+from simindex.cli.commands.scaleout.common_options import Address, Lost, Places, Uri, places_of
 from simindex.cli.output import counted, note, print_json
 
 EXAMPLES = r"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typer
 
 from simindex.cli import options
-from simindex.cli.commands.scaleout.shared import Address, Uri, opened
+from simindex.cli.commands.scaleout.common_options import Address, Uri, opened
 from simindex.cli.output import figure, print_json, print_table
 
 EXAMPLES = r"""

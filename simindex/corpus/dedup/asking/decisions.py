@@ -23,7 +23,7 @@ from simindex.corpus.dedup.asking.star import Star
 from simindex.corpus.dedup.entries import Entries, Entry, PathEntries, Spool
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
-from simindex.corpus.dedup.work import DecidedRows
+from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.text_file import TextFile
 from simindex.parallel import ahead, in_order, num_workers
 from simindex.queries.search import BandQuery, FingerprintQuery

@@ -27,7 +27,7 @@ from simindex.corpus.dedup.results import Decided, KeptRow, Verdict
 from simindex.corpus.outputs.rows import values_of
 from simindex.corpus.sqlite_file import SqliteFile
 from simindex.inputs import InputError
-from simindex.plain import plain
+from simindex.jsonable import plain
 from simindex.queries.matches import Match
 from simindex.sketching.sketch import Sketch
 from simindex.sketching.sketcher import Sketcher

@@ -15,22 +15,22 @@ from typing import Any, TypeVar
 
 import simindex.index as face
 from simindex.changes.documents import NewDocuments
-from simindex.changes.if_new.many import insert_batch_if_new
-from simindex.changes.if_new.one import asked_if_new
+from simindex.changes.if_new import asked_if_new
+from simindex.changes.if_new_many import insert_batch_if_new
 from simindex.changes.ingest import prepare_documents, prepared_batches
 from simindex.changes.session import Session
 from simindex.checks import require_int
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.results import Decided, Verdict
 from simindex.corpus.dedup.rows import Entered, Rows, with_failure
-from simindex.queries.asking.questions import method_of
+from simindex.queries.query_factory import method_of
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
-from simindex.tuning.found import band_plan
+from simindex.tuning.match_odds import band_plan
 
 T = TypeVar("T", bound="Rows | Entered")
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.corpus.dedup.sorting.sketches import SketchFiles, band_name
+from simindex.pairs.union_find import edges_between
 from simindex.parallel import ahead
-from simindex.queries.clusters.forest import edges_between
 
 ENTRIES = 2 << 20
 """Entries of a table that are sorted in one go: 40 bytes each meanwhile, and then 30."""

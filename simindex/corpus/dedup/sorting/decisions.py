@@ -23,27 +23,27 @@ from simindex.changes.ingest import READY_BATCHES
 from simindex.config import Config
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_by_columns
-from simindex.corpus.dedup.sorting.again import InputPart, PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.candidates import LONG_RUN, candidates, copies_among
 from simindex.corpus.dedup.sorting.orders import KeepOrder
+from simindex.corpus.dedup.sorting.second_pass import InputPart, PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles, sketch_rows
 from simindex.corpus.dedup.sorting.star import Outcome, Star
-from simindex.corpus.dedup.sorting.told import Teller, write_told
+from simindex.corpus.dedup.sorting.verdict_file import Teller, write_told
 from simindex.corpus.dedup.sorting.verified import verified
-from simindex.corpus.dedup.work import DecidedRows
+from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.errors import SimIndexError
 from simindex.format.layout import Layout
 from simindex.inputs import Inputs
 from simindex.inputs.errors import InputError
+from simindex.pairs.plan import PairPlan, plan_pairs
+from simindex.pairs.sorted_edges import SortedEdges
+from simindex.pairs.union_find import MOST_NUMBERS
 from simindex.parallel import ahead, in_order, num_workers
-from simindex.queries.clusters.edges import SortedEdges
-from simindex.queries.clusters.forest import MOST_NUMBERS
-from simindex.queries.pairs.plan import PairPlan, plan_pairs
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.sketching.sketch import HAS_SIGNATURE
 from simindex.sketching.sketcher import Sketcher
-from simindex.tuning.found import band_plan
+from simindex.tuning.match_odds import band_plan
 
 _LEAST_PREFIX_BITS = 24
 """Shorter prefixes are shared by chance: by one row in 16 million of this length, and by half of them where

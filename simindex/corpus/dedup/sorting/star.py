@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.corpus.dedup.sorting.crowd import Crowd
-from simindex.corpus.dedup.sorting.figures import FIGURED_EDGE, edges_of, figures_of
+from simindex.corpus.dedup.sorting.large_buckets import Crowd
 from simindex.corpus.dedup.sorting.orders import KeepOrder
+from simindex.corpus.dedup.sorting.scored_edges import FIGURED_EDGE, edges_of, figures_of
 from simindex.format.rows import NO_FIGURE
-from simindex.queries.clusters.edges import SortedEdges
-from simindex.queries.clusters.forest import ends_of
-from simindex.queries.pairs.plan import PairPlan
+from simindex.pairs.plan import PairPlan
+from simindex.pairs.sorted_edges import SortedEdges
+from simindex.pairs.union_find import ends_of
 
 _HALF = np.uint64(32)
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simindex.corpus.dedup.sorting.figures import equal_rows
+from simindex.corpus.dedup.sorting.scored_edges import equal_rows
 from simindex.corpus.dedup.sorting.sketches import SketchFiles
 from simindex.format.rows import PAIR_ROW
-from simindex.queries.clusters.forest import ends_of
+from simindex.pairs.union_find import ends_of
 
 PAIRS = 1 << 20
 """Pairs that are compared in one go: some 50 bytes each."""

@@ -1,0 +1,172 @@
+"""Touch and expiry: documents become young again, and those that are older than a time go.
+
+Owns the walk through the runs of ages, and its batches. Must not know how a document is removed, or stored
+with another age. Invariant: a run is given up only when each of its documents was removed, or lies in another
+run whose time is not behind its own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+from typing import Any
+
+from simindex.changes.age_runs import current_time, side_by_side
+from simindex.changes.pending import Pending
+from simindex.changes.session import Session
+from simindex.changes.writer import Writer
+from simindex.format.ages import Run
+from simindex.format.keys import Key, encode_key, key_hashes
+from simindex.format.records import StoredRecord
+from simindex.queries.view import EVERY, View
+
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+
+
+def touch(session: Session, keys: Iterable[Key]) -> int:
+    """Renew the age of the documents of these keys; returns how many there were; see `Index.touch`."""
+    keys = list(keys)
+    if len(keys) == 1 and not isinstance(keys[0], str | bytes) and isinstance(keys[0], Iterable):
+        found = type(keys[0]).__name__
+        raise TypeError(f"touch: expected keys, found a {found}; many are handed over as touch(*keys)")
+    encoded = list(dict.fromkeys(encode_key(key) for key in keys))
+    with session.changing() as (_, pending):
+        with session.store.reading() as txn:
+            committed = session.committed_view(txn).find_keys(encoded, key_hashes(encoded))
+        held = [place for place, key in enumerate(encoded) if pending.holds(key, committed.get(place))]
+        own = pending.by_key.keys()
+        pending.touch(committed[place][0] for place in held if encoded[place] not in own)
+        return len(held)
+
+
+def limit_of(before: datetime | None, older_than: timedelta | None) -> int:
+    """Return the time before which documents expire, in microseconds since 1970-01-01 UTC.
+
+    Raises:
+        TypeError, ValueError: not one of the two, or none of its kind.
+    """
+    if (before is None) == (older_than is None):
+        found = "neither" if before is None else "both"
+        raise TypeError(f"expire: expected either before= or older_than=, found {found}")
+    if older_than is None:
+        if isinstance(before, timedelta):
+            raise TypeError("before: expected a datetime, found a timedelta; give a duration as older_than=")
+        if not isinstance(before, datetime):
+            raise TypeError(f"before: expected a datetime, found {type(before).__name__}")
+        if before.tzinfo is None:
+            raise ValueError(f"before: expected a datetime with a time zone, found {before!r}")
+        return (before - _EPOCH) // _MICROSECOND
+    if not isinstance(older_than, timedelta):
+        raise TypeError(f"older_than: expected a timedelta, found {type(older_than).__name__}")
+    if older_than < timedelta(0):
+        raise ValueError(f"older_than: expected a duration of 0 or more, found {older_than!r}")
+    return current_time() - older_than // _MICROSECOND
+
+
+def expire(session: Session, limit: int, batch_size: int) -> int:
+    """Remove the documents seen last before a time; returns how many; see `Index.expire`."""
+    removed = 0
+    while True:
+        with session.changing() as (_, pending), session.store.reading() as txn:
+            view = session.view(txn)
+            # Inside a transaction there is one commit, so there is one batch.
+            is_own = view.pending.by_key is pending.by_key
+            sweep = _Sweep(view, pending, limit, EVERY if is_own else batch_size)
+            is_done = sweep.run()
+        removed += sweep.removed
+        if is_done:
+            return removed
+
+
+def expire_once(session: Session, call: bytes, limit: int, batch_size: int) -> int:
+    """Do the same as a call that may be repeated: it goes on where it was broken off, and counts all.
+
+    Args:
+        call: its id; see `Session.once`.
+    """
+
+    def sweep(_: Writer, pending: Pending, view: View, before: list[Any] | None) -> list[Any]:
+        removed, is_done = before or (0, False)
+        if before is not None and is_done:
+            return before
+        sweep = _Sweep(view, pending, limit, batch_size)
+        is_done = sweep.run()
+        return [removed + sweep.removed, is_done]
+
+    while True:
+        removed, is_done = session.once(call, sweep)
+        if is_done:
+            return int(removed)
+
+
+class _Sweep:
+    """One batch of an expiry: what it removes, and the runs that it gives up for it, as part of a change.
+
+    Attributes:
+        removed: documents, so far.
+        room: records that may still be looked at.
+    """
+
+    def __init__(self, view: View, pending: Pending, limit: int, room: int) -> None:
+        self._view, self._pending, self._limit = view, pending, limit
+        self._tail = pending.tail or view.manifest.tail
+        self.room = room
+        self.removed = 0
+
+    def run(self) -> bool:
+        """Go through the runs as far as the room reaches. False when there is more to do."""
+        for run in self._due():
+            self._go_through(run)
+            if not self.room:
+                return False
+        if self._pending.inserted_at < self._limit:
+            self.removed += sum(self._pending.remove(key, None) for key in list(self._pending.by_key))
+        return True
+
+    def _due(self) -> Iterator[Run]:
+        """Yield the runs that may have documents to remove, oldest first."""
+        changed = self._pending.runs
+        own = [Run(*key, behind) for key, behind in changed.items() if behind]
+        # What this very change has touched gets its runs at the end of it.
+        own += [Run(self._pending.inserted_at, *ends) for ends in side_by_side(sorted(self._pending.touched))]
+        stored = (run for run in self._view.runs() if run[:2] not in changed)
+        tail = [self._tail] if self._tail.first < self._tail.behind else []
+        return takewhile(lambda run: run.time < self._limit, heapq.merge(stored, sorted(own), tail))
+
+    def _go_through(self, run: Run) -> None:
+        """Remove what is old of a run, and put what stays into a later one."""
+        found = self._view.numbers_from(run.first, self.room, run.behind)
+        stop = run.behind if len(found) < self.room else found[-1][0] + 1
+        self.room -= len(found)
+        kept = self._remove_old(found)
+        rest = Run(run.time, stop, run.behind)
+        is_tail = run == self._tail
+        if is_tail and stop == run.behind:
+            self._pending.tail = kept._replace(behind=stop) if kept else Run(0, stop, stop)
+            return
+        runs = self._pending.runs
+        if is_tail:
+            self._pending.tail = rest
+        else:
+            runs[run.time, run.first] = 0
+            if stop < run.behind:
+                runs[rest.time, rest.first] = rest.behind
+        if kept:
+            runs[kept.time, kept.first] = kept.behind
+
+    def _remove_old(self, found: list[tuple[int, StoredRecord]]) -> Run | None:
+        """Remove the old ones of these documents; returns a run of those that no other run holds."""
+        pending, kept = self._pending, list[tuple[int, int]]()
+        for number, record in found:
+            if number in pending.removed:
+                continue  # it lies in two runs, of its insert and of its touch
+            if record.age_from < self._limit:
+                pending.remove_number(number, record)
+                self.removed += 1
+            elif record.seen_at is None:
+                kept.append((number, record.inserted_at))
+        if not kept:
+            return None
+        return Run(min(seen for _, seen in kept), kept[0][0], kept[-1][0] + 1)

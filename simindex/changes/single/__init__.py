@@ -1,1 +1,0 @@
-"""A commit of one new document, in half of the steps that a commit of many takes."""

@@ -1,1 +1,0 @@
-"""Commands of `simindex scaleout` that look at all documents: one file each."""

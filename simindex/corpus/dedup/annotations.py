@@ -1,0 +1,92 @@
+"""What is told of a row: that it goes, and why; what is written behind it; how a callable is given it.
+
+Owns the words of annotations. Must not know where they are written, nor how a row was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simindex.corpus.dedup.entries import Entry, place_of
+from simindex.corpus.dedup.paragraphs import Rest
+from simindex.corpus.dedup.results import AnnotatedRow, KeptRow, Place, Removed, SeenRow, Verdict
+from simindex.corpus.outputs.rows import Note, Written, values_of
+from simindex.corpus.text_file import TextFile
+from simindex.jsonable import plain
+
+
+class Telling:
+    """Tells of rows, one after the other.
+
+    Args:
+        names: of the sources.
+        annotates: whether the output has the rows that go, and a note behind each.
+        texts: of kept rows, for explanations; ``None``: nothing is explained.
+
+    Attributes:
+        writes_removed: whether the output has the rows that go, too.
+    """
+
+    def __init__(self, names: Sequence[str], *, annotates: bool, texts: TextFile | None) -> None:
+        self._names, self.writes_removed, self._texts = names, annotates, texts
+
+    def removed(self, entry: Entry, verdict: Verdict) -> Removed:
+        """Return what is told of a row that goes."""
+        match, other = verdict
+        if other is None:
+            kept, kept_place = place_of(match.metadata, self._names)
+            cluster = int(match.key)
+        else:
+            kept, kept_place, cluster = match.key, Place(other, 0), None
+        part = entry.part
+        return Removed(
+            entry.key,
+            Place(entry.name, entry.row, None if part is None else part.number),
+            kept,
+            kept_place,
+            match.similarity,
+            match.distance,
+            match.exact,
+            match.standard_error,
+            cluster,
+            entry.number,
+            None if part is None else (part.start, part.end),
+            None if self._texts is None else self._texts.explain(entry.document, cluster),
+            self._texts is not None,
+        )
+
+    def note(self, entry: Entry, removed: Removed | None) -> Note | None:
+        """Return what is written behind a row."""
+        if not self.writes_removed:
+            return None
+        if removed is None:
+            note = {"duplicate_of": None, "similarity": None, "cluster": entry.number}
+            return note | ({} if self._texts is None else {"explanation": None})
+        return {
+            "duplicate_of": removed.duplicate_of,
+            "similarity": removed.similarity,
+            "cluster": removed.cluster,
+        } | removed.explained()
+
+    def note_of_rest(self, rest: Rest) -> Note | None:
+        """Return what is written behind a row whose paragraphs were compared."""
+        if not self.writes_removed:
+            return None
+        seen = [
+            {"span": each.span, "duplicate_of": plain(each.duplicate_of), "similarity": each.similarity}
+            | each.explained()
+            for each in rest.seen
+        ]
+        return {"seen_share": round(rest.share, 4), "seen": seen}
+
+
+def row_for_a_call(row: Written, note: Note | None) -> KeptRow | AnnotatedRow | SeenRow:
+    """Return what a callable is given of a row."""
+    metadata = row.metadata
+    if isinstance(row, Entry) and row.content is not None and not isinstance(row.content, tuple | list):
+        metadata = values_of(row)
+    if note is None:
+        return KeptRow(row.key, row.document, metadata)
+    if "seen" in note:
+        return SeenRow(row.key, row.document, metadata, **note)
+    return AnnotatedRow(row.key, row.document, metadata, **note)

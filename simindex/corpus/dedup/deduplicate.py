@@ -1,0 +1,454 @@
+"""`deduplicate`: a job from its arguments to its report.
+
+Owns the order of its steps, and what is done when it ends early. Must not know formats, nor how a row is
+found to be like another one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.checks import require_int
+from simindex.config import Config
+from simindex.corpus.dedup.annotations import Telling
+from simindex.corpus.dedup.asking.decisions import Asking
+from simindex.corpus.dedup.asking.orders import Keep, OrderError, num_waiting, require_order
+from simindex.corpus.dedup.asking.star import comparison_for
+from simindex.corpus.dedup.asking.store import store_kept
+from simindex.corpus.dedup.entries import PathEntries, entries_of
+from simindex.corpus.dedup.journal import Journal, State, folder_beside
+from simindex.corpus.dedup.output_files import Mode, Sink, Writing
+from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
+from simindex.corpus.dedup.results import DedupReport, Removed
+from simindex.corpus.dedup.sorting.decisions import Sorting, can_sort
+from simindex.corpus.dedup.writer_loop import DecidedRows, Lines, Work
+from simindex.corpus.outputs.distinct import require_distinct
+from simindex.corpus.outputs.output import LinesOutput
+from simindex.corpus.outputs.upload import absolute, upload
+from simindex.corpus.text_file import TextFile
+from simindex.index import Index
+from simindex.inputs import BadRowError
+from simindex.parallel import num_workers
+from simindex.queries.search import BandQuery, Method
+from simindex.tuning.curve import DEFAULT_THRESHOLD
+
+IndexOrPath = Index | str | os.PathLike[str]
+
+
+def deduplicate(
+    sources: Any,
+    sink: Sink | None,
+    threshold: float = DEFAULT_THRESHOLD,
+    *,
+    keep: Keep = "first",
+    against: IndexOrPath | None = None,
+    into: IndexOrPath | None = None,
+    mode: Mode = "remove",
+    level: Level = "document",
+    split: Split = "line",
+    min_words: int = 1,
+    explain: bool = False,
+    exact: bool = False,
+    by: Method | None = None,
+    max_distance: int | None = None,
+    config: Config | None = None,
+    removed: str | os.PathLike[str] | None = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    workers: int | None = None,
+    progress: Callable[[int], object] | None = None,
+    on_removed: Callable[[Removed], object] | None = None,
+    on_bad_row: Callable[[BadRowError], object] | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    force: bool = False,
+) -> DedupReport:
+    """Write a corpus without its near duplicates: a row stays unless one kept before it is like it.
+
+    A star, not a chain: each removed row was compared with a kept one, and is within the threshold of it.
+    With keep="first" it is what `Index.insert_many_if_new` keeps. The result depends neither on `batch_size`
+    and `workers` nor on how often the job was interrupted, but where a limit on candidates was hit
+    (`DedupReport.bounded`).
+
+    From files to a file the job can be killed at any time: called again with the same arguments it goes on
+    where it was, and the output is byte for byte that of one run; called again when it is done it returns its
+    report. A journal beside the output, ``OUTPUT.dedup``, knows how far it is. The output has its name only
+    when it is complete. Iterables and
+    standard input cannot be gone on with, nor can what is handed to a callable.
+
+    Args:
+        sources: a path, or a list of paths, of what `simindex insert` reads (with the fields "id" and
+            "text"); or an iterable of (key, document) or (key, document, metadata). Rows are told apart by
+            their place: an id may be missing or given twice.
+        sink: a path, whose name says the format: .parquet, .jsonl, .csv, .tsv, .txt (the paths of text
+            files), with .gz, .xz or .zst behind it; or a callable, which is given (key, document, metadata)
+            of each row, with mode="annotate" (key, document, metadata, duplicate_of, similarity, cluster).
+            With mode="report-only" the path of the report of removed rows, .jsonl.
+        threshold: least Jaccard similarity of duplicates, in (0, 1].
+        keep: which of like rows stays: "first"; "newest", the last; "longest", by characters or by shingles;
+            "field:NAME", that with the largest number or text there (texts before numbers, rows without it
+            last); or a callable of (key, document, its fields) that returns a number or a text. Of rows that
+            are equal in that, the first. All but "first" keep what can be read once in a temporary file.
+        against: an index, open or a path: rows that are like one of its documents go, too. It is read as it
+            is when the job begins, and never changed.
+        into: an index, open for writing or a path, made if it is missing, that the kept rows are added to at
+            the end, under their ids, with {"input": ..., "row": ...} as metadata. What it holds already
+            counts as kept before. A row whose id is taken there by another one goes in under ``input:row``.
+            No other process may write to it meanwhile.
+        mode: "remove"; "annotate": all rows are written, with `duplicate_of`, `similarity` and `cluster` (the
+            number of the kept row); or "report-only".
+        level: "paragraph" compares the paragraphs of texts, within and across documents: each is known as
+            ``document#number``, from 1 on. The kept text of a row is written without the paragraphs that were
+            seen before, and a row of which nothing is left is not; a row without any stands as it stood. With
+            "annotate" rows get `seen_share`, the share of their characters that was seen before, and `seen`,
+            a list of {"span", "duplicate_of", "similarity"}. The counts are of paragraphs then, and
+            documents.jsonl in the journal has a line for each document of which something was seen.
+        split: where a paragraph ends: "line", at each line end; or "blank-line", for texts with lines of one
+            length.
+        min_words: paragraphs of fewer words are never seen before, and stay.
+        explain: say in the report, and in annotated rows, which passages a row shares with the kept one
+            (`corpus.explain`, that row being `a`); of the first 1,048,576 characters of both, and not of
+            documents of an index. The texts of kept rows wait in the journal's folder, packed.
+        exact: compare all shingles, which takes a larger working index; estimated similarities otherwise.
+        by, max_distance: "simhash" compares by fingerprint: rows within `max_distance` bits (default: what
+            `config` says, 3 without one), none of which is missed; `threshold` and `exact` are MinHash's.
+        config: how documents are compared; default: that of `against`, else `Config()`.
+        removed: path of the report of removed rows, a line of JSON each; default: removed.jsonl in the
+            journal.
+        batch_size, workers: as in `Index.insert_many`.
+        progress: called with the number of rows that are done, those before an interruption included. Files
+            are read twice, and orders other than "first" read all rows before: it is called in the second
+            reading.
+        on_removed: called with a `Removed` for each row that goes, in order. A job that is gone on with calls
+            it for the rows from there on, for some of them again.
+        on_bad_row: takes a row that is none, which is passed over; default: it ends the job.
+        journal: where the journal is; default: beside the output.
+        force: give up what another job has left there, and replace an output that exists.
+
+    Returns:
+        DedupReport(read, kept, removed, bounded, seconds).
+
+    Raises:
+        JobError: the output exists, or the journal is another job's.
+        InputError: an input cannot be read on, or changed between two readings; BadRowError: a row is none.
+            What was done is kept.
+        ConfigMismatchError: `config` differs from that of `against`.
+        OSError: the output cannot be written; it names the file, and what was done is kept.
+
+    Cost: time linear in the rows, some hundred bytes of disk a row while it works; of memory some 300 MB and
+    5 bytes a row. Files of this machine are read twice, and their sketches sorted, with keep="first" and a
+    threshold above some 0.6; what is compared with an index, by SimHash, by paragraphs or exactly is asked of
+    a working index instead.
+
+    >>> rows = [("a", "the same words twice"), ("b", "The same words twice!"), ("c", "quite other words")]
+    >>> kept = []
+    >>> report = deduplicate(rows, kept.append)
+    >>> [row.key for row in kept], report.removed
+    (['a', 'c'], 1)
+    """
+    return Job(
+        sources,
+        sink,
+        threshold,
+        keep=keep,
+        against=against,
+        into=into,
+        mode=mode,
+        cut=cut_for(level, split, min_words),
+        explain=explain,
+        exact=exact,
+        by=by,
+        max_distance=max_distance,
+        config=config,
+        removed=removed,
+        batch_size=batch_size,
+        workers=workers,
+        progress=progress,
+        on_removed=on_removed,
+        on_bad_row=on_bad_row,
+        journal=journal,
+        force=force,
+    ).run()
+
+
+class Job:
+    """A job with its arguments; see `deduplicate`.
+
+    Attributes:
+        state: how far it is; where it failed, how far it is when it is gone on with.
+        was_done: whether it had been done before.
+        num_bytes: of the output, whole frames.
+        can_resume: whether it can be broken off and gone on with.
+        done_before, looked_before: rows that were done, and looked at, when it was gone on with.
+        looks_first: whether all rows are looked at before the first is written.
+        on_looked: told then how many were looked at.
+    """
+
+    was_done = False
+    num_bytes = 0
+    done_before = looked_before = 0
+    on_looked: Callable[[int], object] = staticmethod(lambda _: None)
+
+    def __init__(
+        self,
+        sources: Any,
+        sink: Sink | None,
+        threshold: float,
+        *,
+        keep: Keep,
+        against: IndexOrPath | None,
+        into: IndexOrPath | None,
+        mode: Mode,
+        cut: Cut | None,
+        explain: bool,
+        exact: bool,
+        by: Method | None,
+        max_distance: int | None,
+        config: Config | None,
+        removed: str | os.PathLike[str] | None,
+        batch_size: int,
+        workers: int | None,
+        progress: Callable[[int], object] | None,
+        on_removed: Callable[[Removed], object] | None,
+        on_bad_row: Callable[[BadRowError], object] | None,
+        journal: str | os.PathLike[str] | None,
+        force: bool,
+    ) -> None:
+        require_order(keep)
+        _require_word("mode", mode, ("remove", "annotate", "report-only"))
+        require_int("batch_size", batch_size, 1)
+        documents = entries_of(sources, None, on_bad_row)
+        self._writing = Writing.of(sink, removed, mode, cut)
+        beside = self._writing.path or self._writing.report_path
+        self._folder = None if journal is None else os.fspath(journal)
+        if journal is None and beside is not None:
+            self._folder = folder_beside(beside)
+        indexes = {"against": against, "into": into}
+        paths = {name: _path_of(index) for name, index in indexes.items() if index is not None}
+        inputs = documents.inputs.paths if isinstance(documents, PathEntries) else ()
+        require_distinct(self._writing.files, self._folder, inputs, paths)
+        self._entries = documents if cut is None else Paragraphs(documents, cut)
+        self._explain = explain
+        self._texts: TextFile | None = None
+        self._journal: Journal | None = None
+        self._others = [paths["against"]] if "against" in paths else []
+        self._into = into
+        self._query, self._config = comparison_for(
+            threshold, by, max_distance, exact, config, self._others, paths.get("into")
+        )
+        self._mode, self._cut, self._batch_size, self._workers = mode, cut, batch_size, workers
+        self._progress, self._on_removed, self._force = progress, on_removed, force
+        self._keep, self.state = keep, State()
+        how = {"threshold": threshold, "max_distance": max_distance, "exact": exact, "by": by}
+        self._job = self._described() | how
+        self._output = self._writing.output(self._folder or "")
+        self.can_resume = self._entries.can_resume and beside is not None
+        alone = keep == "first" and cut is None and not self._others and into is None
+        self.looks_first = alone and can_sort(self._entries, self._query, self._config)
+
+    def _described(self) -> dict[str, Any]:
+        """Return what tells this job from others, beside how rows are compared and what they are."""
+        cut, keep = self._cut, self._keep
+        return {
+            "outputs": [absolute(self._writing.path), absolute(self._writing.report_path)],
+            "against": [_of_index(path) for path in self._others],
+            "into": None if self._into is None else os.path.abspath(_path_of(self._into)),
+            "config": self._config.to_dict(),
+            "keep": keep if isinstance(keep, str) else _name_of(keep),
+            "mode": self._mode,
+            "paragraphs": None if cut is None else list(cut),
+            "explain": self._explain,
+        }
+
+    # ---- the steps ----
+
+    def run(self) -> DedupReport:
+        """Do it, or what is left of it."""
+        if self.can_resume and self._folder is not None:
+            os.makedirs(os.path.dirname(self._folder) or ".", exist_ok=True)
+        with self._writing.alone(self._folder):
+            return self._run_with_journal() if self.can_resume else self._run_at_once()
+
+    def _run_with_journal(self) -> DedupReport:
+        assert self._folder is not None
+        journal = Journal(self._folder, self._job | self._entries.digest())
+        resumed = journal.begin(force=self._force)
+        if not resumed:
+            self._writing.require_new(force=self._force)
+        self.state = journal.state
+        self.done_before, self.looked_before = self.state.read, self.state.looked
+        if self.state.phase == "done":
+            self._writing.require_there()
+            self.was_done = True
+            return self._report()
+        try:
+            self._run_in(journal.folder, journal, resumed)
+        except BaseException as exc:
+            self.state = journal.durable
+            if isinstance(exc, OrderError) or not (resumed or self._has_begun()):
+                self._writing.drop_partials()
+                journal.drop()  # nobody has to give up what was not done
+            raise
+        return self._report()
+
+    def _has_begun(self) -> bool:
+        """Return whether a row was done, looked at or put in order, as a later process would find it."""
+        state = self.state
+        begun = state.phase != "reading" or state.read or state.looked
+        return bool(begun or (self._keep != "first" and self._folder and num_waiting(self._folder)))
+
+    def _run_at_once(self) -> DedupReport:
+        """Do a job that cannot be gone on with, without a journal."""
+        self._writing.require_new(force=self._force)
+        beside = self._writing.path or self._writing.report_path
+        folder = tempfile.mkdtemp(
+            prefix="simindex-dedup-",
+            dir=None if beside is None else os.path.dirname(folder_beside(beside)) or ".",
+        )
+        self._output = self._writing.output(folder)
+        try:
+            self._run_in(folder, None, False)
+        except BaseException:
+            self._writing.drop_partials()
+            raise
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return self._report()
+
+    def _run_in(self, folder: str, journal: Journal | None, resumed: bool) -> None:
+        self._journal = journal
+        output, report = self._output, self._writing.removed(journal, folder)
+        rollup = self._writing.rollup(journal)
+        if self._explain:
+            self._texts = TextFile(os.path.join(folder, "texts.sqlite"), self._config)
+        if num_workers(self._workers) > 1 and isinstance(output, LinesOutput):
+            output.pack_in_thread()
+        began, before = time.monotonic(), self.state.seconds
+
+        def enter(phase: str) -> None:
+            self.state.phase, self.state.seconds = phase, before + time.monotonic() - began
+            if journal is not None:
+                journal.state = self.state
+                journal.write()
+
+        with self._opened_into() as into:
+            try:
+                if self.state.phase == "reading":
+                    others = self._others if into is None else [*self._others, into.path]
+                    with self._decisions(folder, resumed, others) as decided:
+                        gathering = None if self._cut is None else Gathering(self._entries.text_field, rollup)
+                        texts = self._texts if self._keep == "first" else None
+                        telling = Telling(
+                            self._entries.names, annotates=self._mode == "annotate", texts=self._texts
+                        )
+                        Work(self, telling, output, report, journal, gathering, texts).read(decided)
+                    enter("storing")
+                if self.state.phase == "storing":
+                    if into is not None:
+                        store_kept(_working(folder), into, self._entries.names)
+                    output.complete()
+                    enter("publishing")
+                output.publish()
+                report.publish()
+                rollup.publish()
+                upload(self._writing.path, folder, "output")
+                upload(self._writing.report_path, folder, "removed")
+                enter("done")
+                if journal is not None:
+                    journal.drop_work()
+            finally:
+                for file in (output, report, rollup):
+                    file.close()
+                if self._texts is not None:
+                    self._texts.close()
+
+    @contextmanager
+    def _decisions(
+        self, folder: str, resumed: bool, others: list[str]
+    ) -> Iterator[Iterator[DecidedRows | Lines]]:
+        """Give the rows that are not done yet, with what becomes of them."""
+        if self.looks_first:
+            assert isinstance(self._entries, PathEntries)
+            assert isinstance(self._query, BandQuery)
+
+            def looked(count: int, is_durable: bool) -> None:
+                self.state.looked = count
+                if self._journal is not None and is_durable:
+                    self._journal.write()
+                self.on_looked(count)
+
+            how = self._query, self._config, self._batch_size, self._workers, looked
+            keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
+            by_lines = keeps_lines and self._mode != "annotate" and not self._explain
+            with Sorting(folder, self._entries, *how).decided(self.state.read, by_lines=by_lines) as decided:
+                yield decided
+            return
+        asking = Asking(
+            folder=folder,
+            working=_working(folder),
+            entries=self._entries,
+            query=self._query,
+            config=self._config,
+            keep=self._keep,
+            others=others,
+            batch_size=self._batch_size,
+            workers=self._workers,
+            texts=self._texts,
+        )
+        with asking.decided(self.state.read, self.state.kept if resumed else None) as decided:
+            yield decided
+
+    @contextmanager
+    def _opened_into(self) -> Iterator[Index | None]:
+        """Open the index that kept rows go into, and keep other writers out of it until the end."""
+        if self._into is None or isinstance(self._into, Index):
+            yield self._into
+            return
+        with Index(self._into, "a", self._config) as into:
+            yield into
+
+    # ---- what others ask ----
+
+    def tell(self, removed: Removed) -> None:
+        """Tell the caller of a row that goes."""
+        if self._on_removed is not None:
+            self._on_removed(removed)
+
+    def advance(self) -> None:
+        """Tell the caller how far it is."""
+        if self._progress is not None:
+            self._progress(self.state.read)
+
+    def _report(self) -> DedupReport:
+        state = self.state
+        return DedupReport(state.read, state.kept, state.removed, state.bounded, state.seconds)
+
+
+def _working(folder: str) -> str:
+    """Return where the working index of a job is."""
+    return os.path.join(folder, "working.simindex")
+
+
+def _require_word(name: str, value: object, words: tuple[str, ...]) -> None:
+    if value not in words:
+        raise ValueError(f"{name}: expected one of {', '.join(words)}; found {value!r}")
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def _path_of(index: IndexOrPath) -> str:
+    return index.path if isinstance(index, Index) else os.fspath(index)
+
+
+def _of_index(path: str) -> list[Any]:
+    """Return what tells an index from another, or from itself after a change."""
+    with Index(path, "r") as index:
+        stats = index.stats()
+        return [os.path.abspath(path), stats.documents]

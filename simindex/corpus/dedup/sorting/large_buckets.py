@@ -1,0 +1,177 @@
+"""The documents of long runs, settled one after the other as one machine does.
+
+To compare the documents of a run two by two takes the square of their number, and who of them stays is known
+to nobody but the star. So they wait, and each is compared in its turn with those of its runs that stay. Owns
+which runs a document is in, and the sketches of those that stay. Must not decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from simindex.changes.if_new import MOST_IN_BUCKET
+from simindex.corpus.dedup.sorting.orders import KeepOrder
+from simindex.corpus.dedup.sorting.scored_edges import FIGURED_EDGE, edges_of, equal_rows, figures_of
+from simindex.pairs.plan import PairPlan
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES
+
+_AT_ONCE = 4_096
+"""Documents whose sketches are fetched in one go."""
+
+NOBODY = 2**63
+
+_NO_EDGES = np.empty(0, dtype=FIGURED_EDGE)
+
+
+class Crowd:
+    """Documents of long runs.
+
+    Args:
+        plan: what a match is.
+        num_perm: of the sketches.
+
+    Attributes:
+        bounded: places of those that stay though there were more.
+    """
+
+    def __init__(self, plan: PairPlan, num_perm: int) -> None:
+        self._plan, self._num_perm = plan, num_perm
+        self._parts: list[tuple[np.ndarray, int]] = []
+        self._num_runs = 0
+        self.bounded: list[int] = []
+
+    def add(self, numbers: np.ndarray, *, begins: bool) -> None:
+        """Take the documents of a run, or some more of the run before."""
+        self._num_runs += begins
+        self._parts.append((numbers, self._num_runs - 1))
+
+    def settling(
+        self, order: KeepOrder, fetch: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+    ) -> Settling:
+        """Return them one after the other, in keep order."""
+        none = np.empty(0, dtype=np.uint64)
+        parts = [
+            edges_of(order.places_of(numbers), np.full(len(numbers), run), np.zeros(len(numbers)))["edge"]
+            for numbers, run in self._parts
+        ]
+        self._parts = []
+        return Settling(self, np.unique(np.concatenate([none, *parts])), order, fetch)
+
+    def figures(
+        self, words: np.ndarray, fingerprint: np.uint64, others: np.ndarray, bits: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (whether each of others matches a sketch, its figures)."""
+        plan = self._plan
+        distance = np.bitwise_count(bits ^ fingerprint).astype(np.uint32)
+        agree = np.full(len(others), 0xFFFF, dtype=np.uint32)
+        if self._num_perm:
+            agree = equal_rows(others, words).sum(axis=1, dtype=np.uint32)
+        is_match = agree >= plan.min_agree if plan.method == "minhash" else distance <= plan.max_distance
+        return is_match, figures_of(plan, agree, distance)
+
+    @property
+    def most(self) -> int:
+        """Documents of a run that another one is compared with: as many as by an index (`asked_if_new`)."""
+        return MOST_IN_BUCKET if self._plan.method == "minhash" else DEFAULT_MAX_CANDIDATES
+
+
+class _Run:
+    """The documents of a run that stay so far."""
+
+    def __init__(self, bands: int) -> None:
+        self.count = 0
+        self.places = np.empty(16, dtype=np.uint32)
+        self.words = np.empty((16, bands), dtype=np.uint64)
+        self.fingerprints = np.empty(16, dtype=np.uint64)
+
+    def add(self, place: int, words: np.ndarray, fingerprint: np.uint64) -> None:
+        if self.count == len(self.places):
+            self.places = np.concatenate([self.places, np.empty_like(self.places)])
+            self.words = np.concatenate([self.words, np.empty_like(self.words)])
+            self.fingerprints = np.concatenate([self.fingerprints, np.empty_like(self.fingerprints)])
+        self.places[self.count], self.words[self.count] = place, words
+        self.fingerprints[self.count] = fingerprint
+        self.count += 1
+
+
+class Settling:
+    """The documents of long runs in keep order, each with its runs.
+
+    Args:
+        crowd: what a match is.
+        entries: (place, run), uint64, ascending.
+        order: of the rows.
+        fetch: gives sketches.
+    """
+
+    def __init__(
+        self,
+        crowd: Crowd,
+        entries: np.ndarray,
+        order: KeepOrder,
+        fetch: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    ) -> None:
+        self._crowd, self._order, self._fetch = crowd, order, fetch
+        places = (entries >> np.uint64(32)).astype(np.uint32)
+        self._runs_of = (entries & np.uint64(2**32 - 1)).astype(np.uint32)
+        self._places, self._begins = np.unique(places, return_index=True)
+        self._begins = np.append(self._begins, len(places))
+        self._at = 0
+        self._fetched = 0
+        self._words: np.ndarray = np.empty((0, 0), dtype=np.uint64)
+        self._fingerprints = np.empty(0, dtype=np.uint64)
+        self._runs: dict[int, _Run] = {}
+        self._was_bounded = False
+
+    def next_place(self) -> int:
+        """Return where the next one stands; `NOBODY` behind the last."""
+        return int(self._places[self._at]) if self._at < len(self._places) else NOBODY
+
+    def matches(self) -> np.ndarray:
+        """Return the edges, ascending, from the next one to those of its runs that stay and are like it."""
+        if self._at == self._fetched:
+            self._fetch_more()
+        words, fingerprint, place = *self._own(), self.next_place()
+        found: list[np.ndarray] = []
+        self._was_bounded = False
+        for run in self._own_runs():
+            known = self._runs.get(run)
+            if known is None:
+                continue
+            count = min(known.count, self._crowd.most)
+            self._was_bounded |= known.count > count
+            others, bits = known.words[:count], known.fingerprints[:count]
+            is_match, figures = self._crowd.figures(words, fingerprint, others, bits)
+            if not is_match.any():
+                continue
+            kept = known.places[:count][is_match]
+            found.append(edges_of(np.full(len(kept), place), kept, figures[is_match]))
+        return np.unique(np.concatenate(found)) if found else _NO_EDGES
+
+    def settle(self, *, stays: bool) -> None:
+        """Take note of what became of the next one, and go on."""
+        if stays:
+            words, fingerprint = self._own()
+            for run in self._own_runs():
+                self._runs.setdefault(run, _Run(words.size)).add(self.next_place(), words, fingerprint)
+            if self._was_bounded:
+                self._crowd.bounded.append(self.next_place())
+        self._at += 1
+
+    def _own_runs(self) -> list[int]:
+        runs: list[int] = self._runs_of[self._begins[self._at] : self._begins[self._at + 1]].tolist()
+        return runs
+
+    def _own(self) -> tuple[np.ndarray, np.uint64]:
+        at = self._at - self._fetched + len(self._words)
+        return self._words[at], self._fingerprints[at]
+
+    def _fetch_more(self) -> None:
+        numbers = self._order.numbers_of(self._places[self._at : self._at + _AT_ONCE])
+        ascending = np.argsort(numbers)
+        words, fingerprints = self._fetch(numbers[ascending])
+        self._words, self._fingerprints = np.empty_like(words), np.empty_like(fingerprints)
+        self._words[ascending], self._fingerprints[ascending] = words, fingerprints
+        self._fetched = self._at + len(numbers)

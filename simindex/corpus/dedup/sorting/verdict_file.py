@@ -1,0 +1,195 @@
+"""What was decided, in a file, in the order of the rows: it waits there for the output to be written.
+
+Owns the file, which is whole or not there, and the way back to verdicts. Must not decide.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simindex.corpus.dedup.entries import PathEntries
+from simindex.corpus.dedup.results import Decided, Verdict
+from simindex.corpus.dedup.rows import Rows
+from simindex.corpus.dedup.sorting.scored_edges import agree_and_distance
+from simindex.corpus.dedup.sorting.star import Outcome
+from simindex.corpus.dedup.writer_loop import DecidedRows
+from simindex.corpus.outputs.frames import replacing
+from simindex.errors import SimIndexError
+from simindex.format.rows import NO_FIGURE
+from simindex.pairs.plan import PairPlan
+from simindex.pairs.union_find import ends_of
+from simindex.queries.matches import Match
+from simindex.sketching.estimate import row_estimates
+from simindex.sketching.sketch import HAS_FINGERPRINT
+
+_TOLD_AT_ONCE = 4_096
+"""Rows whose verdicts come together."""
+
+Labels = Callable[[np.ndarray], list[tuple[str, int]]]
+"""Returns (label, halves of the sketch that are there) of ascending numbers."""
+
+
+class Told(NamedTuple):
+    """Some rows that go.
+
+    Attributes:
+        numbers: of them, ascending.
+        kept: number of the row that each is like.
+        figures: how much.
+        labels: of the kept rows.
+        has_bits: whether both have a fingerprint.
+    """
+
+    numbers: list[int]
+    kept: list[int]
+    figures: list[int]
+    labels: list[str]
+    has_bits: list[bool]
+
+
+def write_told(path: str, read: Any, outcome: Outcome, labels: Labels, *, has_bits: bool) -> None:
+    """Write down what was decided, whole or not at all.
+
+    Args:
+        read: how the input was read.
+        has_bits: whether rows have fingerprints.
+    """
+    with replacing(path) as file:
+        pickle.dump((read, outcome.bounded), file)
+        for rows in outcome.verdicts:
+            for first in range(0, len(rows), _TOLD_AT_ONCE):
+                some = rows[first : first + _TOLD_AT_ONCE]
+                numbers, kept = ends_of(some["edge"])
+                wanted = np.unique(np.concatenate([numbers, kept]) if has_bits else kept)
+                known = dict(zip(wanted.tolist(), labels(wanted.astype(np.uint32)), strict=True))
+                of_both = zip(numbers.tolist(), kept.tolist(), strict=True)
+                told = Told(
+                    numbers.tolist(),
+                    kept.tolist(),
+                    some["figures"].tolist(),
+                    [known[number][0] for number in kept.tolist()],
+                    [has_bits and bool(known[a][1] & known[b][1] & HAS_FINGERPRINT) for a, b in of_both],
+                )
+                pickle.dump(tuple(told), file)
+
+
+class Teller:
+    """What was decided, as it is written in a file, in the order of the rows.
+
+    Args:
+        file: what `write_told` has written, open.
+        num_perm: of the sketches.
+        plan: what a match is.
+
+    Attributes:
+        read: how the input was read.
+    """
+
+    def __init__(self, file: Any, num_perm: int, plan: PairPlan) -> None:
+        self._file, self._verdict = file, Verdicts(num_perm, plan)
+        self.read, self._bounded = pickle.load(file)
+        self._rest = self._all()
+        self._next = next(self._rest, None)
+        self._has_begun = False
+
+    def of(self, parts: Iterable[Rows], entries: PathEntries) -> Iterator[DecidedRows]:
+        """Yield rows with what was decided; what stands between them and is no row is told to the entries.
+
+        Raises:
+            SimIndexError: the rows are not numbered one by one, or a decision is of none of them.
+        """
+        behind: int | None = None
+        for rows in parts:
+            if behind is not None and rows.first != behind:
+                raise _misnumbered(f"row {behind:,}", f"row {rows.first:,}")
+            behind = rows.first + len(rows)
+            if rows.bad:
+                entries.tell(rows.bad)
+            verdicts: list[Verdict | None] = [None] * len(rows)
+            some = self.next_rows(rows.first, rows.first + len(rows))
+            for place, told in some.told:
+                verdicts[place] = self._verdict(*told)
+            yield rows, Decided(verdicts, set(some.bounded))
+        self.finish()
+
+    def finish(self) -> None:
+        """Make sure that each decision was used, once the last row was given.
+
+        Raises:
+            SimIndexError: one was not.
+        """
+        total = sum(part.rows for part in self.read)
+        self.next_rows(total, total)
+        if self._next is not None:
+            raise _misnumbered(f"decisions on {total:,} rows", f"one on row {self._next[0]:,}")
+
+    def next_rows(self, first: int, behind: int) -> ToldRows:
+        """Return what was decided of rows first..behind-1; the first call passes over the rows before them.
+
+        Raises:
+            SimIndexError: a later call leaves out rows that something was decided of.
+        """
+        some: list[tuple[int, ToldRow]] = []
+        while self._next is not None and self._next[0] < behind:
+            if self._next[0] >= first:
+                some.append((self._next[0] - first, self._next[1:]))
+            elif self._has_begun:
+                raise _misnumbered(f"row {self._next[0]:,}", f"row {first:,}")
+            self._next = next(self._rest, None)
+        self._has_begun = True
+        begin, end = np.searchsorted(self._bounded, (first, behind))
+        return ToldRows(some, [int(number) - first for number in self._bounded[begin:end]])
+
+    def _all(self) -> Iterator[tuple[int, int, int, str, bool]]:
+        while True:
+            try:
+                told = Told(*pickle.load(self._file))
+            except EOFError:
+                return
+            yield from zip(*told, strict=True)
+
+
+def _misnumbered(expected: str, found: str) -> SimIndexError:
+    return SimIndexError(
+        f"deduplicate: expected {expected}, found {found}: decisions and rows do not belong together, and "
+        "nothing more is written. The input changed between two readings, or this is a defect of simindex"
+    )
+
+
+ToldRow = tuple[int, int, str, bool]
+"""Number of the row that a row is like, figures, label of that row, and whether both have a fingerprint."""
+
+
+class ToldRows(NamedTuple):
+    """What was decided of some rows, by their places among them.
+
+    Attributes:
+        told: place and `ToldRow` of those that go.
+        bounded: places of rows that stay though not all was looked at.
+    """
+
+    told: list[tuple[int, ToldRow]]
+    bounded: list[int]
+
+
+class Verdicts:
+    """Makes verdicts of what was told.
+
+    Args:
+        num_perm: of the sketches.
+        plan: what a match is.
+    """
+
+    def __init__(self, num_perm: int, plan: PairPlan) -> None:
+        self._plan, self._estimates = plan, row_estimates(num_perm)
+
+    def __call__(self, kept: int, figures: int, label: str, has_bits: bool) -> Verdict:
+        """Return the verdict of a row that goes; see `ToldRow`."""
+        agree, distance = agree_and_distance(self._plan, figures)
+        similarity, exact, error = self._estimates[agree] if agree != NO_FIGURE else (None, False, None)
+        bits = distance if has_bits else None
+        return Verdict(Match(kept, similarity, bits, label, exact, error), None)

@@ -1,0 +1,321 @@
+"""The reading of a job: rows are decided batch by batch, and written frame by frame.
+
+Owns where a frame ends, and what the journal speaks of while rows are read. Invariant: frames end at places
+that follow from the rows alone, and the journal speaks of what is durable.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import compress
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from simindex.corpus.dedup.annotations import Telling
+from simindex.corpus.dedup.entries import Entry
+from simindex.corpus.dedup.journal import Journal, State
+from simindex.corpus.dedup.paragraphs import Gathering, Rest
+from simindex.corpus.dedup.results import Decided, Removed, Verdict
+from simindex.corpus.dedup.rows import Rows
+from simindex.corpus.outputs.frames import UNDER_WAY
+from simindex.corpus.outputs.output import LinesOutput, Mark, Output
+from simindex.corpus.text_file import TextFile
+from simindex.imports import optional_module
+
+DecidedRows = tuple[Sequence[Entry], Decided]
+"""Rows, and what becomes of each."""
+
+
+class Lines(NamedTuple):
+    """Rows of the input, one after the other, with what becomes of each; those that stay are written already.
+
+    Attributes:
+        sizes: int64: bytes of the line of each: in the output, or of one that goes in `told`.
+        stays: bool: whether it is in the output.
+        told: uint8: lines of the report.
+        bounded: rows that stay though not all was looked at.
+    """
+
+    sizes: np.ndarray
+    stays: np.ndarray
+    told: np.ndarray
+    bounded: int
+
+
+FRAME_BYTES = 4 << 20
+"""Bytes of rows and of the report that a frame of both holds: what is done again, at most, after a kill."""
+
+FRAME_ROWS = 65_536
+"""Rows of the input that a frame holds at most."""
+
+_SECONDS_A_MARK = 1.0
+"""Between two times that the journal is written: it waits for the disk."""
+
+
+class RowsOfJob(Protocol):
+    """What the reading asks of its job."""
+
+    state: State
+    num_bytes: int
+
+    def tell(self, removed: Removed) -> None:
+        """Tell the caller of a row that goes."""
+
+    def advance(self) -> None:
+        """Tell the caller how far it is."""
+
+
+class Work:
+    """The reading: rows are decided batch by batch, and written frame by frame."""
+
+    def __init__(
+        self,
+        job: RowsOfJob,
+        telling: Telling,
+        output: Output,
+        report: Output,
+        journal: Journal | None,
+        gathering: Gathering | None = None,
+        texts: TextFile | None = None,
+    ) -> None:
+        self._gathering, self._texts = gathering, texts
+        self._job, self._telling = job, telling
+        self._output = output
+        self._report = report
+        self._journal = journal
+        self._orjson: Any = optional_module("orjson", "the report of removed rows")
+        self._began = time.monotonic() - job.state.seconds
+        self._marked = time.monotonic()
+        self._row_of_cut = job.state.read
+        self._cuts: deque[_Cut] = deque(maxlen=UNDER_WAY + 1)
+
+    def read(self, decided: Iterator[DecidedRows | Lines]) -> None:
+        """Do all rows that are not done."""
+        state = self._job.state
+        self._output.begin_at(state.output)
+        self._report.begin_at(state.report)
+        if self._gathering is not None:
+            self._gathering.rollup.begin_at(state.rollup)
+        try:
+            for some in decided:
+                if isinstance(some, Lines):
+                    self._take_made(some)
+                    continue
+                entries, (verdicts, bounded) = some
+                if self._texts is not None:
+                    kept = (
+                        entry for entry, verdict in zip(entries, verdicts, strict=True) if verdict is None
+                    )
+                    self._texts.put((entry.number, entry.document) for entry in kept)
+                lines = self._lines_of(entries)
+                state.bounded += len(bounded)
+                if lines is None:
+                    for place, verdict in enumerate(verdicts):
+                        entry = entries[place]
+                        removed = None if verdict is None else self._telling.removed(entry, verdict)
+                        self._take(entry, removed)
+                else:
+                    self._take_lines(lines, entries, verdicts)
+                self._job.advance()
+            self._cut()
+            self._output.finish()
+        finally:
+            self._mark_at_end()
+
+    def _take_lines(
+        self, lines: list[bytes], entries: Sequence[Entry], verdicts: Sequence[Verdict | None]
+    ) -> None:
+        """Take rows that are written as they stand, all at once or all between two that go."""
+        gone = [(place, verdict) for place, verdict in enumerate(verdicts) if verdict is not None]
+        removed = [self._telling.removed(entries[place], verdict) for place, verdict in gone]
+        if self._take_at_once(lines, [verdict is None for verdict in verdicts], removed):
+            return
+        behind = 0
+        for (place, _), each in zip(gone, removed, strict=True):
+            if place > behind:
+                self._keep_lines(lines[behind:place])
+            behind = place + 1
+            self._take(entries[place], each)
+        if len(lines) > behind:
+            self._keep_lines(lines[behind:])
+
+    def _take_at_once(self, lines: list[bytes], stays: list[bool], removed: list[Removed]) -> bool:
+        """Take them where no frame can end before the last one; returns whether that was done."""
+        state, output, report = self._job.state, self._output, self._report
+        assert isinstance(output, LinesOutput)
+        kept = list(compress(lines, stays)) if removed else lines
+        told = [self._line_told(each) for each in removed] if isinstance(report, LinesOutput) else []
+        waiting = output.waiting + report.waiting + sum(map(len, kept)) + sum(map(len, told))
+        if waiting >= FRAME_BYTES or state.read + len(lines) - self._row_of_cut >= FRAME_ROWS:
+            return False
+        output.write_lines(kept)
+        if isinstance(report, LinesOutput):
+            report.write_lines(told)
+        state.read += len(lines)
+        state.kept += len(kept)
+        state.removed += len(removed)
+        for each in removed:
+            self._job.tell(each)
+        return True
+
+    def _take_made(self, lines: Lines) -> None:
+        """Take rows that are written, up to each place where a frame ends."""
+        state, count = self._job.state, len(lines.sizes)
+        assert isinstance(self._output, LinesOutput)
+        assert isinstance(self._report, LinesOutput)
+        kept, told = (
+            np.concatenate([[0], np.cumsum(np.where(which, lines.sizes, 0))])
+            for which in (lines.stays, ~lines.stays)
+        )
+        state.bounded += lines.bounded
+        both, kept_rows, at = kept + told, np.concatenate([[0], np.cumsum(lines.stays)]), 0
+        while at < count:
+            room = FRAME_BYTES - self._output.waiting - self._report.waiting
+            behind = int(np.searchsorted(both, both[at] + room))
+            behind = min(max(behind, at + 1), at + FRAME_ROWS - (state.read - self._row_of_cut))
+            ends, behind = behind <= count, min(behind, count)
+            self._output.count_written(int(kept[behind] - kept[at]))
+            self._report.write_lines([lines.told[told[at] : told[behind]].data])
+            state.read += behind - at
+            state.kept += int(kept_rows[behind] - kept_rows[at])
+            state.removed += behind - at - int(kept_rows[behind] - kept_rows[at])
+            at = behind
+            if ends:
+                self._end_frame()
+            self._job.advance()
+
+    def _lines_of(self, entries: Sequence[Entry]) -> list[bytes] | None:
+        """Return the lines of rows that are written as they stand; ``None`` where a row is made of more."""
+        output = self._output
+        if not (isinstance(output, LinesOutput) and output.keeps_lines and isinstance(entries, Rows)):
+            return None
+        if self._telling.writes_removed or set(map(type, entries.contents)) != {bytes}:
+            return None
+        return whole_lines(entries.contents)
+
+    def _keep_lines(self, lines: list[bytes]) -> None:
+        """Write rows that stay as they stand: what `_take` does, for nearly all rows of most jobs."""
+        state, output = self._job.state, self._output
+        assert isinstance(output, LinesOutput)
+        waiting = output.waiting + self._report.waiting + sum(map(len, lines))
+        ends = waiting >= FRAME_BYTES or state.read + len(lines) - self._row_of_cut >= FRAME_ROWS
+        if ends and len(lines) > 1:
+            for line in lines:
+                self._keep_lines([line])
+            return
+        output.write_lines(lines)
+        state.read += len(lines)
+        state.kept += len(lines)
+        if ends:
+            self._end_frame()
+
+    def _take(self, entry: Entry, removed: Removed | None) -> None:
+        job, state = self._job, self._job.state
+        state.read += 1
+        if removed is None:
+            state.kept += 1
+        else:
+            state.removed += 1
+            self._tell(self._report, removed)
+        if self._gathering is not None:
+            rest = self._gathering.add(entry, removed)
+            if rest is not None:
+                self._take_rest(rest, self._gathering.rollup)
+        elif removed is None or self._telling.writes_removed:
+            self._output.write(entry, self._telling.note(entry, removed))
+        if removed is not None:
+            job.tell(removed)
+        if entry.part is not None and not entry.part.is_last:
+            return  # a frame ends where a row of the input does
+        waiting = self._output.waiting + self._report.waiting
+        if waiting >= FRAME_BYTES or state.read - self._row_of_cut >= FRAME_ROWS:
+            self._end_frame()
+
+    def _take_rest(self, rest: Rest, rollup: Output) -> None:
+        state = self._job.state
+        state.documents += 1
+        state.dropped += rest.left is None
+        if rest.seen:
+            self._tell(rollup, rest)
+        written = rest.whole if self._telling.writes_removed else rest.left
+        if written is not None:
+            self._output.write(written, self._telling.note_of_rest(rest))
+
+    def _tell(self, report: Output, told: Removed | Rest) -> None:
+        if isinstance(report, LinesOutput):
+            report.write_lines([self._line_told(told)])
+
+    def _line_told(self, told: Removed | Rest) -> bytes:
+        return line_told(self._orjson, told)
+
+    def _end_frame(self) -> None:
+        self._cut()
+        if time.monotonic() - self._marked >= _SECONDS_A_MARK:
+            self._mark(self._cuts[0])  # the oldest: nobody has to wait for it
+
+    def _cut(self) -> None:
+        """End a frame, at a place that follows from the rows alone."""
+        self._output.cut()
+        self._report.cut()
+        rollup: Mark = _no_mark
+        if self._gathering is not None:
+            self._gathering.rollup.cut()
+            rollup = self._gathering.rollup.mark()
+        self._job.num_bytes = self._output.num_bytes
+        self._row_of_cut = self._job.state.read
+        self._cuts.append(_Cut(replace(self._job.state), self._output.mark(), self._report.mark(), rollup))
+
+    def _mark(self, cut: _Cut) -> None:
+        """Let the journal speak of what stands at a cut."""
+        if self._journal is not None:
+            marks = {"output": cut.output(), "report": cut.report(), "rollup": cut.rollup()}
+            self._output.sync()
+            self._report.sync()
+            if self._gathering is not None:
+                self._gathering.rollup.sync()
+            self._journal.state = replace(cut.state, **marks, seconds=time.monotonic() - self._began)
+            self._journal.write()
+        self._marked = time.monotonic()
+
+    def _mark_at_end(self) -> None:
+        """Let the journal speak of what stands, as far as the disk lets it; where the work ends early, of
+        what was written before that."""
+        while self._cuts:
+            try:
+                self._mark(self._cuts.pop())
+                return
+            except OSError:
+                continue
+
+
+def line_told(orjson: Any, told: Removed | Rest) -> bytes:
+    """Return the line of a report, made by orjson."""
+    line: bytes = orjson.dumps(told.to_dict(), option=orjson.OPT_APPEND_NEWLINE)
+    return line
+
+
+def whole_lines(lines: list[bytes]) -> list[bytes]:
+    """Return lines with their ends; the last of a file may have none."""
+    return [line if line.endswith(b"\n") else line + b"\n" for line in lines]
+
+
+class _Cut(NamedTuple):
+    """A place where a frame ends.
+
+    Attributes:
+        state: how far the job was there.
+        output, report, rollup: give the marks of the files there.
+    """
+
+    state: State
+    output: Mark
+    report: Mark
+    rollup: Mark
+
+
+def _no_mark() -> None:
+    """Return the mark of a file that is not there."""

@@ -1,0 +1,160 @@
+"""An index or a finished job, and texts where they are at hand -> the data of the page.
+
+Owns what is put into the page and how much of it: the page is opened by a browser, in memory whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from simindex.config import Config
+from simindex.corpus.explain import shingles_to_explain
+from simindex.corpus.report.common_passages import shared_form
+from simindex.corpus.report.job_files import Finished
+from simindex.corpus.report.overview import Member, Overview
+from simindex.corpus.report.page import page_of
+from simindex.format.keys import Key
+from simindex.index import Index
+from simindex.jsonable import plain
+
+_MOST_METADATA = 300  # characters of it that are shown
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much is put into a report.
+
+    Attributes:
+        clusters: listed, the largest.
+        members: listed of each.
+        text: characters of each text.
+        texts: characters of all texts; the largest clusters are given theirs first.
+    """
+
+    clusters: int = 10_000
+    members: int = 100
+    text: int = 20_000
+    texts: int = 20_000_000
+
+
+class Subject(NamedTuple):
+    """What a report is on.
+
+    Attributes:
+        source: what it is called.
+        measure: a sentence on when documents are similar.
+        by_similarity: whether by similarity, and not by distance.
+        config: how texts are cut.
+        metadata_of: gives the metadata of a key, or None.
+        noun: what one of them is called.
+    """
+
+    source: str
+    measure: str
+    by_similarity: bool
+    config: Config
+    metadata_of: Callable[[Key], Any]
+    noun: str = "document"
+
+
+def subject_of(index: Index, threshold: float) -> Subject:
+    """Return what to say of an index."""
+    by_similarity = bool(index.config.num_perm)
+    estimated = f"similarity of {threshold:g} or more, estimated from signatures"
+    measure = estimated if by_similarity else "fingerprints within the distance that the index was built for"
+    return Subject(index.path, measure, by_similarity, index.config, lambda key: _metadata(index, key))
+
+
+def _metadata(index: Index, key: Key) -> Any:
+    record = index.get(key)
+    return None if record is None else record.metadata
+
+
+def subject_of_job(job: Finished) -> Subject:
+    """Return what to say of a finished job."""
+    measure = f"removed by a similarity of {job.threshold:g} or more to a kept {job.noun}"
+    if not job.by_similarity:
+        measure = f"removed by the distance of fingerprints to a kept {job.noun}"
+    return Subject(job.folder, measure, job.by_similarity, job.config, lambda _key: None, job.noun)
+
+
+def report_of(subject: Subject, overview: Overview, texts: Mapping[Key, str] | None, bounds: Bounds) -> str:
+    """Return the page on an index or a job.
+
+    Args:
+        subject: what it is on.
+        overview: of the same.
+        texts: those of members, by key; None where none are at hand.
+        bounds: how much is put into the page.
+    """
+    notes = list(overview.notes)
+    if overview.num_clusters > len(overview.clusters):
+        notes.append(
+            f"The largest {len(overview.clusters):,} of {overview.num_clusters:,} clusters are listed."
+        )
+    return page_of(
+        {
+            "source": subject.source,
+            "measure": subject.measure,
+            "notes": notes,
+            "noun": subject.noun,
+            "documents": overview.documents,
+            "duplicates": overview.duplicates,
+            "num_clusters": overview.num_clusters,
+            "num_pairs": overview.num_pairs,
+            "histogram_title": "Similarities of pairs" if subject.by_similarity else "Distances of pairs",
+            "histogram": overview.histogram,
+            "fresh": [round(share, 4) for share in overview.fresh],
+            "with_texts": texts is not None,
+            "clusters": _clusters(subject, overview, texts or {}, bounds),
+        }
+    )
+
+
+def _clusters(
+    subject: Subject, overview: Overview, texts: Mapping[Key, str], bounds: Bounds
+) -> list[dict[str, Any]]:
+    room = bounds.texts
+    shingles = shingles_to_explain(subject.config)
+    found = []
+    for cluster in overview.clusters:
+        members = [_member(subject, member) for member in cluster.members]
+        fitting = []
+        for place, member in enumerate(cluster.members):
+            if member.key in texts:
+                room -= min(len(texts[member.key]), bounds.text)
+                if room < 0:
+                    break
+                fitting.append((place, texts[member.key]))
+        forms = shared_form([text[: bounds.text] for _, text in fitting], shingles)
+        for (place, text), form in zip(fitting, forms, strict=True):
+            members[place]["form"] = form
+            if len(text) > bounds.text:
+                members[place]["cut"] = len(text)
+        found.append({"size": cluster.size, "members": members})
+    return found
+
+
+def _member(subject: Subject, member: Member) -> dict[str, Any]:
+    metadata = subject.metadata_of(member.key)
+    return {
+        "key": member.key if isinstance(member.key, str) else str(member.key),
+        "like": member.like,
+        "similarity": None if member.similarity is None else round(member.similarity, 4),
+        "distance": member.distance,
+    } | ({} if metadata is None else {"metadata": _shown(metadata)})
+
+
+def _shown(metadata: Any) -> str:
+    try:
+        return json.dumps(plain(metadata), ensure_ascii=False)[:_MOST_METADATA]
+    except RecursionError:
+        return "(nested too deep to show)"
+
+
+def keys_of(overview: Overview) -> list[Key]:
+    """Return the keys of all members that are listed."""
+    return [member.key for cluster in overview.clusters for member in cluster.members]

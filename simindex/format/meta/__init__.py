@@ -1,1 +1,0 @@
-"""Values of the database "meta" that stand beside header and manifest."""

@@ -1,0 +1,308 @@
+"""The check of what is stored by number: records, marks, groups, ages.
+
+Owns `Documents`, what the records of an index say, in columns by segment. Must not know tables. Invariant:
+about thirty bytes a document are held, and no record.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simindex.errors import CorruptIndexError
+from simindex.format.ages import Run, decode_run
+from simindex.format.bulk import NO_LEADER, decode_records
+from simindex.format.keys import NUMBER_KEY_BYTES, number_of, numbers_of
+from simindex.format.layout import SegmentEntry
+from simindex.format.manifest import Manifest
+from simindex.format.records import decode_flags, decode_group_size, decode_record
+from simindex.maintenance.check_report import Problem
+from simindex.maintenance.check_tables import Sum
+from simindex.queries.scheme import Scheme
+from simindex.sketching.sketch import HAS_SIGNATURE, OF_DOCUMENTS, OF_ROWS
+from simindex.storage.page_walk import Entries, Tree
+
+Found = Callable[[Problem], None]
+
+_AT_ONCE = 20_000
+_NAMED = 5
+
+
+@dataclass
+class Part:
+    """The live documents in the range of one segment.
+
+    Attributes:
+        numbers: int64, ascending, relative to the segment.
+        present: uint8.
+        leaders: int64, absolute; NO_LEADER.
+        keys: sum of (key hash, relative number).
+        copies: sum of (leader, relative number) of those with leaders.
+    """
+
+    numbers: list[np.ndarray] = field(default_factory=list)
+    present: list[np.ndarray] = field(default_factory=list)
+    leaders: list[np.ndarray] = field(default_factory=list)
+    keys: int = 0
+    copies: int = 0
+    num_copies: int = 0
+
+
+class Documents:
+    """What the databases that go by number hold.
+
+    Attributes:
+        parts: the live documents by segment, in the order of the manifest.
+        marks: number -> flags of a removal.
+        groups: leader -> live documents.
+        num_documents, num_copies: live ones.
+        is_whole: whether every record could be read, and so nothing that is missing was merely not read.
+        are_marks_whole: whether every mark could.
+    """
+
+    def __init__(self, scheme: Scheme, manifest: Manifest, sums: Sum, found: Found) -> None:
+        self._scheme, self._manifest, self._sums, self._found = scheme, manifest, sums, found
+        self._bases = [entry.base for entry in manifest.segments]
+        self.parts = [Part() for _ in manifest.segments]
+        self.marks: dict[int, int] = {}
+        self.groups: dict[int, int] = {}
+        self._hashes: list[np.ndarray] = []
+        self._ages: list[tuple[np.ndarray, np.ndarray]] = []
+        self.num_documents = self.num_copies = 0
+        self.is_whole = self.are_marks_whole = True
+        self._needs_source = False
+
+    @property
+    def are_numbers_known(self) -> bool:
+        """Whether a number without record and mark has neither."""
+        return self.is_whole and self.are_marks_whole
+
+    # ---- marks and groups ----
+
+    def read_marks(self, tree: Tree) -> None:
+        """Read the marks of removed numbers."""
+        self.are_marks_whole = tree.is_whole
+        for number, value in self._numbered(tree, "mark"):
+            try:
+                self.marks[number] = decode_flags(number, value)
+            except CorruptIndexError as exc:
+                self.are_marks_whole = False
+                self._told("mark", "removed", str(exc), number)
+            if number >= self._manifest.next_number:
+                self._told("mark", "removed", f"expected numbers below {self._manifest.next_number}", number)
+
+    def read_groups(self, tree: Tree) -> None:
+        """Read how many documents share a leader's sketch."""
+        for number, value in self._numbered(tree, "group"):
+            try:
+                self.groups[number] = decode_group_size(number, value)
+            except CorruptIndexError as exc:
+                self._told("group", "groups", str(exc), number)
+
+    def _numbered(self, tree: Tree, kind: str) -> Iterator[tuple[int, bytes]]:
+        for entries in tree.entries():
+            for key, length, place, size in zip(*entries, strict=True):
+                try:
+                    yield (
+                        number_of(key[: int(length)].tobytes()),
+                        bytes(tree.file.value(int(place), int(size))),
+                    )
+                except CorruptIndexError as exc:
+                    self._found(
+                        Problem(kind, str(exc), tree.name, first_key=key[: int(length)].tobytes().hex())
+                    )
+
+    def _told(self, kind: str, database: str, message: str, number: int) -> None:
+        self._found(Problem(kind, message, database, numbers=(number, number + 1)))
+
+    # ---- records ----
+
+    def read_records(self, tree: Tree, advance: Callable[[int], None]) -> None:
+        """Read every record; `advance` is told of bytes."""
+        self.is_whole = tree.is_whole
+        for entries in tree.entries():
+            for first in range(0, len(entries.places), _AT_ONCE):
+                part = Entries(*(column[first : first + _AT_ONCE] for column in entries))
+                self._read(tree, part)
+                advance(int(part.lengths.sum()))
+
+    def _read(self, tree: Tree, entries: Entries) -> None:
+        numbers = numbers_of(entries.keys)
+        is_number = (entries.key_bytes == NUMBER_KEY_BYTES) & (
+            numbers < np.uint64(self._manifest.next_number)
+        )
+        for at in np.flatnonzero(~is_number).tolist():
+            key = entries.keys[at, : int(entries.key_bytes[at])].tobytes()
+            message = (
+                f"expected a number below {self._manifest.next_number} for a key, which the manifest names"
+            )
+            self._found(Problem("record", message, "documents", first_key=key.hex()))
+        numbers = numbers[is_number]
+        octets = tree.file.octets.data
+        places, ends = entries.places[is_number], (entries.places + entries.lengths)[is_number]
+        values = [bytes(octets[a:b]) for a, b in zip(places.tolist(), ends.tolist(), strict=True)]
+        records = decode_records(numbers, values, self._scheme.config.keep_shingles)
+        for place, error in records.errors:
+            self.is_whole = False
+            self._told("record", "documents", str(error), int(numbers[place]))
+        self._take(
+            numbers[records.places].astype(np.int64), records.key_hashes, records.present, records.leaders
+        )
+        self._ages.append((numbers[records.places].astype(np.int64), records.ages))
+        self._hashes.append(records.key_hashes)
+
+    def _take(
+        self, numbers: np.ndarray, hashes: np.ndarray, present: np.ndarray, leaders: np.ndarray
+    ) -> None:
+        self.num_documents += len(numbers)
+        self.num_copies += int((leaders != NO_LEADER).sum())
+        self._needs_source |= bool((present & HAS_SIGNATURE).any())
+        for number in [int(n) for n in numbers if int(n) in self.marks] if self.marks else []:
+            self._told("record", "documents", "expected no record of a removed number, found one", number)
+        segments = np.searchsorted(np.array(self._bases, dtype=np.int64), numbers, side="right") - 1
+        for segment in np.unique(segments).tolist():
+            own = segments == segment
+            entry = self._manifest.segments[segment] if segment >= 0 else None
+            if entry is None or int(numbers[own][-1]) >= entry.base + entry.span:
+                self._outside(numbers[own], entry)
+                if entry is None:
+                    continue
+                own &= numbers < entry.base + entry.span
+            relative, led = numbers[own] - entry.base, leaders[own] != NO_LEADER
+            part = self.parts[segment]
+            part.numbers.append(relative)
+            part.present.append(present[own])
+            part.leaders.append(leaders[own])
+            part.keys += self._sums.of(hashes[own], relative)
+            part.copies += self._sums.of(leaders[own][led].astype(np.uint64), relative[led])
+            part.num_copies += int(led.sum())
+
+    def _outside(self, numbers: np.ndarray, entry: SegmentEntry | None) -> None:
+        outside = numbers if entry is None else numbers[numbers >= entry.base + entry.span]
+        message = f"expected records of numbers in segments, found {len(outside)} in none"
+        self._found(Problem("record", message, "documents", numbers=(int(outside[0]), int(outside[-1]) + 1)))
+
+    # ---- what follows from all of them ----
+
+    def check_ages(self, tree: Tree) -> None:
+        """Prove that every live document lies in a run, and in none that is younger: one whose touch is
+        lost, as of an older page, is older than the run of that touch."""
+        runs, broken = runs_of(tree, self._manifest)
+        for stored, message in broken:
+            self._found(Problem("age", message, "ages", first_key=stored.hex()))
+        if not tree.is_whole or not self._ages:
+            return
+        numbers = np.concatenate([numbers for numbers, _ in self._ages])
+        ages = np.concatenate([ages for _, ages in self._ages])
+        oldest, newest = times_of_runs(runs, numbers)
+        late = numbers[oldest > ages]
+        if len(late):
+            message = f"expected every document in a run as old as it is, found {len(late)} that are in none"
+            self._found(Problem("age", message, "ages", numbers=(int(late[0]), int(late[-1]) + 1)))
+        early = numbers[(oldest <= ages) & (ages < newest)]
+        if len(early):
+            message = f"expected documents that are no older than their runs, found {len(early)} that are"
+            self._found(Problem("age", message, "documents", numbers=(int(early[0]), int(early[-1]) + 1)))
+
+    def check_keys(self, tree: Tree) -> None:
+        """Prove that no two live documents have the same key."""
+        if not self._hashes:
+            return
+        hashes = np.concatenate(self._hashes)
+        numbers = np.concatenate([numbers for numbers, _ in self._ages])
+        order = np.argsort(hashes, kind="stable")
+        is_twin = hashes[order[1:]] == hashes[order[:-1]]
+        twins = np.unique(np.concatenate([order[1:][is_twin], order[:-1][is_twin]]))
+        if not len(twins):
+            return
+        wanted, seen = set(numbers[twins].tolist()), dict[object, int]()
+        for number, value in self._numbered(tree, "record"):
+            if number not in wanted:
+                continue
+            key = decode_record(number, value).key
+            if (type(key), key) in seen:
+                message = f"expected a key once, found document {seen[type(key), key]} with the same"
+                where = {"numbers": (number, number + 1), "documents": (key,)}
+                self._found(Problem("record", message, "documents", **where))  # type: ignore[arg-type]
+            seen[type(key), key] = number
+
+    def check_groups(self) -> None:
+        """Prove that groups count the live documents that share a sketch."""
+        leaders = [leaders for part in self.parts for leaders in part.leaders]
+        led = np.concatenate(leaders) if leaders else np.empty(0, dtype=np.int64)
+        found, counts = np.unique(led[led != NO_LEADER], return_counts=True)
+        expected = dict(zip(found.tolist(), counts.tolist(), strict=True))
+        for leader in sorted(expected.keys() | self.groups.keys()):
+            size = expected.get(leader, 0) + self.is_live(leader)
+            if self.groups.get(leader) != size:
+                stored = self.groups.get(leader, "none")
+                message = f"expected a group of {size} live documents, found {stored}"
+                self._told("group", "groups", message, leader)
+        for number, flags in self.marks.items():
+            if (flags == 1) != (number in self.groups):
+                message = f"expected flag 1 alone where copies share the sketch, found flags {flags}"
+                self._told("mark", "removed", message, number)
+
+    def is_live(self, number: int) -> bool:
+        """Whether a number has a record in the range of a segment."""
+        place = bisect_right(self._bases, number) - 1
+        if place < 0:
+            return False
+        relative = number - self._bases[place]
+        for numbers in self.parts[place].numbers:
+            at = int(np.searchsorted(numbers, relative))
+            if at < len(numbers) and int(numbers[at]) == relative:
+                return True
+        return False
+
+    def check_counts(self) -> None:
+        """Prove that the manifest counts what there is."""
+        manifest = self._manifest
+        if not self.is_whole:
+            return
+        for what, expected, found in (
+            ("documents", manifest.num_documents, self.num_documents),
+            ("copies", manifest.num_copies, self.num_copies),
+        ):
+            if expected != found:
+                message = f"expected {expected} {what}, as the manifest says, found {found}"
+                self._found(Problem("count", message, "documents"))
+        if self._needs_source and manifest.sources not in (OF_DOCUMENTS, OF_ROWS):
+            message = "expected the manifest to say what signatures are of, found that there are none"
+            self._found(Problem("manifest", message, "meta"))
+
+
+def runs_of(tree: Tree, manifest: Manifest) -> tuple[list[Run], list[tuple[bytes, str]]]:
+    """Return the runs of ages, and the keys of those that are damaged with what is wrong."""
+    runs = [manifest.tail] if manifest.tail.first < manifest.tail.behind else []
+    broken: list[tuple[bytes, str]] = []
+    for entries in tree.entries():
+        for key, length, place, size in zip(*entries, strict=True):
+            stored = key[: int(length)].tobytes()
+            try:
+                value = bytes(tree.file.value(int(place), int(size)))
+                runs.append(decode_run(stored, value, manifest.next_number))
+            except CorruptIndexError as exc:
+                broken.append((stored, str(exc)))
+    return runs, broken
+
+
+def times_of_runs(runs: list[Run], numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the times of the oldest and the newest run that each document lies in; behind every time, and
+    before every time, for one that is in none.
+
+    Args:
+        numbers: int64, ascending.
+    """
+    runs = sorted(runs, key=lambda run: -run.time)
+    ends = np.searchsorted(numbers, np.array([run[1:] for run in runs], dtype=np.int64).reshape(-1, 2))
+    oldest = np.full(len(numbers), np.iinfo(np.int64).max)
+    newest = np.full(len(numbers), np.iinfo(np.int64).min)
+    for run, (first, behind) in zip(runs, ends.tolist(), strict=True):
+        oldest[first:behind] = run.time
+    for run, (first, behind) in zip(reversed(runs), reversed(ends.tolist()), strict=True):
+        newest[first:behind] = run.time
+    return oldest, newest

@@ -1,0 +1,358 @@
+"""`repair`: a new index of all that is left of a damaged one.
+
+Owns the call, and the steps in the process that reads: records by number, segment by segment their sketches,
+and what of both is missing. Must not write to the damaged index. The process may die of a failing disk; the
+caller gets an error then, and no half index.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simindex.checks import local_path, require_callable
+from simindex.errors import CorruptIndexError
+from simindex.format.bulk import decode_records
+from simindex.format.keys import NUMBER_KEY_BYTES, Key, numbers_of
+from simindex.format.manifest import Manifest
+from simindex.format.records import FLAGS_BYTES, StoredRecord, decode_flags, decode_record
+from simindex.maintenance.build_index import BATCH, Builder, Saved
+from simindex.maintenance.check_documents import runs_of, times_of_runs
+from simindex.maintenance.heal_sketches import SegmentRemains
+from simindex.maintenance.repair_report import RepairReport
+from simindex.maintenance.salvage import Salvage
+from simindex.maintenance.staging import forget, making
+from simindex.maintenance.subprocess_call import Tell, run
+from simindex.queries.scheme import Scheme, scheme_of_header
+from simindex.storage.folder import require_place
+from simindex.storage.meta_pages import with_last_commit
+from simindex.storage.page_file import bare_pages, pinned_pages
+from simindex.storage.page_walk import Entries
+
+_MOST_NAMED = 1_000
+_WORK = "repair"
+REMOVED_FOUND = "records of removed documents were found, as older pages leave them, and are not saved"
+TOUCHES_LOST = "documents were touched later than their records say, as older pages leave them"
+MARKS_LOST = "marks of removed documents are lost; some of these may be among those saved"
+
+
+def repair(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> RepairReport:
+    """Save what is left of a damaged index in a new one, and say what is lost.
+
+    A process of its own reads every record and sketch whose seal fits: through LMDB's trees as far as they
+    lead, and page by page where they do not, for every value is bound to its key by its seal. The new index
+    has the settings, documents, metadata and times of the old one; its tables are made anew. A document whose
+    sketch is lost is stored all the same, but is similar to nothing until it is inserted again. Where marks
+    of removed documents are lost, some of these may come back; the report then says so. The damaged index is
+    not changed. Killed at any time, nothing is at the destination, or all; the next call removes
+    what was left beside it. It costs what inserting ready sketches costs, and the memory of the largest
+    segment's sketches.
+
+    Args:
+        source: folder of the damaged index.
+        destination: folder of the new one: missing, or empty.
+        progress: called as ``progress(done, total)`` with documents.
+
+    Raises:
+        FileNotFoundError: there is no index.
+        FileExistsError: there is something at the destination.
+        IndexLockedError: somebody else repairs to the same destination.
+        CorruptIndexError: no header or no manifest is left in any page, or the process that reads died.
+
+    >>> import simindex, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with simindex.open(folder + "/i") as index:
+    ...         index.insert("a", "the quick brown fox jumps over the lazy dog")
+    ...     simindex.repair(folder + "/i", folder + "/saved").is_whole
+    True
+    """
+    require_callable("progress", progress)
+    damaged, target = Path(local_path(source)), Path(local_path(destination))
+    require_place(damaged, "r")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise FileExistsError(f"{target}: expected nothing or an empty folder, found something")
+    told = None if progress is None else _teller(progress)
+    try:
+        fields = run(run_repair, str(damaged), os.path.realpath(target), told=told)
+    except BaseException:
+        forget(Path(os.path.realpath(target)), _WORK)
+        raise
+    fields["lost"] = tuple((first, behind) for first, behind in fields["lost"])
+    fields["without_sketch"] = tuple(fields["without_sketch"])
+    fields["notes"] = tuple(fields["notes"])
+    return RepairReport(str(damaged), str(target), **fields)
+
+
+def _teller(progress: Callable[[int, int], object]) -> Callable[[Any], None]:
+    def told(figures: Any) -> None:
+        progress(*figures)
+
+    return told
+
+
+def run_repair(tell: Tell, source: str, destination: str) -> dict[str, Any]:
+    """Repair an index in this process; see `repair`. Returns the fields of the report."""
+    try:
+        with pinned_pages(source) as file:
+            return _Repair(Salvage(with_last_commit(file)), source, tell).run(destination)
+    except CorruptIndexError as exc:
+        bare = bare_pages(source)
+        if bare is None or "meta page of LMDB" not in str(exc):
+            raise
+        return _Repair(Salvage(bare), source, tell).run(destination)
+
+
+class _Repair:
+    """One repair under way."""
+
+    def __init__(self, salvage: Salvage, source: str, tell: Tell) -> None:
+        self._salvage, self._tell = salvage, tell
+        self._scheme: Scheme = scheme_of_header(salvage.header(source), source)
+        self._manifest: Manifest = salvage.manifest(source)
+        self._values = salvage.segment_values()
+        self._leaders: dict[int, tuple[np.ndarray, int]] = {}
+        self._wanted_leaders: set[int] = set()
+        self._documents = self._sketches = self._by_tables = 0
+        self._without: list[Key] = []
+        self._num_without = 0
+        self._lost: list[tuple[int, int]] = []
+
+    def run(self, destination: str) -> dict[str, Any]:
+        """Make the new index."""
+        scheme, manifest = self._scheme, self._manifest
+        remains = [SegmentRemains(scheme, entry, self._values) for entry in manifest.segments]
+        self._find_lost_chunks(remains)
+        self._note_lost_segments(remains)
+        numbers, hashes, places, lengths = self._records(remains)
+        ends = [np.searchsorted(numbers, [e.base, e.base + e.span]).tolist() for e in manifest.segments]
+        config, layout = scheme.config, scheme.tables.layout
+        with making(Path(destination), _WORK, config, layout, manifest.sources) as builder:
+            for (first, behind), part in zip(ends, remains, strict=True):
+                self._save(builder, part, *(c[first:behind] for c in (numbers, hashes, places, lengths)))
+        expected = manifest.num_documents
+        return {
+            "documents": self._documents,
+            "sketches": self._sketches,
+            "sketches_by_tables": self._by_tables,
+            "without_sketch": self._without[:_MOST_NAMED],
+            "num_without_sketch": self._num_without,
+            "expected_documents": expected,
+            "lost": self._lost[:_MOST_NAMED],
+            "num_lost": max(0, expected - self._documents),
+            "notes": self._salvage.notes,
+        }
+
+    def _note_lost_segments(self, remains: list[SegmentRemains]) -> None:
+        lost = [str(e.id) for e, part in zip(self._manifest.segments, remains, strict=True) if part.is_lost]
+        if lost:
+            self._salvage.notes.append(
+                f"values of {len(lost)} small segments ({', '.join(lost[:10])}) are damaged or missing: of "
+                "their sketches those are left that tables confirm, and records that are missing from them "
+                "cannot be named"
+            )
+
+    def _find_lost_chunks(self, remains: list[SegmentRemains]) -> None:
+        """Find chunks of sketches, and segments of one value, whose leaf is gone, among the pages of large
+        values that nobody tells of."""
+        missing = [(part, key, count) for part in remains for key, count in part.missing()]
+        if not missing:
+            return
+        for pages in self._salvage.large_orphans():
+            for at, (part, key, count) in enumerate(missing):
+                if part.is_chunk(key, count, pages):
+                    part.adopt(key, count, pages)
+                    del missing[at]
+                    break
+
+    # ---- records ----
+
+    def _records(self, remains: list[SegmentRemains]) -> tuple[np.ndarray, ...]:
+        """Return numbers, ascending, and the hashes of keys, places and lengths of the records that are
+        left."""
+        reached = [self._sound(entries) for entries in self._salvage.reached("documents")]
+        marked = np.array(sorted(self._marks_of(self._salvage.reached("removed"))), dtype=np.int64)
+        found = [self._live(*records, marked, remains) for records in reached]
+        num_removed = sum(len(records[1]) for records in reached) - sum(len(records[1]) for records in found)
+        if num_removed:
+            self._salvage.notes.append(f"{num_removed} {REMOVED_FOUND}")
+        orphans = [self._sound(entries) for entries in self._salvage.by_number()]
+        if orphans:
+            removed = self._removed() | self._marks_of_unreached()
+            known = None if self._salvage.are_orphans_current else self._known(remains)
+            orphans = [self._evident(*records, removed, known) for records in orphans]
+        both = [entries for entries, _, _ in (*found, *orphans)]
+        key_hashes = np.concatenate([h for _, h, _ in (*found, *orphans)] or [np.empty(0, np.uint64)])
+        ages = np.concatenate([a for _, _, a in (*found, *orphans)] or [np.empty(0, np.int64)])
+        found_numbers = [numbers_of(e.keys).astype(np.int64) for e in both]
+        numbers = np.concatenate(found_numbers or [np.empty(0, np.int64)])
+        places = np.concatenate([e.places for e in both] or [np.empty(0, np.int64)])
+        lengths = np.concatenate([e.lengths for e in both] or [np.empty(0, np.int64)])
+        kept, first = np.unique(numbers, return_index=True)  # of one number, that which the tree reaches
+        self._note_lost_touches(kept, ages[first])
+        return kept, key_hashes[first], places[first], lengths[first]
+
+    def _live(
+        self,
+        entries: Entries,
+        hashes: np.ndarray,
+        ages: np.ndarray,
+        marked: np.ndarray,
+        remains: list[SegmentRemains],
+    ) -> tuple[Entries, np.ndarray, np.ndarray]:
+        """Return the records that neither a mark nor a whole key table contradicts.
+
+        Numbers are given once, so an older mark holds, and what a segment's key table does not name is in
+        that segment no more.
+        """
+        numbers = numbers_of(entries.keys).astype(np.int64)
+        is_live = ~np.isin(numbers, marked)
+        for entry, part in zip(self._manifest.segments, remains, strict=True):
+            if part.is_key_table_whole:
+                is_own = (numbers >= entry.base) & (numbers < entry.base + entry.span)
+                is_live &= ~is_own | np.isin(numbers, part.key_numbers)
+        return Entries(*(column[is_live] for column in entries)), hashes[is_live], ages[is_live]
+
+    def _note_lost_touches(self, numbers: np.ndarray, ages: np.ndarray) -> None:
+        """Count records whose time is before that of a run that they lie in, as `check` does."""
+        tree = self._salvage.walked.trees.get("ages")
+        if tree is None or not tree.is_whole:
+            return
+        _, newest = times_of_runs(runs_of(tree, self._manifest)[0], numbers)
+        num_lost = int((ages < newest).sum())
+        if num_lost:
+            self._salvage.notes.append(f"{num_lost} {TOUCHES_LOST}")
+
+    def _sound(self, entries: Entries) -> tuple[Entries, np.ndarray, np.ndarray]:
+        """Return the entries that are records, the hashes of their keys, and their ages."""
+        is_number = (entries.key_bytes == NUMBER_KEY_BYTES) & (entries.keys[:, 0] < 128)
+        entries = Entries(*(column[is_number] for column in entries))
+        numbers, file = numbers_of(entries.keys), self._salvage.file
+        sizes = zip(entries.places.tolist(), entries.lengths.tolist(), strict=True)
+        values = [bytes(file.value(place, size)) for place, size in sizes]
+        records = decode_records(numbers, values, self._scheme.config.keep_shingles)
+        self._wanted_leaders.update(records.leaders[records.leaders >= 0].tolist())
+        return Entries(*(column[records.places] for column in entries)), records.key_hashes, records.ages
+
+    def _known(self, remains: list[SegmentRemains]) -> dict[int, int]:
+        """Return number -> hash of the key, of the documents that the key tables name."""
+        tree = self._salvage.walked.trees.get("removed")
+        if tree is None or not tree.is_whole:
+            self._salvage.notes.append(MARKS_LOST)
+        known: dict[int, int] = {}
+        for part in remains:
+            known.update(zip(part.key_numbers.tolist(), part.key_hashes.tolist(), strict=True))
+        return known
+
+    def _evident(
+        self,
+        entries: Entries,
+        hashes: np.ndarray,
+        ages: np.ndarray,
+        removed: set[int],
+        known: dict[int, int] | None,
+    ) -> tuple[Entries, np.ndarray, np.ndarray]:
+        """Return the entries of no removed document: a page that no tree reaches may be of an older state.
+
+        Args:
+            known: where that state may have had other documents, those of this one; see `_known`.
+        """
+        kept = [
+            number not in removed and (known is None or known.get(number) == key_hash)
+            for number, key_hash in zip(numbers_of(entries.keys).tolist(), hashes.tolist(), strict=True)
+        ]
+        is_kept = np.array(kept, dtype=bool)
+        return Entries(*(column[is_kept] for column in entries)), hashes[is_kept], ages[is_kept]
+
+    def _removed(self) -> set[int]:
+        """Return the numbers that the tree of marks still reaches."""
+        return {int(n) for e in self._salvage.reached("removed") for n in numbers_of(e.keys)}
+
+    def _marks_of_unreached(self) -> set[int]:
+        """Return the numbers that a mark on any page names: one is given once, so an old mark holds."""
+        return self._marks_of(self._salvage.by_number())
+
+    def _marks_of(self, parts: Iterable[Entries]) -> set[int]:
+        """Return the numbers of the marks among some entries whose seals fit."""
+        found = set[int]()
+        for entries in parts:
+            is_mark = entries.lengths == FLAGS_BYTES
+            for number, place in zip(
+                numbers_of(entries.keys[is_mark]).tolist(), entries.places[is_mark].tolist(), strict=True
+            ):
+                with suppress(CorruptIndexError):
+                    decode_flags(number, bytes(self._salvage.file.value(place, FLAGS_BYTES)))
+                    found.add(number)
+        return found
+
+    # ---- one segment ----
+
+    def _save(
+        self,
+        builder: Builder,
+        part: SegmentRemains,
+        numbers: np.ndarray,
+        hashes: np.ndarray,
+        places: np.ndarray,
+        lengths: np.ndarray,
+    ) -> None:
+        """Store what is left of a segment's documents."""
+        sketches: dict[int, tuple[np.ndarray, int, bool]] = {}
+        for rows in part.rows(numbers, hashes):
+            columns = rows.numbers.tolist(), rows.words, rows.fingerprints.tolist(), rows.by_tables.tolist()
+            for number, words, fingerprint, by_tables in zip(*columns, strict=True):
+                sketches[number] = words, fingerprint, by_tables
+                if number in self._wanted_leaders:
+                    self._leaders[number] = words, fingerprint
+        file = self._salvage.file
+        for first in range(0, len(numbers), BATCH):
+            batch: list[Saved] = []
+            one = slice(first, first + BATCH)
+            for number, place, size in zip(numbers[one].tolist(), places[one], lengths[one], strict=True):
+                record = decode_record(number, bytes(file.value(int(place), int(size))))
+                batch.append(self._saved(number, record, sketches))
+            builder.add(batch)
+            self._documents += len(batch)
+            self._tell([self._documents, max(self._manifest.num_documents, self._documents)])
+        self._note_lost(part, numbers)
+
+    def _saved(
+        self, number: int, record: StoredRecord, sketches: dict[int, tuple[np.ndarray, int, bool]]
+    ) -> Saved:
+        if not record.present:
+            self._sketches += 1
+            return Saved(record, None, 0)
+        if record.leader is not None:
+            leader = self._leaders.get(record.leader)
+            found = None if leader is None else (*leader, False)
+        else:
+            found = sketches.get(number)
+        if found is None:
+            self._num_without += 1
+            if len(self._without) < _MOST_NAMED:
+                self._without.append(record.key)
+            return Saved(record, None, 0)
+        self._sketches += 1
+        self._by_tables += found[2]
+        return Saved(record, found[0], found[1])
+
+    def _note_lost(self, part: SegmentRemains, numbers: np.ndarray) -> None:
+        """Take note of numbers in the key table that have neither a record nor a mark."""
+        removed = self._removed()
+        lost = np.setdiff1d(part.key_numbers, numbers).tolist()
+        for number in lost:
+            if number in removed:
+                continue
+            if self._lost and self._lost[-1][1] == number:
+                self._lost[-1] = self._lost[-1][0], number + 1
+            else:
+                self._lost.append((number, number + 1))

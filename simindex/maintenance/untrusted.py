@@ -1,0 +1,123 @@
+"""An index from somebody else: a private copy of it, proven in a process of its own before anything is
+opened.
+
+Owns the copy and its end. Must not open it. Invariant: what is handed on lies in a folder that only this user
+can enter, was checked in full after it was copied, and is changed by nobody afterwards.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import tempfile
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+from simindex.checks import local_path
+from simindex.errors import CorruptIndexError, IndexFullError, SimIndexError
+from simindex.maintenance.check import check
+from simindex.storage.folder import DATA_FILE, require_place
+
+_SHOWN = 5
+
+_META_BYTES = 1 << 16
+"""Both meta pages lie in them, whatever the size of a page is."""
+
+_ATTEMPTS, _PAUSE_SECONDS = 20, 0.01
+
+
+def require_reading(mode: str) -> None:
+    """Refuse modes that would create an index."""
+    if mode not in ("r", "a"):
+        raise ValueError(f'untrusted: a copy is opened to be read, expected mode "r", found {mode!r}')
+
+
+def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, str, Callable[[], object]]:
+    """Copy the data file of an index into a new folder of the temporary directory, and check the copy in
+    full.
+
+    Args:
+        owner: the folder is removed when it is gone.
+
+    Returns:
+        The folder, the mode to open it with, and what removes it earlier.
+
+    Raises:
+        FileNotFoundError, FormatError: there is no index, or something else.
+        CorruptIndexError: the check found something; the copy is gone.
+        IndexFullError: no room for the copy, with `needed_bytes`; what was copied of it is gone.
+    """
+    source = Path(local_path(path))
+    require_place(source, "r")
+    folder = tempfile.mkdtemp(prefix="simindex-untrusted-")
+    end = weakref.finalize(owner, _remove, folder, os.getpid())
+    try:
+        try:
+            _copy(source / DATA_FILE, Path(folder) / DATA_FILE)
+        except OSError as exc:
+            if exc.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            raise _no_room(source / DATA_FILE, folder, exc) from exc
+        report = check(folder)
+        if not report.ok:
+            told = "; ".join(str(problem) for problem in report.problems[:_SHOWN])
+            noun = "problem" if report.num_problems == 1 else "problems"
+            raise CorruptIndexError(
+                f"{source}: expected an index that is right in itself, found {report.num_problems} {noun}: "
+                f"{told}; it was not opened",
+                path=str(source),
+            )
+    except BaseException:
+        end()
+        raise
+    return folder, "r", end
+
+
+def _no_room(source: Path, folder: str, exc: OSError) -> IndexFullError:
+    needed = source.stat().st_size
+    error = IndexFullError(
+        f"{source.parent}: expected {needed} bytes of free disk in {os.path.dirname(folder)} for the copy "
+        f"that untrusted=True checks, found no room ({exc.strerror}); set TMPDIR to a disk with more",
+        needed_bytes=needed,
+    )
+    error.path = str(source.parent)
+    return error
+
+
+def _remove(folder: str, process: int) -> None:
+    """Remove a copy; a forked child leaves its parent's alone."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a plain file, whatever else comes to lie in its place meanwhile, as of one commit.
+
+    A commit writes to pages that the one before it does not use, and then one of the two meta pages. So what
+    was copied while these stayed the same is one whole state, whatever a writer has begun meanwhile.
+
+    Raises:
+        SimIndexError: a writer does not leave the time for it.
+    """
+    found = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(found, "rb") as incoming, open(target, "xb") as outgoing:
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            raise CorruptIndexError(f"{source}: expected a plain file, found another thing", path=str(source))
+        os.fchmod(outgoing.fileno(), 0o600)
+        for attempt in range(_ATTEMPTS):
+            before = os.pread(found, _META_BYTES, 0)
+            for file in (incoming, outgoing):
+                file.seek(0)
+            shutil.copyfileobj(incoming, outgoing, 1 << 20)
+            outgoing.truncate()
+            if os.pread(found, _META_BYTES, 0) == before:
+                return
+            time.sleep(_PAUSE_SECONDS * attempt)
+    raise SimIndexError(
+        f"{source}: expected a file that stays as it is while it is copied, found one that a writer goes on "
+        f"changing, {_ATTEMPTS} times; make a backup of it and open that"
+    ).located(str(source.parent))

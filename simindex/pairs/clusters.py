@@ -1,0 +1,172 @@
+"""Clusters: the iterator that `Index.clusters` returns.
+
+Owns the way from pairs to a forest and from its groups to keys. Must not compare documents: the pairs do.
+Invariant: pairs and keys are of one snapshot, that of the pairs. As copies are in pairs with others by their
+first one alone, they are united before stars are looked for: what is equal has the same centre.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+from types import TracebackType
+from typing import Literal
+
+import numpy as np
+
+from simindex.format.keys import Key
+from simindex.pairs.pair import Bounded
+from simindex.pairs.pairs import Pairs
+from simindex.pairs.sorted_edges import SortedEdges
+from simindex.pairs.union_find import Forest, edges_between
+from simindex.queries.view import View
+
+Linkage = Literal["components", "star"]
+"""What holds a cluster together."""
+
+_PAIRS_AT_ONCE = 4_096
+
+_MEMBERS_AT_ONCE = 1_024
+"""Documents that are looked up in one go, at least."""
+
+
+def require_linkage(linkage: object) -> None:
+    """Raise ValueError unless there is such a linkage."""
+    if linkage not in ("components", "star"):
+        raise ValueError(f'linkage: expected "components" or "star", found {linkage!r}')
+
+
+class Clusters(Iterator[list[Key]]):
+    """All clusters of one snapshot of an index: see `Index.clusters`.
+
+    The first step finds all pairs; the others list what was found. Not thread-safe. It holds a handle of its
+    own on the index, which pins the space of what is removed meanwhile; it is let go of at the end, by
+    `close`, or at the end of a ``with`` block.
+    """
+
+    def __init__(self, pairs: Pairs, linkage: Linkage, memory_bytes: int) -> None:
+        self._pairs, self._linkage, self._memory_bytes = pairs, linkage, memory_bytes
+        self._groups: Iterator[tuple[np.ndarray, bool]] | None = None
+        self._begun: list[Key] = []
+        """The keys so far of a cluster that is longer than what is looked up in one go."""
+        self._ready: deque[list[Key]] = deque()
+        self._is_open = True
+
+    @property
+    def snapshot(self) -> int:
+        """The id of the commit that is seen; equal ids, equal content."""
+        return self._pairs.snapshot
+
+    @property
+    def total(self) -> int:
+        """Entries of tables that are read in all."""
+        return self._pairs.total
+
+    @property
+    def compared(self) -> int:
+        """Pairs of sketches that were compared so far."""
+        return self._pairs.compared
+
+    @property
+    def bounded(self) -> Bounded:
+        """What was not compared all with all so far; see `Bounded`."""
+        return self._pairs.bounded
+
+    def __repr__(self) -> str:
+        return f"<clusters ({self._linkage}) of {repr(self._pairs).removeprefix('<pairs of ')}"
+
+    def __iter__(self) -> Clusters:
+        return self
+
+    def __next__(self) -> list[Key]:
+        while not self._ready:
+            if not self._is_open:
+                raise StopIteration
+            self._advance()
+        return self._ready.popleft()
+
+    def close(self) -> None:
+        """End the iteration and let go of the snapshot. Closing twice is allowed."""
+        self._is_open, self._groups = False, None
+        self._ready.clear()
+        self._pairs.close()
+
+    def __enter__(self) -> Clusters:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- a step ----
+
+    def _advance(self) -> None:
+        """Look up the keys of the next groups; before the first, find all groups."""
+        try:
+            if self._groups is None:
+                self._groups = self._grouped().groups()
+            parts = list(_some_of(self._groups))
+            if not parts:
+                self.close()
+                return
+            ranks = np.concatenate([members for members, _ in parts])
+            keys = self._pairs.read(partial(_keys, self._pairs.ranks.numbers(ranks)))
+        except BaseException:
+            self.close()
+            raise
+        first = 0
+        for members, is_last in parts:
+            self._begun += keys[first : first + len(members)]
+            first += len(members)
+            if is_last:
+                self._ready.append(self._begun)
+                self._begun = []
+
+    def _grouped(self) -> Forest:
+        """Return the forest that the pairs make."""
+        forest = Forest(self._pairs.ranks.total)
+        with SortedEdges(self._memory_bytes) as edges:
+            while len(rows := self._next_rows()):
+                a, b, is_copy = (
+                    self._pairs.ranks.of(rows[:, 0]),
+                    self._pairs.ranks.of(rows[:, 1]),
+                    rows[:, 2] != 0,
+                )
+                if self._linkage == "components":
+                    forest.join(edges_between(a, b))
+                    continue
+                forest.join(edges_between(a[is_copy], b[is_copy]))
+                edges.add(edges_between(forest.roots(a[~is_copy]), forest.roots(b[~is_copy])))
+            for some in edges.ascending():
+                forest.assign(some)
+        return forest
+
+    def _next_rows(self) -> np.ndarray:
+        """Return the next pairs, uint64: number, number, 1 for copies; none at the end."""
+        rows: list[tuple[int, int, bool]] = []
+        try:
+            while len(rows) < _PAIRS_AT_ONCE:
+                rows.append(self._pairs.next_numbered()[1:])
+        except StopIteration:
+            pass
+        return np.array(rows, dtype=np.uint64).reshape(-1, 3)
+
+
+def _some_of(groups: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[np.ndarray, bool]]:
+    """Yield groups, or parts of them, until there are members enough."""
+    count = 0
+    while count < _MEMBERS_AT_ONCE and (part := next(groups, None)) is not None:
+        count += len(part[0])
+        yield part
+
+
+def _keys(numbers: np.ndarray, view: View) -> list[Key]:
+    """Return the keys of documents that are in pairs, so that they are there."""
+    keys = []
+    for number in numbers.tolist():
+        record = view.record(number)
+        assert record is not None
+        keys.append(record.key)
+    return keys

@@ -1,0 +1,61 @@
+"""Pair: two stored documents that are similar, and what was bounded while pairs were looked for.
+
+Owns the values; typed as those of `Match`. Must not know how they were found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from simindex.format.keys import Key
+from simindex.jsonable import plain
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two stored documents that are similar.
+
+    Attributes:
+        a: key of the document that was stored first.
+        b: key of the other one.
+        similarity: Jaccard similarity, 0..1: an estimate unless `exact`; ``None`` without MinHash on both
+            sides.
+        distance: Hamming distance of the fingerprints in bits, 0..64; ``None`` without SimHash on both
+            sides.
+        exact: whether the similarity is the exact one; see `Match`.
+        standard_error: of the similarity; 0.0 only where it is exact, ``None`` where there is none.
+
+    >>> Pair("a", "b", 0.75, 3).to_dict()["similarity"]
+    0.75
+    """
+
+    a: Key
+    b: Key
+    similarity: float | Any
+    distance: int | Any
+    exact: bool = False
+    standard_error: float | Any = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields in their order, as values that JSON has; keys as in `Match.to_dict`."""
+        return {
+            "a": plain(self.a),
+            "b": plain(self.b),
+            "similarity": self.similarity,
+            "distance": self.distance,
+            "exact": self.exact,
+            "standard_error": self.standard_error,
+        }
+
+
+class Bounded(NamedTuple):
+    """What was not compared all with all, and may have cost pairs.
+
+    Attributes:
+        runs: groups of documents with one prefix in one table that were longer than `max_run`.
+        entries: documents in them, counted once for each such group.
+    """
+
+    runs: int = 0
+    entries: int = 0

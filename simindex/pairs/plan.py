@@ -1,0 +1,166 @@
+"""What pairs are to be found: the tables that are walked, their prefixes, and where is cut.
+
+Owns how a threshold or a distance becomes the kernel's figures. Must not read documents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.checks import require_int
+from simindex.format.layout import FIRST_BAND_TABLE
+from simindex.queries.query_factory import method_of
+from simindex.queries.scheme import Scheme
+from simindex.queries.search import Method, least_agreement
+from simindex.sketching.permutations import FINGERPRINT_BITS
+from simindex.tuning.match_odds import band_plan, estimate_cut
+
+Copies = Literal["first", "all"]
+"""Which documents of equal sketches take part."""
+
+DEFAULT_MAX_RUN = 1_000
+DEFAULT_MEMORY_BYTES = 64 << 20
+_MIN_MEMORY_BYTES = 1 << 20
+
+_ENTRY_BYTES = 48
+"""Of memory that an entry takes while it is merged with those of other segments and compared."""
+
+
+@dataclass(frozen=True)
+class PairPlan:
+    """What is asked of an index.
+
+    Attributes:
+        method: what documents are compared by.
+        threshold: of the similarity, in (0, 1]; of MinHash.
+        cut: least estimate that is returned where it is no exact one.
+        first_table: the first of the method's tables.
+        bits: of the prefix of each of them.
+        masks: uint64, which bits of a table's band word, or of the fingerprint, make the prefix.
+        min_agree: agreeing rows of a candidate, at least.
+        max_distance: bits in which a candidate differs, at most; of SimHash.
+        kept: whether kept shingles are compared.
+        copies: which documents of equal sketches take part.
+        max_run: documents of one prefix that are compared all with all.
+        capacity: entries that are in memory at a time.
+    """
+
+    method: Method
+    threshold: float
+    cut: float
+    first_table: int
+    bits: tuple[int, ...]
+    masks: np.ndarray
+    min_agree: int
+    max_distance: int
+    kept: bool
+    copies: Copies
+    max_run: int
+    capacity: int
+
+
+def plan_pairs(
+    scheme: Scheme,
+    threshold: float,
+    by: Method | None,
+    max_distance: int | None,
+    recall: float | None,
+    exact: bool,
+    has_texts: bool,
+    copies: Copies,
+    max_run: int,
+    memory_bytes: int,
+    call: str = "pairs",
+) -> PairPlan:
+    """Return what the arguments of `Index.pairs` ask for. Raises TypeError and ValueError as it does.
+
+    Args:
+        call: the public name, for messages.
+    """
+    config = scheme.config
+    method = method_of(call, config, by, threshold, max_distance, recall, exact)
+    if copies not in ("first", "all"):
+        raise ValueError(f'copies: expected "first" or "all", found {copies!r}')
+    require_int("memory_bytes", memory_bytes, _MIN_MEMORY_BYTES)
+    capacity = memory_bytes // _ENTRY_BYTES
+    require_int("max_run", max_run, _kernel.REPRESENTATIVES, capacity // 2, remark=" in this memory_bytes")
+    if method == "simhash":
+        if has_texts:
+            raise ValueError(
+                f"{call}: texts is MinHash's, and this compares by SimHash, which is exact itself"
+            )
+        assert config.simhash is not None
+        distance = config.simhash.max_distance if max_distance is None else max_distance
+        built_for = ", which this index was built for"
+        require_int("max_distance", distance, 0, config.simhash.max_distance, remark=built_for)
+        return _by_fingerprints(scheme, distance, copies, max_run, capacity)
+    if exact and has_texts:
+        raise ValueError(f"{call}: expected exact=True, which compares kept shingles, or texts, found both")
+    if exact and not config.keep_shingles:
+        raise ValueError(
+            "exact=True compares kept shingle hashes, and this index keeps none; "
+            "build it with Config(keep_shingles=...), or give the texts"
+        )
+    return _by_rows(scheme, threshold, recall, exact, has_texts, copies, max_run, capacity)
+
+
+def _by_rows(
+    scheme: Scheme,
+    threshold: float,
+    recall: float | None,
+    kept: bool,
+    texts: bool,
+    copies: Copies,
+    max_run: int,
+    capacity: int,
+) -> PairPlan:
+    """Return what finds pairs of at least a similarity; see `BandQuery` for how it is found and cut."""
+    num_perm, bands = scheme.config.num_perm, scheme.tables.bands
+    bits, min_agree = band_plan(threshold, num_perm, recall)
+    if kept or texts:
+        min_agree = min(min_agree, least_agreement(num_perm, threshold))
+    whole = 2**FINGERPRINT_BITS - 1
+    return PairPlan(
+        method="minhash",
+        threshold=threshold,
+        cut=estimate_cut(threshold, num_perm, recall),
+        first_table=FIRST_BAND_TABLE,
+        bits=(bits,) * bands,
+        masks=np.full(bands, whole - (whole >> bits), dtype=np.uint64),
+        min_agree=min_agree,
+        max_distance=FINGERPRINT_BITS,
+        kept=kept,
+        copies=copies,
+        max_run=max_run,
+        capacity=capacity,
+    )
+
+
+def _by_fingerprints(
+    scheme: Scheme, max_distance: int, copies: Copies, max_run: int, capacity: int
+) -> PairPlan:
+    """Return what finds all pairs within a Hamming distance."""
+    plan = scheme.plan
+    single = np.uint64(1) << np.arange(FINGERPRINT_BITS, dtype=np.uint64)
+    masks = [
+        np.bitwise_or.reduce(single[permuted >> np.uint64(FINGERPRINT_BITS - bits) != 0])
+        for permuted, bits in zip(plan.permute(single), plan.prefix_bits, strict=True)
+    ]
+    return PairPlan(
+        method="simhash",
+        threshold=0.0,
+        cut=0.0,
+        first_table=scheme.tables.first_permutation,
+        bits=plan.prefix_bits,
+        masks=np.array(masks, dtype=np.uint64),
+        min_agree=0,
+        max_distance=max_distance,
+        kept=False,
+        copies=copies,
+        max_run=max_run,
+        capacity=capacity,
+    )

@@ -1,0 +1,179 @@
+"""One index as the jobs over several see it: its newest commit, pinned, as arrays of keys and ranks.
+
+Owns a handle of its own and what is read of it in pieces: ranges of sorted tables, sketches, copies,
+documents. Must not compare anything, and not know that there are other indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from simindex.config import Config
+from simindex.errors import SimIndexError
+from simindex.format.keys import Key
+from simindex.format.layout import COPY_TABLE
+from simindex.pairs.merged_entries import EVERY_KEY, Ranks, TableEntries
+from simindex.queries.scheme import scheme_of
+from simindex.queries.snapshot import SnapshotCache
+from simindex.queries.view import View
+from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
+from simindex.storage.store import Store
+
+_T = TypeVar("_T")
+
+_COPIES_AT_ONCE = 4_096
+
+
+class LiveDocument(NamedTuple):
+    """A document that a sketch stands for.
+
+    Attributes:
+        rank: of the document itself.
+        key: its key.
+        present: which halves of a sketch it has.
+        metadata: as it was stored.
+    """
+
+    rank: int
+    key: Key
+    present: int
+    metadata: Any
+
+
+class PinnedTables:
+    """The newest commit of an index. Safe to share between threads, one of which reads at a time.
+
+    Attributes:
+        snapshot: the id of the commit.
+        scheme: of the index.
+        ranks: of its documents: 0 up to `ranks.total`, removed ones among them.
+
+    Raises:
+        ConfigMismatchError: `config` differs from what is stored.
+    """
+
+    def __init__(self, path: str, config: Config | None = None) -> None:
+        self._store = Store(path, "r", DEFAULT_MAP_BYTES, None, pinned=True)
+        self._lock = RLock()
+        try:
+            self.scheme = scheme_of(self._store, config, None)
+            self._snapshots = SnapshotCache(self.scheme)
+            with self._store.reading() as txn:
+                view = View(txn, self._snapshots.current(txn), self.scheme)
+                self.snapshot = txn.id
+                self.sources = view.sources
+                self.num_documents = view.num_documents
+                self.ranks = Ranks(view)
+        except BaseException:
+            self._store.close()
+            raise
+
+    @property
+    def path(self) -> str:
+        """The folder."""
+        return self._store.path
+
+    @property
+    def total(self) -> int:
+        """How many ranks there are."""
+        return self.ranks.total
+
+    def close(self) -> None:
+        """Let go of the snapshot. Closing twice is allowed."""
+        self._store.close()
+
+    def read(self, look: Callable[[View], _T]) -> _T:
+        """Return what is to be seen in the snapshot. Raises SimIndexError where it is gone."""
+        with self._lock, self._store.reading() as txn:
+            if txn.id != self.snapshot:
+                raise SimIndexError(
+                    f"{self.path}: expected the snapshot of commit {self.snapshot}, found that of {txn.id}: "
+                    "a pinned snapshot ends when another handle of the same process compacts or has to move "
+                    "the map, or when the process forks; begin again"
+                )
+            return look(View(txn, self._snapshots.current(txn), self.scheme))
+
+    def slice(self, table: int, first: int, behind: int, capacity: int) -> TableSlice:
+        """Return the entries of a sorted table whose keys are in first..behind-1, live ones alone.
+
+        Args:
+            capacity: entries that are in memory at a time.
+        """
+        return TableSlice(self, table, first, behind, capacity)
+
+    def sketches(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (words, fingerprints) that are stored under some ranks."""
+        numbers = self.ranks.numbers(ranks)
+        return self.read(lambda view: view.directory.read_sketches(numbers))
+
+    def copies(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (leaders, copies): ranks, uint32, of the documents that are stored as copies and live, each
+        beside the rank that its sketch is stored under, ascending. 8 bytes a copy."""
+        entries = self.slice(COPY_TABLE, 0, EVERY_KEY, _COPIES_AT_ONCE)
+        leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
+        while (piece := entries.next_piece()) is not None:
+            leaders.append(self.ranks.of(piece[0]))
+            copies.append(piece[1])
+        return np.concatenate(leaders), np.concatenate(copies)
+
+    def metadata(self, ranks: Sequence[int]) -> list[tuple[Any, int]]:
+        """Return (metadata, which halves of a sketch it has) of live documents by their ranks."""
+        numbers = self.ranks.numbers(np.array(ranks, dtype=np.uint32)).tolist()
+        records = self.read(lambda view: [view.record(number) for number in numbers])
+        return [(None, 0) if record is None else (record.metadata, record.present) for record in records]
+
+    def keys(self, ranks: np.ndarray) -> list[Key | None]:
+        """Return the keys of documents by their ranks; ``None`` for one that is removed."""
+        numbers = self.ranks.numbers(ranks).tolist()
+        records = self.read(lambda view: [view.record(number) for number in numbers])
+        return [None if record is None else record.key for record in records]
+
+    def documents(self, ranks: Sequence[int], limit: int) -> list[list[LiveDocument]]:
+        """Return the live documents of the sketches stored under some ranks, oldest first.
+
+        Args:
+            limit: documents of each, at most.
+        """
+        numbers = self.ranks.numbers(np.array(ranks, dtype=np.uint32)).tolist()
+        found = self.read(lambda view: [view.documents_with(number, limit) for number in numbers])
+        return [
+            [
+                LiveDocument(int(rank), record.key, record.present, record.metadata)
+                for (_, record), rank in zip(
+                    some,
+                    self.ranks.of(np.array([number for number, _ in some], dtype=np.uint64)),
+                    strict=True,
+                )
+            ]
+            for some in found
+        ]
+
+
+class TableSlice:
+    """The entries of one table of a pinned index in a range of keys, a piece at a time."""
+
+    def __init__(self, pinned: PinnedTables, table: int, first: int, behind: int, capacity: int) -> None:
+        self._pinned = pinned
+        self._entries = pinned.read(
+            lambda view: TableEntries(
+                pinned.ranks, view.directory, table, pinned.ranks.dead, capacity, first, behind
+            )
+        )
+
+    @property
+    def total(self) -> int:
+        """How many entries the range has, those of removed documents included."""
+        return self._entries.total
+
+    def next_piece(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the next (keys, ranks), uint64 and uint32, in order of both; ``None`` at the end."""
+        entries = self._entries
+        while not entries.is_last:
+            self._pinned.read(lambda view: entries.refill(view.directory, len(entries.keys)))
+            if len(entries.keys):
+                return entries.keys.copy(), entries.ranks.copy()
+        return None

@@ -1,0 +1,162 @@
+"""A sealed segment as a value of its own: the unit that backups are given, and other machines and stores.
+
+Owns which stored values belong to a segment, the proof that each fits its seals, and the digest that stands
+for all of them. Must not open transactions, and knows bytes only through `format`. Invariant: what is handed
+out or taken in was checked against its seals; a segment never changes, so whoever has a digest once has the
+segment for good.
+
+The digest is the XXH3-128 of all database keys and seals of the segment. The seals depend on every byte of
+the values, so it costs reading a hundredth of them. Like the seals it protects against accidents, not
+against somebody who makes up both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import xxhash
+
+from simindex.errors import CorruptIndexError
+from simindex.format.chunks import is_sealed_chunk, seals_of
+from simindex.format.column import Column
+from simindex.format.keys import segment_key, whole_segment_key
+from simindex.format.layout import Geometry, SegmentEntry
+from simindex.format.seals import SEAL_BYTES, unseal
+
+Get = Callable[[bytes], "bytes | memoryview | None"]
+"""Returns the stored value of a database key."""
+
+
+@dataclass(frozen=True)
+class SealedSegment:
+    """A segment by what the manifest says of it, and by its content.
+
+    Attributes:
+        entry: its manifest entry; it says everything about where its values lie.
+        num_bytes: of its values, seals included.
+        digest: 16 bytes; of equal entries and digests the values are equal.
+    """
+
+    entry: SegmentEntry
+    num_bytes: int
+    digest: bytes
+
+
+class Piece(NamedTuple):
+    """One stored value of a segment.
+
+    Attributes:
+        key: in the database.
+        column: what it is a chunk of; ``None``: it is the whole segment.
+        entries: in it.
+        num_bytes: its length.
+    """
+
+    key: bytes
+    column: Column | None
+    entries: int
+    num_bytes: int
+
+
+def pieces_of(geometry: Geometry, entry: SegmentEntry) -> list[Piece]:
+    """Return the values that a segment consists of, in the order of their keys."""
+    if not entry.chunked:
+        return [Piece(whole_segment_key(entry.id), None, 1, geometry.segment_bytes(entry) + SEAL_BYTES)]
+    pieces = []
+    for column in geometry.columns(entry):
+        for chunk in range(column.chunks):
+            count = min(column.per_chunk, column.total - chunk * column.per_chunk)
+            key = segment_key(entry.id, column.table, chunk)
+            pieces.append(Piece(key, column, count, column.chunk_bytes(count)))
+    return pieces
+
+
+def checked_value(entry: SegmentEntry, piece: Piece, value: bytes | memoryview | None) -> bytes:
+    """Return a copy of a value that fits its place and its seals.
+
+    Raises:
+        CorruptIndexError: it does not, or there is none.
+    """
+    found = b"" if value is None else bytes(value)
+    if piece.column is None and len(found) == piece.num_bytes:
+        unseal("segments", piece.key, found, f"segment {entry.id}", segment=entry.id)
+    elif piece.column is None or not is_sealed_chunk(piece.key, piece.column, piece.entries, found):
+        raise CorruptIndexError(
+            f"segment {entry.id}, entry {piece.key.hex()}: expected {piece.num_bytes} bytes that fit their "
+            f"seals, found {'nothing' if value is None else f'{len(found)} others'}; restore a backup or "
+            "rebuild the index",
+            segment=entry.id,
+            key=piece.key,
+        )
+    return found
+
+
+class Digest:
+    """The digest of a segment, from its values in the order of their keys."""
+
+    def __init__(self) -> None:
+        self._hash = xxhash.xxh3_128()
+
+    def add(self, piece: Piece, value: bytes | memoryview) -> None:
+        """Take the next value."""
+        self._hash.update(piece.key)
+        if piece.column is None:
+            self._hash.update(bytes(value[-SEAL_BYTES:]))
+        else:
+            self._hash.update(seals_of(piece.column, piece.entries, value))
+
+    def value(self) -> bytes:
+        """Return the digest of what was taken."""
+        return self._hash.digest()
+
+
+def sealed_segment(geometry: Geometry, entry: SegmentEntry, get: Get) -> SealedSegment:
+    """Return a stored segment as a value; only its seals are read.
+
+    Raises:
+        CorruptIndexError: a value is missing, or has another length.
+    """
+    digest, pieces = Digest(), pieces_of(geometry, entry)
+    for piece in pieces:
+        value = get(piece.key)
+        if value is None or len(value) != piece.num_bytes:
+            checked_value(entry, piece, value)
+        else:
+            digest.add(piece, value)
+    return SealedSegment(entry, sum(piece.num_bytes for piece in pieces), digest.value())
+
+
+def export_segment(geometry: Geometry, entry: SegmentEntry, get: Get) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (database key, value) of a segment, checked, in the order of keys.
+
+    Raises:
+        CorruptIndexError: a value is missing or fails its seal.
+    """
+    for piece in pieces_of(geometry, entry):
+        yield piece.key, checked_value(entry, piece, get(piece.key))
+
+
+def import_segment(
+    geometry: Geometry, segment: SealedSegment, items: Iterable[tuple[bytes, bytes]]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield what `export_segment` gave elsewhere, checked again, to be stored under the same keys.
+
+    The last value comes only when all of them together have the segment's digest.
+
+    Raises:
+        CorruptIndexError: values are missing, damaged, or another segment's.
+    """
+    digest, values = Digest(), iter(items)
+    for piece in (pieces := pieces_of(geometry, segment.entry)):
+        key, value = next(values, (b"", None))
+        found = checked_value(segment.entry, piece, value if key == piece.key else None)
+        digest.add(piece, found)
+        if piece is pieces[-1] and digest.value() != segment.digest:
+            raise CorruptIndexError(
+                f"segment {segment.entry.id}: expected values of the digest {segment.digest.hex()}, found "
+                f"{digest.value().hex()}; they are another segment's",
+                segment=segment.entry.id,
+            )
+        yield key, found

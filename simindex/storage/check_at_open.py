@@ -1,0 +1,197 @@
+"""The pages that opening an index walks, proven before LMDB follows them.
+
+LMDB believes what a page of its trees says, so a damaged one ends the process. Owns which pages opening
+touches: the names of the databases, the trees of those that are read whole then, and the branch pages of the
+others; those of the records are most of them, and are proven when LMDB is first to follow them. Must not read
+values: where they lie is compared with the end of the file, which is all that LMDB does with a place.
+Invariant: no more pages are walked than the file has, whatever damaged ones say.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+
+import lmdb
+import numpy as np
+
+from simindex import _kernel
+from simindex.errors import CorruptIndexError
+from simindex.storage.folder import DATA_FILE
+from simindex.storage.lmdb_file import DATABASES
+from simindex.storage.meta_pages import Wrong, wrong_fields, wrong_numbers
+from simindex.storage.page_file import (
+    LONGEST_METAS,
+    META_PAGES,
+    MOST_DEPTH,
+    NO_PAGE,
+    DatabaseRecord,
+    Meta,
+    PageFile,
+    metas_of,
+    pages_of,
+)
+from simindex.storage.page_nodes import SOUND, SUB_TREE, VALUE_OUTSIDE, prove_pages, read_nodes
+from simindex.storage.page_walk import MAIN
+from simindex.storage.translation import translated
+
+RECORDS = "documents"
+"""The tree of which opening proves the root alone, for LMDB reads that when it is asked for counts; the rest,
+one branch page for some 20,000 documents, at its first use."""
+
+_READ_AT_OPENING = ("meta", "segments")
+"""Trees of which opening reads every key."""
+
+_PAGES_AT_ONCE = 256
+_ATTEMPTS = 100
+
+
+def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: bool = False) -> None:
+    """Prove the pages that opening will touch.
+
+    Args:
+        env: of LMDB, which has followed no tree yet.
+        file: descriptor of its data file.
+        path: of the folder, for messages.
+        of_records: prove the branch pages of the records in place of all others.
+
+    Raises:
+        CorruptIndexError: one of the pages is not what the pages above say, or a meta page is wrong.
+    """
+    for _ in range(_ATTEMPTS):
+        # While somebody reads a state, its pages are not used again.
+        with env.begin() as txn:
+            if os.fstat(file).st_size < META_PAGES * mmap.PAGESIZE:
+                return  # nothing was ever committed
+            try:
+                mapped = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+            except OSError as exc:  # no address space
+                raise translated(exc, path) from exc
+            mapped.madvise(mmap.MADV_RANDOM)
+            pages = pages_of(mapped, txn.id())
+            if pages is not None:
+                _prove(pages, path, of_records=of_records)
+                return
+        # A later commit has taken the place of that meta page.
+    raise CorruptIndexError(
+        f"{path}: its meta pages and its lock file contradict each other; restore a backup, or repair it"
+    )
+
+
+def _prove(file: PageFile, path: str, *, of_records: bool) -> None:
+    _require_right(wrong_numbers(file), path)
+    for name, record in _databases(file, path):
+        _walk(file, name, record, path, levels=_levels_of(name, record.depth, of_records=of_records))
+
+
+def prove_meta_pages(file: int, path: str) -> None:
+    """Prove what both meta pages say, but for what changes with a commit, before LMDB looks at them.
+
+    Args:
+        file: descriptor of a data file; one without a meta page of LMDB is refused by LMDB itself.
+        path: of the folder, for messages.
+
+    Raises:
+        CorruptIndexError: a meta page is damaged.
+    """
+    octets = np.frombuffer(os.pread(file, LONGEST_METAS, 0), dtype=np.uint8)
+    if any(metas_of(octets)[1]):
+        _require_right(list(wrong_fields(octets)), path)
+
+
+def _require_right(wrong: list[Wrong], path: str) -> None:
+    for page, message in wrong:
+        raise CorruptIndexError(
+            f"{path}: {DATA_FILE}, page {page}: {message}; restore a backup, or save what is left "
+            "with simindex repair",
+            path=path,
+        )
+
+
+def _levels_of(name: str, depth: int, *, of_records: bool) -> int:
+    """Return how many levels of a tree of that depth are proven together."""
+    if name == RECORDS:
+        return depth - 1 if of_records else min(depth - 1, 1)
+    return 0 if of_records else depth - (name not in _READ_AT_OPENING)
+
+
+def prove_records(base: int, num_pages: int, page_bytes: int, record: bytes, path: str) -> None:
+    """Prove the branch pages of the records where they are mapped, in any state that LMDB reads.
+
+    Args:
+        base: address of page 0.
+        num_pages: that the file holds.
+        record: what LMDB keeps of the tree in that state.
+        path: as `prove_entrance` takes it; and raises what that does.
+    """
+    tree = DatabaseRecord.of(record)
+    if tree is None:
+        raise _damaged(path, RECORDS, "the record of a database")
+    mapped = (ctypes.c_uint8 * (num_pages * page_bytes)).from_address(base)
+    octets = np.frombuffer(memoryview(mapped), dtype=np.uint8)
+    last = Meta(tree, tree, num_pages - 1, 0)
+    file = PageFile(octets, octets.view(np.uint16), page_bytes, num_pages, last)
+    _walk(file, RECORDS, tree, path, levels=tree.depth - 1)
+
+
+def _databases(file: PageFile, path: str) -> list[tuple[str, DatabaseRecord]]:
+    """Return the names and records of the databases; none where the file is another program's."""
+    found = []
+    nodes, _ = read_nodes(file, _walk(file, MAIN, file.meta.main, path, levels=MOST_DEPTH), are_leaves=True)
+    for key, size, place, length, flags in zip(
+        nodes.keys.octets(), nodes.key_bytes, nodes.data, nodes.numbers, nodes.flags, strict=True
+    ):
+        name = key[: int(size)].tobytes().decode("latin-1")
+        if name not in DATABASES:
+            return []
+        record = DatabaseRecord.of(bytes(file.value(int(place), int(length)))) if flags == SUB_TREE else None
+        if record is None:
+            raise _damaged(path, name, "the record of a database")
+        found.append((name, record))
+    return found
+
+
+def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, *, levels: int) -> np.ndarray:
+    """Prove so many levels of a tree, the leaves being the last; returns the pages of the lowest of them."""
+    level = np.array([min(record.root, 2**62)], dtype=np.int64)
+    if record.root == NO_PAGE and not record.depth:
+        return level[:0]
+    last = min(record.depth, levels) - 1
+    for depth in range(last + 1):
+        # Not by np.unique, which imports a part of NumPy that takes as long as all the rest of an opening.
+        ascending = np.sort(level)
+        is_once = (ascending[1:] > ascending[:-1]).all()
+        if not is_once or ascending[0] < META_PAGES or ascending[-1] >= file.num_used:
+            raise _damaged(path, name, "pages of the file, each once")
+        # All of a level at once: met one by one each that is missing would be waited for.
+        places = _kernel.address(file.octets) + level * file.page_bytes
+        _kernel.ask_for_pages(places.astype(np.uint64))
+        are_leaves = depth == record.depth - 1
+        _require_sound(
+            level, prove_pages(file, level, are_leaves=are_leaves), name, path, are_leaves=are_leaves
+        )
+        if depth == last:
+            break
+        parts = [level[first : first + _PAGES_AT_ONCE] for first in range(0, len(level), _PAGES_AT_ONCE)]
+        level = np.concatenate([read_nodes(file, part, are_leaves=False)[0].numbers for part in parts])
+    return level
+
+
+def _require_sound(pages: np.ndarray, proven: np.ndarray, name: str, path: str, *, are_leaves: bool) -> None:
+    if (proven == SOUND).all():
+        return
+    at = int(np.flatnonzero(proven != SOUND)[0])
+    what = "a leaf page" if are_leaves else "a branch page"
+    if proven[at] == VALUE_OUTSIDE:
+        what = "values within the file"
+    raise _damaged(path, name, what, int(pages[at]))
+
+
+def _damaged(path: str, name: str, expected: str, page: int | None = None) -> CorruptIndexError:
+    where = "" if page is None else f", page {page}"
+    return CorruptIndexError(
+        f"{path}: {DATA_FILE}, {name}{where}: expected {expected}, found damage; restore a backup, or save "
+        "what is left with simindex repair",
+        path=path,
+    )

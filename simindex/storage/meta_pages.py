@@ -1,0 +1,189 @@
+"""Proof of LMDB's two meta pages, which have no seals: by what LMDB always writes, by each other and by free
+lists.
+
+Must not change which page counts; LMDB takes the one with the larger number, and so does `pagefile`.
+Invariant, of LMDB 0.9 and of every file that `replacement` puts in place: each commit writes the page of its
+parity, so the other page is of the commit before. A commit behind the first gives up at least the page that
+had the names of the databases; its own free list has that page under the commit's number, the last there. So
+the end of the newest free list proves the number of its page, and by what it names that of the other page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from simindex.storage.page_file import (
+    META_BYTES,
+    META_PAGES,
+    NO_PAGE,
+    PAGE_HEADER_BYTES,
+    Meta,
+    PageFile,
+    metas_of,
+)
+from simindex.storage.page_nodes import BIG_VALUE, read_nodes
+
+_PAGE_FLAGS, _FREE_FLAGS = 0x08, 0x08
+"""Of every meta page (P_META), and of every free list, whose keys are integers (MDB_INTEGERKEY)."""
+
+_LOOKS, _PAUSE_SECONDS = 100, 0.01
+
+_NUMBER_BYTES = 8
+"""Of a page in a list of free pages."""
+
+Wrong = tuple[int, str]
+"""Number of a meta page, and what was expected and found."""
+
+
+def wrong_fields(octets: np.ndarray) -> Iterator[Wrong]:
+    """Yield what contradicts the fields that LMDB writes the same into every meta page of an index.
+
+    Args:
+        octets: uint8: a file, or so much of its beginning as has both meta pages.
+    """
+    page_bytes, metas = metas_of(octets)
+    for page, meta in enumerate(metas):
+        if meta is None:
+            yield page, "expected a meta page of LMDB, found other bytes"
+            continue
+        header = octets[page * page_bytes : page * page_bytes + PAGE_HEADER_BYTES].view("<u2")
+        found = int(header[5]), meta.free.flags, meta.main.flags, meta.main.pad
+        if found != (_PAGE_FLAGS, _FREE_FLAGS, 0, 0):
+            message = (
+                f"expected flags {_PAGE_FLAGS} of a meta page, {_FREE_FLAGS} of the free list, flags "
+                f"and pad 0 of the names of databases, found {', '.join(map(str, found))}"
+            )
+            yield page, message
+
+
+def wrong_numbers(file: PageFile) -> list[Wrong]:
+    """Return what contradicts the numbers of commits in the two meta pages; of a lost one nothing is said.
+
+    Args:
+        file: of which a reader keeps the pages, or that nobody writes to.
+    """
+    found: list[Wrong] = []
+    for _ in range(_LOOKS):
+        metas = metas_of(file.octets)[1]
+        known = [meta for meta in metas if meta]
+        newest = max(known, key=lambda meta: meta.transaction, default=file.meta)
+        if newest.transaction > file.meta.transaction and newest.last_page >= file.num_pages:
+            break  # committed since the file was mapped, to pages behind the map
+        found = [] if None in metas else list(_contradictions(file, known))
+        if not found:
+            break
+        # A commit may have come between the looks at the two, or be half in one of them; damage stays.
+        time.sleep(_PAUSE_SECONDS)
+        if metas_of(file.octets)[1] == metas:
+            return found
+    return []
+
+
+def with_last_commit(file: PageFile) -> PageFile:
+    """Return the pages as of the meta page of the last commit, whatever number it has now."""
+    first, second = metas_of(file.octets)[1]
+    if first is None or second is None:
+        return file
+    other = second if file.meta == first else first
+    last, given_up = _last_freed(file, file.meta)
+    is_later = _last_freed(file, other)[0] > last and other.main.root not in given_up
+    return dataclasses.replace(file, meta=other) if is_later else file
+
+
+def _contradictions(file: PageFile, metas: list[Meta]) -> Iterator[Wrong]:
+    at = int(metas[1].transaction > metas[0].transaction)
+    newest, other = metas[at], metas[1 - at]
+    for page, meta in ((at, newest), (1 - at, other)):
+        if meta.transaction and meta.transaction % META_PAGES != page:
+            yield page, f"expected a meta page of every second commit, found commit {meta.transaction}"
+            return
+        if (meta.transaction == 0) != (meta.main.root == NO_PAGE):
+            found = "others in commit" if meta.transaction == 0 else "none in commit"
+            yield page, f"expected databases behind the first commit alone, found {found} {meta.transaction}"
+            return
+    number = newest.transaction
+    last, given_up = _last_freed(file, newest)
+    if last < 0:
+        yield at, f"expected a free list that ends with commit {number}, found damage"
+    elif last != (number if number > 1 else 0):
+        yield at, f"expected commit {last}, with which its free list ends, found commit {number}"
+    elif other.transaction < number - 1:
+        message = (
+            f"expected the meta page of commit {number - 1}, found that of commit {other.transaction}; "
+            f"if that took the newest one's place, commit {number + 1} is lost"
+        )
+        yield 1 - at, message
+    elif number > 1 and other.main.root not in given_up:
+        message = (
+            f"expected the meta page of commit {number - 1}, of which commit {number} gave up a page, found "
+            f"one of another commit; commit {number + 1} may be lost"
+        )
+        yield 1 - at, message
+
+
+def _last_freed(file: PageFile, meta: Meta) -> tuple[int, list[int]]:
+    """Return the last commit on the free list of a meta page, and the pages that it gave up.
+
+    0 and none where the list is empty, -1 and none where it is damaged.
+    """
+    damaged: tuple[int, list[int]] = -1, []
+    root, depth = meta.free.root, meta.free.depth
+    if root == NO_PAGE or not depth:
+        return (0, []) if root == NO_PAGE and not depth else damaged
+    page = root
+    for level in range(1, depth + 1):
+        if not META_PAGES <= page < file.num_pages:
+            return damaged
+        pages = np.array([page], dtype=np.int64)
+        nodes, is_sound = read_nodes(file, pages, are_leaves=level == depth, integer_keys=True)
+        if not is_sound[0]:
+            return damaged
+        page = int(nodes.numbers[-1])
+    place, length = int(nodes.data[-1]), int(nodes.numbers[-1])
+    if nodes.flags[-1] & BIG_VALUE:
+        place = place * file.page_bytes + PAGE_HEADER_BYTES
+    if not 0 <= place <= place + length <= len(file.octets) or length % _NUMBER_BYTES or not length:
+        return damaged
+    # LMDB's list of page numbers (MDB_IDL): how many, and then each.
+    numbers = np.frombuffer(file.value(place, length), dtype="<u8")
+    return int(nodes.keys.high[-1]), numbers[1 : 1 + int(numbers[0])].tolist()
+
+
+class OlderMeta:
+    """The meta page that a commit is about to write over, as it was before.
+
+    Where that write fails, LMDB puts back the number alone, beside the roots of the commit that failed
+    (`mdb_env_write_meta`). Nothing tells these bytes from a stored commit whose number was damaged.
+
+    Args:
+        data: path of the file.
+        page_bytes: of a page.
+        commit: number of the commit.
+    """
+
+    def __init__(self, data: str, page_bytes: int, commit: int) -> None:
+        self._data, self._at = data, commit % META_PAGES * page_bytes
+        self._bytes = self._read()
+
+    def put_back(self) -> None:
+        """Write it as it was, if the commit has changed it; nothing happens where the disk fails again."""
+        with contextlib.suppress(OSError):
+            if self._read() != self._bytes:
+                file = os.open(self._data, os.O_WRONLY | os.O_CLOEXEC)
+                try:
+                    os.pwrite(file, self._bytes, self._at)
+                finally:
+                    os.close(file)
+
+    def _read(self) -> bytes:
+        file = os.open(self._data, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(file, META_BYTES, self._at)
+        finally:
+            os.close(file)
