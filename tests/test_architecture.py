@@ -2,6 +2,7 @@
 the list that these tests go by."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -61,6 +62,12 @@ def roots(path: Path) -> set[str]:
 def test_every_room_is_drawn_and_stands_as_it_is_drawn() -> None:
     assert {room_of(path) for path in FILES} == BELOW.keys() - {"_kernel"}
     assert not any((PACKAGE / name).exists() for name in TO_COME)
+
+
+def test_contributing_lists_the_folders_that_are_drawn_in_that_order() -> None:
+    table = (DOCS.parent / "CONTRIBUTING.md").read_text().split("## Where things are")[1].split("## ")[0]
+    listed = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert listed == [room for room in BELOW if (PACKAGE / room).is_dir()]
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
