@@ -68,6 +68,9 @@ from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 
+if _typing.TYPE_CHECKING:  # loaded when they are first asked for, by __getattr__
+    from simindex import corpus, scaleout
+
 __version__ = _version("simindex")
 
 __all__ = [

@@ -5,9 +5,9 @@
 from pathlib import Path
 
 import pytest
-from commandline import news, rows_file, run  # noqa: F401 - fixtures
 from hypothesis import HealthCheck, settings
-from two_documents import index  # noqa: F401 - fixture
+from support.commands import news, rows_file, run  # noqa: F401 - fixtures
+from support.indexes import index  # noqa: F401 - fixture
 
 settings.register_profile(
     "fixed", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -23,14 +23,14 @@ LONGEST = (
     "reliability/test_model.py",
     "metamorphic/test_dedup_combinations.py",
     "metamorphic/test_index_combinations.py",
-    "upkeep/test_backup_killed.py",
+    "maintenance/test_backup_killed.py",
     "howto/test_howto.py",
     "reliability/test_kills.py",
     "test_truth.py",
     "reliability/test_power_cuts.py",
     "queries/test_search.py",
-    "upkeep/test_check.py",
-    "rebuild/test_repair.py",
+    "maintenance/test_check.py",
+    "maintenance/test_repair.py",
     "reliability/test_rescue.py",
     "scaleout/test_two_nodes.py",
     "scaleout/test_keeping.py",
@@ -43,7 +43,7 @@ LONGEST = (
     "cli/test_usage.py",
     "reliability/test_damaged_files.py",
     "reliability/test_damage.py",
-    "rebuild/test_rebuild_killed.py",
+    "maintenance/test_rebuild_killed.py",
     "cli/test_progress.py",
 )
 """Files of ten seconds of processor time and more, or that wait for long. A process takes a file at a time,

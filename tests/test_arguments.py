@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from two_documents import CAR, FOX
+from support.indexes import CAR, FOX
 
 import simindex
 from simindex import (

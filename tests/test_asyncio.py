@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import SMALL
-from two_documents import CAR, FOX
+from support.indexes import CAR, FOX
+from support.texts import SMALL
 
 import simindex
 from simindex import ClosedError, Index, TransactionOpenError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import normalize_steps
+from support.texts import normalize_steps
 
 from simindex import CharShingles, Config, ConfigMismatchError, FormatError, SimHashConfig, WordShingles
 from simindex.config import config_from_dict, config_to_dict, require_equal

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 import typer.main
 import xxhash
-from command_server import command_server
-from filters import places_in_filter
-from stored_values import DATABASES, octets
+from support.command_server import command_server
+from support.stored import DATABASES, octets, places_in_filter
 from typer.core import TyperOption
 
 import simindex

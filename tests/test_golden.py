@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from stored_values import DATABASES, octets, store_values
+from support.stored import DATABASES, octets, store_values
 
 import simindex
 from simindex.format.header import CONFIG_KEY, FORMAT_VERSION

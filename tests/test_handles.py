@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from two_documents import FOX
+from support.indexes import FOX
 
 import simindex
 from simindex import ClosedError, Config, Index, ReadOnlyError

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fingerprints import CONFIGS, MINHASH_ONLY, SIMHASH_ONLY
+from support.truth import CONFIGS, MINHASH_ONLY, SIMHASH_ONLY
 
 import simindex
 from simindex import Index, Matches, Sketch

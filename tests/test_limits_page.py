@@ -45,7 +45,7 @@ def value_of(figure: str) -> int:
     """A figure as it is written: 65,536, 1 GiB, 2^32 - 1."""
     if "^" in figure:
         base, power, less = map(int, re.findall(r"\d+", figure))
-        return base**power - less
+        return int(base**power - less)
     number, _, unit = figure.partition(" ")
     return int(number.replace(",", "")) * UNITS.get(unit, 1)
 

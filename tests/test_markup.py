@@ -7,7 +7,7 @@ import msgpack  # type: ignore[import-untyped] # it carries no type information
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from two_documents import FOX
+from support.indexes import FOX
 
 import simindex
 from simindex import Match, Matches

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stored_values import store_values
+from support.stored import store_values
 
 import simindex
 from simindex import Config, ConfigMismatchError, FormatError, Sketch, Sketcher

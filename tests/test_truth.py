@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from collection import (
+from support.truth import (
     EXTRACT,
     Pair,
     extract,

@@ -5,8 +5,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from merging import BATCH, BATCHES, LAYOUT, SMALL, check, document, insert
-from processes import ask, end, start
+from support.indexes import BATCH, BATCHES, LAYOUT, SMALL, check, document, insert
+from support.processes import ask, end, start
 
 import simindex
 from simindex import CorruptIndexError, Index, Layout, SimIndexError

@@ -6,9 +6,8 @@ import struct
 from pathlib import Path
 
 import pytest
-from bare_store import bare_store, held, put
-from lmdb_pages import PAGE
-from processes import ask, end, start
+from support.processes import ask, end, start
+from support.stored import PAGE, bare_store, held, put
 
 import simindex
 from simindex import CorruptIndexError

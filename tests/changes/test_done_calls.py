@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from backups import content_of
-from stored_values import store_values
+from support.indexes import content_of
+from support.stored import store_values
 
 import simindex
 from simindex import Config, CorruptIndexError, KeyExistsError, TransactionOpenError

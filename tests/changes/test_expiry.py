@@ -11,10 +11,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from batches import SMALL
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stored_values import flipped, store_values, stored_values
+from support.stored import flipped, store_values, stored_values
+from support.texts import SMALL
 
 import simindex
 from simindex import CorruptIndexError, Index

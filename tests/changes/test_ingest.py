@@ -13,8 +13,8 @@ import msgpack  # type: ignore[import-untyped] # it carries no type information
 import numpy as np
 import pytest
 import tqdm
-from batches import SMALL, batch
-from two_documents import CAR, FOX
+from support.indexes import CAR, FOX
+from support.texts import SMALL, batch
 
 import simindex
 from simindex import Index, Sketcher

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from merging import BATCH, LAYOUT, SMALL, check, document, insert, keys_of
+from support.indexes import BATCH, LAYOUT, SMALL, check, document, insert, keys_of
 
 import simindex
 from simindex import Index, IndexFullError, Layout

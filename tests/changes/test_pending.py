@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from batches import SMALL
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.texts import SMALL
 
 import simindex
 from simindex import Config, Layout, SimIndexError, Sketcher

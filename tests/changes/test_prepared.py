@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bare_store import bare_store, held, put_all
+from support.stored import bare_store, held, put_all
 
 from simindex.changes.merges import Merged
 from simindex.changes.prepared import Prepared

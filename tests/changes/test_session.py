@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import SMALL
-from processes import run_in_threads
-from two_documents import CAR, FOX
+from support.indexes import CAR, FOX
+from support.processes import run_in_threads
+from support.texts import SMALL
 
 import simindex
 from simindex import ClosedError, Index, KeyExistsError, ReadOnlyError, SimIndexError

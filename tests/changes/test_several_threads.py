@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from merging import SMALL
+from support.indexes import SMALL
 
 import simindex
 from simindex import ClosedError, CorruptIndexError, Index, IndexFullError, KeyExistsError, Layout, _kernel

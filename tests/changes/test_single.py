@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bare_store import held
-from batches import TINY_LAYOUT
-from stored_values import stored_values
+from support.stored import held, stored_values
+from support.texts import TINY_LAYOUT
 
 import simindex
 from simindex import Config, ConfigMismatchError, Index, KeyExistsError, Layout, Sketch

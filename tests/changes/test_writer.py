@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bare_store import put_all
-from two_documents import CAR, FOX
+from support.indexes import CAR, FOX
+from support.stored import put_all
 
 import simindex
 from simindex import Index, KeyExistsError

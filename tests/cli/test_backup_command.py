@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from commandline import process
+from support.commands import process
 
 import simindex
 

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from commandline import Run, process, run
-from stored_values import flipped, store_values, stored_values
+from support.commands import Run, process, run
+from support.stored import flipped, store_values, stored_values
 
 import simindex
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from commandline import NO_INDEX, Run, matches_of
-from samples import FOX, SHIP
+from support.commands import NO_INDEX, Run, matches_of
+from support.texts import FOX, SHIP
 
 import simindex
 from simindex import Config

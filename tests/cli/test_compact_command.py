@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from commandline import process
+from support.commands import process
 
 import simindex
 

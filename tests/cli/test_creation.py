@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from commandline import Run, config_of
+from support.commands import Run, config_of
 
 from simindex import CharShingles, Config, SimHashConfig, WordShingles
 

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from commandline import Run
-from samples import has
+from support.commands import Run
+from support.texts import has
 
 import simindex
 

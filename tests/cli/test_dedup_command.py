@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from commandline import Run
-from samples import FOX, SHIP, json_lines
+from support.commands import Run
+from support.texts import FOX, SHIP, json_lines
 
 import simindex
 from simindex.corpus.dedup import deduplicate, writer_loop

@@ -9,8 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-from commandline import on_terminal, process
-from samples import FOX, SHIP, json_lines
+from support.commands import on_terminal, process
+from support.texts import FOX, SHIP, json_lines
 
 ROWS = [{"id": 1, "text": FOX}, {"id": 2, "text": SHIP}, {"id": 3, "text": FOX}]
 

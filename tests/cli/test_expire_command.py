@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from commandline import NO_INDEX, Run, stored
-from samples import FOX, SHIP
+from support.commands import NO_INDEX, Run, stored
+from support.texts import FOX, SHIP
 
 import simindex
 from simindex.cli.commands.expire import parse_duration, parse_time

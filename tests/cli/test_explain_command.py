@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from commandline import Run, matches_of, on_terminal
-from samples import FOX, FOX_TOO, SHIP, json_lines
+from support.commands import Run, matches_of, on_terminal
+from support.texts import FOX, FOX_TOO, SHIP, json_lines
 
 import simindex
 from simindex.corpus import explain

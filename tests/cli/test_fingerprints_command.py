@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from commandline import Run, matches_of, stored
-from samples import FOX, json_lines
+from support.commands import Run, matches_of, stored
+from support.texts import FOX, json_lines
 
 import simindex
 from simindex.inputs import parse_fingerprint

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from commandline import Run, stored
-from samples import FOX, ROWS, SHIP, json_lines
+from support.commands import Run, stored
+from support.texts import FOX, ROWS, SHIP, json_lines
 
 import simindex
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import Run, stored
-from samples import FOX, ROWS, SHIP, has, json_lines, make_folder, zstd
+from support.commands import Run, stored
+from support.texts import FOX, ROWS, SHIP, has, json_lines, make_folder, zstd
 
 import simindex
 from simindex import Config

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import xxhash
-from commandline import Run, stored
-from samples import FOX, SHIP, json_lines
+from support.commands import Run, stored
+from support.texts import FOX, SHIP, json_lines
 
 import simindex
 

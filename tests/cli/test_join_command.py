@@ -1,8 +1,8 @@
 """`simindex join`: two indexes or inputs, as a table and as JSON lines."""
 
 import pytest
-from commandline import Run, matches_of
-from samples import FOX, FOX_TOO, SHIP, json_lines
+from support.commands import Run, matches_of
+from support.texts import FOX, FOX_TOO, SHIP, json_lines
 
 import simindex
 

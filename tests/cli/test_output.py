@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from commandline import on_terminal, process
-from samples import FOX, json_lines
+from support.commands import on_terminal, process
+from support.texts import FOX, json_lines
 
 import simindex
 from simindex.cli.output import print_json, print_table, shown_key

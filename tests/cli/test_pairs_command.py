@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from commandline import NO_INDEX, Run, matches_of, on_terminal
-from samples import FOX, FOX_TOO, SHIP, json_lines
+from support.commands import NO_INDEX, Run, matches_of, on_terminal
+from support.texts import FOX, FOX_TOO, SHIP, json_lines
 
 import simindex
 from simindex import Config

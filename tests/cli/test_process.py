@@ -9,8 +9,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from commandline import Run, process
-from samples import FOX, json_lines
+from support.commands import Run, process
+from support.texts import FOX, json_lines
 
 import simindex
 from simindex.cli import main

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from commandline import on_terminal, process
+from support.commands import on_terminal, process
 
 import simindex
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from commandline import NO_INDEX, Run, matches_of
-from samples import FOX, FOX_TOO, ROWS, SHIP, json_lines
+from support.commands import NO_INDEX, Run, matches_of
+from support.texts import FOX, FOX_TOO, ROWS, SHIP, json_lines
 
 import simindex
 from simindex.segments.directory import Directory

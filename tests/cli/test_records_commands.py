@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from commandline import NO_INDEX, Run, stored
-from samples import FOX, ROWS, SHIP, json_lines
+from support.commands import NO_INDEX, Run, stored
+from support.texts import FOX, ROWS, SHIP, json_lines
 
 import simindex
 

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from commandline import Run
-from remote_files import in_memory
-from samples import ROWS, json_lines
+from support.commands import Run
+from support.servers import in_memory
+from support.texts import ROWS, json_lines
 
 
 def test_insert_query_and_join_take_urls(run: Run) -> None:

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from commandline import NO_INDEX, Run, stored
-from samples import FOX, SHIP, json_lines
+from support.commands import NO_INDEX, Run, stored
+from support.texts import FOX, SHIP, json_lines
 
 
 def test_remove_takes_keys_away(run: Run, news: str) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import NO_INDEX, Run
-from samples import FOX, FOX_TOO, SHIP, json_lines
+from support.commands import NO_INDEX, Run
+from support.texts import FOX, FOX_TOO, SHIP, json_lines
 
 import simindex
 from simindex import CharShingles, Config, corpus

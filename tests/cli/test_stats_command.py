@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commandline import NO_INDEX, Run
+from support.commands import NO_INDEX, Run
 
 
 def test_stats_shows_what_the_index_holds_and_gives(run: Run, news: str) -> None:

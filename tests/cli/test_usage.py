@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import typer.main
-from command_server import command_server
-from commandline import Run, process
-from samples import FOX, ROWS, SHIP, json_lines
+from support.command_server import command_server
+from support.commands import Run, process
+from support.texts import FOX, ROWS, SHIP, json_lines
 
 import simindex
 from simindex.cli import app

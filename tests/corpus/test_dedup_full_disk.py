@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dedup_rows import texts, write_lines
+from support.truth import texts, write_lines
 
 from simindex.corpus import deduplicate
 from simindex.corpus.dedup import writer_loop

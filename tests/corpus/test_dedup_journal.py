@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import Run
-from samples import FOX, SHIP, json_lines
+from support.commands import Run
+from support.texts import FOX, SHIP, json_lines
 
 from simindex.corpus import deduplicate
 from simindex.corpus.dedup.journal import JobError

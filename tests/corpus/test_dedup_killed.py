@@ -14,7 +14,7 @@ from typing import Any
 
 import lmdb
 import pytest
-from dedup_rows import texts, write_lines
+from support.truth import texts, write_lines
 
 import simindex
 from simindex.corpus import deduplicate

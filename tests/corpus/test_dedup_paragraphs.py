@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 import pytest
-from dedup_rows import texts
 from hypothesis import given
 from hypothesis import strategies as st
+from support.truth import texts
 
 import simindex
 from simindex.corpus import Removed, deduplicate

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
-from dedup_rows import kept_by_index, texts
+from support.truth import kept_by_index, texts
 
 from simindex.corpus import deduplicate
 from simindex.corpus.dedup import writer_loop

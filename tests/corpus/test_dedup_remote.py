@@ -7,9 +7,8 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from dedup_rows import lines, texts, write_lines
-from remote_files import in_memory, served
-from store_places import gs_store, s3_store
+from support.servers import gs_store, in_memory, s3_store, served
+from support.truth import lines, texts, write_lines
 
 from simindex.corpus import deduplicate, join
 from simindex.corpus.dedup.journal import JobError

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dedup_rows import texts, write_lines
+from support.truth import texts, write_lines
 
 import simindex
 from simindex import Config, SimHashConfig, Sketcher

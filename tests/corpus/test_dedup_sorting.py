@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dedup_rows import kept_by_index, lines, texts, write_lines
+from support.truth import kept_by_index, lines, texts, write_lines
 
 from simindex import Config, SimIndexError
 from simindex.corpus import deduplicate

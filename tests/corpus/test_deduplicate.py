@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from dedup_rows import kept_by_index, lines, texts, write_lines
+from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
 from simindex.corpus import Removed, deduplicate

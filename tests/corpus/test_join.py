@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collection import extract, extract_truth
+from support.truth import extract, extract_truth
 
 import simindex
 from simindex import Config, ConfigMismatchError, Index, Pair

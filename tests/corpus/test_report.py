@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import Browser, needs_browser
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import any_texts, normalize_steps
+from support.servers import Browser, needs_browser
+from support.texts import any_texts, normalize_steps
 
 import simindex
 from simindex import CharShingles, Config, Index, WordShingles

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import uint64s
+from support.texts import uint64s
 
 from simindex.format.chunks import encode_chunk, encode_sketch_chunk, table_key
 from simindex.format.column import Column

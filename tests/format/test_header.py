@@ -6,7 +6,7 @@ import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import uint64s
+from support.texts import uint64s
 
 from simindex import Config, CorruptIndexError, FormatError, Layout, SimHashConfig, WordShingles
 from simindex.config import config_from_dict, config_to_dict

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import external_keys, numbers
+from support.texts import external_keys, numbers
 
 from simindex import CorruptIndexError
 from simindex.format.keys import (

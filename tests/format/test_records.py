@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import external_keys, metadata_values, numbers, uint64s
+from support.texts import external_keys, metadata_values, numbers, uint64s
 
 from simindex import CorruptIndexError
 from simindex.format.keys import Key, encode_key, number_key

@@ -6,7 +6,7 @@ import msgpack  # type: ignore[import-untyped] # it carries no type information
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import metadata_values
+from support.texts import metadata_values
 
 from simindex import CorruptIndexError
 from simindex.format.seals import SEAL_SEEDS, pack, seal, unpack, unseal

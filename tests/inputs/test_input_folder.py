@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from samples import ROWS, good, json_lines, make_folder
+from support.texts import ROWS, good, json_lines, make_folder
 
 from simindex.inputs import BadRowError, Fields, Inputs, Limits, Reading, Row, Source, Tally, folder
 from simindex.inputs.formats import text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from remote_files import in_memory, served
+from support.servers import in_memory, served
 
 from simindex.inputs import InputError, Inputs, MissingPackageError, Row, remote
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import FOX, ROWS, SHIP, good, json_lines, make_folder, zstd
+from support.texts import FOX, ROWS, SHIP, good, json_lines, make_folder, zstd
 
 from simindex.inputs import (
     FORMATS,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from samples import zstd
+from support.texts import zstd
 
 from simindex.inputs import Fields, InputError, Limits, Source
 from simindex.inputs.formats import csv

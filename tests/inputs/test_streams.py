@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import zstd
+from support.texts import zstd
 
 from simindex.inputs.streams import Stream, require_unpacker, without_packing
 

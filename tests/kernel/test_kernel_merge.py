@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up import MadeUp, MadeUpSegment, Shape, Stored
-from strategies import uint64s
+from support.texts import uint64s
 
 from simindex import _kernel
 from simindex.format.rows import MERGE_SOURCE

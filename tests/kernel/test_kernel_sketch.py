@@ -4,7 +4,7 @@ import numpy as np
 import xxhash
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from strategies import any_texts, normalize_steps, uint64s
+from support.texts import any_texts, normalize_steps, uint64s
 
 from simindex import _kernel, textbook
 from simindex.config import CharShingles, Config, Shingles, SimHashConfig, WordShingles

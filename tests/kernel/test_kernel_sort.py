@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import uint64s
+from support.texts import uint64s
 
 from simindex import _kernel
 

@@ -5,11 +5,11 @@ from typing import Unpack
 import numpy as np
 import pytest
 import xxhash
-from filters import places_in_filter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up import MadeUp, MadeUpSegment, Shape, Stored, whole_pages
-from strategies import uint64s
+from support.stored import places_in_filter
+from support.texts import uint64s
 
 from simindex import _kernel
 from simindex.format.column import page_shape

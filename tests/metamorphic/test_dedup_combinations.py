@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from combinations import Combination, pairwise
-from commandline import Run
 from corpora import (
     FORMATS,
     PACKERS,
@@ -29,6 +28,7 @@ from corpora import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.commands import Run
 
 import simindex
 from simindex import Config, SimHashConfig

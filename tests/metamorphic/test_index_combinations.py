@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from combinations import Combination, pairwise
-from commandline import Run
 from corpora import FORMATS, PACKERS, SHARDS, Document, cut, made_up, same_family, star, write_shards
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.commands import Run
 
 import simindex
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from two_documents import CAR, FOX
+from support.indexes import CAR, FOX
 
 import simindex
 from simindex import ClosedError, Index, ReadOnlyError, Record

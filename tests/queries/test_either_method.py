@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fingerprints import CAT, CONFIGS, FOX, SEED, brute_force, open_with, simhash_only
+from support.truth import CAT, CONFIGS, FOX, SEED, brute_force, open_with, simhash_only
 
 import simindex
 from simindex import Config, Index, Matches, Sketch

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fingerprints import BOTH, FOX, MINHASH_ONLY, SIMHASH_ONLY
+from support.truth import BOTH, FOX, MINHASH_ONLY, SIMHASH_ONLY
 
 import simindex
 from simindex import Match, Matches, Sketch, Sketcher

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fingerprints import SEED
-from similarities import shares_prefix
+from support.truth import SEED, shares_prefix
 
 import simindex
 from simindex import Config, Index, Sketch, SketchBatch, tuning

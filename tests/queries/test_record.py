@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from batches import SMALL
+from support.texts import SMALL
 
 import simindex
 from simindex import Sketcher

@@ -7,9 +7,9 @@ from typing import Any
 import lmdb
 import numpy as np
 import pytest
-from bare_store import bare_store, held
-from fingerprints import assert_matches, simhash_only
-from two_documents import FOX
+from support.indexes import FOX
+from support.stored import bare_store, held
+from support.truth import assert_matches, simhash_only
 
 import simindex
 from simindex import (

@@ -15,7 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fingerprints import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.texts import permutation_plans, uint64s
+from support.truth import (
     BOTH,
     CAT,
     CONFIGS,
@@ -26,13 +29,10 @@ from fingerprints import (
     brute_force,
     flipped,
     open_with,
+    pairs_of_similarity,
     simhash_only,
     sketches,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from similarities import pairs_of_similarity
-from strategies import permutation_plans, uint64s
 
 import simindex
 from simindex import Config, Index, Layout, Match, Matches, Sketch, Sketcher, textbook

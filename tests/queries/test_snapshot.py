@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from bare_store import bare_store
-from merging import SMALL, insert
+from support.indexes import SMALL, insert
+from support.stored import bare_store
 
 import simindex
 from simindex import CorruptIndexError, Index, Layout

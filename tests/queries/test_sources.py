@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from two_documents import CAR, FOX
+from support.indexes import CAR, FOX
 
 import simindex
 from simindex import Config, ConfigMismatchError, Index, Sketch, Sketcher

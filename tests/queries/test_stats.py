@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fingerprints import (
+from support.truth import (
     SEED,
     open_with,
     simhash_only,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from batches import SMALL
+from support.texts import SMALL
 
 import simindex
 from simindex import CorruptIndexError, Index

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stored_values import store_values, stored_values
+from support.stored import store_values, stored_values
 
 import simindex
 from simindex import Config, ConfigMismatchError, CorruptIndexError, FormatError, Layout, SimHashConfig

@@ -2,7 +2,7 @@
 
 import re
 
-from attacking import torture
+from support.commands import torture
 
 
 def test_sixteen_threads_and_eight_processes_see_whole_commits_and_none_twice() -> None:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from attacking import torture
+from support.commands import torture
 
 
 @pytest.mark.parametrize(("mode", "rounds"), [("reading", 100), ("writing", 50), ("compacting", 50)])

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from attacking import needs_faults, torture
+from support.commands import needs_faults, torture
 
 
 @needs_faults

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import (
+from support.processes import Tell, everything_from, forked, run_in_threads
+from support.texts import (
     BATCH,
     SMALL,
     TINY_LAYOUT,
@@ -19,7 +20,6 @@ from batches import (
     document,
     label,
 )
-from processes import Tell, everything_from, forked, run_in_threads
 
 import simindex
 from simindex import ClosedError, Index, IndexLockedError, ReadOnlyError

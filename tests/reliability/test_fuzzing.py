@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from attacking import torture
+from support.commands import torture
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("atheris") is None, reason="Atheris has no package for this Python or system"

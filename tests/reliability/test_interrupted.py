@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from merging import BATCHES, LAYOUT, SMALL, check, insert, keys_of
+from support.indexes import BATCHES, LAYOUT, SMALL, check, insert, keys_of
 
 import simindex
 from simindex import IndexFullError, _kernel

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import lmdb
 import pytest
-from batches import (
+from support.processes import Tell, everything_from, forked
+from support.texts import (
     SMALL,
     TINY_LAYOUT,
     Held,
@@ -20,7 +21,6 @@ from batches import (
     label,
     removed_by,
 )
-from processes import Tell, everything_from, forked
 
 import simindex
 from simindex import Config, IndexLockedError, Layout

@@ -2,7 +2,7 @@
 
 import re
 
-from attacking import needs_faults, torture
+from support.commands import needs_faults, torture
 
 
 @needs_faults

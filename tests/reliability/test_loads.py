@@ -4,7 +4,7 @@ import re
 import sys
 
 import pytest
-from attacking import torture
+from support.commands import torture
 
 
 def test_twenty_backups_under_load_are_states_that_the_index_had() -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import lmdb
 import pytest
-from processes import Tell, everything_from, forked
+from support.processes import Tell, everything_from, forked
 
 import simindex
 from simindex import (

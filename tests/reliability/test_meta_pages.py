@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from attacking import torture
-from lmdb_pages import PAGE
+from support.commands import torture
+from support.stored import PAGE
 
 import simindex
 from simindex import CorruptIndexError

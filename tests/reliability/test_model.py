@@ -13,8 +13,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
-from model import Model, ModelDocument
-from questions import Questions, keys, shingles, thresholds, time_of
+from support.model import Model, ModelDocument, Questions, keys, shingles, thresholds, time_of
 
 import simindex
 from simindex import Index, Layout, tuning

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from attacking import TOOLS, needs_faults, torture
+from support.commands import TOOLS, needs_faults, torture
 
 pytest.importorskip("resource")  # the attacks need a POSIX system
 

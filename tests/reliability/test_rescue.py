@@ -2,7 +2,7 @@
 
 import re
 
-from attacking import torture
+from support.commands import torture
 
 
 def test_no_call_with_a_damaged_file_ends_its_process_or_answers_wrongly() -> None:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from batches import BATCH, SMALL, TINY_LAYOUT, batch, document
-from processes import ANSWER, ask, end, pipes_of, start
+from support.processes import ANSWER, ask, end, pipes_of, start
+from support.texts import BATCH, SMALL, TINY_LAYOUT, batch, document
 
 import simindex
 from simindex import Sketcher

@@ -7,8 +7,8 @@ from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 
-import lmdb_pages
 import pytest
+from support import stored as lmdb_pages
 
 import simindex
 from simindex import Config, CorruptIndexError

@@ -4,7 +4,8 @@ import contextlib
 import threading
 from pathlib import Path
 
-from batches import (
+from support.processes import run_in_threads
+from support.texts import (
     SMALL,
     TINY_LAYOUT,
     Held,
@@ -13,7 +14,6 @@ from batches import (
     document,
     label,
 )
-from processes import run_in_threads
 
 import simindex
 from simindex import (

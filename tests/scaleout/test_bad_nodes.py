@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from local import LocalIndex
-from plain_hosts import Cluster
+from support.hosts import Cluster, LocalIndex
 
 import simindex
 from simindex import (

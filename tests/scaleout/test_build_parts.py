@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from local import LocalIndex
+from support.hosts import LocalIndex
 
 import simindex
 from simindex import Config, CorruptIndexError

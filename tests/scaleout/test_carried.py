@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from local import LocalIndex
+from support.hosts import LocalIndex
 
 import simindex
 from simindex import Config, Sketcher

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from store_places import store_at
+from support.servers import store_at
 
 from simindex import Config, ConfigMismatchError, CorruptIndexError, FormatError, SimHashConfig, scaleout
 from simindex.scaleout.catalog import Backup, Catalog, Partition

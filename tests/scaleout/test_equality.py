@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local import LocalIndex
+from support.hosts import LocalIndex
 
 import simindex
 from simindex import Config, Index, Matches, SimHashConfig

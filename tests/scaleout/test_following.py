@@ -7,8 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from local import LocalCalls
-from plain_hosts import CONFIG, Cluster
+from support.hosts import CONFIG, Cluster, LocalCalls
 
 from simindex.scaleout import CatalogChangedError, PlaceMissingError, ScaledIndex
 from simindex.scaleout.catalog import Catalog, Partition

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backups import TINY, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.indexes import TINY, texts
 
 import simindex
 from simindex import BackupTargetError, Config, CorruptIndexError, Index

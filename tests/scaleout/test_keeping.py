@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import ray
-from commandline import Run
-from rays import OPTIONS, one_node
+from support.commands import Run
+from support.ray_nodes import OPTIONS, one_node
 
 from simindex import Config, scaleout
 from simindex.scaleout.catalog import Catalog

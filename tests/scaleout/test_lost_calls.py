@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plain_hosts import Cluster
+from support.hosts import Cluster
 
 from simindex.format.keys import encode_key
 from simindex.scaleout.building.job import _Build

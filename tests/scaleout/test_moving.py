@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plain_hosts import CONFIG, Cluster
+from support.hosts import CONFIG, Cluster
 
 import simindex
 from simindex.scaleout import CatalogChangedError, MissingObjectError, PartitionError, StoreError

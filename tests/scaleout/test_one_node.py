@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commandline import Run
-from rays import one_node
+from support.commands import Run
+from support.ray_nodes import one_node
 
 import simindex
 from simindex import scaleout

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import Run
+from support.commands import Run
 
 from simindex import Config, scaleout
 from simindex.scaleout import ScaleOutError

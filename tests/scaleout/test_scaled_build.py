@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import ray
-from rays import one_node
+from support.ray_nodes import one_node
 
 import simindex
 from simindex import Config, scaleout

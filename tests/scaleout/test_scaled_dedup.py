@@ -8,8 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from local_workers import LocalWorkers
-from scaled_rows import rows_of, written
+from support.hosts import LocalWorkers, rows_of, written
 
 from simindex import Config, scaleout
 from simindex.corpus import DedupReport, deduplicate

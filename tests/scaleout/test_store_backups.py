@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backups import TINY, content_of, texts
-from store_places import store_at
+from support.indexes import TINY, content_of, texts
+from support.servers import store_at
 
 import simindex
 from simindex import BackupTargetError, CorruptIndexError, FormatError, Index, IndexLockedError, SimIndexError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from store_places import store_at
+from support.servers import store_at
 
 from simindex.errors import SimIndexError
 from simindex.scaleout.stores import (

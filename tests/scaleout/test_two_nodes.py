@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_nodes import several_nodes
-from scaled_rows import rows_of, written
+from support.hosts import rows_of, written
+from support.ray_nodes import several_nodes
 
 from simindex import Config, scaleout
 from simindex.corpus import deduplicate

@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 import ray
-from ray_nodes import several_nodes
+from support.ray_nodes import several_nodes
 
 from simindex import Config, scaleout
 from simindex.scaleout import PlaceMissingError, ScaleOutError

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plain_hosts import Cluster
+from support.hosts import Cluster
 
 from simindex import SimIndexError, scaleout
 from simindex.scaleout.catalog import Catalog

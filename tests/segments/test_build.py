@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from segment_cases import crowded, layouts, table_only
+from support.stored import crowded, layouts, table_only
 
 from simindex import _kernel
 from simindex.format.chunks import encode_words_chunk

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from segment_cases import build, crowded, damaged_segment, layouts, place_of
-from strategies import uint64s
+from support.stored import build, crowded, damaged_segment, layouts, place_of
+from support.texts import uint64s
 
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import segment_key

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from segment_cases import place_of, table_only
+from support.stored import place_of, table_only
 
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import segment_key

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from segment_cases import layouts, load
+from support.stored import layouts, load
 
 from simindex import Config, Layout, Sketch, SketchBatch, Sketcher, _kernel
 from simindex.changes.documents import Documents

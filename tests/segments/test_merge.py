@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from segment_cases import build, crowded, damaged_segment, layouts, load, table_only
+from support.stored import build, crowded, damaged_segment, layouts, load, table_only
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError

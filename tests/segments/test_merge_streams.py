@@ -5,7 +5,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from segment_cases import load, table_only
+from support.stored import load, table_only
 
 from simindex.format.layout import Geometry, Layout
 from simindex.segments import streams

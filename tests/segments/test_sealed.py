@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from stored_values import flipped
+from support.stored import flipped
 
 import simindex
 from simindex import CorruptIndexError, Layout

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from similarities import pairs_of_similarity
+from support.truth import pairs_of_similarity
 
 from simindex import Config, Sketcher, _kernel, textbook
 from simindex.sketching.estimate import KEPT_VALUES, Estimate, best_estimate, row_estimates

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import uint64s
+from support.texts import uint64s
 
 from simindex import textbook
 from simindex.sketching.hash_family import band_words, row_coefficients, splitmix64

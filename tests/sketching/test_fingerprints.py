@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import uint64s
+from support.texts import uint64s
 
 from simindex import Sketch
 from simindex.sketching.fingerprints import fingerprint_of, fingerprints_of

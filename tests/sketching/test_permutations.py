@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import permutation_plans, uint64s
+from support.texts import permutation_plans, uint64s
 
 from simindex import textbook
 from simindex.sketching import permutations

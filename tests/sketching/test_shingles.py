@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import any_texts, uint64s
+from support.texts import any_texts, uint64s
 
 from simindex import CharShingles, WordShingles, textbook
 from simindex.sketching.shingles import (

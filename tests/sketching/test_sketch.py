@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import any_texts
+from support.texts import any_texts
 
 from simindex import Config, Sketch, Sketcher
 

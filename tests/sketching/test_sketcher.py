@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import any_texts
+from support.texts import any_texts
 
 from simindex import CharShingles, Config, SimHashConfig, Sketch, Sketcher, WordShingles, textbook
 from simindex.sketching.document import Document

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import any_texts, normalize_steps
+from support.texts import any_texts, normalize_steps
 
 from simindex import CharShingles, WordShingles, textbook
 from simindex.sketching import alphabet

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import lmdb_pages
 import numpy as np
 import pytest
-from batches import SMALL
-from lmdb_pages import PAGE
-from processes import ask, end, start
+from support import stored as lmdb_pages
+from support.processes import ask, end, start
+from support.stored import PAGE
+from support.texts import SMALL
 
 import simindex
 from simindex import CorruptIndexError, Layout, _kernel

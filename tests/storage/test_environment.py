@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bare_store import bare_store, held, put
+from support.stored import bare_store, held, put
 
 from simindex.storage.environment import Pin
 from simindex.storage.store import Store

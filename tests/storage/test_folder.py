@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import Tell, ask, everything_from, forked, pipes_of, start
+from support.processes import Tell, ask, everything_from, forked, pipes_of, start
 
 import simindex
 from simindex import Config, ConfigMismatchError, FormatError, IndexLockedError

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
-from merging import SMALL, check, insert
-from processes import run_in_threads
+from support.indexes import SMALL, check, insert
+from support.processes import run_in_threads
 
 import simindex
 from simindex import SimIndexError

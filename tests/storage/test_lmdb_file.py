@@ -12,9 +12,9 @@ from typing import Any
 import lmdb
 import lmdb.verify
 import pytest
-from bare_store import bare_store, give_back, put
-from batches import SMALL, Held, after_one_more, assert_holds, batch, removed_by
-from processes import end, pipes_of, start
+from support.processes import end, pipes_of, start
+from support.stored import bare_store, give_back, put
+from support.texts import SMALL, Held, after_one_more, assert_holds, batch, removed_by
 
 import simindex
 from simindex import CorruptIndexError, FormatError, Layout, SimIndexError

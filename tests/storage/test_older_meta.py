@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lmdb_pages import PAGE
-from processes import ask, end, start
+from support.processes import ask, end, start
+from support.stored import PAGE
 
 import simindex
 from simindex import CorruptIndexError

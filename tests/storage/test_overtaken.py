@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
-from processes import Tell, everything_from, forked
+from support.processes import Tell, everything_from, forked
 
 from simindex.storage.environment import begun
 

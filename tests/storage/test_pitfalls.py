@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import lmdb
-import lmdb_pages
 import pytest
-from processes import ask, start
+from support import stored as lmdb_pages
+from support.processes import ask, start
 
 import simindex
 from simindex import ClosedError, Config, FormatError, Index, SimIndexError

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import lmdb
 import pytest
-from bare_store import bare_store, held, put
-from merging import BATCH, BATCHES, LAYOUT, SMALL, check, insert
-from processes import Tell, everything_from, forked
+from support.indexes import BATCH, BATCHES, LAYOUT, SMALL, check, insert
+from support.processes import Tell, everything_from, forked
+from support.stored import bare_store, held, put
 
 import simindex
 from simindex import ClosedError, SimIndexError

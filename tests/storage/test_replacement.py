@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from bare_store import bare_store, held, put
-from merging import BATCHES, LAYOUT, SMALL, check, insert
-from processes import ask, end, start
+from support.indexes import BATCHES, LAYOUT, SMALL, check, insert
+from support.processes import ask, end, start
+from support.stored import bare_store, held, put
 
 import simindex
 from simindex import IndexFullError

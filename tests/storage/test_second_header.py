@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from stored_values import flipped, store_values, stored_values
+from support.stored import flipped, store_values, stored_values
 
 import simindex
 from simindex import Config, CorruptIndexError, FormatError

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import lmdb
 import pytest
-from bare_store import bare_store, held, put
-from batches import BATCH, SMALL, TINY_LAYOUT, Held, assert_holds, batch, document
-from processes import ANSWER, ask, end, start
+from support.processes import ANSWER, ask, end, start
+from support.stored import bare_store, held, put
+from support.texts import BATCH, SMALL, TINY_LAYOUT, Held, assert_holds, batch, document
 
 import simindex
 from simindex import ClosedError, CorruptIndexError, IndexFullError, IndexLockedError, Layout, ReadOnlyError

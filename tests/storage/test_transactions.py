@@ -6,13 +6,12 @@ from itertools import islice
 from pathlib import Path
 
 import lmdb
-import lmdb_pages
 import pytest
-from bare_store import bare_store, held, put, put_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lmdb_pages import PAGE
-from processes import Tell, everything_from, forked
+from support import stored as lmdb_pages
+from support.processes import Tell, everything_from, forked
+from support.stored import PAGE, bare_store, held, put, put_all
 
 from simindex import CorruptIndexError, _kernel
 from simindex.storage.lmdb_file import DATABASES

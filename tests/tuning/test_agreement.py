@@ -4,10 +4,18 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from collection import extract, other, texts_of, truth_of
 from hypothesis import given
 from hypothesis import strategies as st
-from similarities import NUM_PERM, exact_similarities, rows_of_seed, tenths
+from support.truth import (
+    NUM_PERM,
+    exact_similarities,
+    extract,
+    other,
+    rows_of_seed,
+    tenths,
+    texts_of,
+    truth_of,
+)
 
 from simindex import textbook
 from simindex.tuning.estimator import error_table, similarity_table

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from collection import extract
 from hypothesis import given
 from hypothesis import strategies as st
-from similarities import BANDS, exact_similarities, rows_of_seed, shares_prefix, tenths
+from support.truth import BANDS, exact_similarities, extract, rows_of_seed, shares_prefix, tenths
 
 import simindex
 from simindex import Config, textbook, tuning

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from collection import extract
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from similarities import (
+from support.truth import (
     NUM_PERM,
     exact_similarities,
+    extract,
     pairs_of_similarity,
     rows_of_seed,
     shares_prefix,

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import Tell, everything_from, forked
-from two_documents import CAR, FOX
+from support.indexes import CAR, FOX
+from support.processes import Tell, everything_from, forked
 
 import simindex
 from simindex import Config, Index, InsertReport, KeyExistsError, Layout, Matches, SimHashConfig, Sketch

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import good
+from support.texts import good
 
 from simindex.inputs import BadRowError, Fields, InputError, Limits, Row, Source
 from simindex.inputs.formats import csv as csv_input

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import FOX, good
+from support.texts import FOX, good
 
 from simindex.inputs import BadRowError, Fields, Row, Source
 from simindex.inputs.formats import jsonl

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grouping import CONFIGS, document, index_of, matching_pairs, removals, starts
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.truth import CHAIN_CONFIGS, document, index_of, matching_pairs, removals, starts
 
 import simindex
 from simindex import Cluster, Config, SketchBatch, textbook
@@ -16,7 +16,7 @@ from simindex.queries.view import View
 FOX = "the quick brown fox jumps over the lazy dog and runs into the dark wood"
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", CHAIN_CONFIGS)
 @settings(max_examples=25)
 @given(places=starts, removed=removals, batch_size=st.integers(1, 25), data=st.data())
 def test_cluster_is_the_component_of_the_document(
@@ -26,7 +26,7 @@ def test_cluster_is_the_component_of_the_document(
     asked: dict[str, Any] = {} if by_bits else {"threshold": data.draw(st.sampled_from([0.5, 0.7, 0.8, 1.0]))}
     if name == "kept":
         asked["exact"] = True
-    with index_of(CONFIGS[name], places, removed, batch_size) as index:
+    with index_of(CHAIN_CONFIGS[name], places, removed, batch_size) as index:
         components = textbook.components(matching_pairs(index, **asked))
         expected: dict[Any, list[Any]] = {key: members for members in components for key in members}
         for key in index:

@@ -7,10 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from collection import extract, extract_truth
-from grouping import BY_LINKAGE, CONFIGS, document, index_of, matching_pairs, removals, starts
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.truth import (
+    BY_LINKAGE,
+    CHAIN_CONFIGS,
+    document,
+    extract,
+    extract_truth,
+    index_of,
+    matching_pairs,
+    removals,
+    starts,
+)
 
 import simindex
 from simindex import Config, TransactionOpenError
@@ -22,7 +31,7 @@ EACH_LINKAGE = pytest.mark.parametrize("linkage", BY_LINKAGE)
 
 
 @EACH_LINKAGE
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", CHAIN_CONFIGS)
 @settings(max_examples=25)
 @given(places=starts, removed=removals, batch_size=st.integers(1, 25), data=st.data())
 def test_clusters_are_the_groups_of_all_pairs_that_queries_find(
@@ -33,7 +42,7 @@ def test_clusters_are_the_groups_of_all_pairs_that_queries_find(
         asked["threshold"] = data.draw(st.sampled_from([0.5, 0.7, 0.8, 1.0]))
     if name == "kept":
         asked["exact"] = True
-    with index_of(CONFIGS[name], places, removed, batch_size) as index:
+    with index_of(CHAIN_CONFIGS[name], places, removed, batch_size) as index:
         expected = BY_LINKAGE[linkage](matching_pairs(index, **asked))
         assert list(index.clusters(linkage=linkage, **asked)) == expected
 

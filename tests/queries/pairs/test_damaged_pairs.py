@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from mixed_index import Answers, outcome
-from stored_values import flipped, store_values, stored_values
+from support.indexes import Answers, outcome
+from support.stored import flipped, store_values, stored_values
 
 import simindex
 from simindex import Config, CorruptIndexError, Index, Layout, SimHashConfig

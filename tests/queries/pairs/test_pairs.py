@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from collection import extract, extract_truth, shingle_set
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model import Model, ModelDocument
-from processes import everything_from, forked
+from support.model import Model, ModelDocument
+from support.processes import everything_from, forked
+from support.truth import extract, extract_truth, shingle_set
 
 import simindex
 from simindex import Config, Index, Layout, SimHashConfig, SimIndexError, TransactionOpenError, textbook

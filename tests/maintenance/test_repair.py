@@ -6,13 +6,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import lmdb_pages
 import numpy as np
 import pytest
-from commandline import process
-from lmdb_pages import PAGE
-from mixed_index import make_index, text
-from stored_values import flipped, store_values, stored_values
+from support import stored as lmdb_pages
+from support.commands import process
+from support.indexes import make_index, text
+from support.stored import PAGE, flipped, store_values, stored_values
 
 import simindex
 from simindex import Config, CorruptIndexError, Layout, Record, RepairReport, SimHashConfig, Sketch
@@ -84,7 +83,7 @@ def test_damaged_record_and_lost_sketch_are_told(index: Path) -> None:
     record = next(v for name, k, v in values if (name, k) == ("documents", number_key(20)))
     store_values(index, [("documents", number_key(20), flipped(record, 33))])
     report = repaired(index)
-    assert (report.documents, report.num_lost, report.lost) == (96, 1, [(20, 21)])
+    assert (report.documents, report.num_lost, list(report.lost)) == (96, 1, [(20, 21)])
     assert not report.is_whole
     assert 20 not in content(index.parent / "saved")
 

@@ -7,18 +7,17 @@ import os
 import random
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any
 
-import lmdb_pages
 import numpy as np
 import pytest
-from bare_store import give_back
-from batches import SMALL, batch, removed_by
-from mixed_index import CONFIG, make_index, text
-from processes import ask, end, start
-from stored_values import flipped, store_values, stored_values
+from support import stored as lmdb_pages
+from support.indexes import CONFIG, make_index, text
+from support.processes import ask, end, start
+from support.stored import flipped, give_back, store_values, stored_values
+from support.texts import SMALL, batch, removed_by
 
 import simindex
 from simindex import CheckReport, Config, FormatError, Layout, Problem, SimHashConfig, _kernel
@@ -80,7 +79,7 @@ def changed(path: Path, database: str, change: Callable[[bytes], bytes | None], 
 
 def test_check_of_a_sound_index_finds_nothing(index: Path) -> None:
     for level in ("full", "quick"):
-        report = simindex.check(index, level)  # type: ignore[arg-type] # two of the literals
+        report = simindex.check(index, level)
         assert report.ok, str(report)
         assert report
         assert (report.problems, report.num_problems, report.num_documents) == ((), 0, 97)
@@ -171,7 +170,19 @@ def store_manifest(path: Path, **fields: Any) -> None:
 
 OF_A_SEGMENT = {("segment", name) for name in ("keys", "band 1", "permutation 1", "sketches")}
 
-WRONG: dict[str, tuple[Callable[[Path], object], set[tuple[str, str | None]]]] = {
+
+def lose_runs(path: Path) -> None:
+    changed(path, "ages", lambda _: None)
+    store_manifest(path, tail_first=manifest_of(path).next_number)
+
+
+def make_one_run_too_young(path: Path) -> None:
+    changed(path, "ages", lambda _: None)
+    store_values(path, [("ages", run_key(2**52, 0), encode_run(Run(2**52, 0, 104)))])
+    store_manifest(path, tail_first=manifest_of(path).next_number)
+
+
+WRONG: dict[str, tuple[Callable[[Path], object], Set[tuple[str, str | None]]]] = {
     "a bit of a record": (
         lambda p: changed(p, "documents", lambda v: flipped(v, 40), prefix=number_key(7)),
         {("record", "documents")},
@@ -221,21 +232,11 @@ WRONG: dict[str, tuple[Callable[[Path], object], set[tuple[str, str | None]]]] =
         {("group", "groups"), ("mark", "removed")},
     ),
     "a run lost": (
-        lambda p: (
-            changed(p, "ages", lambda _: None),
-            store_manifest(p, tail_first=manifest_of(p).next_number),
-        ),
+        lose_runs,
         {("age", "ages")},
     ),
     "a run that is too young": (
-        lambda p: store_values(
-            p,
-            [
-                *(("ages", k, None) for name, k, _ in stored_values(p) if name == "ages"),
-                ("ages", run_key(2**52, 0), encode_run(Run(2**52, 0, 104))),
-            ],
-        )
-        or store_manifest(p, tail_first=manifest_of(p).next_number),
+        make_one_run_too_young,
         {("age", "ages")},
     ),
     "a run that is younger than one of its documents": (
@@ -596,7 +597,12 @@ def test_change_to_an_untrusted_index_is_refused_with_what_to_do_about_a_copy(
     index: Path, tmp_path: Path
 ) -> None:
     with simindex.open(index, untrusted=True) as stored:
-        for change in (lambda: stored.insert("new", "text"), stored.compact, lambda: stored.remove(7)):
+        changes: list[Callable[[], object]] = [
+            lambda: stored.insert("new", "text"),
+            stored.compact,
+            lambda: stored.remove(7),
+        ]
+        for change in changes:
             with pytest.raises(
                 simindex.ReadOnlyError, match=r"private copy.*backup\(\).*open that with"
             ) as caught:

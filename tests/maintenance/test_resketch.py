@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backups import TINY, content_of
-from commandline import process
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.commands import process
+from support.indexes import TINY, content_of
 
 import simindex
 from simindex import (

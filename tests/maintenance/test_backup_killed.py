@@ -1,11 +1,13 @@
 """A backup whose process is killed leaves the old one or the new one, and the next call goes on."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from backups import TINY, content_of, texts
-from processes import Tell, everything_from, forked
+from support.indexes import TINY, content_of, texts
+from support.processes import Tell, everything_from, forked
 
 import simindex
 from simindex.maintenance import backup, backup_target
@@ -24,8 +26,8 @@ def backup_killed_at(path: Path, where: Path, call: int, acknowledge: Tell) -> N
     """Make a backup in a process that ends at its n-th commit or renaming: before it where n is even."""
     count = [0]
 
-    def dying(function):  # type: ignore[no-untyped-def]
-        def call_or_die(*arguments, **options):  # type: ignore[no-untyped-def]
+    def dying(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call_or_die(*arguments: Any, **options: Any) -> Any:
             count[0] += 1
             if count[0] == call // 2 + 1 and call % 2 == 0:
                 os._exit(9)

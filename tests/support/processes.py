@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import IO, Any
 
+# ---- processes ----
+
 Process = subprocess.Popen[str]
 Tell = Callable[[object], object]
 """Tells the parent a line of text."""

@@ -1,9 +1,10 @@
-"""The command in this process (the fixture `run`) and in one of its own, and what it left in an index."""
+"""The `simindex` command in this process and in others, and the short runs of tools/torture."""
 
 import io
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,12 +13,14 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 import typer
-from samples import ROWS, json_lines
 
 import simindex
 from simindex import Config
 from simindex.cli import app
 from simindex.format.keys import Key
+from support.texts import ROWS, json_lines
+
+# ---- commandline ----
 
 _COMMAND = typer.main.get_command(app)
 """Made once: the app makes its 33 commands anew each time that it is called, which takes 0.1 s."""
@@ -110,3 +113,37 @@ def config_of(path: Path | str) -> Config:
 def matches_of(result: Ran) -> list[dict[str, Any]]:
     assert result.code == 0, result.err
     return [json.loads(line) for line in result.out.splitlines()]
+
+
+# ---- attacking ----
+
+TOOLS = str(Path(__file__).parents[2] / "tools")
+
+needs_faults = pytest.mark.skipif(
+    sys.platform != "linux" or not (shutil.which("cc") or shutil.which("gcc")),
+    reason="faults.c needs Linux and a C compiler",
+)
+
+
+def torture(
+    name: str,
+    *arguments: str,
+    seed: int = 1,
+    rounds: int | None = None,
+    fails: bool = False,
+    judged: bool = True,
+) -> str:
+    """Run an attack; returns what it tells.
+
+    Args:
+        seed, rounds: not given where `arguments` repeat one part with "--only".
+        fails: whether it must fail.
+        judged: whether its exit status counts.
+    """
+    words = [name, *arguments]
+    if "--only" not in words:
+        words += ["--seed", str(seed)] + ([] if rounds is None else ["--rounds", str(rounds)])
+    command = [sys.executable, f"{TOOLS}/torture", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not judged or done.returncode == int(fails), done.stdout + done.stderr
+    return done.stdout

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from backups import TINY, content_of, texts
-from commandline import process
+from support.commands import process
+from support.indexes import TINY, content_of, texts
 
 import simindex
 from simindex import Config, ConfigMismatchError, FormatError, KeyExistsError, SimIndexError, Sketch

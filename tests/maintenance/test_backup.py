@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from backups import TINY, content_of, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stored_values import flipped, store_values, stored_values
+from support.indexes import TINY, content_of, texts
+from support.stored import flipped, store_values, stored_values
 
 import simindex
 from simindex import (
@@ -83,7 +83,9 @@ def test_backup_equals_the_index_after_any_changes(
         "insert": lambda index, n: index.insert_many(texts(1000 * n, 5 * n)),
         "copies": lambda index, n: index.insert_many((f"copy {n} {i}", "one text") for i in range(n)),
         "remove": lambda index, n: index.remove_many(list(index)[:: n + 1]),
-        "replace": lambda index, n: [index.replace(key, "another text") for key in list(index)[:n]],
+        "replace": lambda index, n: index.insert_many(
+            [(key, "another text") for key in list(index)[:n]], on_conflict="replace"
+        ),
         "touch": lambda index, n: index.touch(*list(index)[n::3]),
         "compact": lambda index, _: index.compact(),
         "empty": lambda index, _: index.remove_many(list(index)),
@@ -169,7 +171,7 @@ def test_backups_while_a_writer_writes_removes_and_compacts(paths: tuple[Path, P
                 where = target if number % 5 else path.parent / f"backup {number}"
                 report = index.backup(where)
                 with simindex.open(where, "r") as copy:
-                    keys = list(copy)
+                    keys = [key for key in copy if isinstance(key, int)]
                     assert len(copy) == report.documents == 30
                     assert keys == list(range(keys[0], keys[0] + 30))
                     assert keys[0] % 10 == 0

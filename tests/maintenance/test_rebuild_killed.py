@@ -5,11 +5,12 @@ import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
-from backups import TINY, texts
-from processes import Tell, everything_from, forked
+from support.indexes import TINY, texts
+from support.processes import Tell, everything_from, forked
 
 import simindex
 from simindex import Config, IndexLockedError
@@ -51,8 +52,8 @@ def killed_at(call: int, work: Work, root: Path, target: Path, acknowledge: Tell
     is even."""
     count = [0]
 
-    def dying(function):  # type: ignore[no-untyped-def]
-        def call_or_die(*arguments, **options):  # type: ignore[no-untyped-def]
+    def dying(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call_or_die(*arguments: Any, **options: Any) -> Any:
             count[0] += 1
             is_last = count[0] == call // 2 + 1
             if is_last and call % 2 == 0:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backups import TINY, content_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from support.indexes import TINY, content_of
 
 import simindex
 from simindex import Config, KeyExistsError, Layout, SimHashConfig

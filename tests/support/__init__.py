@@ -1,0 +1,1 @@
+"""What tests share; nothing here is a test."""

@@ -1,0 +1,308 @@
+"""Hosts and workers of an index over many machines, in this process and without Ray."""
+
+import json
+import os
+import pickle
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from simindex import Config, Sketcher
+from simindex.corpus.dedup.sorting.second_pass import InputPart
+from simindex.corpus.dedup.writer_loop import Lines
+from simindex.scaleout import CatalogChangedError, PartitionError
+from simindex.scaleout.catalog import Catalog, Partition
+from simindex.scaleout.dedup.building import Making, make_partition, ranks_of, tables_of
+from simindex.scaleout.dedup.partition import SketchTables
+from simindex.scaleout.dedup.parts import num_lines
+from simindex.scaleout.dedup.workers import Step
+from simindex.scaleout.dedup.writing import Wanted, Writing, lines_of, write_lines
+from simindex.scaleout.hosts.actors import Group
+from simindex.scaleout.hosts.calls import Calls, Gathered, assignment
+from simindex.scaleout.hosts.carried import packed, unpacked
+from simindex.scaleout.hosts.host import Host
+from simindex.scaleout.hosts.keeping import KeepingHost
+from simindex.scaleout.hosts.owed import Sent
+from simindex.scaleout.index import ScaledIndex
+from simindex.scaleout.ranges.host import TableHost
+from simindex.scaleout.ranges.source import LocalSource, Numbering
+from simindex.scaleout.ranges.sweep import sweep
+from simindex.scaleout.ranges.walk import Asked, Found
+from simindex.scaleout.routing import Routing
+
+# ---- local ----
+
+
+class LocalCalls(Calls):
+    """Calls that are done at once, with arguments and answers that were pickled as on the way.
+
+    Attributes:
+        hosts: by their places.
+        away: places that do not answer.
+        repeats: how often a call is done, as if its answers had been lost.
+    """
+
+    def __init__(self, catalog: Catalog, hosts: Mapping[str, Host] | None = None) -> None:
+        self.catalog, self.places = catalog, catalog.places
+        self.assignments = {place: assignment(catalog, place) for place in self.places}
+        self.hosts = {place: Host() for place in self.places} if hosts is None else hosts
+        self.away: dict[str, str] = {}
+        self.repeats = 1
+
+    def send_all(
+        self, group: Group, method: str, *arguments: Any, to: Mapping[str, tuple[Any, ...]] | None = None
+    ) -> dict[str, Sent]:
+        to = dict.fromkeys(self.places, ()) if to is None else to
+        return {place: self._done(place, group, method, *own, *arguments) for place, own in to.items()}
+
+    def _done(self, place: str, group: Group, method: str, *arguments: Any) -> Sent:
+        if place in self.away:
+            return Sent(None, group, method, arguments)
+        carried, *beside = packed((self.assignments[place], *arguments))
+        for array in beside:
+            array.flags.writeable = False  # as it lies in Ray's store
+        try:
+            for _ in range(self.repeats):
+                answer = getattr(self.hosts[place], method)(*unpacked(carried, beside))
+        except Exception as exc:
+            return Sent(pickle.loads(pickle.dumps(exc)), group, method, arguments)
+        return Sent((pickle.loads(pickle.dumps(answer)),), group, method, arguments)
+
+    def require_fit(self, seconds: float) -> None:
+        """They run in this process."""
+
+    def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
+        assert seconds >= 0
+        found = Gathered({}, {})
+        for place, call in sent.items():
+            if isinstance(call.reference, Exception):
+                raise call.reference
+            if call.reference is None and self.have_moved([place]):
+                raise CatalogChangedError(f"{place}: its partitions are elsewhere")
+            if call.reference is None:
+                found.missing[place] = self.away[place]
+            else:
+                found.answers[place] = call.reference[0]
+        return found
+
+
+class LocalIndex(ScaledIndex):
+    """The index over such hosts."""
+
+    def __init__(self, folder: Path, config: Config, partitions: int, places: int) -> None:
+        catalog = Catalog(
+            config,
+            tuple(
+                Partition(f"place {number % places}", str(folder / f"{number:05}"))
+                for number in range(partitions)
+            ),
+        )
+        super().__init__(folder / "catalog", catalog, False, LocalCalls)
+        self.make_partitions()
+        catalog.replace(self.uri, None)
+
+    @property
+    def local(self) -> LocalCalls:
+        assert isinstance(self._calls, LocalCalls)
+        return self._calls
+
+    def close(self) -> None:
+        if not self._is_closed:
+            for host in self.local.hosts.values():
+                host.close()
+        super().close()
+
+
+# ---- local workers ----
+
+
+class LocalWorkers:
+    """One host with all partitions."""
+
+    parallel = 2
+    sees = True
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.waiting = self.num_written = 0
+        self.is_released = False
+
+    def count_lines(self, making: Making, parts: Sequence[InputPart]) -> list[int]:
+        return [num_lines(making.inputs, part) for part in parts]
+
+    def _path(self, number: int) -> str:
+        return os.path.join(self.folder, f"{number:06}")
+
+    def make(self, making: Making, parts: Sequence[InputPart], step: Step) -> Numbering:
+        for number, part in enumerate(parts):
+            make_partition(making, part, self._path(number))
+            step("parts", number + 1, len(parts))
+        self.num_parts = len(parts)
+        self.host = TableHost[SketchTables](lambda number: tables_of(making, self._path(number)))
+        totals = self.host.totals(range(len(parts)))
+        self.numbering = Numbering([totals[number][0] for number in range(len(parts))])
+        opened = {number: self.host._tables(number) for number in range(len(parts))}
+        self.source = LocalSource(opened, self.numbering)
+        return self.numbering
+
+    def ranks(self) -> Iterator[list[Any]]:
+        for number in range(self.num_parts):
+            yield ranks_of(self._path(number))
+
+    def copies(self) -> tuple[np.ndarray, np.ndarray]:
+        found = [
+            (
+                leaders + self.numbering.offsets[number].astype(np.uint32),
+                copies + self.numbering.offsets[number].astype(np.uint32),
+            )
+            for number, (leaders, copies) in self.host.copies(range(self.num_parts)).items()
+        ]
+        self.num_copies = sum(len(copies) for _, copies in found)
+        return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found])
+
+    def walk(self, asked: Asked, step: Step) -> Iterator[Found]:
+        for place in range(asked.count):
+            for found in sweep(asked, asked.tables, self.source, place):
+                if isinstance(found, Found):
+                    self.waiting += len(found.waiting)
+                    yield found
+            step("ranges", place + 1, asked.count)
+
+    def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.source.sketches(numbers)
+
+    def labels(self, numbers: np.ndarray) -> list[tuple[str, int]]:
+        parts = list(self.numbering.parts(numbers))
+        found = self.host.metadata({number: ranks for number, _, ranks in parts})
+        return [each for number, _, _ in parts for each in found[number]]
+
+    def drop(self) -> None:
+        self.host.close()
+        shutil.rmtree(self.folder)
+
+    def can_write(self, _: Making, writing: Writing) -> bool:
+        return self.sees and Path(writing.seen[0]).read_text() == writing.seen[1]
+
+    def lines(self, _: Making, writing: Writing, at: int, wanted: Iterator[Wanted]) -> Iterator[Lines]:
+        for part in wanted:
+            made = lines_of(writing, part, bytearray())
+            write_lines(writing.path, made.kept, at)
+            at += sum(map(len, made.kept))
+            self.num_written += 1
+            yield made.lines
+
+    def release(self) -> None:
+        self.is_released = True
+
+
+# ---- plain hosts ----
+
+CONFIG = Config(seed=1)
+
+
+class Cluster:
+    """Places of one machine, a folder each."""
+
+    def __init__(self, folder: Path, places: str = "ab", partitions: int = 4, **options: Any) -> None:
+        self.folder, self.uri = folder, str(folder / "catalog")
+        self.hosts = {place: KeepingHost() for place in places}
+        rows = [
+            Partition(place, str(folder / place / f"{number:05}.simindex"))
+            for number, place in zip(range(partitions), places * partitions, strict=False)
+        ]
+        catalog = Catalog(CONFIG, tuple(rows), **options).replace(self.uri, None)
+        for place in catalog.places:
+            self.call(catalog, place, "create")
+
+    def call(self, catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
+        return getattr(self.hosts[place], method)(assignment(catalog, place), *arguments)
+
+    def call_all(self, catalog: Catalog, wanted: Any) -> dict[str, Any]:
+        return {place: self.call(catalog, place, "backup", uris) for place, uris in wanted.items()}
+
+    def end(self, place: str) -> None:
+        """What is left of a host that was killed: nothing but its folders."""
+        self.hosts[place].close()
+        self.hosts[place] = KeepingHost()
+
+    def close(self) -> None:
+        for host in self.hosts.values():
+            host.close()
+
+    # ---- a driver ----
+
+    def insert(self, first: int, count: int) -> None:
+        """Store texts; returns when they are acknowledged."""
+        call = secrets.token_bytes(16)
+        until = time.monotonic() + 30
+        while True:
+            try:
+                self._insert(Catalog.load(self.uri), call, range(first, first + count))
+            except CatalogChangedError:
+                assert time.monotonic() < until
+                time.sleep(0.002)
+            else:
+                return
+
+    def _insert(self, catalog: Catalog, call: bytes, numbers: range) -> None:
+        items = [(number, f"a text of the number {number}") for number in numbers]
+        for place, (_, routed) in Routing(catalog, Sketcher(CONFIG)).items(items, call).items():
+            self.call(catalog, place, "insert", call, routed, "error")
+
+    def counts(self) -> dict[int, int]:
+        """Number of a partition -> its documents."""
+        until = time.monotonic() + 30
+        while True:
+            try:
+                catalog = Catalog.load(self.uri)
+                found = dict[int, int]()
+                for place in catalog.places:
+                    found |= self.call(catalog, place, "count")
+                return found
+            except (CatalogChangedError, PartitionError):
+                assert time.monotonic() < until
+                time.sleep(0.002)
+
+    def keys(self) -> set[int]:
+        """The keys of all partitions."""
+        catalog = Catalog.load(self.uri)
+        found = set[int]()
+        for number, partition in enumerate(catalog.partitions):
+            found |= set(self.call(catalog, partition.place, "keys_from", number, 0, 10_000)[0])
+        return found
+
+
+# ---- scaled rows ----
+
+
+def rows_of(seed: int, count: int, newest: int = 20) -> list[dict[str, Any]]:
+    """Rows of which some are equal, many alike, and some alike in a chain."""
+    random = Random(seed)
+    words = [f"w{number}" for number in range(400)]
+    texts: list[list[str]] = []
+    for _ in range(count):
+        kind = random.random()
+        if texts and kind < 0.15:
+            text = list(random.choice(texts))
+        elif texts and kind < 0.6:
+            text = list(random.choice(texts[-newest:] if newest else texts[:4]))
+            for _ in range(random.randint(1, 5)):
+                text[random.randrange(len(text))] = random.choice(words)
+        else:
+            text = random.choices(words, k=random.randint(1, 60))
+        texts.append(text)
+    return [
+        {"id": f"d{number % (count - 3)}", "text": " ".join(text), "rank": random.choice([None, 1, 2, 3.5])}
+        for number, text in enumerate(texts)
+    ]
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> str:
+    path.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    return str(path)

@@ -1,0 +1,129 @@
+"""Indexes to be broken, merged and backed up, and what must hold of them."""
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simindex
+from simindex import Config, CorruptIndexError, FormatError, Index, Layout, SimHashConfig
+from simindex.format.keys import segment_of
+from simindex.format.manifest import decode_manifest
+from simindex.format.replies import DONE_KEYS
+from support.stored import stored_values
+
+# ---- two documents ----
+
+FOX = "The quick brown fox jumps over the lazy dog near the old river bank"
+CAR = "A red car drives slowly through the narrow streets of the sleeping town"
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert("fox", FOX, {"page": 1})
+        index.insert("car", CAR)
+        yield index
+        assert_holds_its_two_documents_and_takes_more(index)
+
+
+def assert_holds_its_two_documents_and_takes_more(index: Index) -> None:
+    assert list(index) == ["fox", "car"]
+    assert [match.key for match in index.query(FOX)] == ["fox"]
+    assert index["fox"].metadata == {"page": 1}
+    index.insert("new", "some other words that nobody has stored before")
+    assert [match.key for match in index.query("some other words that nobody has stored before")] == ["new"]
+    index.remove("new")
+    assert len(index) == 2
+
+
+# ---- mixed index ----
+
+CONFIG = Config(num_perm=16, simhash=SimHashConfig(3, 4))
+
+Answers = dict[str, Any]
+
+
+def text(number: int) -> str:
+    return f"the text {number} of the word {number * 7} and the word {number * 11} in the collection"
+
+
+def make_index(path: Path, layout: Layout) -> Path:
+    """Store segments, copies, removed documents and leaders, empty documents, and ages; close the index."""
+    with simindex.open(path, "x", CONFIG, layout=layout, map_bytes=1 << 20) as stored:
+        stored.insert_many(((n, text(n), {"n": n}) for n in range(90)), batch_size=40)
+        stored.insert_many((f"copy {n}", text(n)) for n in range(12))
+        stored.insert_many([("empty", "..."), (b"bytes", "a text of its own with enough words")])
+        stored.remove_many([0, 1, "copy 1", "copy 2", 3, 50, 60])
+        stored.touch(5, 6, 70)
+    return path
+
+
+def outcome(path: Path, answers: Callable[[Index], Answers]) -> Answers | Exception:
+    """What the index answers, or the error that it raises."""
+    try:
+        with simindex.open(path, "r") as index:
+            return answers(index)
+    except (CorruptIndexError, FormatError) as error:
+        return error
+
+
+# ---- merging ----
+
+SMALL = Config(num_perm=16)
+LAYOUT = Layout(2, 8, 400)
+BATCHES = 14
+BATCH = 5
+
+
+def document(number: int) -> list[str]:
+    return [f"{number} {letter}" for letter in "abcde"]
+
+
+def keys_of(batch: int) -> range:
+    return range(batch * BATCH, (batch + 1) * BATCH)
+
+
+def check(index: Index, batches: Iterable[int], removed: Container[int] = ()) -> None:
+    """Everything is there and found, and no chunk lies about that nobody will use."""
+    expected = [key for batch in batches for key in keys_of(batch) if key not in removed]
+    assert list(index) == expected
+    for key, matches in zip(expected, index.query_many(map(document, expected), 0.9), strict=True):
+        assert [match.key for match in matches] == [key]
+    writer = index._session.writer()
+    with index._store.reading() as txn:
+        found = {segment_of(key) for key, _ in txn.items("segments")}
+    live = {shape.id for shape in writer.manifest.segments}
+    assert live <= found <= live | {merge.entry.id for merge in writer.merges.under_way}
+
+
+def insert(index: Index, batch: int) -> None:
+    index.insert_many([(key, document(key)) for key in keys_of(batch)], batch_size=BATCH, workers=1)
+
+
+# ---- backups ----
+
+TINY = Layout(3, 8, 400)
+
+Content = dict[tuple[str, bytes], bytes]
+
+
+def content_of(path: Path) -> Content:
+    """(database, key) -> value of a closed index, without what no manifest names."""
+    found = {(database, key): value for database, key, value in stored_values(path)}
+    live = {entry.id for entry in decode_manifest(found["meta", b"manifest"]).segments}
+    return {
+        (database, key): value
+        for (database, key), value in found.items()
+        if (database != "segments" or segment_of(key) in live)
+        and (database != "meta" or key in {b"config", b"manifest"} | DONE_KEYS)
+    }
+
+
+def texts(first: int, count: int) -> list[tuple[int, str, dict[str, int]]]:
+    """Documents of a few words each, with their numbers as keys and in their metadata."""
+    return [
+        (n, f"document {n} says {n * n} words and {n % 7} more than {n + 1}", {"n": n})
+        for n in range(first, first + count)
+    ]

@@ -1,0 +1,266 @@
+"""What an index stores, read and written past simindex: pages of LMDB, values, filters, segments."""
+
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import numpy as np
+from hypothesis import strategies as st
+
+from simindex.errors import CorruptIndexError
+from simindex.format.layout import Geometry, Layout, SegmentEntry
+from simindex.segments.build import SegmentData, segment_puts
+from simindex.segments.load import Segment
+from simindex.storage.lmdb_file import file_lengths
+from simindex.storage.store import Store
+from simindex.storage.transactions import WriteTransaction
+from support.texts import uint64s
+
+# ---- lmdb pages ----
+
+PAGE = 4096
+LEAF = 0x02
+_HEADER, _NODE, _DATABASE = struct.Struct("<QHHHH"), struct.Struct("<HHHH"), struct.Struct("<IHHQQQQQ")
+
+
+def compacted(source: Path, target: Path) -> Path:
+    """A copy of an index's file without free pages, so that every page is one in use."""
+    target.mkdir()
+    with lmdb.open(str(source), max_dbs=16, readonly=True, lock=False, lib_version=0) as env:
+        env.copy(str(target), compact=True)
+    return target
+
+
+def page(data: bytes | bytearray, number: int) -> bytes:
+    return bytes(data[number * PAGE : (number + 1) * PAGE])
+
+
+def swap(data: bytearray, one: int, other: int) -> None:
+    """Put two pages in each other's place, their contents whole."""
+    first, second = page(data, one), page(data, other)
+    data[one * PAGE : (one + 1) * PAGE], data[other * PAGE : (other + 1) * PAGE] = second, first
+
+
+def exchange(data: bytearray, one: int, other: int) -> None:
+    """Swap two pages and let each say that it is the one that it now is."""
+    swap(data, one, other)
+    for number in (one, other):
+        struct.pack_into("<Q", data, number * PAGE, number)
+
+
+def forget(data: bytearray, number: int) -> None:
+    """Let a page have its first node only; the bytes of the others stay."""
+    struct.pack_into("<H", data, number * PAGE + 12, _HEADER.size + 2)
+
+
+def nodes(content: bytes) -> list[tuple[bytes, int, bytes]]:
+    """(key, the node's number, value) of a page's nodes; in a branch the number is of the child page."""
+    _, _, flags, lower, _ = _HEADER.unpack_from(content)
+    found = []
+    for place in range((lower - _HEADER.size) // 2):
+        (at,) = struct.unpack_from("<H", content, _HEADER.size + 2 * place)
+        low, high, node_flags, key_bytes = _NODE.unpack_from(content, at)
+        key = content[at + _NODE.size : at + _NODE.size + key_bytes]
+        value = content[at + _NODE.size + key_bytes :][: low | high << 16] if flags & LEAF else b""
+        found.append((key, low | high << 16 | (0 if flags & LEAF else node_flags << 32), value))
+    return found
+
+
+def main_root(data: bytes) -> int:
+    """The number of the page that has the names of the databases."""
+    metas = [_HEADER.size + number * PAGE for number in (0, 1)]
+    newest = max(metas, key=lambda at: struct.unpack_from("<Q", data, at + 24 + 2 * _DATABASE.size + 8))
+    return int(_DATABASE.unpack_from(data, newest + 24 + _DATABASE.size)[-1])
+
+
+def root(data: bytes, name: str) -> int:
+    """The number of the root page of a named database."""
+    main = main_root(data)
+    value = next(value for key, _, value in nodes(page(data, main)) if key == name.encode())
+    return int(_DATABASE.unpack(value)[-1])
+
+
+def pages_of(data: bytes, name: str) -> list[int]:
+    """The numbers of the branch and leaf pages of a named database."""
+
+    def below(number: int) -> list[int]:
+        content = page(data, number)
+        if _HEADER.unpack_from(content)[2] & LEAF:
+            return [number]
+        return [number, *(found for _, child, _ in nodes(content) for found in below(child))]
+
+    return below(root(data, name))
+
+
+def leaves(data: bytes, name: str) -> list[int]:
+    """The numbers of the leaf pages of a named database, in order of keys."""
+
+    def below(number: int) -> list[int]:
+        content = page(data, number)
+        if _HEADER.unpack_from(content)[2] & LEAF:
+            return [number]
+        return [leaf for _, child, _ in nodes(content) for leaf in below(child)]
+
+    return below(root(data, name))
+
+
+# ---- filters ----
+
+
+def mixed(value: int) -> int:
+    """SplitMix64's finalizer."""
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
+    return value ^ value >> 31
+
+
+def places_in_filter(key: int, bits: int, num_chunks: int, num_lines: int) -> tuple[int, set[int]]:
+    """The chunk that a key belongs to, and the bits that it sets in its lines."""
+    prefix = key >> 64 - bits
+    chunk = (prefix >> 1 << 65 - bits) * num_chunks >> 64
+    line = (mixed(prefix >> 1) >> 32) * num_lines >> 32
+    h = mixed((prefix + 0x9E3779B97F4A7C15) % 2**64)
+    words = [h >> 36 & 7] * 3 + [h >> 39 & 7] * 3
+    return chunk, {512 * line + 64 * word + (h >> 6 * at & 63) for at, word in enumerate(words)}
+
+
+# ---- stored values ----
+
+DATABASES = ("meta", "documents", "segments", "removed", "groups", "ages")
+
+
+def stored_values(path: Path) -> list[tuple[str, bytes, bytes]]:
+    """List of (database, key, value)."""
+    with lmdb.open(str(path), max_dbs=16, readonly=True, lib_version=0) as env:
+        handles = {name: env.open_db(name.encode(), create=False) for name in DATABASES}
+        with env.begin() as txn:
+            return [(name, key, value) for name in DATABASES for key, value in txn.cursor(db=handles[name])]
+
+
+def store_values(path: Path, changes: Iterable[tuple[str, bytes, bytes | None]]) -> None:
+    """Store (database, key, value) each, past simindex; a value of None deletes the key."""
+    with lmdb.open(str(path), max_dbs=16, map_size=1 << 24, sync=False, lib_version=0) as env:
+        handles = {name: env.open_db(name.encode()) for name in DATABASES}
+        with env.begin(write=True) as txn:
+            for name, key, value in changes:
+                if value is None:
+                    txn.delete(key, db=handles[name])
+                else:
+                    txn.put(key, value, db=handles[name])
+
+
+def flipped(value: bytes, bit: int) -> bytes:
+    changed = bytearray(value)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def octets(text: str) -> bytes:
+    """Bytes in hex, where `00*N` stands for N zeros, as docs/format.md and tools/dump_index write them."""
+    return b"".join(
+        bytes(int(part[3:])) if part.startswith("00*") else bytes.fromhex(part) for part in text.split()
+    )
+
+
+# ---- segment cases ----
+
+# Crowded keys, so that runs of equal ones and clusters come up; and uniform ones.
+crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1) | uint64s
+
+layouts = st.sampled_from([Layout(2, 3, 1), Layout(2, 7, 1), Layout(8, 65_536, 1 << 20)])
+
+
+def table_only(base: int, keys: list[int]) -> SegmentData:
+    """A segment of documents with these key hashes and no sketches."""
+    numbers = np.arange(len(keys), dtype=np.uint32)
+    none64, none32 = np.empty(0, np.uint64), np.empty(0, np.uint32)
+    nothing = np.empty((0, 0), np.uint64)
+    hashes = np.array(keys, dtype=np.uint64)
+    return SegmentData(
+        base, len(keys), hashes, numbers, none64, none32, nothing, none64, none32,
+        np.empty(0, bool), np.empty(0, bool), nothing,
+    )  # fmt: skip
+
+
+def load(geometry: Geometry, segment: int, data: SegmentData) -> Segment:
+    entry, puts = segment_puts(geometry, data.entry(segment), data)
+    return Segment(geometry, entry, {key: bytes(value) for key, value in puts}.get)
+
+
+def build(layout: Layout, runs: list[list[int]]) -> tuple[Geometry, list[Segment], dict[int, int]]:
+    """(geometry, segments, {number: key}) of consecutive segments with these key hashes."""
+    geometry, base = Geometry(0, 0, layout), 0
+    segments: list[Segment] = []
+    entries: dict[int, int] = {}
+    for segment, keys in enumerate(runs):
+        if keys:
+            segments.append(load(geometry, segment, table_only(base, keys)))
+            entries |= {base + i: key for i, key in enumerate(keys)}
+            base += len(keys)
+    return geometry, segments, entries
+
+
+def damaged_segment(at: bytes) -> tuple[Geometry, SegmentEntry, Segment]:
+    """A segment of 2,000 keys with one bit flipped in the value of a database key."""
+    geometry, data = Geometry(0, 0, Layout(2, 512, 256)), table_only(0, [n << 53 for n in range(2000)])
+    entry, puts = segment_puts(geometry, data.entry(0), data)
+    values = {key: bytearray(value) for key, value in puts}
+    values[at][20] ^= 1
+    return geometry, entry, Segment(geometry, entry, {key: bytes(value) for key, value in values.items()}.get)
+
+
+def place_of(error: CorruptIndexError) -> tuple[int | None, str | None, int | None, int | None, bytes | None]:
+    return error.segment, error.table, error.chunk, error.block, error.key
+
+
+# ---- bare store ----
+
+
+def bare_store(path: Path, **options: Any) -> Store:
+    """A new store, open for writing; the header and the manifest are one word each."""
+    store = Store(path, "x", **options)
+    store.initialise(b"config", b"header", b"manifest", b"one")
+    return store
+
+
+def put(store: Store, database: str, **values: bytes) -> None:
+    """Commit values under keys of these names."""
+    put_all(store, database, {key.encode(): value for key, value in values.items()})
+
+
+def put_all(store: Store, database: str, values: dict[bytes, bytes]) -> None:
+    """Commit values in one transaction."""
+
+    def change(txn: WriteTransaction) -> None:
+        for key, value in values.items():
+            txn.put(database, key, value)
+
+    store.commit(change)
+
+
+def give_back(store: Store) -> int:
+    """Take pages at the end of the file and give them back in one commit, so that they are not written.
+
+    Returns:
+        The bytes that the pages would come to.
+    """
+    environment = store.environment().env
+
+    def change(txn: WriteTransaction) -> None:
+        txn.put("groups", b"large", bytes(environment.info()["last_pgno"] * 4096))
+        txn.delete("groups", b"large")
+
+    for _ in range(10):  # LMDB does so once it has looked at its free pages
+        store.commit(change)
+        needed, found = file_lengths(environment, store.path)
+        if found < needed:
+            return needed
+    raise AssertionError("the file is as long as its pages")
+
+
+def held(store: Store, database: str) -> dict[bytes, bytes]:
+    """What the newest state of a database holds."""
+    with store.reading() as txn:
+        return {key: bytes(value) for key, value in txn.items(database)}

@@ -1,0 +1,157 @@
+"""Texts, documents and files that tests share, and Hypothesis strategies for them."""
+
+import importlib.util
+import json
+import math
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import strategies as st
+
+from simindex import Config, Index, Layout
+from simindex.inputs import BadRowError, Row
+from simindex.sketching import alphabet
+
+# ---- samples ----
+
+FOX = "the quick brown fox jumps over the lazy dog near the river bank in the early morning"
+FOX_TOO = "the quick brown fox jumps over the lazy dog near the river bank in the early evening"
+SHIP = "a ship left the harbour at dawn with forty sailors and a cargo of salt for the islands"
+ROWS: list[dict[str, object]] = [
+    {"id": "fox", "text": FOX},
+    {"id": "fox too", "text": FOX_TOO},
+    {"id": 7, "text": SHIP},
+]
+
+
+def json_lines(rows: Iterable[object]) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def make_folder(root: Path) -> None:
+    for name in ("b/z.py", "b/a.py", "a.txt", "c.py", "b.d/e.py"):
+        path = root / "tree" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{name} {SHIP}")
+    (root / "tree" / "loop").symlink_to(root / "tree", target_is_directory=True)
+    (root / "tree" / "link.py").symlink_to(root / "tree" / "c.py")
+    (root / "tree" / "broken").symlink_to(root / "nowhere")
+
+
+def good(rows: Iterable[Row | BadRowError]) -> list[Row]:
+    """The rows of an input of which none is bad."""
+    found = list(rows)
+    assert all(isinstance(row, Row) for row in found)
+    return cast("list[Row]", found)
+
+
+def has(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def zstd() -> Any:
+    """The module that packs and unpacks .zst; a test that asks for it is skipped where it is missing."""
+    return pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+
+
+# ---- strategies ----
+
+_LATER = re.compile(
+    "[^"
+    + "".join(f"{re.escape(chr(a))}-{re.escape(chr(b))}" for a, b in alphabet.ranges(alphabet.ASSIGNED))
+    + "]"
+)
+
+# Characters whose cutting or folding has a rule of its own.
+_TRICKY = (
+    "aZ_9 \t\n\x00\x1c\x85\xa0ßſİŉΐᾶﬁǅ\u0301\u0345้ัก好かカー〇Ａ①½²\ud800\udfff\u200d\ufeff"
+    "\U0001f600\U0001e900𝔘❤\ufe0f\ufe0e\U0001f3fd\u20e3🇩🇪→─\U000e0067"
+)
+
+characters = st.one_of(
+    st.sampled_from(_TRICKY),
+    st.characters(max_codepoint=127),
+    st.characters(exclude_categories=[]),
+)
+
+# Python's own tables decide in the textbook, so texts keep to characters of Unicode 14.0.
+texts = st.text(characters, max_size=60).map(lambda text: _LATER.sub("?", text))
+ascii_texts = st.text(st.characters(max_codepoint=127), max_size=300)
+any_texts = st.one_of(texts, ascii_texts)
+normalize_steps = st.lists(st.sampled_from(["nfkc", "casefold", "whitespace"]), unique=True).map(tuple)
+uint64s = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 3), st.integers(2**64 - 3, 2**64 - 1))
+
+SHARED_TABLES = 256
+"""More permutation tables than that are searched in a process of their own; see test_search.
+"""
+
+# (k, m): the greatest distance, and the number of blocks.
+permutation_plans = (
+    st.integers(0, 8)
+    .flatmap(lambda k: st.tuples(st.just(k), st.integers(k + 1, k + 6)))
+    .filter(lambda plan: math.comb(plan[1], plan[0]) <= SHARED_TABLES)
+)
+
+external_keys = st.text(max_size=40) | st.binary(max_size=40) | st.integers(-(2**63), 2**64 - 1)
+metadata_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=8,
+)
+numbers = st.integers(0, 2**63 - 1)
+
+
+# ---- batches ----
+
+SMALL = Config(num_perm=64)
+TINY_LAYOUT = Layout(2, 64, 4096)
+BATCH = 30
+
+Held = dict[Any, list[str]]
+"""Key -> document: what an index holds."""
+
+
+def label(*name: object) -> str:
+    return "-".join(map(str, name))
+
+
+def document(*name: object) -> list[str]:
+    """Ready shingles of a document unlike any of another name."""
+    return [label(*name, letter) for letter in "abcde"]
+
+
+def batch(*name: object, size: int = BATCH) -> list[tuple[Any, list[str]]]:
+    """(key, document) of each document of a batch."""
+    return [(label(*name, place), document(*name, place)) for place in range(size)]
+
+
+def assert_holds(index: Index, documents: Held) -> None:
+    """The index has exactly these documents (key -> document), and finds each by its text and by its key."""
+    assert len(index) == len(documents)
+    assert set(index) == documents.keys()
+    for (key, _), matches in zip(
+        documents.items(), index.query_many(list(documents.values()), 0.9), strict=True
+    ):
+        assert [(match.key, match.similarity) for match in matches] == [(key, 1.0)]
+        assert index[key].key == key
+
+
+def removed_by(name: object, number: int) -> list[str]:
+    return [key for key, _ in batch(name, number - 2)[::3]] if number >= 2 else []
+
+
+def after_one_more(before: Held, name: object, number: int) -> Held:
+    """What the index holds when a batch has been committed on top of `before`."""
+    gone = set(removed_by(name, number))
+    return {key: text for key, text in (before | dict(batch(name, number))).items() if key not in gone}
+
+
+def after_batches(before: Held, name: object, count: int) -> Held:
+    """What the index holds when `count` batches of a name have been committed on top of `before`."""
+    for number in range(count):
+        before = after_one_more(before, name, number)
+    return before
