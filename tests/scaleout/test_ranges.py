@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 import simindex
 from simindex import Config, CorruptIndexError, Layout, SimHashConfig
 from simindex.format.layout import FIRST_BAND_TABLE
+from simindex.pairs import candidates
 from simindex.pairs.merged_entries import EVERY_KEY
 from simindex.pairs.plan import plan_pairs
+from simindex.pairs.ranges import RangeEnd, walk_range
+from simindex.pairs.runs import Block, LongPart, bounds_of, runs_of
 from simindex.pairs.snapshot_tables import PinnedTables
-from simindex.scaleout.ranges import alike
+from simindex.pairs.table_walk import Edges, LongRuns, Sketches, TableWalk, WalkPlan
+from simindex.pairs.tables import LocalSource, Numbering, Slice, merged
 from simindex.scaleout.ranges.host import Bundle, RangeHost
-from simindex.scaleout.ranges.runs import Block, LongPart, bounds_of, runs_of
-from simindex.scaleout.ranges.source import LocalSource, Numbering, Slice, merged
-from simindex.scaleout.ranges.sweep import Swept, sweep
-from simindex.scaleout.ranges.walk import Asked, Found, LongRuns, RangeWalk, Sketches
 from simindex.sketching.estimate import row_estimates
 
 TINY = Layout(2, 7, 256)
@@ -57,23 +57,23 @@ def partitioned(
 
 def asked_of(
     pinned: PinnedTables, threshold: float, by: Any, count: int, *, folds: bool, max_run: int = 1_000
-) -> Asked:
+) -> WalkPlan:
     copies: Any = "first" if folds else "all"
     given = threshold if by == "minhash" else 0.8
     plan = plan_pairs(pinned.scheme, given, by, None, None, False, False, copies, max_run, 64 << 20)
-    return Asked(plan, pinned.scheme.tables, count, folds, puts_off=False)
+    return WalkPlan(plan, pinned.scheme.tables, count, folds, puts_off=False)
 
 
-def pairs_by_range(partitions: list[PinnedTables], asked: Asked) -> list[tuple[int, int, int, int]]:
+def pairs_by_range(partitions: list[PinnedTables], walk_plan: WalkPlan) -> list[tuple[int, int, int, int]]:
     """All rows, table by table, those of each range together."""
     numbering = Numbering([each.ranks.total for each in partitions])
     source = LocalSource(dict(enumerate(partitions)), numbering)
     rows, longs = [], LongRuns.none()
-    for table in asked.tables:
+    for table in walk_plan.tables:
         of_table = [longs.rows[:0]]
-        for place in range(asked.count):
-            for found in sweep(asked, [table], source, place, longs):
-                if isinstance(found, Swept):
+        for place in range(walk_plan.count):
+            for found in walk_range(walk_plan, [table], source, place, longs):
+                if isinstance(found, RangeEnd):
                     of_table += found.long_runs
                 else:
                     rows += [*found.copies.tolist(), *found.pairs.tolist()]
@@ -146,22 +146,22 @@ def test_pairs_of_a_range_that_are_compared_together_are_those_of_run_by_run(
     items = list(enumerate(contents))
     with (
         partitioned([items[::2], items[1::2]], Config(num_perm=32)) as partitions,
-        mock.patch.multiple(alike, CANDIDATES=held[0], PAIRS=held[1], _AT_ONCE=held[2]),
+        mock.patch.multiple(candidates, CANDIDATES=held[0], PAIRS=held[1], _AT_ONCE=held[2]),
     ):
-        asked = replace(asked_of(partitions[0], threshold, "minhash", count, folds=False), puts_off=True)
+        walk_plan = replace(asked_of(partitions[0], threshold, "minhash", count, folds=False), puts_off=True)
         source = LocalSource(dict(enumerate(partitions)), Numbering([one.ranks.total for one in partitions]))
         for place in range(count):
-            together = list(sweep(asked, asked.tables, source, place))
+            together = list(walk_range(walk_plan, walk_plan.tables, source, place))
             each = list[Any]()
-            for table in asked.tables:
-                first, behind = asked.bounds(table, place)
-                pieces = source.slices([Slice(asked.plan.first_table + table, first, behind)], 64)
-                walk = RangeWalk(asked, table, source)
+            for table in walk_plan.tables:
+                first, behind = walk_plan.bounds(table, place)
+                pieces = source.slices([Slice(walk_plan.plan.first_table + table, first, behind)], 64)
+                walk = TableWalk(walk_plan, table, source)
                 for part in walk.parts(next(pieces)):
                     assert isinstance(part, Block)
                     sketches = Sketches.fetched(source, part.numbers)
                     each += [row for found in walk.of_block(part, sketches) for row in found.pairs.tolist()]
-            rows = [row for found in together if isinstance(found, Found) for row in found.pairs.tolist()]
+            rows = [row for found in together if isinstance(found, Edges) for row in found.pairs.tolist()]
             assert set(rows) == set(each)
             assert len(rows) == len(each) or held[0] == 7  # of what cannot be held some comes twice
 
@@ -296,8 +296,8 @@ def test_long_runs_follow_the_rule_of_one_index(count: int, num_partitions: int,
         assert pairs.bounded.runs > 0
         copies = {pair for pair in wanted if pair[2] == 1.0}
     with partitioned(parts, config) as partitions:
-        asked = asked_of(partitions[0], 0.7, "minhash", count, folds=True, max_run=20)
-        rows = pairs_by_range(partitions, asked)
+        walk_plan = asked_of(partitions[0], 0.7, "minhash", count, folds=True, max_run=20)
+        rows = pairs_by_range(partitions, walk_plan)
         keys = [some[0] for some in keys_of(partitions)]
     found = [(keys[a], keys[b], row_estimates(64)[agree][0]) for a, b, agree, _ in rows]
     assert len(found) == len(set(found))

@@ -18,6 +18,7 @@ from simindex.corpus.dedup.sorting.verdict_file import ToldRows
 from simindex.inputs import Fields, InputError, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 from simindex.pairs.plan import plan_pairs
+from simindex.pairs.table_walk import scheme_of_config
 from simindex.scaleout import UnsupportedError
 from simindex.scaleout.dedup import nodes, partition
 from simindex.scaleout.dedup.building import Making
@@ -26,7 +27,6 @@ from simindex.scaleout.dedup.nodes import Worker
 from simindex.scaleout.dedup.parts import size_for
 from simindex.scaleout.dedup.workers import told_nobody
 from simindex.scaleout.dedup.writing import Wanted, Writing, lines_of
-from simindex.scaleout.ranges.walk import scheme_of_config
 from simindex.sketching.sketch import HAS_SIGNATURE
 
 

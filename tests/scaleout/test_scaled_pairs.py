@@ -13,12 +13,12 @@ from simindex import Config, SimHashConfig
 from simindex.format.keys import Key
 from simindex.maintenance import merge_segments
 from simindex.pairs.plan import plan_pairs
+from simindex.pairs.ranges import RangeEnd, walk_range
+from simindex.pairs.table_walk import Edges, LongRuns, WalkPlan, scheme_of_config
+from simindex.pairs.tables import LocalSource, Numbering
 from simindex.scaleout.hosts.carried import partition_of
 from simindex.scaleout.pairs.job import Live, ScaledPairs, Walk, components, stars
 from simindex.scaleout.ranges.host import RangeHost
-from simindex.scaleout.ranges.source import LocalSource, Numbering
-from simindex.scaleout.ranges.sweep import Swept, sweep
-from simindex.scaleout.ranges.walk import Asked, Found, LongRuns, scheme_of_config
 
 CONFIG = Config(num_perm=64, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
 
@@ -39,11 +39,11 @@ class LocalWalkers:
         self.is_open = True
 
     def swept(
-        self, asked: Asked, table: int, longs: LongRuns, step: Callable[[int], object]
-    ) -> Iterator[Found | Swept]:
-        for place in range(asked.count):
-            for found in sweep(asked, [table], self._source, place, longs):
-                if isinstance(found, Found):
+        self, walk_plan: WalkPlan, table: int, longs: LongRuns, step: Callable[[int], object]
+    ) -> Iterator[Edges | RangeEnd]:
+        for place in range(walk_plan.count):
+            for found in walk_range(walk_plan, [table], self._source, place, longs):
+                if isinstance(found, Edges):
                     self.emitted += len(found.pairs) + len(found.copies)
                 yield found
             step(place + 1)

@@ -16,6 +16,9 @@ import numpy as np
 from simindex import Config, Sketcher
 from simindex.corpus.dedup.sorting.second_pass import InputPart
 from simindex.corpus.dedup.writer_loop import Lines
+from simindex.pairs.ranges import walk_range
+from simindex.pairs.table_walk import Edges, WalkPlan
+from simindex.pairs.tables import LocalSource, Numbering
 from simindex.scaleout import CatalogChangedError, PartitionError
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.dedup.building import Making, make_partition, ranks_of, tables_of
@@ -31,9 +34,6 @@ from simindex.scaleout.hosts.keeping import KeepingHost
 from simindex.scaleout.hosts.owed import Sent
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.ranges.host import TableHost
-from simindex.scaleout.ranges.source import LocalSource, Numbering
-from simindex.scaleout.ranges.sweep import sweep
-from simindex.scaleout.ranges.walk import Asked, Found
 from simindex.scaleout.routing import Routing
 
 # ---- local ----
@@ -166,13 +166,13 @@ class LocalWorkers:
         self.num_copies = sum(len(copies) for _, copies in found)
         return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found])
 
-    def walk(self, asked: Asked, step: Step) -> Iterator[Found]:
-        for place in range(asked.count):
-            for found in sweep(asked, asked.tables, self.source, place):
-                if isinstance(found, Found):
+    def walk(self, walk_plan: WalkPlan, step: Step) -> Iterator[Edges]:
+        for place in range(walk_plan.count):
+            for found in walk_range(walk_plan, walk_plan.tables, self.source, place):
+                if isinstance(found, Edges):
                     self.waiting += len(found.waiting)
                     yield found
-            step("ranges", place + 1, asked.count)
+            step("ranges", place + 1, walk_plan.count)
 
     def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.source.sketches(numbers)

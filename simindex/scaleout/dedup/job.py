@@ -28,6 +28,7 @@ from simindex.corpus.dedup.writer_loop import DecidedRows, Lines
 from simindex.corpus.outputs.output import LinesOutput, temporary
 from simindex.inputs.streams import without_packing
 from simindex.pairs.plan import PairPlan, plan_pairs
+from simindex.pairs.table_walk import WalkPlan, scheme_of_config
 from simindex.parallel import ahead
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery
@@ -36,7 +37,6 @@ from simindex.scaleout.dedup.parts import counted, parts_of, size_for
 from simindex.scaleout.dedup.workers import Step, Workers
 from simindex.scaleout.dedup.writing import Wanted, Writing
 from simindex.scaleout.errors import UnsupportedError
-from simindex.scaleout.ranges.walk import Asked, scheme_of_config
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 _ENTRIES_OF_A_RANGE = 16 << 20
@@ -125,7 +125,9 @@ class ScaledJob(Job):
         star = Star(plan, self._config.num_perm, order, workers.copies(), self._memory_bytes)
         each = numbering.total * len(plan.bits) // workers.parallel
         count = workers.parallel * max(2, -(-each // _ENTRIES_OF_A_RANGE))
-        for found in workers.walk(Asked(plan, scheme.tables, count, folds=False, puts_off=True), self._step):
+        for found in workers.walk(
+            WalkPlan(plan, scheme.tables, count, folds=False, puts_off=True), self._step
+        ):
             if len(found.waiting):
                 star.add_run(found.waiting, begins=found.begins)
             if len(found.pairs):

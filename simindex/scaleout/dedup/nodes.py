@@ -24,6 +24,9 @@ import xxhash
 
 from simindex.corpus.dedup.sorting.second_pass import InputPart
 from simindex.corpus.dedup.writer_loop import Lines
+from simindex.pairs.ranges import RangeEnd
+from simindex.pairs.table_walk import Edges, WalkPlan
+from simindex.pairs.tables import Numbering
 from simindex.scaleout.dedup.building import Making, make_partition, ranks_of, tables_of
 from simindex.scaleout.dedup.partition import SketchTables
 from simindex.scaleout.dedup.parts import num_lines
@@ -34,9 +37,6 @@ from simindex.scaleout.hosts.actors import probe, ray_module, why_unfit
 from simindex.scaleout.ranges.dealing import swept
 from simindex.scaleout.ranges.host import TableHost
 from simindex.scaleout.ranges.remote import Hosts, answer, host_as_actor, lost, on_node
-from simindex.scaleout.ranges.source import Numbering
-from simindex.scaleout.ranges.sweep import Swept
-from simindex.scaleout.ranges.walk import Asked, Found
 
 _T = TypeVar("_T")
 
@@ -382,14 +382,14 @@ class Nodes:
         """Return what the partitions know of rows, and which halves of a sketch these have."""
         return self._again(lambda: self._hosts.metadata(numbers))
 
-    def walk(self, asked: Asked, step: Step) -> Iterator[Found]:
+    def walk(self, walk_plan: WalkPlan, step: Step) -> Iterator[Edges]:
         """Yield what all ranges of all tables have; some of it twice where a node died."""
 
         def done(count: int) -> None:
-            step("ranges", count, asked.count)
+            step("ranges", count, walk_plan.count)
 
-        for found in swept(asked, asked.tables, lambda: self._hosts, self._recover, done):
-            if not isinstance(found, Swept):
+        for found in swept(walk_plan, walk_plan.tables, lambda: self._hosts, self._recover, done):
+            if not isinstance(found, RangeEnd):
                 yield found
 
     # ---- what is lost ----

@@ -18,8 +18,8 @@ from simindex.corpus.dedup.sorting.candidates import copies_among
 from simindex.corpus.dedup.sorting.sketches import SketchFiles
 from simindex.corpus.outputs.frames import naming
 from simindex.format.layout import FIRST_BAND_TABLE
+from simindex.pairs.tables import Piece, merged
 from simindex.queries.scheme import Scheme
-from simindex.scaleout.ranges.source import Piece, merged
 from simindex.sketching.sketch import HAS_SIGNATURE
 
 _RUN = 1 << 20
@@ -90,7 +90,7 @@ def _write(folder: str, name: str, columns: Sequence[np.ndarray], mode: str = "w
 
 
 class SketchTables:
-    """A partition that is whole, as ranges read it; see `simindex.scaleout.ranges.source.Tables`.
+    """A partition that is whole, as ranges read it; see `simindex.pairs.tables.Tables`.
 
     Args:
         folder: of it.

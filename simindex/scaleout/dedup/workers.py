@@ -12,10 +12,10 @@ import numpy as np
 
 from simindex.corpus.dedup.sorting.second_pass import InputPart
 from simindex.corpus.dedup.writer_loop import Lines
+from simindex.pairs.table_walk import Edges, WalkPlan
+from simindex.pairs.tables import Numbering
 from simindex.scaleout.dedup.building import Making
 from simindex.scaleout.dedup.writing import Wanted, Writing
-from simindex.scaleout.ranges.source import Numbering
-from simindex.scaleout.ranges.walk import Asked, Found
 
 Step = Callable[[str, int, int], object]
 """Is called as step(name, done, total)."""
@@ -40,7 +40,7 @@ class Workers(Protocol):
     def copies(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (leaders, copies): rows that are stored as copies, by number; see `PinnedTables.copies`."""
 
-    def walk(self, asked: Asked, step: Step) -> Iterator[Found]:
+    def walk(self, walk_plan: WalkPlan, step: Step) -> Iterator[Edges]:
         """Yield what all ranges of all tables have; some of it twice where a worker died."""
 
     def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,11 +18,11 @@ from simindex.format.keys import Key
 from simindex.format.rows import NO_FIGURE
 from simindex.pairs.pair import Bounded, Pair
 from simindex.pairs.plan import PairPlan
+from simindex.pairs.ranges import RangeEnd
 from simindex.pairs.sorted_edges import SortedEdges
+from simindex.pairs.table_walk import Counts, Edges, LongRuns, WalkPlan, scheme_of_config
+from simindex.pairs.tables import Numbering
 from simindex.pairs.union_find import Forest, edges_between
-from simindex.scaleout.ranges.source import Numbering
-from simindex.scaleout.ranges.sweep import Swept
-from simindex.scaleout.ranges.walk import Asked, Counts, Found, LongRuns, scheme_of_config
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
@@ -52,8 +52,8 @@ class Walkers(Protocol):
         """How many walk at a time."""
 
     def swept(
-        self, asked: Asked, table: int, longs: LongRuns, step: Callable[[int], object]
-    ) -> Iterator[Found | Swept]:
+        self, walk_plan: WalkPlan, table: int, longs: LongRuns, step: Callable[[int], object]
+    ) -> Iterator[Edges | RangeEnd]:
         """Yield what all ranges of a table have."""
 
     def live(self, numbers: np.ndarray, limit: int) -> list[list[Live]]:
@@ -90,7 +90,9 @@ class Walk:
         total = walkers.numbering.total
         count = max(2 * walkers.parallel, total // _ENTRIES_OF_A_RANGE + 1)
         geometry = scheme_of_config(config).tables
-        self._asked = Asked(plan, geometry, count, plan.copies == "first", puts_off=False, forests=forests)
+        self._walk_plan = WalkPlan(
+            plan, geometry, count, plan.copies == "first", puts_off=False, forests=forests
+        )
         self._counts = Counts()
 
     @property
@@ -103,15 +105,15 @@ class Walk:
         """What was not compared all with all so far."""
         return Bounded(self._counts.bounded_runs, self._counts.bounded_entries)
 
-    def found(self) -> Iterator[Found]:
+    def found(self) -> Iterator[Edges]:
         """Yield all pairs of sketches."""
-        longs, asked = LongRuns.none(), self._asked
-        total = len(asked.tables) * asked.count
-        for table in asked.tables:
+        longs, walk_plan = LongRuns.none(), self._walk_plan
+        total = len(walk_plan.tables) * walk_plan.count
+        for table in walk_plan.tables:
             rows = [longs.rows[:0]]
-            step = partial(self._step, table * asked.count, total)
-            for found in self.walkers.swept(asked, table, longs, step):
-                if isinstance(found, Swept):
+            step = partial(self._step, table * walk_plan.count, total)
+            for found in self.walkers.swept(walk_plan, table, longs, step):
+                if isinstance(found, RangeEnd):
                     self._counts.add(found.counts)
                     rows += found.long_runs
                 else:

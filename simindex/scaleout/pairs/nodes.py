@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from simindex.format.keys import Key
+from simindex.pairs.ranges import RangeEnd
+from simindex.pairs.table_walk import Edges, LongRuns, WalkPlan
+from simindex.pairs.tables import Numbering
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import PlaceMissingError, ScaleOutError
 from simindex.scaleout.hosts.actors import SHARE, ray_module
@@ -20,9 +23,6 @@ from simindex.scaleout.pairs.job import Live
 from simindex.scaleout.ranges.dealing import swept
 from simindex.scaleout.ranges.host import RangeHost
 from simindex.scaleout.ranges.remote import Hosts, answer, host_as_actor, lost
-from simindex.scaleout.ranges.source import Numbering
-from simindex.scaleout.ranges.sweep import Swept
-from simindex.scaleout.ranges.walk import Asked, Found, LongRuns
 
 
 class Partitions:
@@ -90,10 +90,10 @@ class Partitions:
         return len(self._actors)
 
     def swept(
-        self, asked: Asked, table: int, longs: LongRuns, step: Callable[[int], object]
-    ) -> Iterator[Found | Swept]:
+        self, walk_plan: WalkPlan, table: int, longs: LongRuns, step: Callable[[int], object]
+    ) -> Iterator[Edges | RangeEnd]:
         """Yield what all ranges of a table have."""
-        return swept(asked, [table], lambda: self._hosts, self._recover, step, longs)
+        return swept(walk_plan, [table], lambda: self._hosts, self._recover, step, longs)
 
     def _recover(self, reason: Exception) -> None:
         raise _gone(reason) from reason

@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from simindex.pairs.ranges import RangeEnd
+from simindex.pairs.table_walk import Edges, LongRuns, WalkPlan
 from simindex.scaleout.hosts.actors import ray_module
 from simindex.scaleout.ranges.remote import Hosts, answer, lost
-from simindex.scaleout.ranges.sweep import Swept
-from simindex.scaleout.ranges.walk import Asked, Found, LongRuns
 
 _AHEAD = 2
 """Ranges that are under way, for each host."""
@@ -23,13 +23,13 @@ _UNREAD = 4
 
 
 def swept(
-    asked: Asked,
+    walk_plan: WalkPlan,
     tables: Sequence[int],
     hosts: Callable[[], Hosts],
     recover: Callable[[Exception], object],
     step: Callable[[int], object],
     longs: LongRuns | None = None,
-) -> Iterator[Found | Swept]:
+) -> Iterator[Edges | RangeEnd]:
     """Yield what all ranges of some tables have; some of it twice where a host was lost.
 
     Args:
@@ -38,9 +38,9 @@ def swept(
         step: called with the number of ranges that are done.
     """
     ray = ray_module()
-    waiting, done = deque(range(asked.count)), 0
+    waiting, done = deque(range(walk_plan.count)), 0
     under_way: dict[Any, tuple[int, Any]] = {}
-    known = ray.put((asked, longs))
+    known = ray.put((walk_plan, longs))
     streaming = {
         "num_returns": "streaming",
         "_generator_backpressure_num_objects": _UNREAD,

@@ -18,11 +18,11 @@ import numpy as np
 
 from simindex.config import Config
 from simindex.format.keys import Key
+from simindex.pairs.ranges import RangeEnd, walk_range
 from simindex.pairs.snapshot_tables import PinnedTables
+from simindex.pairs.table_walk import Edges, LongRuns, WalkPlan
+from simindex.pairs.tables import LocalSource, Numbering, Piece, Slice, Source, Tables
 from simindex.queries.search import require_comparable
-from simindex.scaleout.ranges.source import LocalSource, Numbering, Piece, Slice, Source, Tables
-from simindex.scaleout.ranges.sweep import Swept, sweep
-from simindex.scaleout.ranges.walk import Asked, Found, LongRuns
 
 _Tables = TypeVar("_Tables", bound=Tables)
 
@@ -153,20 +153,20 @@ class TableHost(Generic[_Tables]):
 
     def walk(
         self,
-        asked: tuple[Asked, LongRuns | None],
+        walk: tuple[WalkPlan, LongRuns | None],
         tables: Sequence[int],
         hosts: SeesHosts,
         own: int,
         place: int,
-    ) -> Iterator[Found | Swept]:
+    ) -> Iterator[Edges | RangeEnd]:
         """Yield what a range of some tables has; see `sweep`.
 
         Args:
-            asked: what is asked of all ranges, and long runs of the tables before.
+            walk: what is compared in all ranges, and long runs of the tables before.
             hosts: all of them, this one among them.
             own: its place there.
         """
-        yield from sweep(asked[0], tables, hosts.beside(own, self), place, asked[1])
+        yield from walk_range(walk[0], tables, hosts.beside(own, self), place, walk[1])
 
 
 class RangeHost(TableHost[PinnedTables]):

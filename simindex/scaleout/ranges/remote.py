@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from simindex.imports import optional_module
+from simindex.pairs.tables import LEAST_PIECE, Numbering, Piece, Slice, merged
 from simindex.scaleout.hosts.actors import ray_module
 from simindex.scaleout.ranges.host import Bundle, Pieces, TableHost
-from simindex.scaleout.ranges.source import LEAST_PIECE, Numbering, Piece, Slice, merged
 
 GROUPS = {"walks": 1, "asks": 2}
 """Threads of an actor: one walks ranges, while the others answer those who walk elsewhere."""

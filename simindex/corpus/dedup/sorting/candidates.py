@@ -15,7 +15,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.corpus.dedup.sorting.sketches import SketchFiles, band_name
-from simindex.pairs.union_find import edges_between
+from simindex.pairs.runs import edges_of_runs, places_within, runs_among
 from simindex.parallel import ahead
 
 ENTRIES = 2 << 20
@@ -48,7 +48,7 @@ def copies_among(sketches: SketchFiles, compared: np.ndarray, entries: int = ENT
     leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
     for keys, numbers in _sorted(sketches, "digests", compared, entries, _KEY_BITS):
         begins, sizes = runs_among(keys, 0)
-        places = _within(begins, sizes)
+        places = places_within(begins, sizes)
         members = numbers[places]
         firsts = np.minimum.reduceat(members, np.cumsum(sizes) - sizes) if len(sizes) else members
         firsts = np.repeat(firsts, sizes)
@@ -88,20 +88,6 @@ def candidates(
             yield edges, []
 
 
-def edges_of_runs(numbers: np.ndarray, begins: np.ndarray, sizes: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the pairs of rows that stand in one run, as edges (`edges_between`).
-
-    Args:
-        begins, sizes: of the runs, two rows or more each; see `runs_among`.
-    """
-    distance = 1
-    while len(begins):
-        places = _within(begins, sizes - distance)
-        yield edges_between(numbers[places], numbers[places + distance])
-        distance += 1
-        begins, sizes = begins[sizes > distance], sizes[sizes > distance]
-
-
 def _sorted(
     sketches: SketchFiles, column: str, compared: np.ndarray, entries: int, most_bits: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -131,18 +117,3 @@ def _of_range(
         keys.append(some[here])
         numbers.append((here + first).astype(np.uint32))
     return np.concatenate(keys), np.concatenate(numbers)
-
-
-def runs_among(keys: np.ndarray, shift: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (where each begins, how many are in it) of the runs of two or more keys that are equal but for
-    their last bits."""
-    is_equal = (keys[1:] ^ keys[:-1]) >> np.uint64(shift) == 0
-    at = np.flatnonzero(is_equal)
-    begins = np.flatnonzero(np.diff(at, prepend=-2) != 1)
-    return at[begins], np.diff(np.append(begins, len(at))) + 1
-
-
-def _within(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return begin..begin+size-1 of each, one after the other."""
-    ends = np.cumsum(sizes)
-    return np.repeat(begins - (ends - sizes), sizes) + np.arange(int(ends[-1]) if len(ends) else 0)

@@ -13,7 +13,8 @@ import numpy as np
 
 from simindex.changes.if_new import MOST_IN_BUCKET
 from simindex.corpus.dedup.sorting.orders import KeepOrder
-from simindex.corpus.dedup.sorting.scored_edges import FIGURED_EDGE, edges_of, equal_rows, figures_of
+from simindex.corpus.dedup.sorting.scored_edges import FIGURED_EDGE, edges_of, figures_of
+from simindex.pairs.candidates import equal_rows
 from simindex.pairs.plan import PairPlan
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 

@@ -14,8 +14,6 @@ FIGURED_EDGE = np.dtype([("edge", np.uint64), ("figures", np.uint32)])
 
 _MOST = np.uint32(0xFFFF)
 _HALF = np.uint32(16)
-_SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
-_ROWS_OF_WORD = 8
 
 
 def edges_of(upper: np.ndarray, lower: np.ndarray, figures: np.ndarray) -> np.ndarray:
@@ -43,18 +41,3 @@ def agree_and_distance(plan: PairPlan, figures: int) -> tuple[int, int]:
     """Return what `figures_of` was made of."""
     upper, lower = figures >> 16, figures & 0xFFFF
     return (0xFFFF - upper, lower) if plan.method == "minhash" else (0xFFFF - lower, upper)
-
-
-def equal_rows(words: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return how many of the eight bytes of each word are those of the other.
-
-    >>> equal_rows(np.array([0x0102030405060708], dtype=np.uint64), np.array([0x01FF0304], dtype=np.uint64))
-    array([0], dtype=uint8)
-    >>> equal_rows(np.array([0x0102030405060708], dtype=np.uint64), np.array([0x05060700], dtype=np.uint64))
-    array([3], dtype=uint8)
-    """
-    unlike = words ^ others
-    # The top bit of each byte that is not 0 (Warren, Hacker's Delight, 6-1).
-    unlike = (((unlike & _SEVEN_BITS) + _SEVEN_BITS) | unlike) & ~_SEVEN_BITS
-    equal: np.ndarray = np.uint8(_ROWS_OF_WORD) - np.bitwise_count(unlike)
-    return equal

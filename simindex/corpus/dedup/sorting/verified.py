@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simindex.corpus.dedup.sorting.scored_edges import equal_rows
 from simindex.corpus.dedup.sorting.sketches import SketchFiles
 from simindex.format.rows import PAIR_ROW
+from simindex.pairs.candidates import equal_rows
 from simindex.pairs.union_find import ends_of
 
 PAIRS = 1 << 20

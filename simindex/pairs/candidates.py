@@ -1,7 +1,6 @@
-"""The pairs of one range of all tables: first what shares a prefix, then all of it compared in one go.
+"""Candidates of one range of all tables: pairs that share a prefix, compared column by column in one go.
 
-Owns what is a candidate, and in which range a pair is told. For those who put long runs off, and compare by
-rows; the others walk run by run (walk.py). Must not know where entries and sketches come from. Invariant: a
+For walks that put long runs off and compare rows; the others compare run by run (table_walk.py). Invariant: a
 pair comes in one range, that of the first table in which both stand in one run; there twice at most, where
 its candidates were too many to be held.
 """
@@ -12,13 +11,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from simindex.corpus.dedup.sorting.candidates import edges_of_runs, runs_among
-from simindex.corpus.dedup.sorting.scored_edges import equal_rows
 from simindex.format.rows import PAIR_ROW
+from simindex.pairs.runs import Block, edges_of_runs, runs_among
+from simindex.pairs.table_walk import Edges, Sketches, TableWalk, WalkPlan
+from simindex.pairs.tables import Slice, Source
 from simindex.pairs.union_find import ends_of
-from simindex.scaleout.ranges.runs import Block
-from simindex.scaleout.ranges.source import Slice, Source
-from simindex.scaleout.ranges.walk import Asked, Found, RangeWalk, Sketches
 
 CANDIDATES = 1 << 20
 """That are held, 8 bytes each and twice that while they are sorted."""
@@ -29,40 +26,45 @@ PAIRS = 1 << 17
 _AT_ONCE = 1 << 12
 """Pairs that are compared in one go: their sketches stay in the cache of a core."""
 
+_SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
+_ROWS_OF_WORD = 8
 
-def alike(
-    asked: Asked, place: int, walks: Sequence[RangeWalk], source: Source, wanted: Sequence[Slice]
-) -> Iterator[Found]:
+
+def verified_candidates(
+    walk_plan: WalkPlan, place: int, walks: Sequence[TableWalk], source: Source, wanted: Sequence[Slice]
+) -> Iterator[Edges]:
     """Yield the pairs of a range, and the documents of its long runs.
 
     Args:
         walks, wanted: of each table, which are those from 0 on; the slices of the range.
     """
-    bounds = _bounds(asked, place)
+    bounds = _bounds(walk_plan, place)
     edges, count = list[np.ndarray](), 0
-    for walk, pieces in zip(walks, source.slices(wanted, asked.plan.capacity), strict=True):
+    for walk, pieces in zip(walks, source.slices(wanted, walk_plan.plan.capacity), strict=True):
         for part in walk.parts(pieces):
             if not isinstance(part, Block):
                 yield from walk.of_long(part)
                 continue
-            begins, sizes = runs_among(part.keys, 64 - asked.plan.bits[walk.table])
+            begins, sizes = runs_among(part.keys, 64 - walk_plan.plan.bits[walk.table])
             for some in edges_of_runs(part.numbers, begins, sizes):
                 edges.append(some)
                 count += len(some)
                 if count >= CANDIDATES:
-                    yield from _verified(asked, bounds, edges, source)
+                    yield from _verified(walk_plan, bounds, edges, source)
                     edges, count = [], 0
-    yield from _verified(asked, bounds, edges, source)
+    yield from _verified(walk_plan, bounds, edges, source)
 
 
-def _bounds(asked: Asked, place: int) -> np.ndarray:
+def _bounds(walk_plan: WalkPlan, place: int) -> np.ndarray:
     """Return the lowest and the highest key of a range, of each table."""
-    bounds = (asked.bounds(table, place) for table in asked.tables)
+    bounds = (walk_plan.bounds(table, place) for table in walk_plan.tables)
     each = [(first, behind - 1) if first < behind else (1, 0) for first, behind in bounds]
     return np.array(each, dtype=np.uint64).T
 
 
-def _verified(asked: Asked, bounds: np.ndarray, edges: list[np.ndarray], source: Source) -> Iterator[Found]:
+def _verified(
+    walk_plan: WalkPlan, bounds: np.ndarray, edges: list[np.ndarray], source: Source
+) -> Iterator[Edges]:
     if not edges:
         return
     every = np.concatenate(edges)
@@ -73,14 +75,14 @@ def _verified(asked: Asked, bounds: np.ndarray, edges: list[np.ndarray], source:
         sketches = Sketches.fetched(source, np.concatenate([later, earlier]))
         some, others = sketches.local(earlier), sketches.local(later)
         found = [
-            _compared(asked, bounds, sketches, some[at : at + _AT_ONCE], others[at : at + _AT_ONCE])
+            _compared(walk_plan, bounds, sketches, some[at : at + _AT_ONCE], others[at : at + _AT_ONCE])
             for at in range(0, len(some), _AT_ONCE)
         ]
-        yield Found.of_pairs(np.concatenate(found))
+        yield Edges.of_pairs(np.concatenate(found))
 
 
 def _compared(
-    asked: Asked, bounds: np.ndarray, sketches: Sketches, some: np.ndarray, others: np.ndarray
+    walk_plan: WalkPlan, bounds: np.ndarray, sketches: Sketches, some: np.ndarray, others: np.ndarray
 ) -> np.ndarray:
     """Return the pairs that are alike, and whose first table with one prefix has them in this range.
 
@@ -88,7 +90,7 @@ def _compared(
         bounds: the lowest and the highest key of the range, of each table.
         some, others: places among the sketches.
     """
-    plan = asked.plan
+    plan = walk_plan.plan
     left, right = sketches.words[some], sketches.words[others]
     agree = equal_rows(left, right).sum(axis=1, dtype=np.uint32)
     first = (((left ^ right) & plan.masks) == 0).argmax(axis=1)
@@ -99,3 +101,18 @@ def _compared(
     rows["a"], rows["b"], rows["agree"] = sketches.numbers[a], sketches.numbers[b], agree[is_here]
     rows["distance"] = np.bitwise_count(sketches.fingerprints[a] ^ sketches.fingerprints[b])
     return rows
+
+
+def equal_rows(words: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return how many of the eight bytes of each word are those of the other.
+
+    >>> equal_rows(np.array([0x0102030405060708], dtype=np.uint64), np.array([0x01FF0304], dtype=np.uint64))
+    array([0], dtype=uint8)
+    >>> equal_rows(np.array([0x0102030405060708], dtype=np.uint64), np.array([0x05060700], dtype=np.uint64))
+    array([3], dtype=uint8)
+    """
+    unlike = words ^ others
+    # The top bit of each byte that is not 0 (Warren, Hacker's Delight, 6-1).
+    unlike = (((unlike & _SEVEN_BITS) + _SEVEN_BITS) | unlike) & ~_SEVEN_BITS
+    equal: np.ndarray = np.uint8(_ROWS_OF_WORD) - np.bitwise_count(unlike)
+    return equal

@@ -12,17 +12,17 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex.format.rows import PAIR_ROW
+from simindex.pairs.candidates import verified_candidates
+from simindex.pairs.runs import BLOCK, Block
+from simindex.pairs.table_walk import Counts, Edges, LongRuns, Sketches, TableWalk, WalkPlan
+from simindex.pairs.tables import Slice, Source
 from simindex.pairs.union_find import Forest, edges_between
-from simindex.scaleout.ranges.alike import alike
-from simindex.scaleout.ranges.runs import BLOCK, Block
-from simindex.scaleout.ranges.source import Slice, Source
-from simindex.scaleout.ranges.walk import Asked, Counts, Found, LongRuns, RangeWalk, Sketches
 
 HANDED_ON = 1 << 16
 """Pairs that are handed on in one go, about."""
 
 
-class Swept(NamedTuple):
+class RangeEnd(NamedTuple):
     """What is to be known of a range that was walked to its end.
 
     Attributes:
@@ -34,37 +34,37 @@ class Swept(NamedTuple):
     long_runs: list[np.ndarray]
 
 
-def sweep(
-    asked: Asked, tables: Sequence[int], source: Source, place: int, longs: LongRuns | None = None
-) -> Iterator[Found | Swept]:
+def walk_range(
+    walk_plan: WalkPlan, tables: Sequence[int], source: Source, place: int, longs: LongRuns | None = None
+) -> Iterator[Edges | RangeEnd]:
     """Yield what the `place`-th range of some tables has, and at the end what it has cost.
 
     Args:
         tables: from 0; one alone where long runs are not put off, for those of the tables before count.
         longs: these.
     """
-    assert asked.puts_off or len(tables) == 1
+    assert walk_plan.puts_off or len(tables) == 1
     total, long_runs = Counts(), list[np.ndarray]()
     wanted, walks = [], []
     for table in tables:
-        first, behind = asked.bounds(table, place)
+        first, behind = walk_plan.bounds(table, place)
         if first < behind:
-            wanted.append(Slice(asked.plan.first_table + table, first, behind))
-            walks.append(RangeWalk(asked, table, source, longs))
-    if asked.puts_off and not asked.folds and asked.plan.method == "minhash":
-        each = alike(asked, place, walks, source, wanted)
+            wanted.append(Slice(walk_plan.plan.first_table + table, first, behind))
+            walks.append(TableWalk(walk_plan, table, source, longs))
+    if walk_plan.puts_off and not walk_plan.folds and walk_plan.plan.method == "minhash":
+        each = verified_candidates(walk_plan, place, walks, source, wanted)
     else:
-        each = _of_walks(walks, source, wanted, asked.plan.capacity)
+        each = _of_walks(walks, source, wanted, walk_plan.plan.capacity)
     together = _together(each)
-    yield from (_forest(found) for found in together) if asked.forests else together
+    yield from (_forest(found) for found in together) if walk_plan.forests else together
     for walk in walks:
         total.add(walk.counts)
         long_runs += walk.long_runs
-    yield Swept(total, long_runs)
+    yield RangeEnd(total, long_runs)
 
 
-def _of_walks(walks: list[RangeWalk], source: Source, wanted: list[Slice], capacity: int) -> Iterator[Found]:
-    waiting, count = list[tuple[RangeWalk, Block]](), 0
+def _of_walks(walks: list[TableWalk], source: Source, wanted: list[Slice], capacity: int) -> Iterator[Edges]:
+    waiting, count = list[tuple[TableWalk, Block]](), 0
     for walk, pieces in zip(walks, source.slices(wanted, capacity), strict=True):
         for part in walk.parts(pieces):
             if not isinstance(part, Block):
@@ -78,7 +78,7 @@ def _of_walks(walks: list[RangeWalk], source: Source, wanted: list[Slice], capac
     yield from _compared(waiting, source)
 
 
-def _compared(waiting: list[tuple[RangeWalk, Block]], source: Source) -> Iterator[Found]:
+def _compared(waiting: list[tuple[TableWalk, Block]], source: Source) -> Iterator[Edges]:
     if not waiting:
         return
     sketches = Sketches.fetched(source, np.concatenate([block.numbers for _, block in waiting]))
@@ -87,7 +87,7 @@ def _compared(waiting: list[tuple[RangeWalk, Block]], source: Source) -> Iterato
         yield from walk.of_block(block, sketches.of(block.numbers))
 
 
-def _together(found: Iterator[Found]) -> Iterator[Found]:
+def _together(found: Iterator[Edges]) -> Iterator[Edges]:
     """Hand on many pairs at a time."""
     pairs: list[np.ndarray] = []
     copies: list[np.ndarray] = []
@@ -100,13 +100,13 @@ def _together(found: Iterator[Found]) -> Iterator[Found]:
         copies.append(some.copies)
         count += len(some.pairs) + len(some.copies)
         if count >= HANDED_ON:
-            yield Found(np.concatenate(pairs), np.concatenate(copies), np.empty(0, dtype=np.uint32))
+            yield Edges(np.concatenate(pairs), np.concatenate(copies), np.empty(0, dtype=np.uint32))
             pairs, copies, count = [], [], 0
     if count:
-        yield Found(np.concatenate(pairs), np.concatenate(copies), np.empty(0, dtype=np.uint32))
+        yield Edges(np.concatenate(pairs), np.concatenate(copies), np.empty(0, dtype=np.uint32))
 
 
-def _forest(found: Found) -> Found:
+def _forest(found: Edges) -> Edges:
     """Return pairs that hold the same documents together, fewer than there are documents; without figures."""
     some, half = np.concatenate([found.pairs, found.copies]), len(found.pairs) + len(found.copies)
     numbers, places = np.unique(np.concatenate([some["a"], some["b"]]), return_inverse=True)

@@ -2,7 +2,7 @@
 
 Owns the way from entries to verified pairs, by the kernel that walks one index, and what becomes of long
 runs. Must not know where sketches come from. Invariant: a pair of one range comes in no other, but from a run
-that was put off: two sketches say by themselves whether they meet in an earlier table (queries/pairs).
+that was put off: two sketches show by themselves whether they share a prefix in an earlier table.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from simindex.config import Config
 from simindex.format.layout import Geometry, Layout
 from simindex.format.rows import LONG_RUN, NO_FIGURE, PAIR_CURSOR, PAIR_ROW
 from simindex.pairs.plan import PairPlan
+from simindex.pairs.runs import BLOCK, Block, LongPart, bounds_of, runs_of
+from simindex.pairs.tables import Piece, Source
 from simindex.queries.scheme import Scheme
-from simindex.scaleout.ranges.runs import BLOCK, Block, LongPart, bounds_of, runs_of
-from simindex.scaleout.ranges.source import Piece, Source
 from simindex.segments.directory import Directory
 from simindex.segments.memory import sketch_segment
 from simindex.sketching.permutations import plan_for
@@ -34,12 +34,12 @@ _KNOWN_EQUAL = 1 << 15
 
 _NEED_ENTRIES, _NEED_ROOM = 1, 2
 
-NOBODY = 2**32 - 1
+ABSENT = 2**32 - 1
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked of all ranges.
+class WalkPlan:
+    """What is compared in all ranges of the tables.
 
     Attributes:
         plan: of the pairs: tables, prefixes, where is cut.
@@ -96,7 +96,7 @@ class LongRuns(NamedTuple):
         return LongRuns([*self.firsts, self.firsts[-1] + len(rows)], np.concatenate([self.rows, rows]))
 
 
-class Found(NamedTuple):
+class Edges(NamedTuple):
     """Some of what a range has.
 
     Attributes:
@@ -112,7 +112,7 @@ class Found(NamedTuple):
     begins: bool = False
 
     @classmethod
-    def of_pairs(cls, pairs: np.ndarray) -> Found:
+    def of_pairs(cls, pairs: np.ndarray) -> Edges:
         """Return pairs that were found."""
         return cls(pairs, np.zeros(0, dtype=PAIR_ROW), np.zeros(0, dtype=np.uint32))
 
@@ -141,7 +141,7 @@ class Counts:
 
 
 _NO_PAIRS = np.zeros(0, dtype=PAIR_ROW)
-_NOBODY = np.zeros(0, dtype=np.uint32)
+_NO_NUMBERS = np.zeros(0, dtype=np.uint32)
 
 
 @dataclass
@@ -168,9 +168,9 @@ class Sketches:
         return Sketches(wanted, self.words[places], self.fingerprints[places])
 
     def local(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the places of numbers, `NOBODY` for those that are not here."""
+        """Return the places of numbers, `ABSENT` for those that are not here."""
         places = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
-        return np.where(self.numbers[places] == numbers, places, NOBODY).astype(np.uint32)
+        return np.where(self.numbers[places] == numbers, places, ABSENT).astype(np.uint32)
 
 
 @dataclass
@@ -182,13 +182,13 @@ class _LongRun:
     count: int = 0
 
 
-class RangeWalk:
+class TableWalk:
     """A range of a table while it is walked.
 
     Memory: `PairPlan.capacity` entries, 48 bytes each, and the sketches of some 65,536 of them.
 
     Args:
-        asked: the tables and what is done with runs.
+        walk_plan: the tables and what is done with runs.
         table: number of the method's table, from 0.
         source: of entries and sketches.
         longs: the long runs of the tables before; unless these are put off.
@@ -199,8 +199,10 @@ class RangeWalk:
         long_runs: rows of LONG_RUN, by numbers, of this range.
     """
 
-    def __init__(self, asked: Asked, table: int, source: Source, longs: LongRuns | None = None) -> None:
-        self._asked, self._plan, self.table, self._source = asked, asked.plan, table, source
+    def __init__(
+        self, walk_plan: WalkPlan, table: int, source: Source, longs: LongRuns | None = None
+    ) -> None:
+        self._walk_plan, self._plan, self.table, self._source = walk_plan, walk_plan.plan, table, source
         self._longs = longs or LongRuns.none(table)
         self._long: _LongRun | None = None
         self._buffer = np.zeros(_FOUND, dtype=PAIR_ROW)
@@ -217,20 +219,20 @@ class RangeWalk:
 
     # ---- runs ----
 
-    def of_block(self, block: Block, sketches: Sketches) -> Iterator[Found]:
+    def of_block(self, block: Block, sketches: Sketches) -> Iterator[Edges]:
         """Yield what whole runs have.
 
         Args:
             sketches: of their documents, and of no others.
         """
         keys, numbers, copies = self._folded(block.keys, block.numbers, sketches, None)
-        yield Found(_NO_PAIRS, copies, _NOBODY)
-        yield from map(Found.of_pairs, self._compared(keys, numbers, sketches, None))
+        yield Edges(_NO_PAIRS, copies, _NO_NUMBERS)
+        yield from map(Edges.of_pairs, self._compared(keys, numbers, sketches, None))
 
-    def of_long(self, part: LongPart) -> Iterator[Found]:
+    def of_long(self, part: LongPart) -> Iterator[Edges]:
         """Yield what a part of a long run has."""
-        if self._asked.puts_off:
-            yield Found(_NO_PAIRS, _NO_PAIRS, part.numbers, part.is_first)
+        if self._walk_plan.puts_off:
+            yield Edges(_NO_PAIRS, _NO_PAIRS, part.numbers, part.is_first)
             return
         if part.is_first:
             self._long = None
@@ -239,13 +241,13 @@ class RangeWalk:
         size = len(part.keys) if not known.count else BLOCK
         for first in range(0, len(part.keys), size):
             keys, numbers = part.keys[first : first + size], part.numbers[first : first + size]
-            others = known.row["ranks"][0] if known.count else _NOBODY
+            others = known.row["ranks"][0] if known.count else _NO_NUMBERS
             sketches = Sketches.fetched(self._source, np.concatenate([numbers, others]))
             self.counts.fetched += len(sketches.numbers)
             keys, numbers, copies = self._folded(keys, numbers, sketches, known.seen)
-            yield Found(_NO_PAIRS, copies, _NOBODY)
+            yield Edges(_NO_PAIRS, copies, _NO_NUMBERS)
             if len(keys):
-                yield from map(Found.of_pairs, self._compared(keys, numbers, sketches, known))
+                yield from map(Edges.of_pairs, self._compared(keys, numbers, sketches, known))
 
     # ---- equal sketches ----
 
@@ -258,7 +260,7 @@ class RangeWalk:
         Args:
             seen: sketches of earlier parts of the run; ``None`` where it is whole.
         """
-        if not self._asked.folds:
+        if not self._walk_plan.folds:
             return keys, numbers, _NO_PAIRS
         compared = sketches.words if self._plan.method == "minhash" else sketches.fingerprints[:, None]
         places = np.arange(len(compared)) if seen is not None else _likely_equal(compared)
@@ -296,8 +298,8 @@ class RangeWalk:
         """Yield the pairs of whole runs, or of a part of a long one with the first of it."""
         plan, table, firsts = self._plan, self.table, self._longs.firsts
         directory = Directory(
-            self._asked.geometry,
-            [sketch_segment(self._asked.geometry, sketches.words, sketches.fingerprints)],
+            self._walk_plan.geometry,
+            [sketch_segment(self._walk_plan.geometry, sketches.words, sketches.fingerprints)],
         )
         offsets = np.array([0, len(sketches.numbers)], dtype=np.uint64)
         longs = np.concatenate([self._longs.rows, np.zeros(1, dtype=LONG_RUN) if long is None else long.row])
