@@ -466,7 +466,8 @@ class Index(Jobs):
             limit: at most so many matches; ``None``: all.
             recall: wanted probability, in (0, 1], that a document right at the threshold is returned. The
                 estimate is cut so much lower, and what is below the threshold is returned, too, with its
-                similarity. ``None``: cut at the threshold.
+                similarity. ``None``: cut at the threshold. With `exact` it is the share of the documents
+                right at the threshold that are compared; ``None``: 0.99.
             exact: compare kept shingle hashes, too: the similarity is exact where both documents have
                 fewer shingles than `keep_shingles` (`Match.exact`), and elsewhere the best estimate from
                 rows and kept hashes. What is exact is cut at the threshold itself.

@@ -41,7 +41,7 @@ class Jobs:
         recall: float | None = None,
         exact: bool = False,
         texts: Texts | None = None,
-        copies: Copies = "first",
+        copies: Copies = "all",
         max_run: int = DEFAULT_MAX_RUN,
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
         progress: Callable[[int, int], object] | None = None,
@@ -59,7 +59,8 @@ class Jobs:
         committed.
 
         Args:
-            threshold, recall: as in `query`.
+            threshold, recall: as in `query`. With `exact` or `texts` the recall is the share of the pairs
+                right at the threshold that are compared; ``None``: 0.99.
             by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
             max_distance: for SimHash: 0 up to the configured distance, ``None``: the configured one; all
                 pairs within it are found, but for what is bounded.
@@ -67,10 +68,12 @@ class Jobs:
             texts: the documents themselves, a str or ready shingles each: a mapping by key, or a callable of
                 the key. Candidates are compared by them, so the similarities are exact without anything
                 kept; it is asked while the iteration goes on, outside of any transaction.
-            copies: of documents that are equal in all that is compared (rows, with `exact` all kept hashes,
-                with `texts` all shingles, by SimHash the fingerprints) "first" pairs the first stored with
-                each other one, and lets the first alone be in pairs with others; "all" gives all their pairs,
-                which grow with the square of their number.
+            copies: "all" gives all pairs of documents that are equal, which grow with the square of their
+                number. Of documents that are equal in all that is compared (rows, with `exact` all kept
+                hashes, with `texts` all shingles, by SimHash the fingerprints) "first" pairs the first stored
+                with each other one, and lets the first alone be in pairs with unlike ones; one whose whole
+                sketch, rows and fingerprint, is that of an older one is paired with the oldest such in place
+                of the first.
             max_run: how many documents of one prefix are compared all with all, 16 or more. Longer runs, as
                 boilerplate makes them, are compared with their first 16 entries only, so that time is linear
                 in the number of documents; pairs of others are found by another table or not at all.

@@ -15,9 +15,9 @@ from simindex.checks import require_int
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.queries.query_factory import method_of
 from simindex.queries.scheme import Scheme
-from simindex.queries.search import Method, least_agreement
+from simindex.queries.search import Method
 from simindex.sketching.permutations import FINGERPRINT_BITS
-from simindex.tuning.match_odds import band_plan, estimate_cut
+from simindex.tuning.match_odds import band_plan, estimate_cut, exact_plan
 
 Copies = Literal["first", "all"]
 """Which documents of equal sketches take part."""
@@ -120,9 +120,7 @@ def _by_rows(
 ) -> PairPlan:
     """Return what finds pairs of at least a similarity; see `BandQuery` for how it is found and cut."""
     num_perm, bands = scheme.config.num_perm, scheme.tables.bands
-    bits, min_agree = band_plan(threshold, num_perm, recall)
-    if kept or texts:
-        min_agree = min(min_agree, least_agreement(num_perm, threshold))
+    bits, min_agree = (exact_plan if kept or texts else band_plan)(threshold, num_perm, recall)
     whole = 2**FINGERPRINT_BITS - 1
     return PairPlan(
         method="minhash",

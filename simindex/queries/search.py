@@ -10,9 +10,6 @@ always, unless `truncated` says otherwise.
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -34,8 +31,7 @@ from simindex.sketching.sketch import (
     SketchBatch,
     require_alike,
 )
-from simindex.tuning.estimator import similarity_table
-from simindex.tuning.match_odds import band_plan, estimate_cut
+from simindex.tuning.match_odds import BandPlan, band_plan, estimate_cut, exact_plan
 
 DEFAULT_MAX_CANDIDATES = 65_536
 
@@ -71,7 +67,7 @@ class BandQuery(NamedTuple):
     Attributes:
         threshold: Jaccard similarity in (0, 1].
         recall: wanted probability, in (0, 1], that a document right at the threshold is returned, or
-            ``None``: the estimate is cut at the threshold. See `band_plan`.
+            ``None``: the estimate is cut at the threshold. See `band_plan` and, where `exact`, `exact_plan`.
         limit: matches a query, or ``None`` for all.
         exact: compare kept shingle hashes, too; a similarity that is exact is cut at the threshold.
         max_candidates: stored documents that a query compares at most.
@@ -91,10 +87,15 @@ class BandQuery(NamedTuple):
         """The half of a sketch that is compared."""
         return HAS_SIGNATURE
 
+    def plan(self, num_perm: int) -> BandPlan:
+        """Return which prefix is searched, and how many rows of a candidate agree at least."""
+        how = exact_plan if self.exact else band_plan
+        return how(self.threshold, num_perm, self.recall)
+
     def prefixes(self, scheme: Scheme, batch: SketchBatch) -> tuple[np.ndarray, list[int]]:
         """Return what `find` searches: the keys, uint64, a row a table, and how many leading bits of each row
         a candidate shares."""
-        prefix_bits, _ = band_plan(self.threshold, scheme.config.num_perm, self.recall)
+        prefix_bits, _ = self.plan(scheme.config.num_perm)
         return np.ascontiguousarray(batch.words.T), [prefix_bits] * scheme.tables.bands
 
     def find(self, view: View, batch: SketchBatch, own_first: int = EACH_SEES_ALL) -> Found:
@@ -106,10 +107,9 @@ class BandQuery(NamedTuple):
                 with comes as matches without a figure (`NO_FIGURE` as their agreement).
         """
         config = view.scheme.config
-        prefix_bits, min_agree = band_plan(self.threshold, config.num_perm, self.recall)
+        prefix_bits, min_agree = self.plan(config.num_perm)
         if self.exact:
             _require_kept(config.keep_shingles, batch)
-            min_agree = min(min_agree, least_agreement(config.num_perm, self.threshold))
         cut = self.max_candidates, self.max_bucket, own_first
         return search_bands(view, batch, prefix_bits, min_agree, *cut)
 
@@ -322,13 +322,6 @@ def _first_numbers(found: Found, limit: int | None) -> np.ndarray:
     begins = np.flatnonzero(np.append(True, matches["query"][1:] != matches["query"][:-1]))
     in_query = np.arange(len(matches)) - np.repeat(begins, np.diff(begins, append=len(matches)))
     return np.asarray(matches["number"][in_query < limit])
-
-
-@lru_cache(maxsize=1024)
-def least_agreement(num_perm: int, similarity: float) -> int:
-    """Return the fewest agreeing rows that chance could leave to that similarity: five deviations less."""
-    deviation = math.sqrt(similarity * (1 - similarity) / num_perm)
-    return bisect_left(similarity_table(num_perm), similarity - 5 * deviation)
 
 
 _NO_ESTIMATE = None, False, None

@@ -95,6 +95,31 @@ def _band_plan(threshold: float, num_perm: int, recall: float | None) -> BandPla
     return BandPlan(prefix_bits, min(at_threshold, int(np.flatnonzero(reached).max(initial=0))))
 
 
+EXACT_RECALL = 0.99
+"""Share of the pairs right at the threshold that are compared exactly, where nothing else is asked for."""
+
+
+def exact_plan(threshold: float, num_perm: int, recall: float | None = None) -> BandPlan:
+    """Return what is compared exactly: the prefix of candidates, and the fewest agreeing rows of one.
+
+    Args:
+        threshold, num_perm: as in `band_plan`; so are the errors.
+        recall: wanted probability, in (0, 1], that a pair right at the threshold is compared; ``None``: 0.99.
+
+    >>> exact_plan(0.8, 128)
+    BandPlan(prefix_bits=40, min_agree=80)
+    """
+    bits, agree = band_plan(threshold, num_perm, EXACT_RECALL if recall is None else recall)
+    return BandPlan(bits, min(agree, least_agreement(num_perm, threshold)))
+
+
+@lru_cache(maxsize=1024)
+def least_agreement(num_perm: int, similarity: float) -> int:
+    """Return the fewest agreeing rows that chance could leave to that similarity: five deviations less."""
+    deviation = math.sqrt(similarity * (1 - similarity) / num_perm)
+    return bisect_left(similarity_table(num_perm), similarity - 5 * deviation)
+
+
 def estimate_cut(threshold: float, num_perm: int, recall: float | None = None) -> float:
     """Return the least estimate that is returned: the threshold, or less where a recall wants it lower.
 

@@ -26,7 +26,7 @@ def test_full_disk_of_the_output_is_named_and_the_job_goes_on(tmp_path: Path) ->
         pytest.skip("no right to mount a small file system in a private mount namespace")
     command = [*mount, sys.executable, "-W", "error", __file__, str(tmp_path)]
     # A safe path has no folder of the script in it, where the helpers of these tests lie.
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     subprocess.run(command, env=environment, check=True, timeout=120)
 
 

@@ -56,6 +56,7 @@ def both(
         "threshold": 0.8,
         "keep": "first",
         "mode": "remove",
+        "recall": None,
         "by": None,
         "max_distance": None,
         "config": None,

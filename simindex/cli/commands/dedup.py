@@ -112,6 +112,15 @@ _Explain = Annotated[
     typer.Option("--explain", help="Add the passages that both rows share to the report."),
 ]
 _Exact = Annotated[bool, typer.Option("--exact", help="Compare all shingles; takes a larger working index.")]
+_Recall = Annotated[
+    float | None,
+    typer.Option(
+        metavar="P",
+        parser=options.share,
+        help="Find this share of the rows right at the threshold (default: about half, and some less "
+        "similar rows with a larger share; with --exact 0.99).",
+    ),
+]
 WithinDistance = Annotated[
     int | None,
     typer.Option(
@@ -156,6 +165,7 @@ def run(
     explain: _Explain = False,
     removed: RemovedFile = None,
     exact: _Exact = False,
+    recall: _Recall = None,
     force: Force = False,
     id_field: options.IdField = "id",
     text_field: options.TextField = "text",
@@ -192,7 +202,7 @@ def run(
     complete.
     """
     given = locals()
-    require_of_method(by, max_distance, {"threshold": threshold, "exact": exact or None})
+    require_of_method(by, max_distance, {"threshold": threshold, "exact": exact or None, "recall": recall})
     fields = Fields(id_field, text_field, key_from="line", whole_rows=True)
     rows = Inputs(inputs, fields, reading=reading.how_to_read(given), limits=options.limits(given))
     bad_rows = Reports("bad row")
@@ -222,7 +232,7 @@ def require_of_method(by: Enum | None, max_distance: int | None, of_minhash: dic
 
 
 def _job(rows: Inputs, given: dict[str, Any], progress: _Progress, bad_rows: Reports) -> Job:
-    same = "keep", "against", "into", "removed", "exact", "batch_size", "workers", "force"
+    same = "keep", "against", "into", "removed", "exact", "recall", "batch_size", "workers", "force"
     return Job(
         rows,
         given["output"],
@@ -321,7 +331,8 @@ def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:
         counts = {"read": state.read, "kept": state.kept, "removed": state.removed, "bounded": state.bounded}
         if state.documents:
             counts |= {"documents": state.documents, "documents_dropped": state.dropped}
-        rest = {"bad": num_bad, "was_done": job.was_done, "seconds": state.seconds}
+        rest = {"missed": round(job.missed, 4), "bad": num_bad, "was_done": job.was_done}
+        rest |= {"seconds": state.seconds}
         print_json(counts | rest | {"rows_per_second": rate})
         return
     if job.was_done:
@@ -337,3 +348,5 @@ def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:
         f"{figure(state.removed)} removed, {counted(num_bad, 'bad row')}; {state.seconds:,.1f} s, "
         f"{figure(rate)} rows/s"
     )
+    if job.missed:
+        note(f"expected: {job.missed:.1%} of the rows right at the threshold were missed (--recall)")

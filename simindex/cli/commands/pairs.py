@@ -79,7 +79,7 @@ def run(
     max_distance: MaxDistance = None,
     recall: options.Recall = None,
     exact: options.Exact = False,
-    copies: CopyChoice = CopyWord.first,
+    copies: CopyChoice = CopyWord.all,
     max_run: MaxRun = DEFAULT_MAX_RUN,
     limit: Annotated[
         int | None, typer.Option(metavar="N", parser=options.whole(1), help="The first N pairs only.")

@@ -38,6 +38,7 @@ from simindex.inputs import BadRowError
 from simindex.parallel import num_workers
 from simindex.queries.search import BandQuery, Method
 from simindex.tuning.curve import DEFAULT_THRESHOLD
+from simindex.tuning.match_odds import returned_probability
 
 IndexOrPath = Index | str | os.PathLike[str]
 
@@ -56,6 +57,7 @@ def deduplicate(
     min_words: int = 1,
     explain: bool = False,
     exact: bool = False,
+    recall: float | None = None,
     by: Method | None = None,
     max_distance: int | None = None,
     config: Config | None = None,
@@ -115,8 +117,12 @@ def deduplicate(
             (`corpus.explain`, that row being `a`); of the first 1,048,576 characters of both, and not of
             documents of an index. The texts of kept rows wait in the journal's folder, packed.
         exact: compare all shingles, which takes a larger working index; estimated similarities otherwise.
+        recall: wanted probability, in (0, 1], that a row right at the threshold is found: of estimates
+            less similar rows go then, too (``None``: about one half); with `exact` only the share of such
+            rows that are compared at all (``None``: 0.99). `DedupReport.missed` says what is left.
         by, max_distance: "simhash" compares by fingerprint: rows within `max_distance` bits (default: what
-            `config` says, 3 without one), none of which is missed; `threshold` and `exact` are MinHash's.
+            `config` says, 3 without one), none of which is missed; `threshold`, `exact` and `recall` are
+            MinHash's.
         config: how documents are compared; default: that of `against`, else `Config()`.
         removed: path of the report of removed rows, a line of JSON each; default: removed.jsonl in the
             journal.
@@ -131,7 +137,7 @@ def deduplicate(
         force: give up what another job has left there, and replace an output that exists.
 
     Returns:
-        DedupReport(read, kept, removed, bounded, seconds).
+        DedupReport(read, kept, removed, bounded, seconds, missed).
 
     Raises:
         JobError: the output exists, or the journal is another job's.
@@ -162,6 +168,7 @@ def deduplicate(
         cut=cut_for(level, split, min_words),
         explain=explain,
         exact=exact,
+        recall=recall,
         by=by,
         max_distance=max_distance,
         config=config,
@@ -207,6 +214,7 @@ class Job:
         cut: Cut | None,
         explain: bool,
         exact: bool,
+        recall: float | None,
         by: Method | None,
         max_distance: int | None,
         config: Config | None,
@@ -239,13 +247,13 @@ class Job:
         self._others = [paths["against"]] if "against" in paths else []
         self._into = into
         self._query, self._config = comparison_for(
-            threshold, by, max_distance, exact, config, self._others, paths.get("into")
+            threshold, by, max_distance, exact, recall, config, self._others, paths.get("into")
         )
         self._mode, self._cut, self._batch_size, self._workers = mode, cut, batch_size, workers
         self._progress, self._on_removed, self._force = progress, on_removed, force
         self._keep, self.state = keep, State()
-        how = {"threshold": threshold, "max_distance": max_distance, "exact": exact, "by": by}
-        self._job = self._described() | how
+        how = {"threshold": threshold, "max_distance": max_distance, "exact": exact, "recall": recall}
+        self._job = self._described() | how | {"by": by}
         self._output = self._writing.output(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
         alone = keep == "first" and cut is None and not self._others and into is None
@@ -426,7 +434,16 @@ class Job:
 
     def _report(self) -> DedupReport:
         state = self.state
-        return DedupReport(state.read, state.kept, state.removed, state.bounded, state.seconds)
+        return DedupReport(state.read, state.kept, state.removed, state.bounded, state.seconds, self.missed)
+
+    @property
+    def missed(self) -> float:
+        """The expected share of rows right at the threshold that stay; see `DedupReport`."""
+        query = self._query
+        if not isinstance(query, BandQuery):
+            return 0.0  # all fingerprints within the distance are found
+        plan = query.plan(self._config.num_perm)
+        return 1.0 - returned_probability(query.threshold, self._config.num_perm, plan)
 
 
 def _working(folder: str) -> str:

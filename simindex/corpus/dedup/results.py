@@ -45,6 +45,9 @@ class DedupReport(NamedTuple):
         bounded: kept rows for which a limit on candidates was hit: something may be like them that was not
             looked at. A bound may keep too much; it never removes.
         seconds: of work, those before an interruption included.
+        missed: expected share of the rows right at the threshold that stay, 0..1, for they are not found:
+            about one half where estimates are cut at the threshold, fewer above it (`tuning`), 0.01 at most
+            with `exact` unless `recall` says otherwise, 0 by SimHash.
     """
 
     read: int
@@ -52,6 +55,7 @@ class DedupReport(NamedTuple):
     removed: int
     bounded: int
     seconds: float
+    missed: float = 0.0
 
 
 class KeptRow(NamedTuple):

@@ -102,7 +102,7 @@ def overview_of(index: Index, threshold: float, most_clusters: int, most_members
     nearest: dict[int, SimilarPair] = {}
     histogram: Counter[int] = Counter()
     forest = Forest(len(keys))
-    pairs = index.pairs(threshold) if index.config.num_perm else index.pairs()
+    pairs = index.pairs(threshold, copies="first") if index.config.num_perm else index.pairs(copies="first")
     remaining = _similar_pairs(pairs, keys)
     while some := list(islice(remaining, _AT_ONCE)):
         forest.join(edges_between(np.array([p.earlier for p in some]), np.array([p.later for p in some])))

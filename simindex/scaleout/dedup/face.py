@@ -27,7 +27,7 @@ _ON_ONE_MACHINE = {"against": None, "into": None, "level": "document", "explain"
 """What one machine keeps and many do not -> its usual value."""
 
 _OF_THE_JOB = (
-    *("keep", "mode", "by", "max_distance", "config", "removed", "batch_size", "progress"),
+    *("keep", "mode", "recall", "by", "max_distance", "config", "removed", "batch_size", "progress"),
     *("on_removed", "on_bad_row", "journal", "force", "memory_bytes", "max_run", "part_bytes"),
 )
 """Arguments that are handed on as they are."""
@@ -40,6 +40,7 @@ def deduplicate(
     *,
     keep: Keep = "first",
     mode: Mode = "remove",
+    recall: float | None = None,
     by: Method | None = None,
     max_distance: int | None = None,
     config: Config | None = None,
@@ -72,9 +73,9 @@ def deduplicate(
 
     Args:
         sources: paths of files that every node can read, as in `simindex.corpus.deduplicate`.
-        sink, threshold, keep, mode, by, max_distance, config, removed, batch_size, progress, on_removed,
-            on_bad_row, journal, force: as there. `progress` is called while the output is written. With
-            `on_bad_row` a row that is none is passed over; it is told of in the second reading.
+        sink, threshold, keep, mode, recall, by, max_distance, config, removed, batch_size, progress,
+            on_removed, on_bad_row, journal, force: as there. `progress` is called while the output is
+            written. With `on_bad_row` a bad row is passed over; it is reported in the second reading.
         max_run: documents of one prefix that workers compare two by two; those of longer runs are compared by
             the calling process with what stays, as on one machine: slower, and the same result.
         memory_bytes: of buffers of each worker, and of edges in the calling process, which has 4 bytes a row
@@ -88,7 +89,7 @@ def deduplicate(
             them.
 
     Returns:
-        DedupReport(read, kept, removed, bounded, seconds).
+        DedupReport(read, kept, removed, bounded, seconds, missed).
 
     Raises:
         UnsupportedError: an option that one machine alone keeps; an iterable or standard input.

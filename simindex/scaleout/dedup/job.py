@@ -143,7 +143,8 @@ class ScaledJob(Job):
         threshold = query.threshold if isinstance(query, BandQuery) else DEFAULT_THRESHOLD
         method: Any = "minhash" if by_rows else "simhash"
         distance = None if isinstance(query, BandQuery) else query.max_distance
-        figures = method, distance, None, False, False, "all", self._max_run, self._memory_bytes
+        recall = query.recall if isinstance(query, BandQuery) else None
+        figures = method, distance, recall, False, False, "all", self._max_run, self._memory_bytes
         return plan_pairs(scheme, threshold, *figures, "deduplicate"), scheme  # type: ignore[arg-type]
 
     def _order(self, folder: str, workers: Workers, total: int) -> KeepOrder:

@@ -29,7 +29,7 @@ def pairs(
     by: Method | None = None,
     max_distance: int | None = None,
     recall: float | None = None,
-    copies: Copies = "first",
+    copies: Copies = "all",
     max_run: int = DEFAULT_MAX_RUN,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: Callable[[int, int], object] | None = None,

@@ -37,7 +37,7 @@ def run(
     by: By = None,
     max_distance: MaxDistance = None,
     recall: options.Recall = None,
-    copies: CopyChoice = CopyWord.first,
+    copies: CopyChoice = CopyWord.all,
     max_run: MaxRun = DEFAULT_MAX_RUN,
     limit: Annotated[
         int | None, typer.Option(metavar="N", parser=options.whole(1), help="The first N pairs only.")

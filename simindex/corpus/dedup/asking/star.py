@@ -254,6 +254,7 @@ def comparison_for(
     by: Method | None,
     max_distance: int | None,
     exact: bool,
+    recall: float | None,
     config: Config | None,
     others: list[str],
     into: str | None,
@@ -265,7 +266,7 @@ def comparison_for(
     """
     others = others if into is None else [*others, into]
     config = config_for(config, others, by, max_distance, exact, into is not None)
-    if method_of("deduplicate", config, by, threshold, max_distance, None, exact) == "simhash":
+    if method_of("deduplicate", config, by, threshold, max_distance, recall, exact) == "simhash":
         assert config.simhash is not None
         most = config.simhash.max_distance
         distance = most if max_distance is None else max_distance
@@ -273,5 +274,5 @@ def comparison_for(
         return FingerprintQuery(distance, 1, DEFAULT_MAX_CANDIDATES), config
     if exact and not config.keep_shingles and not any(map(os.path.exists, others)):
         config = replace(config, keep_shingles=MOST_KEPT)
-    band_plan(threshold, config.num_perm, None)  # refuses one out of range
-    return BandQuery(threshold, None, 1, exact, DEFAULT_MAX_CANDIDATES), config
+    band_plan(threshold, config.num_perm, recall)  # refuses one out of range
+    return BandQuery(threshold, recall, 1, exact, DEFAULT_MAX_CANDIDATES), config

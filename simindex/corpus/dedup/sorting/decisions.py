@@ -43,7 +43,6 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.sketching.sketch import HAS_SIGNATURE
 from simindex.sketching.sketcher import Sketcher
-from simindex.tuning.match_odds import band_plan
 
 _LEAST_PREFIX_BITS = 24
 """Shorter prefixes are shared by chance: by one row in 16 million of this length, and by half of them where
@@ -66,7 +65,7 @@ def can_sort(entries: object, query: BandQuery | FingerprintQuery, config: Confi
         return False
     if query.exact or config.simhash is not None:
         return False
-    return band_plan(query.threshold, config.num_perm, None).prefix_bits >= _LEAST_PREFIX_BITS
+    return query.plan(config.num_perm).prefix_bits >= _LEAST_PREFIX_BITS
 
 
 class _Sketched(NamedTuple):
@@ -100,7 +99,7 @@ class Sorting:
         self._batch_size, self._threads, self._looked = batch_size, num_workers(workers), looked
         self._sketcher = Sketcher(config)
         scheme = Scheme.of(config, Layout(), 0)
-        how = "minhash", None, None, False, False, "all", LONG_RUN, _EDGE_BYTES, "deduplicate"
+        how = "minhash", None, query.recall, False, False, "all", LONG_RUN, _EDGE_BYTES, "deduplicate"
         self._plan: PairPlan = plan_pairs(scheme, query.threshold, *how)  # type: ignore[arg-type]
 
     @contextmanager

@@ -1,0 +1,93 @@
+"""How many rows right at the threshold a deduplication misses, and that it says so."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+from support.commands import Run
+
+import simindex
+from simindex import Config
+from simindex.corpus import deduplicate
+
+_PAIRS = 1_000
+_WORDS = 90
+
+
+def shingles_of(text: str) -> set[tuple[str, ...]]:
+    words = text.split()
+    return set(zip(words, words[1:], words[2:], strict=False))
+
+
+@pytest.fixture(scope="module")
+def right_at_the_threshold() -> list[str]:
+    """Pairs of an unlike text and its copy with words changed, whose exact similarity is 0.8 to 0.82."""
+    random = Random(17)
+    found: list[str] = []
+    while len(found) < 2 * _PAIRS:
+        words = [f"{random.randrange(10**9):x}" for _ in range(_WORDS)]
+        changed = list(words)
+        for place in random.sample(range(_WORDS), 3):
+            changed[place] = "other"
+        one, other = " ".join(words), " ".join(changed)
+        if 0.8 <= simindex.textbook.jaccard(shingles_of(one), shingles_of(other)) <= 0.82:
+            found += [one, other]
+    return found
+
+
+def missed_of(texts: list[str], kept: set[int]) -> int:
+    """How many second ones of a pair stayed beside the first."""
+    assert all(number in kept for number in range(0, len(texts), 2))
+    return sum(number in kept for number in range(1, len(texts), 2))
+
+
+def test_exact_finds_99_of_100_rows_right_at_the_threshold(
+    run: Run, right_at_the_threshold: list[str]
+) -> None:
+    rows = [json.dumps({"id": number, "text": text}) for number, text in enumerate(right_at_the_threshold)]
+    Path("rows.jsonl").write_text("\n".join(rows) + "\n")
+    result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--exact", "--json")
+    kept = {json.loads(line)["id"] for line in Path("out.jsonl").read_text().splitlines()}
+    told = json.loads(result.out)
+    assert 0 < told["missed"] <= 0.0101
+    assert (
+        missed_of(right_at_the_threshold, kept) <= 8  # 1.7 are expected
+    )  # 10 are expected, and more than 20 twice in 1,000 drawings
+    with simindex.open("all", "x", Config(keep_shingles=_WORDS)) as index:
+        index.insert_many(enumerate(right_at_the_threshold))
+        found = {(pair.a, pair.b) for pair in index.pairs(0.8, exact=True)}
+        texts = index.pairs(0.8, texts=dict(enumerate(right_at_the_threshold)))
+        assert found == {(pair.a, pair.b) for pair in texts}
+    assert len(found) >= _PAIRS - 8
+
+
+def test_recall_decides_how_many_rows_right_at_the_threshold_are_missed(
+    right_at_the_threshold: list[str],
+) -> None:
+    """By estimates about half of them are, for half of the estimates lie below the similarity."""
+    shares = []
+    for recall in (None, 0.9, 0.98):
+        kept: list[int] = []
+        items = enumerate(right_at_the_threshold)
+        report = deduplicate(items, lambda row, kept=kept: kept.append(row.key), 0.8, recall=recall)
+        share = missed_of(right_at_the_threshold, set(kept)) / _PAIRS
+        assert share <= report.missed + 3 * (report.missed * (1 - report.missed) / _PAIRS) ** 0.5
+        assert recall is None or report.missed <= 1 - recall + 1e-9
+        shares.append(share)
+    assert shares[0] > 0.25
+    assert all(more > less for more, less in pairwise(shares))
+
+
+def test_recall_is_a_share_and_goes_with_rows_alone(run: Run) -> None:
+    Path("rows.jsonl").write_text('{"id": 1, "text": "one two three"}\n')
+    for value, why in (("0", "recall"), ("1.5", "recall"), ("many", "recall")):
+        result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--recall", value)
+        assert result.code == 2
+        assert why in result.err
+    result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--recall", "0.9", "--by", "simhash")
+    assert result.code == 2
+    assert "--recall" in result.err
+    report = deduplicate([(1, "one two three four")], print, by="simhash")
+    assert report.missed == 0
