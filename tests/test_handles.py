@@ -9,6 +9,7 @@ from support.indexes import FOX
 
 import simindex
 from simindex import ClosedError, Config, Index, ReadOnlyError
+from simindex.storage.folder import Mode
 
 CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "insert": lambda index: index.insert("a", FOX),
@@ -58,7 +59,7 @@ def test_closed_calls_are_all_public_methods() -> None:
 
 @pytest.mark.parametrize("mode", ["r", "a"])
 @pytest.mark.parametrize("call", CLOSED_CALLS)
-def test_closed_handle_is_refused_by_every_method(tmp_path: Path, mode: str, call: str) -> None:
+def test_closed_handle_is_refused_by_every_method(tmp_path: Path, mode: Mode, call: str) -> None:
     with simindex.open(tmp_path / "i") as index:
         index.insert("fox", FOX)
     index = simindex.open(tmp_path / "i", mode)

@@ -46,6 +46,8 @@ WRONG = """import simindex
 
 with simindex.open("news.simindex") as index:
     index.query("a text")[0].similarity.upper()
+simindex.open("news.simindex", "w")
+simindex.corpus.join("a", "b", treshold=0.8)
 """
 
 
@@ -56,4 +58,6 @@ def test_programs_of_the_documents_are_typed_and_what_is_wrong_is_found(tmp_path
     found = [line for line in done.stdout.splitlines() if line.partition(":")[0] in sources]
     assert found == []
     assert 'wrong.py:4: error: Item "float" of "float | Any" has no attribute "upper"' in done.stdout
+    assert 'wrong.py:5: error: Argument 2 to "open" has incompatible type "Literal[\'w\']"' in done.stdout
+    assert 'wrong.py:6: error: Unexpected keyword argument "treshold" for "join"' in done.stdout
     assert done.stderr == ""

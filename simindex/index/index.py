@@ -68,6 +68,7 @@ from simindex.queries.stats import Stats, make_stats
 from simindex.queries.walk import Walk
 from simindex.sketching.document import Document
 from simindex.sketching.sketcher import Sketcher
+from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
@@ -101,7 +102,7 @@ class Index(Jobs):
     def __init__(
         self,
         path: str | os.PathLike[str],
-        mode: str = "a",
+        mode: Mode = "a",
         config: Config | None = None,
         *,
         max_candidates: int = DEFAULT_MAX_CANDIDATES,
@@ -126,7 +127,8 @@ class Index(Jobs):
         self._end_of_copy: Callable[[], object] | None = None
         if untrusted:
             require_reading(mode)
-            path, mode, self._end_of_copy = proven_copy(self, path)
+            path, self._end_of_copy = proven_copy(self, path)
+            mode = "r"
         pinned = refresh == "manual"
         store = Store(
             path, mode, map_bytes, max_bytes, pinned=pinned, permissions=permissions, timeout=timeout

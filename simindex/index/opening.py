@@ -12,12 +12,13 @@ from simindex.config import Config
 from simindex.format.layout import Layout
 from simindex.index.index import Index
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
+from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 
 
 def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     path: str | os.PathLike[str],
-    mode: str = "a",
+    mode: Mode = "a",
     config: Config | None = None,
     *,
     max_candidates: int = DEFAULT_MAX_CANDIDATES,

@@ -20,7 +20,7 @@ from pathlib import Path
 from simindex.checks import local_path
 from simindex.errors import CorruptIndexError, IndexFullError, SimIndexError
 from simindex.maintenance.check import check
-from simindex.storage.folder import DATA_FILE, require_place
+from simindex.storage.folder import DATA_FILE, Mode, require_place
 
 _SHOWN = 5
 
@@ -30,13 +30,13 @@ _META_BYTES = 1 << 16
 _ATTEMPTS, _PAUSE_SECONDS = 20, 0.01
 
 
-def require_reading(mode: str) -> None:
+def require_reading(mode: Mode) -> None:
     """Refuse modes that would create an index."""
     if mode not in ("r", "a"):
         raise ValueError(f'untrusted: a copy is opened to be read, expected mode "r", found {mode!r}')
 
 
-def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, str, Callable[[], object]]:
+def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, Callable[[], object]]:
     """Copy the data file of an index into a new folder of the temporary directory, and check the copy in
     full.
 
@@ -44,7 +44,7 @@ def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, str, 
         owner: the folder is removed when it is gone.
 
     Returns:
-        The folder, the mode to open it with, and what removes it earlier.
+        The folder, to be opened with mode "r", and what removes it earlier.
 
     Raises:
         FileNotFoundError, FormatError: there is no index, or something else.
@@ -74,7 +74,7 @@ def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, str, 
     except BaseException:
         end()
         raise
-    return folder, "r", end
+    return folder, end
 
 
 def _no_room(source: Path, folder: str, exc: OSError) -> IndexFullError:

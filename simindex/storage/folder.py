@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import Literal, get_args
 
 from simindex.checks import require_int
 from simindex.errors import CorruptIndexError, FormatError
@@ -23,7 +24,8 @@ _NEW_HEADER_FILE = "header.new"
 _MOST_HEADER = 1 << 20
 """Bytes that are read of it at most; it takes a few hundred."""
 
-MODES = ("r", "r+", "a", "x")
+Mode = Literal["r", "r+", "a", "x"]
+"""What an index may be opened for; see `simindex.open`."""
 
 DEFAULT_PERMISSIONS = 0o644
 """Of files, less the umask."""
@@ -85,7 +87,7 @@ def permissions_of(path: Path, permissions: int | None) -> int | None:
         return permissions
 
 
-def require_place(path: Path, mode: str, permissions: int | None = None) -> None:
+def require_place(path: Path, mode: Mode, permissions: int | None = None) -> None:
     """Check what lies at the path, and make the folder where the mode allows it.
 
     Args:
@@ -95,7 +97,7 @@ def require_place(path: Path, mode: str, permissions: int | None = None) -> None
         FileNotFoundError, FileExistsError, FormatError: see `simindex.open`.
         CorruptIndexError: nothing is left of the data file.
     """
-    if mode not in MODES:
+    if mode not in get_args(Mode):
         raise ValueError(f'mode: expected "r", "r+", "a" or "x", found {mode!r}')
     if path.exists() and not path.is_dir():
         raise FormatError(f"{path}: expected a folder with an index, found a file")

@@ -34,6 +34,7 @@ from simindex.storage.disk_reserve import Space, require_room
 from simindex.storage.environment import BETWEEN_FILES, Environment, Visit, begun
 from simindex.storage.folder import (
     DATA_FILE,
+    Mode,
     identity_of,
     keep_header,
     permissions_of,
@@ -98,7 +99,7 @@ class Store:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        mode: str,
+        mode: Mode,
         map_bytes: int = DEFAULT_MAP_BYTES,
         max_bytes: int | None = None,
         *,
@@ -209,7 +210,7 @@ class Store:
                 return environment
         return None
 
-    def _open_databases(self, environment: Environment, mode: str) -> bool:
+    def _open_databases(self, environment: Environment, mode: Mode) -> bool:
         """Open the databases of an environment, if that is still to be done; whether there are any."""
         while not environment.databases:
             try:

@@ -52,9 +52,7 @@ def test_exact_finds_99_of_100_rows_right_at_the_threshold(
     kept = {json.loads(line)["id"] for line in Path("out.jsonl").read_text().splitlines()}
     told = json.loads(result.out)
     assert 0 < told["missed"] <= 0.0101
-    assert (
-        missed_of(right_at_the_threshold, kept) <= 8  # 1.7 are expected
-    )  # 10 are expected, and more than 20 twice in 1,000 drawings
+    assert missed_of(right_at_the_threshold, kept) <= 8  # 1.7 are expected
     with simindex.open("all", "x", Config(keep_shingles=_WORDS)) as index:
         index.insert_many(enumerate(right_at_the_threshold))
         found = {(pair.a, pair.b) for pair in index.pairs(0.8, exact=True)}

@@ -7,7 +7,7 @@ from typing import Any
 import lmdb
 import numpy as np
 import pytest
-from support.indexes import FOX
+from support.indexes import FOX, READING_AND_ADDING
 from support.stored import bare_store, held
 from support.truth import assert_matches, simhash_only
 
@@ -30,6 +30,7 @@ from simindex.queries.scheme import Scheme, scheme_of
 from simindex.sketching import permutations
 from simindex.sketching.permutations import make_plan, plan_for
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
+from simindex.storage.folder import Mode
 from simindex.storage.store import Store
 
 
@@ -51,7 +52,7 @@ def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> No
     files = [path / "data.mdb", path / "header"]
     before = [file.read_bytes() for file in files]
     message = "expected format version 2, found 7; open it with the simindex version that wrote it"
-    for mode in "ra":
+    for mode in READING_AND_ADDING:
         with pytest.raises(FormatError, match=message):
             simindex.open(path, mode)
     assert [file.read_bytes() for file in files] == before
@@ -73,13 +74,13 @@ def test_settings_that_this_version_does_not_know_are_refused(
     path = tmp_path / "i"
     simindex.open(path).close()
     rewrite_header(path, lambda fields: [*fields[:6], change(fields[6]), fields[7]])
-    for mode in "ra":
+    for mode in READING_AND_ADDING:
         with pytest.raises(FormatError, match=message):
             simindex.open(path, mode)
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_other_settings_are_refused_naming_each_field_with_both_values(tmp_path: Path, mode: str) -> None:
+def test_other_settings_are_refused_naming_each_field_with_both_values(tmp_path: Path, mode: Mode) -> None:
     stored = Config(num_perm=64, shingles=CharShingles(5))
     with simindex.open(tmp_path / "i", config=stored) as index:
         index.insert("fox", FOX)

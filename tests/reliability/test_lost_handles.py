@@ -39,6 +39,7 @@ from simindex import (
 )
 from simindex.storage import gate, lmdb_file, store, translation
 from simindex.storage.environment import BETWEEN_FILES
+from simindex.storage.folder import Mode
 from simindex.storage.registry import registry
 
 SMALL = Config(num_perm=16)
@@ -651,7 +652,7 @@ def test_change_over_knows_the_file_that_it_opened(path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("mode", ["r", "r+", "a"])
-def test_data_file_that_lost_everything_is_no_new_index(path: Path, mode: str) -> None:
+def test_data_file_that_lost_everything_is_no_new_index(path: Path, mode: Mode) -> None:
     os.truncate(path / "data.mdb", 0)
     with pytest.raises(CorruptIndexError, match=r"data\.mdb is empty") as raised:
         simindex.open(path, mode)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.indexes import ALL_MODES, READING_AND_ADDING
 from support.processes import Tell, ask, everything_from, forked, pipes_of, start
 
 import simindex
@@ -22,6 +23,7 @@ from simindex.storage.folder import (
     DATA_FILE,
     LMDB_LOCK_FILE,
     WRITER_LOCK_FILE,
+    Mode,
     identity_of,
     require_place,
 )
@@ -31,7 +33,7 @@ from simindex.storage.lock import WriterLock
 def test_path_that_is_a_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("precious")
-    for mode in "rax":
+    for mode in ALL_MODES:
         with pytest.raises(
             (FormatError, FileExistsError), match=r"(expected a folder with an index, found a file|exists)"
         ):
@@ -66,7 +68,7 @@ def test_existing_index_is_not_created_again(tmp_path: Path) -> None:
 
 
 def try_to_open(path: Path, results: SimpleQueue[tuple[str, object]]) -> None:
-    for mode in "ar":
+    for mode in reversed(READING_AND_ADDING):
         try:
             with simindex.open(path, mode) as index:
                 results.put((mode, len(index)))
@@ -77,9 +79,8 @@ def try_to_open(path: Path, results: SimpleQueue[tuple[str, object]]) -> None:
 @pytest.mark.usefixtures("index")
 def test_second_writer_is_refused_in_this_process_and_in_another(tmp_path: Path) -> None:
     message = 'expected to be the only writer.*close it, or open with mode "r"'
-    for mode in "a":
-        with pytest.raises(IndexLockedError, match=message):
-            simindex.open(tmp_path / "i", mode)
+    with pytest.raises(IndexLockedError, match=message):
+        simindex.open(tmp_path / "i", "a")
     # The same folder by another name.
     (tmp_path / "link").symlink_to(tmp_path / "i")
     with pytest.raises(IndexLockedError, match=message):
@@ -113,7 +114,7 @@ ANY_MODE = ["r", "r+", "a", "x"]
 
 
 @pytest.mark.parametrize("mode", ANY_MODE)
-def test_place_with_a_data_file_is_one_for_every_mode_but_x(tmp_path: Path, mode: str) -> None:
+def test_place_with_a_data_file_is_one_for_every_mode_but_x(tmp_path: Path, mode: Mode) -> None:
     (tmp_path / DATA_FILE).touch()
     if mode == "x":
         with pytest.raises(FileExistsError, match='mode "x" creates a new index'):
@@ -141,7 +142,7 @@ def test_place_with_nothing_but_traces_takes_a_new_index(tmp_path: Path, names: 
 
 
 @pytest.mark.parametrize("mode", ["a", "x"])
-def test_place_that_is_missing_is_made_by_the_modes_that_create(tmp_path: Path, mode: str) -> None:
+def test_place_that_is_missing_is_made_by_the_modes_that_create(tmp_path: Path, mode: Mode) -> None:
     require_place(tmp_path / "deep" / "down", mode)
     assert (tmp_path / "deep" / "down").is_dir()
 

@@ -12,6 +12,7 @@ from typing import Any
 import lmdb
 import lmdb.verify
 import pytest
+from support.indexes import READING_AND_ADDING
 from support.processes import end, pipes_of, start
 from support.stored import bare_store, give_back, put
 from support.texts import SMALL, Held, after_one_more, assert_holds, batch, removed_by
@@ -174,7 +175,7 @@ def test_foreign_lmdb_environment_is_refused_and_left_alone(tmp_path: Path, name
             for database in databases:
                 txn.put(b"config", b"precious", db=database)
     before = (path / "data.mdb").read_bytes()
-    for mode in "ra":
+    for mode in READING_AND_ADDING:
         with pytest.raises(FormatError, match=r"(an LMDB environment, but )?not a(n| simindex) index"):
             simindex.open(path, mode)
     with pytest.raises(FileExistsError):
@@ -193,7 +194,7 @@ def test_data_file_that_is_no_lmdb_file_is_refused_and_left_alone(tmp_path: Path
     path = tmp_path / "i"
     path.mkdir()
     (path / "data.mdb").write_bytes(data)
-    for mode in "ra":
+    for mode in READING_AND_ADDING:
         with pytest.raises(FormatError, match=r"data.mdb is not an LMDB file that simindex can read"):
             simindex.open(path, mode)
     assert (path / "data.mdb").read_bytes() == data
@@ -208,7 +209,7 @@ def test_truncated_data_file_is_refused_and_left_alone(tmp_path: Path, share: fl
     data = (path / "data.mdb").read_bytes()
     cut = data[: int(len(data) * share)]
     (path / "data.mdb").write_bytes(cut)
-    for mode in "ra":
+    for mode in READING_AND_ADDING:
         with pytest.raises(
             (CorruptIndexError, FormatError), match=r"cut short, restore a backup|not an LMDB file"
         ):

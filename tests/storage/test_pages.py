@@ -17,6 +17,7 @@ import simindex
 from simindex import Config, CorruptIndexError, Layout, Sketch, _kernel
 from simindex.queries.search import FingerprintQuery
 from simindex.storage import pages
+from simindex.storage.folder import Mode
 from simindex.storage.page_file import read_pages
 from simindex.storage.pages import FoundValues, MappedFile, PageMap
 from simindex.storage.transactions import ReadTransaction
@@ -87,7 +88,9 @@ def test_values_of_neighbouring_keys_are_where_each_is(
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_opening_does_not_read_the_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+def test_opening_does_not_read_the_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
+) -> None:
     """py-lmdb's `get` would read them whole."""
     texts = {n: [f"{n} {letter}" for letter in "abcde"] for n in range(600)}
     with simindex.open(tmp_path / "i", "x", Config(num_perm=16), layout=Layout(2, 512, 4096)) as index:
@@ -199,7 +202,7 @@ def test_file_that_has_taken_the_path_of_the_mapped_one_is_not_opened(tmp_path: 
 @pytest.mark.parametrize("mode", ["r", "a"])
 @pytest.mark.parametrize("engine", [(0, 8), (0, 10), (1, 0)])
 def test_unknown_engine_takes_the_slow_way_and_the_results_are_right(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: tuple[int, int], mode: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: tuple[int, int], mode: Mode
 ) -> None:
     path = made(tmp_path / "i")
     monkeypatch.setattr(pages, "engine_of", lambda _env: engine)

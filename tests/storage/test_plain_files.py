@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.indexes import ALL_MODES
 
 import simindex
 from simindex import Config, FormatError, Index
 from simindex.storage import replacement
+from simindex.storage.folder import Mode
 
 SMALL = Config(num_perm=16)
 FILES = ["ballast", "data.mdb", "header", "lock.mdb", "writer.lock"]
-MODES = ["r", "r+", "a", "x"]
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_other_than_a_plain_file_is_refused_by_name_in_every_mode(
     (path / name).unlink(missing_ok=True)
     make(path / name)
     before = os.lstat(path / name)
-    for mode in MODES:
+    for mode in ALL_MODES:
         with pytest.raises(FormatError) as raised:
             simindex.open(path, mode)
         assert str(raised.value).startswith(
@@ -100,8 +101,8 @@ def test_other_than_a_plain_file_is_refused_by_name_in_every_mode(
     assert not (path.parent / "target").exists()
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_pipe_in_the_place_of_the_data_file_does_not_make_anybody_wait(path: Path, mode: str) -> None:
+@pytest.mark.parametrize("mode", ALL_MODES)
+def test_pipe_in_the_place_of_the_data_file_does_not_make_anybody_wait(path: Path, mode: Mode) -> None:
     (path / "data.mdb").unlink()
     os.mkfifo(path / "data.mdb")
     run = [sys.executable, "-W", "error", "-c", OPEN, str(path), mode]
@@ -114,7 +115,7 @@ def test_other_than_a_folder_in_the_place_of_the_copy_is_refused(
     path: Path, make: Callable[[Path], None]
 ) -> None:
     make(path / "compact.tmp")
-    for mode in MODES:
+    for mode in ALL_MODES:
         with pytest.raises(FormatError, match=r"compact\.tmp: expected a folder, found a "):
             simindex.open(path, mode)
 
@@ -185,7 +186,7 @@ def test_permissions_count_at_creation_only_and_leave_a_folder_that_is_there(pat
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_files_that_are_made_later_are_as_private_as_the_data_file(path: Path, mode: str) -> None:
+def test_files_that_are_made_later_are_as_private_as_the_data_file(path: Path, mode: Mode) -> None:
     for name in FILES:
         if name != "data.mdb":
             (path / name).unlink()

@@ -9,7 +9,7 @@ from support.stored import flipped, store_values, stored_values
 import simindex
 from simindex import Config, CorruptIndexError, FormatError
 from simindex.format.header import CONFIG_KEY
-from simindex.storage.folder import HEADER_FILE, second_header
+from simindex.storage.folder import HEADER_FILE, Mode, second_header
 
 CONFIG = Config(num_perm=16)
 
@@ -32,7 +32,7 @@ def break_stored(path: Path) -> bytes:
     return header
 
 
-def works(path: Path, mode: str = "r") -> None:
+def works(path: Path, mode: Mode = "r") -> None:
     with simindex.open(path, mode) as index:
         assert index.config == CONFIG
         assert [match.key for match in index.query("7 is a number of its own", 0.9)] == [7]

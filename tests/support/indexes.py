@@ -11,7 +11,11 @@ from simindex import Config, CorruptIndexError, FormatError, Index, Layout, SimH
 from simindex.format.keys import segment_of
 from simindex.format.manifest import decode_manifest
 from simindex.format.replies import DONE_KEYS
+from simindex.storage.folder import Mode
 from support.stored import stored_values
+
+ALL_MODES: tuple[Mode, ...] = ("r", "r+", "a", "x")
+READING_AND_ADDING: tuple[Mode, ...] = ("r", "a")
 
 # ---- two documents ----
 

@@ -18,6 +18,7 @@ from unittest import mock
 import simindex
 from simindex import Config, Index, Layout, Sketcher
 from simindex.maintenance.checker import run_check
+from simindex.storage.folder import Mode
 
 CONFIG = Config(num_perm=64)
 LAYOUTS = (Layout(2, 64, 4096), Layout(2, 16, 512), Layout())
@@ -64,7 +65,7 @@ def document(text: str) -> list[str]:
     return [f"{text} {letter}" for letter in "abcde"]
 
 
-def open_index(path: Path, layout: Layout, mode: str = "a") -> Index:
+def open_index(path: Path, layout: Layout, mode: Mode = "a") -> Index:
     """Open as all steps do: the file begins small, so that it grows."""
     return simindex.open(path, mode, CONFIG, layout=layout, map_bytes=MAP_BYTES)
 

@@ -28,6 +28,7 @@ from simindex.queries.scheme import scheme_of
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
+from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 from simindex.tuning.match_odds import band_plan
@@ -45,7 +46,7 @@ _FORGOTTEN_AT_ONCE = 1_000
 class Opened:
     """An index as the jobs need it: its session, below the public face."""
 
-    def __init__(self, path: str, mode: str, config: Config | None = None, *, pinned: bool = False) -> None:
+    def __init__(self, path: str, mode: Mode, config: Config | None = None, *, pinned: bool = False) -> None:
         self.path = path
         self.store = Store(path, mode, DEFAULT_MAP_BYTES, None, pinned=pinned)
         try:
