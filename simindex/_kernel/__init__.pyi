@@ -200,7 +200,6 @@ def find_copies(
     cursor: _Array,
     slots: _Array,
     used: _Array,
-    copies: _Array,
     found: _Array,
     /,
 ) -> int: ...

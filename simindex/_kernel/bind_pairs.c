@@ -85,15 +85,15 @@ done:
     return result;
 }
 
-/* (directory, offsets, masks, how, keys, ranks, cursor, slots, used, copies, found): mark equal sketches on.
- * Returns how many were found. */
+/* (directory, offsets, masks, how, keys, ranks, cursor, slots, used, found): find equal sketches on. Returns how
+ * many were found. */
 FUNCTION(find_copies) {
     size_t num_slots;
     pair_search how;
     pair_entries in;
     pair_list found = {0};
     damage where;
-    if (need(nargs, 11, "find_copies") < 0) return NULL;
+    if (need(nargs, 10, "find_copies") < 0) return NULL;
     buffers held = {.count = 0};
     PyObject *result = NULL;
     const directory *dir = take_directory(&held, args[0]);
@@ -103,8 +103,7 @@ FUNCTION(find_copies) {
     copy_cursor *cursor = take(&held, args[6], WRITABLE, sizeof *cursor, "cursor");
     uint64_t *slots = take_items(&held, args[7], WRITABLE, 8, &num_slots, "slots");
     uint32_t *used = take(&held, args[8], WRITABLE, num_slots / 2 * 4, "used");
-    uint8_t *copies = take(&held, args[9], WRITABLE, how.offsets[dir->num_segments] / 8 + 1, "copies");
-    found.items = take_items(&held, args[10], WRITABLE, sizeof *found.items, &found.room, "found");
+    found.items = take_items(&held, args[9], WRITABLE, sizeof *found.items, &found.room, "found");
     if (held.failed) goto done;
     if (num_slots < 2 || num_slots & (num_slots - 1) || cursor->num_used > num_slots / 2) {
         PyErr_SetString(PyExc_ValueError, "slots: expected a power of two");
@@ -112,7 +111,7 @@ FUNCTION(find_copies) {
     }
     int damaged;
     Py_BEGIN_ALLOW_THREADS
-    damaged = find_copies(dir, &how, &in, cursor, slots, used, num_slots, copies, &found, &where);
+    damaged = find_copies(dir, &how, &in, cursor, slots, used, num_slots, &found, &where);
     Py_END_ALLOW_THREADS
     result = damaged ? raise_damage(&where) : PyLong_FromSize_t(found.count);
 done:

@@ -882,12 +882,11 @@ typedef struct {
     uint64_t next, key, num_used;
 } copy_cursor;
 
-/* Append (first, other) for entries of equal key whose words, or fingerprints, equal those of an earlier one,
- * and set the bits of the others in `copies`. slots: a power of two, NO_RANK at first; used: half as many, which
- * is how many different sketches of one key are told apart. 0, or 1 with *where on damage. */
+/* Append (first, other) for entries of equal key whose words, or fingerprints, equal those of an earlier one.
+ * slots: a power of two, NO_RANK at first; used: half as many, which is how many different sketches of one key
+ * are told apart. 0, or 1 with *where on damage. */
 int find_copies(const directory *dir, const pair_search *how, const pair_entries *in, copy_cursor *at,
-                uint64_t *slots, uint32_t *used, size_t num_slots, uint8_t *copies, pair_list *found,
-                damage *where);
+                uint64_t *slots, uint32_t *used, size_t num_slots, pair_list *found, damage *where);
 
 /* ---- forest.c: groups of numbers; an edge is (later number) << 32 | (earlier number) ---- */
 

@@ -192,8 +192,7 @@ static int find_first(const directory *dir, const pair_search *how, const sketch
 }
 
 int find_copies(const directory *dir, const pair_search *how, const pair_entries *in, copy_cursor *at,
-                uint64_t *slots, uint32_t *used, size_t num_slots, uint8_t *copies, pair_list *found,
-                damage *where) {
+                uint64_t *slots, uint32_t *used, size_t num_slots, pair_list *found, damage *where) {
     for (; at->next < in->count && found->count < found->room; at->next++) {
         uint64_t key = in->keys[at->next], first;
         if (!at->num_used || key != at->key) {
@@ -207,10 +206,9 @@ int find_copies(const directory *dir, const pair_search *how, const pair_entries
             return 1;
         if (first == NO_RANK) continue;
         if (load_sketch(dir, how->offsets, (uint32_t)first, &other, where)) return 1;
-        copies[rank >> 3] |= (uint8_t)(1u << (rank & 7));
         uint32_t agree = dir->bands ? agreement(sketch.words, other.words, dir->bands) : NO_FIGURE;
-        found->items[found->count++] =
-            row_of((uint32_t)first, rank, agree, hamming(sketch.fingerprint, other.fingerprint));
+        uint32_t distance = hamming(sketch.fingerprint, other.fingerprint);
+        found->items[found->count++] = (pair_row){(uint32_t)first, rank, (uint16_t)agree, (uint16_t)distance};
     }
     return 0;
 }

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from simindex.format.rows import PAIR_ROW
-from simindex.pairs.runs import Block, edges_of_runs, runs_among
-from simindex.pairs.table_walk import Edges, Sketches, TableWalk, WalkPlan
+from simindex.pairs.fetched import Sketches
+from simindex.pairs.runs import Block, edges_of_runs, runs_among, runs_of
 from simindex.pairs.tables import Slice, Source
 from simindex.pairs.union_find import ends_of
+from simindex.pairs.walk_plan import Edges, WalkPlan
 
 CANDIDATES = 1 << 20
 """That are held, 8 bytes each and twice that while they are sorted."""
@@ -31,21 +32,22 @@ _ROWS_OF_WORD = 8
 
 
 def verified_candidates(
-    walk_plan: WalkPlan, place: int, walks: Sequence[TableWalk], source: Source, wanted: Sequence[Slice]
+    walk_plan: WalkPlan, place: int, tables: Sequence[int], source: Source, wanted: Sequence[Slice]
 ) -> Iterator[Edges]:
     """Yield the pairs of a range, and the documents of its long runs.
 
     Args:
-        walks, wanted: of each table, which are those from 0 on; the slices of the range.
+        tables, wanted: those of the range, from 0 on; the slices of each.
     """
+    plan = walk_plan.plan
     bounds = _bounds(walk_plan, place)
     edges, count = list[np.ndarray](), 0
-    for walk, pieces in zip(walks, source.slices(wanted, walk_plan.plan.capacity), strict=True):
-        for part in walk.parts(pieces):
+    for table, pieces in zip(tables, source.slices(wanted, plan.capacity), strict=True):
+        for part in runs_of(pieces, plan.bits[table], plan.max_run):
             if not isinstance(part, Block):
-                yield from walk.of_long(part)
+                yield Edges.put_off(part)
                 continue
-            begins, sizes = runs_among(part.keys, 64 - walk_plan.plan.bits[walk.table])
+            begins, sizes = runs_among(part.keys, 64 - plan.bits[table])
             for some in edges_of_runs(part.numbers, begins, sizes):
                 edges.append(some)
                 count += len(some)
@@ -78,7 +80,7 @@ def _verified(
             _compared(walk_plan, bounds, sketches, some[at : at + _AT_ONCE], others[at : at + _AT_ONCE])
             for at in range(0, len(some), _AT_ONCE)
         ]
-        yield Edges.of_pairs(np.concatenate(found))
+        yield Edges(np.concatenate(found))
 
 
 def _compared(

@@ -21,6 +21,18 @@ _WINDOW = 1 << 16
 """Numbers whose marks of removal are read in one go."""
 
 
+def set_bits(bits: np.ndarray, ranks: np.ndarray) -> None:
+    """Set the bits of some ranks, bit 0 of byte 0 being that of rank 0."""
+    ranks = ranks.astype(np.int64)
+    np.bitwise_or.at(bits, ranks >> 3, (1 << (ranks & 7)).astype(np.uint8))
+
+
+def bits_of(bits: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """Return whether the bit of each rank is set."""
+    found: np.ndarray = bits[ranks >> 3] >> (ranks & 7).astype(np.uint8) & 1 != 0
+    return found
+
+
 class Ranks:
     """The documents of a snapshot's segments, numbered from 0 without the gaps between segments.
 
@@ -49,8 +61,7 @@ class Ranks:
                 removed = view.removed_between(first, min(first + _WINDOW, behind))
                 gone = [number for number, flags in removed.items() if flags & REMOVED_SKETCH]
                 ranks = np.array(gone, dtype=np.uint64) - np.uint64(entry.base) + np.uint64(offset)
-                bits = np.uint8(1) << (ranks & np.uint64(7)).astype(np.uint8)
-                np.bitwise_or.at(self.dead, (ranks >> np.uint64(3)).astype(np.int64), bits)
+                set_bits(self.dead, ranks)
 
     @property
     def total(self) -> int:

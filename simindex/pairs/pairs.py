@@ -1,8 +1,8 @@
 """Pairs: the iterator that `Index.pairs` returns.
 
-Owns a handle of its own, whose snapshot lasts as long as the iteration, and the way from sketches to keys.
-Must not compare sketches: the stages do. Invariant: between two steps nothing but the pinned snapshot is
-held, and the caller's code runs between steps only.
+Owns the order of the walks (stored copies, equal sketches, one table of the method after the other), and the
+way from sketches to keys. Must not compare sketches: the walks do. Invariant: between two steps nothing but
+the pinned snapshot is held, and the caller's code runs between steps only.
 """
 
 from __future__ import annotations
@@ -10,25 +10,27 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from functools import partial
+from itertools import product, repeat
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.format.layout import COPY_TABLE
 from simindex.format.records import decode_kept
 from simindex.format.rows import NO_FIGURE
-from simindex.pairs.merged_entries import Ranks
+from simindex.pairs.merged_entries import EVERY_KEY, set_bits
 from simindex.pairs.pair import Bounded, Pair
 from simindex.pairs.plan import PairPlan
-from simindex.pairs.stages import EqualSketches, Found, LongRuns, Runs, Stage, StoredCopies
+from simindex.pairs.snapshot_tables import PinnedTables, SnapshotSketches
+from simindex.pairs.stored_copies import Found, StoredCopies
+from simindex.pairs.table_walk import EqualSketches, TableWalk
 from simindex.pairs.texts import Texts, TextSimilarity
+from simindex.pairs.walk_plan import LongRuns
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import require_comparable
-from simindex.queries.snapshot import SnapshotCache
 from simindex.queries.view import EVERY, View
 from simindex.sketching.estimate import best_estimate, row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
@@ -42,6 +44,8 @@ _KNOWN = 16_384
 
 
 _T = TypeVar("_T")
+
+_WalkOfPairs = StoredCopies | EqualSketches | TableWalk
 
 
 class _Document(NamedTuple):
@@ -82,9 +86,9 @@ def pairs_of(
         stays_open: the handle is not let go of at the end, but by `Pairs.close` alone.
     """
     by_text = None if texts is None else TextSimilarity(texts, scheme.config, memory_bytes)
-    own = Store(store.environment().folder, "r", pinned=True)
+    own = PinnedTables(store.environment().folder, scheme=scheme)
     try:
-        return Pairs(own, scheme, plan, by_text, progress, stays_open)
+        return Pairs(own, plan, by_text, progress, stays_open)
     except BaseException:
         own.close()
         raise
@@ -104,17 +108,15 @@ class Pairs(Iterator[Pair]):
 
     def __init__(
         self,
-        store: Store,
-        scheme: Scheme,
+        pinned: PinnedTables,
         plan: PairPlan,
         texts: TextSimilarity | None = None,
         progress: Callable[[int, int], object] | None = None,
         stays_open: bool = False,
     ) -> None:
         self._stays_open = stays_open
-        self._store, self._scheme, self._plan = store, scheme, plan
+        self._pinned, self._plan = pinned, plan
         self._texts, self._progress = texts, progress
-        self._snapshots = SnapshotCache(scheme)
         self._ready: deque[NumberedPair] = deque()
         self._found: Iterator[Found] = iter(())
         self._expanding: Iterator[Found] = iter(())
@@ -122,39 +124,34 @@ class Pairs(Iterator[Pair]):
         """Whether the last step's pairs have all been taken."""
         self._documents: dict[int, _Document] = {}
         self._groups: dict[int, Sequence[int]] = {}
-        self._longs = LongRuns()
-        self._ended = Bounded()
-        self._ended_compared = 0
-        self._ended_entries = 0
-        with store.reading() as txn:
-            view = View(txn, self._snapshots.current(txn), scheme)
-            require_comparable(view, HAS_SIGNATURE if plan.method == "minhash" else HAS_FINGERPRINT)
-            self.snapshot = txn.id
-            self.ranks = Ranks(view)
-            self._dead = self.ranks.dead
-            self.total = self._num_entries(view)
-            self._stage: Stage | None = StoredCopies(plan, self.ranks, view)
-        self._next_table = -1
+        self._ended, self._ended_compared, self._ended_entries = Bounded(), 0, 0
+        half = HAS_SIGNATURE if plan.method == "minhash" else HAS_FINGERPRINT
+        pinned.read(partial(require_comparable, compares=half))
+        self.snapshot, self.ranks = pinned.snapshot, pinned.ranks
+        self._left_out = self.ranks.dead
+        self.total = pinned.read(self._num_entries)
+        self._walks = self._all_walks()
+        self._walk: _WalkOfPairs | None = next(self._walks)
 
     def __repr__(self) -> str:
-        return f"<pairs of {self._store.path!r} by {self._plan.method}, commit {self.snapshot}>"
+        return f"<pairs of {self._pinned.path!r} by {self._plan.method}, commit {self.snapshot}>"
 
     # ---- the iterator ----
 
     @property
     def done(self) -> int:
         """Entries of tables that were read so far, of `total`."""
-        return self._ended_entries + (self._stage.done if self._stage is not None else 0)
+        return self._ended_entries + (self._walk.done if self._walk is not None else 0)
 
     @property
     def compared(self) -> int:
         """Pairs of sketches that were compared so far."""
-        return self._ended_compared + (self._stage.compared if isinstance(self._stage, Runs) else 0)
+        return self._ended_compared + (self._walk.compared if isinstance(self._walk, TableWalk) else 0)
 
     @property
     def bounded(self) -> Bounded:
         """What was not compared all with all so far; see `Bounded`."""
-        here = self._stage.bounded if isinstance(self._stage, Runs) else Bounded()
+        here = self._walk.bounded if isinstance(self._walk, TableWalk) else Bounded()
         return Bounded(self._ended.runs + here.runs, self._ended.entries + here.entries)
 
     def __iter__(self) -> Pairs:
@@ -166,16 +163,16 @@ class Pairs(Iterator[Pair]):
     def next_numbered(self) -> NumberedPair:
         """Return the next pair with its numbers: those of copies first. Raises StopIteration at the end."""
         while not self._ready:
-            if self._stage is None:
+            if self._walk is None:
                 raise StopIteration
             self._advance()
         return self._ready.popleft()
 
     def close(self) -> None:
         """End the iteration and let go of the snapshot. Closing twice is allowed."""
-        self._stage = None
+        self._walk = None
         self._ready.clear()
-        self._store.close()
+        self._pinned.close()
 
     def __enter__(self) -> Pairs:
         return self
@@ -188,54 +185,65 @@ class Pairs(Iterator[Pair]):
     # ---- a step ----
 
     def _advance(self) -> None:
-        """Look at the next part of the walk: its pairs, if any, are ready then."""
+        """Look at the next part of a walk: its pairs, if any, are ready then."""
         try:
-            self._ready.extend(self._checked(self.read(self._part)))
+            if self._is_used_up:
+                self._step()
+            self._ready.extend(self._checked(self.read(self._take)))
             if self._progress is not None:
                 self._progress(self.done, self.total)
         except BaseException:
             self.close()
             raise
-        if self._stage is None and not self._stays_open:
-            self._store.close()
+        if self._walk is None and not self._stays_open:
+            self._pinned.close()
 
     def read(self, look: Callable[[View], _T]) -> _T:
         """Return what is to be seen in the snapshot. Raises SimIndexError where it is gone."""
-        with self._store.reading() as txn:
-            if txn.id != self.snapshot:
-                raise SimIndexError(
-                    f"{self._store.path}: pairs: expected the snapshot of commit {self.snapshot}, found that "
-                    f"of {txn.id}: a pinned snapshot ends when another handle of the same process compacts "
-                    "or has to move the map, or when the process forks; begin again"
-                )
-            return look(View(txn, self._snapshots.current(txn), self._scheme))
+        return self._pinned.read(look)
 
-    def _part(self, view: View) -> list[_Candidate]:
-        if self._is_used_up and self._stage is not None:
-            step = self._stage.step(view)
-            if step is None:
-                self._end(self._stage, view)
-                return []
-            self._found = iter(step)
-        return self._take(view)
-
-    def _end(self, stage: Stage, view: View) -> None:
-        """Go on to the next stage, if there is one."""
-        self._ended, self._ended_compared = self.bounded, self.compared
-        self._ended_entries += stage.total
-        if isinstance(stage, EqualSketches):
-            self._dead = self._dead | stage.copies
-        plan, self._next_table = self._plan, self._next_table + 1
-        if self._next_table == 0 and plan.copies == "first" and plan.bits:
-            self._stage = EqualSketches(plan, self.ranks, view)
+    def _step(self) -> None:
+        """Take the next step of the walk under way; at its end go on to the next, if there is one."""
+        walk = self._walk
+        if walk is None:
             return
-        table = self._next_table - (plan.copies == "first")
-        self._stage = None
-        if table < len(plan.bits):
-            self._stage = Runs(plan, self.ranks, view, self._dead, table, self._longs)
+        found = walk.step() if isinstance(walk, StoredCopies) else self._compared(walk)
+        if found is None:
+            self._ended, self._ended_compared = self.bounded, self.compared
+            self._ended_entries += walk.total
+            self._walk = next(self._walks, None)
+        self._found = iter(found or ())
+
+    def _compared(self, walk: EqualSketches | TableWalk) -> list[Found] | None:
+        """Return the next pairs of sketches, by doc ids; ``None`` at the end of the walk."""
+        rows = walk.step()
+        if rows is None:
+            return None
+        a, b = self.ranks.numbers(rows["a"]), self.ranks.numbers(rows["b"])
+        columns = a.tolist(), b.tolist(), rows["agree"].tolist(), rows["distance"].tolist()
+        if not isinstance(walk, EqualSketches):
+            return list(map(Found, *columns))
+        set_bits(self._left_out, rows["b"])
+        return list(map(Found, *columns, repeat(False), rows["b"].tolist()))
+
+    def _all_walks(self) -> Iterator[_WalkOfPairs]:
+        """Yield the walks, one after the other: each begins when the one before is at its end."""
+        plan, pinned, sketches = self._plan, self._pinned, SnapshotSketches(self._pinned)
+        yield StoredCopies(plan, pinned)
+        if plan.copies == "first" and plan.bits:
+            entries = pinned.slice(plan.first_table, 0, EVERY_KEY, plan.capacity)
+            self._left_out = self.ranks.dead.copy()
+            yield EqualSketches(plan, entries, sketches)
+        longs = LongRuns.none()
+        for table in range(len(plan.bits)):
+            number = plan.first_table + table
+            entries = pinned.slice(number, 0, EVERY_KEY, plan.capacity, self._left_out)
+            walk = TableWalk(plan, table, entries, sketches, longs)
+            yield walk
+            longs = longs.with_table(walk.long_runs)
 
     def _num_entries(self, view: View) -> int:
-        """Return how many entries the stages will read in all."""
+        """Return how many entries the walks will read in all."""
         geometry, plan = view.directory.geometry, self._plan
         tables = range(plan.first_table, plan.first_table + len(plan.bits))
         read = [COPY_TABLE, *tables, *(tables[:1] if plan.copies == "first" else ())]
@@ -301,7 +309,7 @@ class Pairs(Iterator[Pair]):
         a, b = self._document(view, first), self._document(view, second)
         if a is None or b is None:
             return None
-        config, present = self._scheme.config, a.present & b.present
+        config, present = self._pinned.scheme.config, a.present & b.present
         bits = found.distance if present & HAS_FINGERPRINT else None
         if found.agree == NO_FIGURE or not present & HAS_SIGNATURE:
             return _Candidate(Pair(a.key, b.key, None, bits), found, True)
@@ -325,10 +333,10 @@ class Pairs(Iterator[Pair]):
                 is_equal = similarity == 1.0
                 pair = replace(pair, similarity=similarity, exact=True, standard_error=0.0)
             if copy >= 0 and not is_equal:
-                self._unmark(copy)
+                self._take_part(copy)
             elif self._texts is None or similarity >= self._plan.threshold:
                 yield NumberedPair(pair, found.a, found.b, found.is_group or copy >= 0)
 
-    def _unmark(self, copy: int) -> None:
-        assert isinstance(self._stage, EqualSketches)
-        self._stage.unmark(copy)
+    def _take_part(self, rank: int) -> None:
+        """Let a sketch that equals another take part after all, for its document is no copy."""
+        self._left_out[rank >> 3] &= 255 - (1 << (rank & 7))

@@ -1,7 +1,6 @@
 """A range of some tables, walked from its first entry to its last verified pair.
 
-Owns how much comes together: the slices of all of its tables are asked for at once, and the sketches of many
-runs, of whatever table, in one go. Must not know where they come from.
+Owns what is handed on together. Must not know where entries and sketches come from.
 """
 
 from __future__ import annotations
@@ -11,87 +10,99 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simindex.format.rows import PAIR_ROW
+from simindex.format.rows import LONG_RUN, PAIR_ROW
 from simindex.pairs.candidates import verified_candidates
-from simindex.pairs.runs import BLOCK, Block
-from simindex.pairs.table_walk import Counts, Edges, LongRuns, Sketches, TableWalk, WalkPlan
+from simindex.pairs.fetched import FetchedSketches, PieceEntries
+from simindex.pairs.pair import Bounded
+from simindex.pairs.runs import Block, runs_of
+from simindex.pairs.table_walk import EqualSketches, TableWalk
 from simindex.pairs.tables import Slice, Source
 from simindex.pairs.union_find import Forest, edges_between
+from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan
 
 HANDED_ON = 1 << 16
 """Pairs that are handed on in one go, about."""
 
+_KEY_BITS = 64
+
 
 class RangeEnd(NamedTuple):
-    """What is to be known of a range that was walked to its end.
+    """What a range has cost that was walked to its end; nothing where long runs are put off.
 
     Attributes:
-        counts: of all of its tables.
-        long_runs: rows of LONG_RUN of its table, where long runs are not put off.
+        compared: pairs of sketches.
+        bounded: what was not compared all with all.
+        long_runs: rows of LONG_RUN of its table.
     """
 
-    counts: Counts
-    long_runs: list[np.ndarray]
+    compared: int = 0
+    bounded: Bounded = Bounded()
+    long_runs: np.ndarray = np.zeros(0, dtype=LONG_RUN)
 
 
 def walk_range(
-    walk_plan: WalkPlan, tables: Sequence[int], source: Source, place: int, longs: LongRuns | None = None
+    walk_plan: WalkPlan, tables: Sequence[int], source: Source, place: int, earlier: Earlier | None = None
 ) -> Iterator[Edges | RangeEnd]:
     """Yield what the `place`-th range of some tables has, and at the end what it has cost.
 
     Args:
         tables: from 0; one alone where long runs are not put off, for those of the tables before count.
-        longs: these.
+        earlier: what the walks before have found. Where equal sketches are folded and it does not have
+            them, they alone are found.
     """
     assert walk_plan.puts_off or len(tables) == 1
-    total, long_runs = Counts(), list[np.ndarray]()
-    wanted, walks = [], []
-    for table in tables:
-        first, behind = walk_plan.bounds(table, place)
-        if first < behind:
-            wanted.append(Slice(walk_plan.plan.first_table + table, first, behind))
-            walks.append(TableWalk(walk_plan, table, source, longs))
-    if walk_plan.puts_off and not walk_plan.folds and walk_plan.plan.method == "minhash":
-        each = verified_candidates(walk_plan, place, walks, source, wanted)
-    else:
-        each = _of_walks(walks, source, wanted, walk_plan.plan.capacity)
-    together = _together(each)
-    yield from (_forest(found) for found in together) if walk_plan.forests else together
-    for walk in walks:
-        total.add(walk.counts)
-        long_runs += walk.long_runs
-    yield RangeEnd(total, long_runs)
-
-
-def _of_walks(walks: list[TableWalk], source: Source, wanted: list[Slice], capacity: int) -> Iterator[Edges]:
-    waiting, count = list[tuple[TableWalk, Block]](), 0
-    for walk, pieces in zip(walks, source.slices(wanted, capacity), strict=True):
-        for part in walk.parts(pieces):
-            if not isinstance(part, Block):
-                yield from walk.of_long(part)
-                continue
-            waiting.append((walk, part))
-            count += len(part.keys)
-            if count >= BLOCK:
-                yield from _compared(waiting, source)
-                waiting, count = [], 0
-    yield from _compared(waiting, source)
-
-
-def _compared(waiting: list[tuple[TableWalk, Block]], source: Source) -> Iterator[Edges]:
-    if not waiting:
+    plan, end = walk_plan.plan, RangeEnd()
+    slices = {
+        table: Slice(plan.first_table + table, first, behind)
+        for table in tables
+        for first, behind in (walk_plan.bounds(table, place),)
+        if first < behind
+    }
+    if walk_plan.puts_off:
+        find = verified_candidates if plan.method == "minhash" else _edges_of_blocks
+        found = find(walk_plan, place, list(slices), source, list(slices.values()))
+        yield from _together(found, forests=walk_plan.forests)
+        yield end
         return
-    sketches = Sketches.fetched(source, np.concatenate([block.numbers for _, block in waiting]))
-    waiting[0][0].counts.fetched += len(sketches.numbers)
-    for walk, block in waiting:
-        yield from walk.of_block(block, sketches.of(block.numbers))
+    for table, wanted in slices.items():
+        pieces = next(source.slices([wanted], plan.capacity))
+        sketches = FetchedSketches(source, walk_plan.geometry)
+        known = earlier or Earlier(LongRuns.none(table))
+        if walk_plan.folds and known.copies is None:
+            equal = EqualSketches(plan, PieceEntries(pieces, _KEY_BITS, plan), sketches)
+            yield from _together((Edges(copies=rows) for rows in equal.steps()), forests=False)
+            continue
+        entries = PieceEntries(pieces, plan.bits[table], plan, known.copies)
+        walk = TableWalk(plan, table, entries, sketches, known.longs)
+        yield from _together(map(Edges, walk.steps()), forests=walk_plan.forests)
+        end = RangeEnd(walk.compared, walk.bounded, walk.long_runs)
+    yield end
 
 
-def _together(found: Iterator[Edges]) -> Iterator[Edges]:
-    """Hand on many pairs at a time."""
+def _edges_of_blocks(
+    walk_plan: WalkPlan, _place: int, tables: Sequence[int], source: Source, wanted: Sequence[Slice]
+) -> Iterator[Edges]:
+    """Yield the pairs of a range run by run, and the documents of its long runs."""
+    plan, sketches = walk_plan.plan, FetchedSketches(source, walk_plan.geometry)
+    for table, pieces in zip(tables, source.slices(wanted, plan.capacity), strict=True):
+        for part in runs_of(pieces, plan.bits[table], plan.max_run):
+            if not isinstance(part, Block):
+                yield Edges.put_off(part)
+                continue
+            entries = PieceEntries(iter([(part.keys, part.numbers)]), plan.bits[table], plan)
+            yield from map(Edges, TableWalk(plan, table, entries, sketches, LongRuns.none(table)).steps())
+
+
+def _together(found: Iterator[Edges], *, forests: bool) -> Iterator[Edges]:
+    """Hand on many pairs at a time; of forests those alone that hold documents together."""
     pairs: list[np.ndarray] = []
     copies: list[np.ndarray] = []
     count = 0
+
+    def joined() -> Edges:
+        edges = Edges(np.concatenate([Edges().pairs, *pairs]), np.concatenate([Edges().copies, *copies]))
+        return _forest(edges) if forests else edges
+
     for some in found:
         if len(some.waiting):
             yield some
@@ -100,10 +111,10 @@ def _together(found: Iterator[Edges]) -> Iterator[Edges]:
         copies.append(some.copies)
         count += len(some.pairs) + len(some.copies)
         if count >= HANDED_ON:
-            yield Edges(np.concatenate(pairs), np.concatenate(copies), np.empty(0, dtype=np.uint32))
+            yield joined()
             pairs, copies, count = [], [], 0
     if count:
-        yield Edges(np.concatenate(pairs), np.concatenate(copies), np.empty(0, dtype=np.uint32))
+        yield joined()
 
 
 def _forest(found: Edges) -> Edges:

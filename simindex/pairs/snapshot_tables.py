@@ -1,7 +1,7 @@
-"""One index as the jobs over several see it: its newest commit, pinned, as arrays of keys and ranks.
+"""Snapshot of an index as a provider of sorted tables: its newest commit, pinned, as keys and ranks.
 
-Owns a handle of its own and what is read of it in pieces: ranges of sorted tables, sketches, copies,
-documents. Must not compare anything, and not know that there are other indexes.
+Owns a handle of its own, and what is read of it in pieces: ranges of sorted tables, sketches, copies,
+documents. Must not know that there are other indexes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.format.layout import COPY_TABLE
 from simindex.pairs.merged_entries import EVERY_KEY, Ranks, TableEntries
-from simindex.queries.scheme import scheme_of
+from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.snapshot import SnapshotCache
 from simindex.queries.view import View
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
@@ -56,11 +56,11 @@ class PinnedTables:
         ConfigMismatchError: `config` differs from what is stored.
     """
 
-    def __init__(self, path: str, config: Config | None = None) -> None:
+    def __init__(self, path: str, config: Config | None = None, scheme: Scheme | None = None) -> None:
         self._store = Store(path, "r", DEFAULT_MAP_BYTES, None, pinned=True)
         self._lock = RLock()
         try:
-            self.scheme = scheme_of(self._store, config, None)
+            self.scheme = scheme or scheme_of(self._store, config, None)
             self._snapshots = SnapshotCache(self.scheme)
             with self._store.reading() as txn:
                 view = View(txn, self._snapshots.current(txn), self.scheme)
@@ -97,13 +97,16 @@ class PinnedTables:
                 )
             return look(View(txn, self._snapshots.current(txn), self.scheme))
 
-    def slice(self, table: int, first: int, behind: int, capacity: int) -> TableSlice:
+    def slice(
+        self, table: int, first: int, behind: int, capacity: int, dead: np.ndarray | None = None
+    ) -> TableSlice:
         """Return the entries of a sorted table whose keys are in first..behind-1, live ones alone.
 
         Args:
             capacity: entries that are in memory at a time.
+            dead: a bit for each rank that is left out; ``None``: those of removed sketches.
         """
-        return TableSlice(self, table, first, behind, capacity)
+        return TableSlice(self, table, first, behind, capacity, self.ranks.dead if dead is None else dead)
 
     def sketches(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (words, fingerprints) that are stored under some ranks."""
@@ -154,26 +157,73 @@ class PinnedTables:
 
 
 class TableSlice:
-    """The entries of one table of a pinned index in a range of keys, a piece at a time."""
+    """The entries of one table of a pinned index in a range of keys, a buffer at a time; see `Entries`."""
 
-    def __init__(self, pinned: PinnedTables, table: int, first: int, behind: int, capacity: int) -> None:
+    def __init__(
+        self, pinned: PinnedTables, table: int, first: int, behind: int, capacity: int, dead: np.ndarray
+    ) -> None:
         self._pinned = pinned
         self._entries = pinned.read(
-            lambda view: TableEntries(
-                pinned.ranks, view.directory, table, pinned.ranks.dead, capacity, first, behind
-            )
+            lambda view: TableEntries(pinned.ranks, view.directory, table, dead, capacity, first, behind)
         )
+
+    @property
+    def keys(self) -> np.ndarray:
+        """Keys of the entries that are in memory."""
+        return self._entries.keys
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Ranks of the entries that are in memory."""
+        return self._entries.ranks
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no more entries follow."""
+        return self._entries.is_last
+
+    @property
+    def done(self) -> int:
+        """How many entries have been read so far, those of removed documents included."""
+        return self._entries.done
 
     @property
     def total(self) -> int:
         """How many entries the range has, those of removed documents included."""
         return self._entries.total
 
+    def refill(self, begin: int) -> None:
+        """Drop the entries before `begin` and read more behind the others, as many as there is room for."""
+        self._pinned.read(lambda view: self._entries.refill(view.directory, begin))
+
     def next_piece(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the next (keys, ranks), uint64 and uint32, in order of both; ``None`` at the end."""
-        entries = self._entries
-        while not entries.is_last:
-            self._pinned.read(lambda view: entries.refill(view.directory, len(entries.keys)))
-            if len(entries.keys):
-                return entries.keys.copy(), entries.ranks.copy()
+        while not self.is_last:
+            self.refill(len(self.keys))
+            if len(self.keys):
+                return self.keys.copy(), self.numbers.copy()
         return None
+
+
+class SnapshotSketches:
+    """The sketches of a pinned index, compared where they lie: nothing is read ahead; see `SketchReader`."""
+
+    def __init__(self, pinned: PinnedTables) -> None:
+        self._pinned = pinned
+
+    def at_hand(self, _numbers: np.ndarray, _more: np.ndarray) -> SnapshotSketches:
+        """Return the same."""
+        return self
+
+    def local(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the numbers, which are ranks."""
+        return numbers
+
+    def numbers_of(self, ranks: np.ndarray) -> np.ndarray:
+        """Return the ranks."""
+        return ranks
+
+    def run(self, function: Callable[..., _T], *arguments: object) -> _T:
+        """Call a function of the kernel on the sketches of the snapshot."""
+        offsets = self._pinned.ranks.offsets
+        return self._pinned.read(lambda view: view.directory.run(function, offsets, *arguments))

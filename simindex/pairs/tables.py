@@ -149,7 +149,7 @@ class LocalSource:
 def merged(sources: Sequence[Iterator[Piece]]) -> Iterator[Piece]:
     """Yield the entries of several sources as one, a piece of each in memory.
 
-    Equal keys come in the order of their numbers, as far as they lie in pieces that are in memory together.
+    Equal keys come in the order of their sources.
     """
     if len(sources) == 1:
         yield from sources[0]
@@ -162,9 +162,14 @@ def merged(sources: Sequence[Iterator[Piece]]) -> Iterator[Piece]:
         held = [block for block in blocks if block is not None]
         if not held:
             return
-        # Up to the least of the last keys no entry can be missing.
+        # Up to the least of the last keys no entry can be missing; more of that key may follow in a source
+        # that ends with it, and those of the sources behind come after them.
         limit = min(keys[-1] for keys, _ in held)
-        counts = [int(np.searchsorted(keys, limit, side="right")) for keys, _ in held]
+        ends = next(place for place, (keys, _) in enumerate(held) if keys[-1] == limit)
+        counts = [
+            int(np.searchsorted(keys, limit, side="right" if place <= ends else "left"))
+            for place, (keys, _) in enumerate(held)
+        ]
         keys = np.concatenate([block[0][:count] for block, count in zip(held, counts, strict=True)])
         numbers = np.concatenate([block[1][:count] for block, count in zip(held, counts, strict=True)])
         order = np.argsort(keys, kind="stable")  # of sorted parts: it finds and merges them

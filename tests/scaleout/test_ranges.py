@@ -18,13 +18,15 @@ import simindex
 from simindex import Config, CorruptIndexError, Layout, SimHashConfig
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.pairs import candidates
-from simindex.pairs.merged_entries import EVERY_KEY
+from simindex.pairs.fetched import FetchedSketches, PieceEntries, entries_in_runs
+from simindex.pairs.merged_entries import EVERY_KEY, set_bits
 from simindex.pairs.plan import plan_pairs
 from simindex.pairs.ranges import RangeEnd, walk_range
 from simindex.pairs.runs import Block, LongPart, bounds_of, runs_of
 from simindex.pairs.snapshot_tables import PinnedTables
-from simindex.pairs.table_walk import Edges, LongRuns, Sketches, TableWalk, WalkPlan
+from simindex.pairs.table_walk import EqualSketches
 from simindex.pairs.tables import LocalSource, Numbering, Slice, merged
+from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan, scheme_of_config
 from simindex.scaleout.ranges.host import Bundle, RangeHost
 from simindex.sketching.estimate import row_estimates
 
@@ -68,16 +70,24 @@ def pairs_by_range(partitions: list[PinnedTables], walk_plan: WalkPlan) -> list[
     """All rows, table by table, those of each range together."""
     numbering = Numbering([each.ranks.total for each in partitions])
     source = LocalSource(dict(enumerate(partitions)), numbering)
-    rows, longs = [], LongRuns.none()
-    for table in walk_plan.tables:
-        of_table = [longs.rows[:0]]
+    rows, earlier = [], Earlier(LongRuns.none())
+    if walk_plan.folds:
+        copies = np.zeros(numbering.total // 8 + 1, dtype=np.uint8)
         for place in range(walk_plan.count):
-            for found in walk_range(walk_plan, [table], source, place, longs):
+            for found in walk_range(walk_plan, [0], source, place, earlier):
+                if isinstance(found, Edges):
+                    set_bits(copies, found.copies["b"])
+                    rows += found.copies.tolist()
+        earlier = Earlier(earlier.longs, copies)
+    for table in walk_plan.tables:
+        of_table = [earlier.longs.rows[:0]]
+        for place in range(walk_plan.count):
+            for found in walk_range(walk_plan, [table], source, place, earlier):
                 if isinstance(found, RangeEnd):
-                    of_table += found.long_runs
+                    of_table.append(found.long_runs)
                 else:
-                    rows += [*found.copies.tolist(), *found.pairs.tolist()]
-        longs = longs.with_table(np.concatenate(of_table))
+                    rows += found.pairs.tolist()
+        earlier = earlier._replace(longs=earlier.longs.with_table(np.concatenate(of_table)))
     return rows
 
 
@@ -148,19 +158,15 @@ def test_pairs_of_a_range_that_are_compared_together_are_those_of_run_by_run(
         partitioned([items[::2], items[1::2]], Config(num_perm=32)) as partitions,
         mock.patch.multiple(candidates, CANDIDATES=held[0], PAIRS=held[1], _AT_ONCE=held[2]),
     ):
-        walk_plan = replace(asked_of(partitions[0], threshold, "minhash", count, folds=False), puts_off=True)
+        by_runs = asked_of(partitions[0], threshold, "minhash", count, folds=False)
+        walk_plan = replace(by_runs, puts_off=True)
         source = LocalSource(dict(enumerate(partitions)), Numbering([one.ranks.total for one in partitions]))
         for place in range(count):
             together = list(walk_range(walk_plan, walk_plan.tables, source, place))
             each = list[Any]()
             for table in walk_plan.tables:
-                first, behind = walk_plan.bounds(table, place)
-                pieces = source.slices([Slice(walk_plan.plan.first_table + table, first, behind)], 64)
-                walk = TableWalk(walk_plan, table, source)
-                for part in walk.parts(next(pieces)):
-                    assert isinstance(part, Block)
-                    sketches = Sketches.fetched(source, part.numbers)
-                    each += [row for found in walk.of_block(part, sketches) for row in found.pairs.tolist()]
+                for found in walk_range(by_runs, [table], source, place):
+                    each += found.pairs.tolist() if isinstance(found, Edges) else []
             rows = [row for found in together if isinstance(found, Edges) for row in found.pairs.tolist()]
             assert set(rows) == set(each)
             assert len(rows) == len(each) or held[0] == 7  # of what cannot be held some comes twice
@@ -244,8 +250,36 @@ def test_merged_sources_are_sorted_and_whole(sources: Any) -> None:
         for key, number in zip(keys, numbers, strict=True)
     ]
     wanted = sorted((key, number) for number, keys in enumerate(sources) for key in keys)
-    assert sorted(found) == wanted
-    assert [key for key, _ in found] == [key for key, _ in wanted]
+    assert found == wanted
+
+
+@given(pieces_of_keys)
+def test_entries_that_are_alone_with_their_prefix_are_left_out(pieces: list[list[int]]) -> None:
+    keys = np.sort(np.array([key for some in pieces for key in some], dtype=np.uint64)) << np.uint64(56)
+    ends = np.cumsum([len(some) for some in pieces], dtype=np.int64)
+    numbers = np.arange(len(keys), dtype=np.uint32)
+    cut = zip(np.split(keys, ends[:-1]), np.split(numbers, ends[:-1]), strict=True)
+    found = [number for _, some in entries_in_runs(cut, 8) for number in some.tolist()]
+    assert found == [number for number, key in enumerate(keys.tolist()) if (keys == key).sum() > 1]
+
+
+class Equals:
+    """Sketches by number, of which every seventh one is like the first."""
+
+    def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        words = np.repeat(numbers[:, None].astype(np.uint64) % 7, 4, axis=1)
+        words[:, 0] = 5
+        return words, numbers.astype(np.uint64)
+
+
+def test_equal_sketches_are_found_from_one_buffer_to_the_next() -> None:
+    scheme = scheme_of_config(Config(num_perm=32, simhash=None))
+    plan = plan_pairs(scheme, 0.7, None, None, None, False, False, "first", 20, 1 << 20)
+    keys, numbers = np.full(300, 5, dtype=np.uint64), np.arange(300, dtype=np.uint32)
+    entries = PieceEntries(iter([(keys, numbers)]), 64, replace(plan, capacity=40))
+    equal = EqualSketches(plan, entries, FetchedSketches(Equals(), scheme.tables))  # type: ignore[arg-type]
+    rows = [row for rows in equal.steps() for row in rows[["a", "b", "agree"]].tolist()]
+    assert rows == [(number % 7, number, 32) for number in range(7, 300)]
 
 
 @given(st.lists(st.integers(0, 6), max_size=60), st.integers(1, 9), st.integers(2, 8))
@@ -285,18 +319,22 @@ def boilerplate(count: int, seed: int = 7) -> list[tuple[int, frozenset[str]]]:
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("num_partitions", [1, 3])
-def test_long_runs_follow_the_rule_of_one_index(count: int, num_partitions: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("capacity", [1 << 20, 40])
+def test_long_runs_follow_the_rule_of_one_index(
+    count: int, num_partitions: int, capacity: int, tmp_path: Path
+) -> None:
     config, items = Config(num_perm=64, simhash=None), boilerplate(240)
     each = len(items) // num_partitions
     parts = [items[first : first + each] for first in range(0, len(items), each)]
     with simindex.open(tmp_path / "one", "x", config) as index:
         index.insert_many(items)
-        pairs = index.pairs(0.7, max_run=20)
+        pairs = index.pairs(0.7, copies="first", max_run=20)
         wanted = {(pair.a, pair.b, pair.similarity) for pair in pairs}
         assert pairs.bounded.runs > 0
         copies = {pair for pair in wanted if pair[2] == 1.0}
     with partitioned(parts, config) as partitions:
         walk_plan = asked_of(partitions[0], 0.7, "minhash", count, folds=True, max_run=20)
+        walk_plan = replace(walk_plan, plan=replace(walk_plan.plan, capacity=capacity))
         rows = pairs_by_range(partitions, walk_plan)
         keys = [some[0] for some in keys_of(partitions)]
     found = [(keys[a], keys[b], row_estimates(64)[agree][0]) for a, b, agree, _ in rows]

@@ -18,7 +18,7 @@ from simindex.corpus.dedup.sorting.verdict_file import ToldRows
 from simindex.inputs import Fields, InputError, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 from simindex.pairs.plan import plan_pairs
-from simindex.pairs.table_walk import scheme_of_config
+from simindex.pairs.walk_plan import scheme_of_config
 from simindex.scaleout import UnsupportedError
 from simindex.scaleout.dedup import nodes, partition
 from simindex.scaleout.dedup.building import Making

@@ -14,8 +14,8 @@ from simindex.format.keys import Key
 from simindex.maintenance import merge_segments
 from simindex.pairs.plan import plan_pairs
 from simindex.pairs.ranges import RangeEnd, walk_range
-from simindex.pairs.table_walk import Edges, LongRuns, WalkPlan, scheme_of_config
 from simindex.pairs.tables import LocalSource, Numbering
+from simindex.pairs.walk_plan import Earlier, Edges, WalkPlan, scheme_of_config
 from simindex.scaleout.hosts.carried import partition_of
 from simindex.scaleout.pairs.job import Live, ScaledPairs, Walk, components, stars
 from simindex.scaleout.ranges.host import RangeHost
@@ -39,10 +39,10 @@ class LocalWalkers:
         self.is_open = True
 
     def swept(
-        self, walk_plan: WalkPlan, table: int, longs: LongRuns, step: Callable[[int], object]
+        self, walk_plan: WalkPlan, table: int, earlier: Earlier, step: Callable[[int], object]
     ) -> Iterator[Edges | RangeEnd]:
         for place in range(walk_plan.count):
-            for found in walk_range(walk_plan, [table], self._source, place, longs):
+            for found in walk_range(walk_plan, [table], self._source, place, earlier):
                 if isinstance(found, Edges):
                     self.emitted += len(found.pairs) + len(found.copies)
                 yield found

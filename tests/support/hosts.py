@@ -17,8 +17,8 @@ from simindex import Config, Sketcher
 from simindex.corpus.dedup.sorting.second_pass import InputPart
 from simindex.corpus.dedup.writer_loop import Lines
 from simindex.pairs.ranges import walk_range
-from simindex.pairs.table_walk import Edges, WalkPlan
 from simindex.pairs.tables import LocalSource, Numbering
+from simindex.pairs.walk_plan import Edges, WalkPlan
 from simindex.scaleout import CatalogChangedError, PartitionError
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.dedup.building import Making, make_partition, ranks_of, tables_of

@@ -20,7 +20,7 @@ from simindex.corpus.dedup.rows import rows_by_columns
 from simindex.corpus.dedup.sorting.second_pass import InputPart, PartEntries
 from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles, sketch_rows
 from simindex.inputs import Inputs
-from simindex.pairs.table_walk import scheme_of_config
+from simindex.pairs.walk_plan import scheme_of_config
 from simindex.scaleout.dedup.partition import SketchTables, write_tables
 from simindex.sketching.sketcher import Sketcher
 

@@ -28,7 +28,7 @@ from simindex.corpus.dedup.writer_loop import DecidedRows, Lines
 from simindex.corpus.outputs.output import LinesOutput, temporary
 from simindex.inputs.streams import without_packing
 from simindex.pairs.plan import PairPlan, plan_pairs
-from simindex.pairs.table_walk import WalkPlan, scheme_of_config
+from simindex.pairs.walk_plan import WalkPlan, scheme_of_config
 from simindex.parallel import ahead
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery

@@ -25,8 +25,8 @@ import xxhash
 from simindex.corpus.dedup.sorting.second_pass import InputPart
 from simindex.corpus.dedup.writer_loop import Lines
 from simindex.pairs.ranges import RangeEnd
-from simindex.pairs.table_walk import Edges, WalkPlan
 from simindex.pairs.tables import Numbering
+from simindex.pairs.walk_plan import Edges, WalkPlan
 from simindex.scaleout.dedup.building import Making, make_partition, ranks_of, tables_of
 from simindex.scaleout.dedup.partition import SketchTables
 from simindex.scaleout.dedup.parts import num_lines

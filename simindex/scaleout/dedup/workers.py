@@ -12,8 +12,8 @@ import numpy as np
 
 from simindex.corpus.dedup.sorting.second_pass import InputPart
 from simindex.corpus.dedup.writer_loop import Lines
-from simindex.pairs.table_walk import Edges, WalkPlan
 from simindex.pairs.tables import Numbering
+from simindex.pairs.walk_plan import Edges, WalkPlan
 from simindex.scaleout.dedup.building import Making
 from simindex.scaleout.dedup.writing import Wanted, Writing
 

@@ -10,7 +10,7 @@ from simindex.checks import require_callable
 from simindex.format.keys import Key
 from simindex.pairs.clusters import Linkage, require_linkage
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, plan_pairs
-from simindex.pairs.table_walk import scheme_of_config
+from simindex.pairs.walk_plan import scheme_of_config
 from simindex.queries.search import Method
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts.actors import ray_module, start

@@ -16,13 +16,14 @@ import numpy as np
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.rows import NO_FIGURE
+from simindex.pairs.merged_entries import set_bits
 from simindex.pairs.pair import Bounded, Pair
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.ranges import RangeEnd
 from simindex.pairs.sorted_edges import SortedEdges
-from simindex.pairs.table_walk import Counts, Edges, LongRuns, WalkPlan, scheme_of_config
 from simindex.pairs.tables import Numbering
 from simindex.pairs.union_find import Forest, edges_between
+from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan, scheme_of_config
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
@@ -52,7 +53,7 @@ class Walkers(Protocol):
         """How many walk at a time."""
 
     def swept(
-        self, walk_plan: WalkPlan, table: int, longs: LongRuns, step: Callable[[int], object]
+        self, walk_plan: WalkPlan, table: int, earlier: Earlier, step: Callable[[int], object]
     ) -> Iterator[Edges | RangeEnd]:
         """Yield what all ranges of a table have."""
 
@@ -93,32 +94,45 @@ class Walk:
         self._walk_plan = WalkPlan(
             plan, geometry, count, plan.copies == "first", puts_off=False, forests=forests
         )
-        self._counts = Counts()
+        self._compared, self._bounded = 0, Bounded()
 
     @property
     def compared(self) -> int:
         """Pairs of sketches that were compared so far."""
-        return self._counts.compared
+        return self._compared
 
     @property
     def bounded(self) -> Bounded:
         """What was not compared all with all so far."""
-        return Bounded(self._counts.bounded_runs, self._counts.bounded_entries)
+        return self._bounded
 
     def found(self) -> Iterator[Edges]:
-        """Yield all pairs of sketches."""
-        longs, walk_plan = LongRuns.none(), self._walk_plan
-        total = len(walk_plan.tables) * walk_plan.count
-        for table in walk_plan.tables:
-            rows = [longs.rows[:0]]
-            step = partial(self._step, table * walk_plan.count, total)
-            for found in self.walkers.swept(walk_plan, table, longs, step):
-                if isinstance(found, RangeEnd):
-                    self._counts.add(found.counts)
-                    rows += found.long_runs
-                else:
+        """Yield all pairs of sketches: where equal ones are folded, these first."""
+        earlier, walk_plan = Earlier(LongRuns.none()), self._walk_plan
+        if walk_plan.folds:
+            copies = np.zeros(self.walkers.numbering.total // 8 + 1, dtype=np.uint8)
+            for found in self._swept(0, 0, earlier):
+                if isinstance(found, Edges):
+                    set_bits(copies, found.copies["b"])
                     yield found
-            longs = longs.with_table(np.concatenate(rows))
+            earlier = earlier._replace(copies=copies)
+        for table in walk_plan.tables:
+            rows = [earlier.longs.rows[:0]]
+            for found in self._swept(table, table + walk_plan.folds, earlier):
+                if isinstance(found, Edges):
+                    yield found
+                    continue
+                self._compared += found.compared
+                runs, entries = found.bounded
+                self._bounded = Bounded(self._bounded.runs + runs, self._bounded.entries + entries)
+                rows.append(found.long_runs)
+            earlier = earlier._replace(longs=earlier.longs.with_table(np.concatenate(rows)))
+
+    def _swept(self, table: int, nth: int, earlier: Earlier) -> Iterator[Edges | RangeEnd]:
+        """Yield what all ranges of a table have, which is the `nth` that is walked."""
+        count = self._walk_plan.count
+        total = (len(self._walk_plan.tables) + self._walk_plan.folds) * count
+        return self.walkers.swept(self._walk_plan, table, earlier, partial(self._step, nth * count, total))
 
     def _step(self, before: int, total: int, done: int) -> None:
         if self._progress is not None:

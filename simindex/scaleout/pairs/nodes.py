@@ -14,8 +14,8 @@ import numpy as np
 
 from simindex.format.keys import Key
 from simindex.pairs.ranges import RangeEnd
-from simindex.pairs.table_walk import Edges, LongRuns, WalkPlan
 from simindex.pairs.tables import Numbering
+from simindex.pairs.walk_plan import Earlier, Edges, WalkPlan
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import PlaceMissingError, ScaleOutError
 from simindex.scaleout.hosts.actors import SHARE, ray_module
@@ -90,10 +90,10 @@ class Partitions:
         return len(self._actors)
 
     def swept(
-        self, walk_plan: WalkPlan, table: int, longs: LongRuns, step: Callable[[int], object]
+        self, walk_plan: WalkPlan, table: int, earlier: Earlier, step: Callable[[int], object]
     ) -> Iterator[Edges | RangeEnd]:
         """Yield what all ranges of a table have."""
-        return swept(walk_plan, [table], lambda: self._hosts, self._recover, step, longs)
+        return swept(walk_plan, [table], lambda: self._hosts, self._recover, step, earlier)
 
     def _recover(self, reason: Exception) -> None:
         raise _gone(reason) from reason

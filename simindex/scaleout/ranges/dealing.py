@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from simindex.pairs.ranges import RangeEnd
-from simindex.pairs.table_walk import Edges, LongRuns, WalkPlan
+from simindex.pairs.walk_plan import Earlier, Edges, WalkPlan
 from simindex.scaleout.hosts.actors import ray_module
 from simindex.scaleout.ranges.remote import Hosts, answer, lost
 
@@ -28,7 +28,7 @@ def swept(
     hosts: Callable[[], Hosts],
     recover: Callable[[Exception], object],
     step: Callable[[int], object],
-    longs: LongRuns | None = None,
+    earlier: Earlier | None = None,
 ) -> Iterator[Edges | RangeEnd]:
     """Yield what all ranges of some tables have; some of it twice where a host was lost.
 
@@ -40,7 +40,7 @@ def swept(
     ray = ray_module()
     waiting, done = deque(range(walk_plan.count)), 0
     under_way: dict[Any, tuple[int, Any]] = {}
-    known = ray.put((walk_plan, longs))
+    known = ray.put((walk_plan, earlier))
     streaming = {
         "num_returns": "streaming",
         "_generator_backpressure_num_objects": _UNREAD,

@@ -20,8 +20,8 @@ from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.pairs.ranges import RangeEnd, walk_range
 from simindex.pairs.snapshot_tables import PinnedTables
-from simindex.pairs.table_walk import Edges, LongRuns, WalkPlan
 from simindex.pairs.tables import LocalSource, Numbering, Piece, Slice, Source, Tables
+from simindex.pairs.walk_plan import Earlier, Edges, WalkPlan
 from simindex.queries.search import require_comparable
 
 _Tables = TypeVar("_Tables", bound=Tables)
@@ -153,7 +153,7 @@ class TableHost(Generic[_Tables]):
 
     def walk(
         self,
-        walk: tuple[WalkPlan, LongRuns | None],
+        walk: tuple[WalkPlan, Earlier | None],
         tables: Sequence[int],
         hosts: SeesHosts,
         own: int,
@@ -162,7 +162,7 @@ class TableHost(Generic[_Tables]):
         """Yield what a range of some tables has; see `sweep`.
 
         Args:
-            walk: what is compared in all ranges, and long runs of the tables before.
+            walk: what is compared in all ranges, and what the walks before have found.
             hosts: all of them, this one among them.
             own: its place there.
         """
