@@ -87,7 +87,7 @@ def wrong_option(error: BaseException) -> tuple[str, str] | None:
     if isinstance(error, SimIndexError) or not isinstance(error, ValueError | TypeError) or not colon:
         return None
     option = _ARGUMENTS.get(name.rpartition(".")[2])
-    return None if option is None else (option, _with_options(reason))
+    return None if option is None else (option, in_options(reason))
 
 
 def describe(error: BaseException) -> str:
@@ -102,7 +102,7 @@ def describe(error: BaseException) -> str:
     message = str(error) or type(error).__name__
     if isinstance(error, JobError):
         message = _OF_A_JOB.sub(_as_option, message)
-    return _with_options(message)
+    return in_options(message)
 
 
 def _as_option(argument: re.Match[str]) -> str:
@@ -117,7 +117,17 @@ def _as_option(argument: re.Match[str]) -> str:
     return option if value == "True" else f"{option} {value}"
 
 
-def _with_options(message: str) -> str:
+_OF_LIMITS = re.compile(r" \(Limits\.\w+\)")
+"""What sets a limit in a program, beside the option."""
+
+
+def in_options(message: str) -> str:
+    """Return what the library says, with options in place of arguments.
+
+    >>> in_options("expected a line of at most 1 KiB, found more; --max-line (Limits.line) sets the limit")
+    'expected a line of at most 1 KiB, found more; --max-line sets the limit'
+    """
+    message = _OF_LIMITS.sub("", message)
     for call, option in _CALLS.items():
         message = message.replace(call, option)
     return message

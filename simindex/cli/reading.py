@@ -6,8 +6,11 @@ Owns the names of encodings and delimiters as they are typed. What an input is, 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +18,9 @@ import typer
 from simindex import Sketch
 from simindex.cli import options
 from simindex.cli.output import counted, note
-from simindex.inputs import FORMATS, Fields, Reading, Tally, fingerprints
+from simindex.inputs import FORMATS, BadRowError, Fields, Inputs, Limits, Reading, Tally, fingerprints
+
+_LOOKED_AT = 1_000
 
 Hidden = Annotated[
     bool, typer.Option("--hidden", help="Of folders, take hidden files and folders, too, but for .git.")
@@ -131,6 +136,29 @@ def fields(given: Mapping[str, Any]) -> Fields:
         given["fingerprint_field"],
         given["fingerprint_base"],
     )
+
+
+def require_ids(inputs: Sequence[str], fields: Fields, how: Reading, limits: Limits) -> None:
+    """Refuse an --id-field that no row at the beginning of the first file has.
+
+    A deduplication needs ids for its report alone, so that nothing else would notice a wrong name.
+
+    Raises:
+        typer.BadParameter: none of these rows has the field.
+    """
+    files = [path for path in inputs if os.path.isfile(path)]
+    if fields.id == Fields.id or not files:
+        return
+    needing_ids = replace(fields, key_from=None, whole_rows=False)
+    with_keys = Inputs(files[:1], needing_ids, reading=how, limits=limits)
+    first: BadRowError | None = None
+    for row in islice(with_keys, _LOOKED_AT):
+        if not isinstance(row, BadRowError):
+            return
+        first = first or row
+    if first is not None and first.reason.startswith("expected a key in the field"):
+        reason = first.reason.partition(";")[0]
+        raise typer.BadParameter(f"--id-field: {reason}, and none of the first {_LOOKED_AT:,} rows has it")
 
 
 def tell(tally: Tally, encoding: str) -> None:

@@ -201,3 +201,14 @@ def test_dedup_by_paragraphs_tells_documents_too(run: Run, tmp_path: Path) -> No
     assert page.code == 0, page.err
     for wrong in (["--level", "page"], ["--level", "paragraph", "--split", "x"], ["--min-words", "0"]):
         assert run("dedup", "a.jsonl", "-o", "x.jsonl", *wrong).code == 2, wrong
+
+
+def test_id_field_that_no_row_has_is_refused(run: Run) -> None:
+    """Ids are for the report alone, so that a wrong name would be noticed by nothing else."""
+    Path("rows.jsonl").write_bytes(json_lines([{"key": n, "text": f"text number {n}"} for n in range(3)]))
+    result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--id-field", "kay")
+    assert result.code == 2
+    assert "--id-field: expected a key in the field 'kay', found ['key', 'text']" in result.err
+    assert not Path("out.jsonl.dedup").exists()
+    assert run("dedup", "rows.jsonl", "-o", "out.jsonl", "--id-field", "key").code == 0
+    assert run("dedup", "rows.jsonl", "-o", "other.jsonl").code == 0

@@ -248,7 +248,7 @@ def test_insert_looks_at_the_inputs_before_it_creates_an_index(
 def test_insert_stores_the_batches_before_a_line_over_the_limit(run: Run, tmp_path: Path) -> None:
     long = {"id": "long", "text": "x" * 2_000}
     (tmp_path / "a.jsonl").write_bytes(json_lines([*ROWS, long, {"id": "last", "text": SHIP}]))
-    reason = "expected a line of at most 1 KiB, found more; --max-line (Limits.line) sets the limit"
+    reason = "expected a line of at most 1 KiB, found more; --max-line sets the limit"
     result = run("insert", "news", "a.jsonl", "--max-line", "1KiB", "--batch-size", 2)
     assert result.code == 1
     assert result.err == (
@@ -279,7 +279,7 @@ def test_insert_names_the_place_and_the_option_of_what_is_over_a_limit(
     result = run("insert", "news", name, option, "50")
     assert result.code == 1
     assert result.err.startswith(f"simindex: {place}: expected a ")
-    assert f"of at most 50 bytes, found more; {option} (Limits." in result.err
+    assert f"of at most 50 bytes, found more; {option} sets the limit" in result.err
 
 
 def test_insert_takes_a_window_and_a_ratio(run: Run, tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ def test_what_was_bounded_is_said(run: Run) -> None:
         index.insert_many((n, f"{SHIP} {SHIP} {FOX} {n}") for n in range(100))
     result = run("pairs", "spam", "--max-run", 16)
     assert result.code == 0
-    assert "documents that begin alike had more than 16 (" in result.err
-    assert "--max-run compares more" in result.err
+    assert "documents that share a prefix had more than 16 members (" in result.err
+    assert "--max-run sets the limit" in result.err
 
 
 def test_no_pair_is_said(run: Run, news: str) -> None:

@@ -20,7 +20,7 @@ from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.cli import creation, options, reading
 from simindex.cli.batches import Batches
 from simindex.cli.commands import Command
-from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
+from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
 from simindex.cli.output import Reports, counted, figure, json_key, note, print_json
 from simindex.cli.progress import Advance, shows_progress, work_bar
 from simindex.format.keys import Key
@@ -136,7 +136,7 @@ class _Feed:
         return False
 
     def _skip(self, row: BadRowError) -> None:
-        self.bad_rows.add(f"{row}; skipped")
+        self.bad_rows.add(f"{in_options(str(row))}; skipped")
 
     def progress(self, done: int) -> None:
         """Take note that the first `done` rows are stored."""

@@ -122,9 +122,9 @@ def tell_bounded(bounded: Bounded, max_run: int, what: str) -> None:
     runs, entries = bounded
     if runs:
         note(
-            f"simindex: bounded: {counted(runs, 'group')} of documents that begin alike had more than "
-            f"{max_run:,} ({entries:,} in all) and were compared with 16 of them only; {what} may be "
-            "missing; --max-run compares more"
+            f"simindex: {what} may be missing: {counted(runs, 'group')} of documents that share a prefix had "
+            f"more than {max_run:,} members ({entries:,} in all), and were compared with 16 of these only; "
+            "--max-run sets the limit"
         )
 
 

@@ -16,9 +16,11 @@ from simindex.cli.commands.dedup import (
     Mode,
     ModeChoice,
     OutputFile,
+    Recall,
     RemovedFile,
     WithinDistance,
     config_of,
+    passed_over,
     require_of_method,
 )
 from simindex.cli.commands.pairs import By
@@ -40,6 +42,7 @@ def run(
     threshold: options.Threshold = None,
     by: By = None,
     max_distance: WithinDistance = None,
+    recall: Recall = None,
     keep: KeepChoice = "first",
     mode: ModeChoice = Mode.remove,
     removed: RemovedFile = None,
@@ -80,9 +83,11 @@ def run(
     arguments it goes on.
     """
     given = locals()
-    require_of_method(by, max_distance, {"threshold": threshold})
+    require_of_method(by, max_distance, {"threshold": threshold, "recall": recall})
     fields = Fields(id_field, text_field, key_from="line", whole_rows=True)
-    rows = Inputs(inputs, fields, reading=reading.how_to_read(given), limits=options.limits(given))
+    how, limits = reading.how_to_read(given), options.limits(given)
+    reading.require_ids(inputs, fields, how, limits)
+    rows = Inputs(inputs, fields, reading=how, limits=limits)
     bad_rows = Reports("bad row")
     try:
         report = _deduplicated(rows, given, bad_rows)
@@ -100,7 +105,7 @@ def run(
 def _deduplicated(rows: Inputs, given: dict[str, Any], bad_rows: Reports) -> DedupReport:
     from simindex import scaleout
 
-    same = "max_distance", "keep", "removed", "work", "force", "address"
+    same = "max_distance", "recall", "keep", "removed", "work", "force", "address"
     with work_bar("rows", None) as advance:
         return scaleout.deduplicate(
             rows,
@@ -110,6 +115,6 @@ def _deduplicated(rows: Inputs, given: dict[str, Any], bad_rows: Reports) -> Ded
             mode=given["mode"].value,
             config=config_of(given),
             progress=lambda done: advance(done, done),
-            on_bad_row=(lambda row: bad_rows.add(f"{row}; skipped")) if given["skip_bad_rows"] else None,
+            on_bad_row=passed_over(bad_rows) if given["skip_bad_rows"] else None,
             **{name: given[name] for name in same},
         )
