@@ -30,19 +30,13 @@ from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatc
 
 @dataclass
 class NewDocuments:
-    """Documents to be inserted: keys, packed metadata and sketches, in order.
-
-    Attributes:
-        absent_below: (number, number): no stored document of a smaller number has one of the keys, and none
-            one of the sketches. That stays so, whatever is stored and removed later.
-    """
+    """Documents to be inserted: keys, packed metadata and sketches, in order."""
 
     keys: list[Key]
     encoded_keys: list[bytes]
     key_hashes: np.ndarray
     packed_metadata: list[bytes]
     sketches: SketchBatch
-    absent_below: tuple[int, int] = (0, 0)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -55,7 +49,6 @@ class NewDocuments:
             self.key_hashes[places],
             [self.packed_metadata[place] for place in places],
             _taken(self.sketches, places),
-            self.absent_below,
         )
 
     @classmethod

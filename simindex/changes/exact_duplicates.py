@@ -24,14 +24,11 @@ EQUAL_SKETCHES = 8
 """Stored sketches with an equal first band that are compared for each document."""
 
 
-def fold_copies(
-    numbers: np.ndarray, batch: SketchBatch, view: View, absent_below: int = 0
-) -> tuple[dict[int, int], dict[int, int]]:
+def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
     """Find the documents of a batch whose whole sketch a stored or an earlier one has.
 
     Args:
         numbers: of the documents.
-        absent_below: no sketch that is stored under a smaller number equals one of these.
 
     Returns:
         (place in the batch -> number of its leader, leader -> new size of its group).
@@ -45,7 +42,7 @@ def fold_copies(
     words = np.ascontiguousarray(batch.words[places])
     fingerprints = np.ascontiguousarray(batch.fingerprints[places])
     dead: dict[int, bool] = {}
-    for found, leader in _equal_sketches(words, fingerprints, view, absent_below):
+    for found, leader in _equal_sketches(words, fingerprints, view):
         place = int(places[found])
         if place in leaders:
             continue
@@ -65,27 +62,15 @@ def fold_copies(
     return leaders, groups
 
 
-def _equal_sketches(
-    words: np.ndarray, fingerprints: np.ndarray, view: View, first: int
-) -> Iterator[tuple[int, int]]:
-    """Return (place, number) of whole sketches that are stored in segments with a number from `first` on."""
+def _equal_sketches(words: np.ndarray, fingerprints: np.ndarray, view: View) -> Iterator[tuple[int, int]]:
+    """Return (place, number) of whole sketches that are stored."""
     scheme = view.scheme
     if scheme.tables.bands:
         table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
     else:
         table = scheme.tables.first_permutation
         keys = np.ascontiguousarray(scheme.permute(fingerprints)[0])
-    return view.directory_from(first).find_equal(table, keys, words, fingerprints, EQUAL_SKETCHES)
-
-
-def absent_sketches_below(batch: SketchBatch, view: View) -> int:
-    """Return the number behind all stored ones where none of their sketches equals one of a batch; else 0."""
-    places = _foldable(batch, view.scheme)
-    if len(places):
-        words, fingerprints = batch.words[places], batch.fingerprints[places]
-        if next(_equal_sketches(words, fingerprints, view, 0), None) is not None:
-            return 0
-    return view.manifest.next_number
+    return view.directory.find_equal(table, keys, words, fingerprints, EQUAL_SKETCHES)
 
 
 def _foldable(batch: SketchBatch, scheme: Scheme) -> np.ndarray:

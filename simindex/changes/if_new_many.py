@@ -13,7 +13,6 @@ from simindex.changes.if_new_batch import Batch, Decisions
 from simindex.changes.ingest import InsertReport
 from simindex.changes.session import Session
 from simindex.format.keys import Key
-from simindex.parallel import Crew
 from simindex.queries.matches import Matches
 from simindex.queries.search import BandQuery, FingerprintQuery, require_comparable
 
@@ -28,18 +27,16 @@ def insert_many_if_new(
     touch: bool,
     on_match: OnMatch | None,
     progress: Callable[[int], object] | None,
-    crew: Crew | None = None,
 ) -> InsertReport:
     """Store the documents of batches that nothing is like; see `Index.insert_many_if_new`.
 
     Args:
-        crew: threads that merge ahead of the commits.
     """
     if on_match is None and not touch:
         query = query._replace(limit=1)  # that there is one is enough
     inserted = replaced = skipped = 0
     for documents in batches:
-        decisions = insert_batch_if_new(session, query, documents, on_conflict, touch, crew)
+        decisions = insert_batch_if_new(session, query, documents, on_conflict, touch)
         inserted += decisions.inserted
         replaced += decisions.replaced
         skipped += decisions.skipped
@@ -57,10 +54,9 @@ def insert_batch_if_new(
     documents: NewDocuments,
     on_conflict: str = "error",
     touch: bool = False,
-    crew: Crew | None = None,
 ) -> Decisions:
     """Store the documents of one batch that nothing is like, and return what became of each."""
-    with session.changing(crew) as (_, pending), session.store.reading() as txn:
+    with session.changing() as (_, pending), session.store.reading() as txn:
         view = session.view(txn)
         require_comparable(view, query.compares)
         pending.require_room(documents)

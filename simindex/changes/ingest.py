@@ -12,7 +12,6 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from simindex import _kernel
 from simindex.batching import Part, bytes_of_item, in_parts
 from simindex.changes.documents import NewDocuments
 from simindex.format.keys import encode_keys, key_hashes, plain_keys
@@ -128,7 +127,6 @@ def prepared_batches(
     batch_size: int,
     workers: int | Crew | None,
     compares: int = 0,
-    look: Callable[[NewDocuments], object] | None = None,
 ) -> Iterator[NewDocuments]:
     """Yield prepared batches in order; with several workers, some batches ahead of the consumer.
 
@@ -137,11 +135,10 @@ def prepared_batches(
 
     Args:
         compares: see `prepare_documents`.
-        look: what several workers do with a batch as well, where pages were missing lately.
     """
     if not isinstance(workers, Crew):
         with Crew(num_workers(workers)) as crew:
-            yield from prepared_batches(items, sketcher, batch_size, crew, compares, look)
+            yield from prepared_batches(items, sketcher, batch_size, crew, compares)
         return
     parts = in_parts(items, batch_size, bytes_of_item)
     begin = next(parts, None)
@@ -153,20 +150,11 @@ def prepared_batches(
     def prepare(part: Part[tuple[Any, ...]]) -> NewDocuments:
         return prepare_documents(part.values, sketcher, compares)
 
-    def prepare_ahead(part: Part[tuple[Any, ...]]) -> NewDocuments:
-        documents = prepare(part)
-        if look is not None and _kernel.pages_missing():
-            look(documents)
-        return documents
-
-    def is_python(part: Part[tuple[Any, ...]]) -> bool:
-        return _is_of_sketches(part) and not (look is not None and _kernel.pages_missing())
-
     if not is_full or workers.workers == 1:
         yield from map(prepare, parts)
     else:
         num_bytes = attrgetter("num_bytes")
-        yield from in_order(prepare_ahead, parts, workers, READY_BATCHES, num_bytes, is_python)
+        yield from in_order(prepare, parts, workers, READY_BATCHES, num_bytes, _is_of_sketches)
 
 
 def _is_of_sketches(part: Part[tuple[Any, ...]]) -> bool:

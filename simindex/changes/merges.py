@@ -1,13 +1,12 @@
 """The merges of a writer: which are under way, how far a commit advances them, and what they leave to do.
 
-Owns the debt that small commits run up, ids whose chunks must go again, the count of dead documents by
-segment, and which steps another thread makes ahead. Must not commit: a step is a `Merged`, plain values that
-a commit stores. Invariant: which ones it stores follows from what it writes, not from what is made by then.
+Owns the debt that small commits run up, ids whose chunks must go again, and the count of dead documents by
+segment. Must not commit: a step is a `Merged`, plain values that a commit stores. Invariant: which ones it
+stores follows from what it writes.
 """
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -24,9 +23,6 @@ from simindex.segments.merge_policy import is_free, pick_merges, tier_of
 from simindex.storage.transactions import WriteTransaction
 
 _MOST_UNPAID = 64
-
-_MOST_AHEAD = 32 << 20
-"""Bytes of steps that are made before a commit wants them."""
 
 
 @dataclass
@@ -102,49 +98,6 @@ class Merged:
             txn.delete("removed", number_key(number))
 
 
-class Ahead:
-    """Steps of merges, made by another thread before the commits that store them.
-
-    A step is made while the lock is held, so that nobody else advances the merges meanwhile.
-
-    Attributes:
-        merges: that are advanced, those of the fewest bytes first, as commits do.
-        is_wanted: until `end`.
-    """
-
-    def __init__(self, merges: list[Merge], room: int) -> None:
-        self.merges = merges
-        self.is_wanted = True
-        self._room = room
-        self._making = threading.Lock()
-
-    def make(self, view: View) -> bool:
-        """Make the next step; returns whether there may be another one.
-
-        Args:
-            view: of a committed state. Where a source is not in it, it is of another time: nothing is made.
-        """
-        with self._making:
-            live = {entry.id for entry in view.manifest.segments}
-            waiting = 0
-            for merge in sorted(self.merges, key=lambda merge: merge.source_bytes):
-                waiting += merge.made_bytes
-                if not self.is_wanted or waiting >= self._room:
-                    return False
-                if not merge.is_made:
-                    if not live.issuperset(entry.id for entry in merge.sources):
-                        return False
-                    merge.make_ahead(view.segment, view.directory.mapped)
-                    return True
-        return False
-
-    def end(self) -> None:
-        """Let nobody make another step, and wait for the one in the making."""
-        self.is_wanted = False
-        with self._making:
-            pass
-
-
 class Merges:
     """The merges under way. What `advance` returns counts only once it is stored
     (`note_stored`); a commit that comes to nothing gives all of them up."""
@@ -161,10 +114,6 @@ class Merges:
         """Ids that merges under way may have stored chunks under."""
         self._dead: dict[int, int] = {}
         self._counted: set[int] = set()
-        self._ahead: Ahead | None = None
-        self._foreseen: list[Merge] = []
-        """Merges that the next commit is likely to begin."""
-        self._last_budget = 0
         self._seen: tuple[SegmentEntry, ...] = ()
         """All of these are in `_counted`."""
         self._of_tier: Counter[int] = Counter()
@@ -184,8 +133,6 @@ class Merges:
 
     def give_up(self, manifest: Manifest) -> Manifest:
         """Forget the merges under way: they begin anew, under the new ids of the manifest returned."""
-        self.end_ahead()
-        self._foreseen.clear()
         self.under_way.clear()
         self._count_anew([])  # their sources are free again
         self.abandoned += sorted(self._stored)
@@ -218,8 +165,6 @@ class Merges:
             committed: ids of the segments that are stored already.
         """
         merged = Merged(manifest, self._dead.copy(), list(self.abandoned))
-        self.end_ahead()
-        self._last_budget = budget
         # A step can be larger than what a commit of few documents is to do; the rest is a debt that the
         # next commits work off.
         self._settle()
@@ -233,49 +178,7 @@ class Merges:
             if merge.done:
                 self.under_way.remove(merge)
         self._debt = max(0, -left)
-        self._foreseen.clear()
         return merged
-
-    def ahead(self, committed: Manifest | None = None) -> Ahead | None:
-        """Return what makes the steps that the next two commits will store if they are like the last one, of
-        the merges that they would advance first. ``None`` where there is nothing to do, or what was returned
-        before goes on with it.
-
-        It may work until `end_ahead`, which whoever touches the merges calls before.
-
-        Args:
-            committed: what the next commit begins with, if that is stored already, with all its segments.
-        """
-        new = self._foresee(committed) if committed is not None else []
-        if self._ahead is not None and self._ahead.is_wanted:
-            self._ahead.merges += new
-            return None
-        self.end_ahead()
-        room = min(2 * self._last_budget, _MOST_AHEAD)
-        merges = [*self.under_way, *self._foreseen]
-        if room <= 0 or all(merge.is_made for merge in merges):
-            return None
-        self._ahead = Ahead(merges, room)
-        return self._ahead
-
-    def _foresee(self, committed: Manifest) -> list[Merge]:
-        """Prepare the merges that the next commit will begin if it stores as many documents as the last one
-        did, and nothing was removed; returns them."""
-        if self._dead or self._foreseen or not committed.segments or not self._may_be_due(committed):
-            return []
-        newest = committed.segments[-1]._replace(id=committed.next_segment)
-        busy = {newest.id, *(entry.id for merge in self.under_way for entry in merge.sources)}
-        runs = pick_merges([*committed.segments, newest], busy, self._tables.layout.tier_factor)
-        self._foreseen = [
-            Merge.start(self._tables, run, newest.id + 1 + place, {}) for place, run in enumerate(runs)
-        ]
-        return self._foreseen
-
-    def end_ahead(self) -> None:
-        """Take the merges back from who makes steps ahead."""
-        if self._ahead is not None:
-            self._ahead.end()
-            self._ahead = None
 
     def pause(self, manifest: Manifest, budget: Callable[[], int] | None = None) -> Merged:
         """Do no merging with a commit; see `advance`.
@@ -336,9 +239,6 @@ class Merges:
         """Begin a merge; returns the manifest without its segment id."""
         removed = view.removed_between(sources[0].base, sources[-1].base + sources[-1].span)
         merge = Merge.start(self._tables, sources, manifest.next_segment, removed)
-        for foreseen in self._foreseen:
-            if not removed and foreseen.sources == sources and foreseen.entry.id == merge.entry.id:
-                merge = foreseen
         self.under_way.append(merge)
         self._stored.add(merge.entry.id)
         return manifest._replace(next_segment=manifest.next_segment + 1)

@@ -195,11 +195,6 @@ class Pending:
             return True
         return committed is not None and committed[0] not in self.removed
 
-    @property
-    def absent_below(self) -> int:
-        """No sketch that is stored under a smaller number equals one of its documents'."""
-        return min([part.documents.absent_below[1] for part in self._parts], default=0)
-
     def documents(self) -> Documents:
         """Return its documents without the dropped ones."""
         if not self._parts:

@@ -18,20 +18,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
 from typing import Any, TypeVar
 
-from simindex.changes.documents import NewDocuments
-from simindex.changes.exact_duplicates import absent_sketches_below
-from simindex.changes.merges import Ahead
 from simindex.changes.pending import Pending
 from simindex.changes.prepared import Prepared
 from simindex.changes.single_insert import OneDocument
 from simindex.changes.writer import Writer
 from simindex.errors import IndexFullError, SimIndexError, TransactionOpenError
-from simindex.format.layout import KEY_TABLE
-from simindex.format.manifest import Manifest
-from simindex.parallel import Crew
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import SnapshotCache
 from simindex.queries.view import View
@@ -185,23 +178,18 @@ class Session:
         ).located(self.store.path)
 
     @contextmanager
-    def changing(self, crew: Crew | None = None) -> Iterator[tuple[Writer, Pending]]:
-        """Give a change: the open transaction's, or one that is committed at the end of the block.
-
-        Args:
-            crew: as in `change`.
-        """
+    def changing(self) -> Iterator[tuple[Writer, Pending]]:
+        """Give a change: the open transaction's, or one that is committed at the end of the block."""
         with self.locked():
             writer = self.writer()
             if self._open is not None:
                 yield writer, self._open.pending
                 return
-            self._merge_ahead(writer, crew, writer.manifest)
             pending = writer.begin()
             yield writer, pending
-            self._commit(writer, pending, crew)
+            self._commit(writer, pending)
 
-    def change(self, gather: Callable[[Writer, Pending, View], Result], crew: Crew | None = None) -> Result:
+    def change(self, gather: Callable[[Writer, Pending, View], Result]) -> Result:
         """Gather a change, as a part of the open transaction, or make it durable by itself.
 
         The same as `changing` for a change that is gathered by one call, in one read transaction where that
@@ -209,47 +197,14 @@ class Session:
 
         Args:
             gather: adds to the change; the view is of the committed state.
-            crew: threads of the call, one of which merges ahead of the commits.
         """
         with self.locked():
             writer = self.writer()
-            self._merge_ahead(writer, crew, writer.manifest)
             with self.store.reading() as txn:
                 result, pending, prepared = self._gathered(writer, self.committed_view(txn), gather)
             if prepared is not None:
-                self._merge_ahead(writer, crew)
                 self._commit_prepared(writer, pending, prepared)
             return result
-
-    def look_ahead(self, documents: NewDocuments) -> None:
-        """Look for the keys and the sketches of new documents, on any thread and before their change, which
-        then looks only among what is stored later. Most documents are new; of others nothing is known."""
-        with self.store.reading() as txn:
-            view = self.committed_view(txn)
-            is_stored = next(view.directory.find_keys(KEY_TABLE, documents.key_hashes, 1), None) is not None
-            keys = 0 if is_stored else view.manifest.next_number
-            documents.absent_below = keys, absent_sketches_below(documents.sketches, view)
-
-    def _merge_ahead(self, writer: Writer, crew: Crew | None, committed: Manifest | None = None) -> None:
-        """Let a thread of the crew make steps of merges until a commit takes them.
-
-        Args:
-            committed: the manifest, where no commit is under way.
-        """
-        if crew is None or crew.workers == 1 or self._open is not None:
-            return
-        ahead = writer.merges.ahead(committed)
-        if ahead is not None:
-            # Also where nobody has begun it by the end of the crew.
-            crew.start(partial(self._make_ahead, ahead)).add_done_callback(lambda _: ahead.end())
-
-    def _make_ahead(self, ahead: Ahead) -> None:
-        """Make steps, on another thread and in read transactions of its own: a short one each, for a map that
-        has to grow waits for it, and so do pages that were freed."""
-        while ahead.is_wanted:
-            with self.store.reading() as txn:
-                if not ahead.make(self.committed_view(txn)):
-                    return
 
     def _gathered(
         self, writer: Writer, view: View, gather: Callable[[Writer, Pending, View], Result]
@@ -356,24 +311,21 @@ class Session:
                 raise TransactionOpenError(f"{call}: expected no open transaction, found one; end it first")
             yield writer
 
-    def _commit(self, writer: Writer, pending: Pending, crew: Crew | None = None) -> None:
+    def _commit(self, writer: Writer, pending: Pending) -> None:
         if not pending.size:
             return
         try:
-            self._prepare_and_commit(writer, pending, crew, merging=True)
+            self._prepare_and_commit(writer, pending, merging=True)
         except IndexFullError:
             if pending.by_key or pending.touched:
                 raise
             # A removal is let through on a full disk; merging can wait.
             writer.read_again_if_unsure()
-            self._prepare_and_commit(writer, pending, None, merging=False)
+            self._prepare_and_commit(writer, pending, merging=False)
 
-    def _prepare_and_commit(
-        self, writer: Writer, pending: Pending, crew: Crew | None, *, merging: bool
-    ) -> None:
+    def _prepare_and_commit(self, writer: Writer, pending: Pending, *, merging: bool) -> None:
         with self.store.reading() as txn:
             prepared = writer.prepare(pending, self.committed_view(txn), merging=merging)
-        self._merge_ahead(writer, crew)
         self._commit_prepared(writer, pending, prepared)
 
     def _commit_prepared(self, writer: Writer, pending: Pending, prepared: Prepared) -> None:

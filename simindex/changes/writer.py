@@ -106,7 +106,7 @@ class Writer:
         """
         pending.require_alike(documents)
         encoded_keys = documents.encoded_keys
-        committed = view.find_keys(encoded_keys, documents.key_hashes, documents.absent_below[0])
+        committed = view.find_keys(encoded_keys, documents.key_hashes)
         all_new = not committed and pending.by_key.keys().isdisjoint(encoded_keys)
         if all_new and len(set(encoded_keys)) == len(encoded_keys):
             pending.add(documents, list(range(len(encoded_keys))))
@@ -143,7 +143,7 @@ class Writer:
         """
         self._is_unsure = True
         documents = pending.documents()
-        leaders, groups = fold_copies(documents.numbers, documents.sketches, view, pending.absent_below)
+        leaders, groups = fold_copies(documents.numbers, documents.sketches, view)
         records = documents.records(leaders, pending.inserted_at)
         flags, lost_copies = removal_marks(pending.removed, groups, view)
         committed, puts = self.manifest, list[tuple[bytes, bytes]]()
@@ -244,7 +244,6 @@ class Writer:
     def take_over(self, manifest: Manifest) -> None:
         """Go on with a file of this manifest, which holds no chunks of merges under way."""
         self.manifest = manifest
-        self.merges.end_ahead()
         self.merges = Merges(self._scheme)
         self.merges.recount_dead(manifest, self._removed_sketches())
         self._is_unsure = False

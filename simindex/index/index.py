@@ -276,9 +276,9 @@ class Index(Jobs):
         """Store one document, in place of the one of the same key if there is one, in one commit."""
         self.insert(key, document, metadata, on_conflict="replace")
 
-    def _insert(self, documents: NewDocuments, on_conflict: Conflict, crew: Crew) -> tuple[int, int, int]:
+    def _insert(self, documents: NewDocuments, on_conflict: Conflict) -> tuple[int, int, int]:
         return self._session.change(
-            lambda writer, pending, view: writer.insert(pending, documents, on_conflict, view), crew
+            lambda writer, pending, view: writer.insert(pending, documents, on_conflict, view)
         )
 
     def insert_many(
@@ -304,7 +304,7 @@ class Index(Jobs):
                 document that makes it 16 MiB of text and metadata, so memory is bounded, too.
             progress: called after each batch with the number of documents done so far, in all. With tqdm:
                 ``bar = tqdm(total=n)`` and ``progress=lambda done: bar.update(done - bar.n)``.
-            workers: threads that make sketches, and merge, while this one commits; ``None``: the number of
+            workers: threads that make sketches while this one commits; ``None``: the number of
                 cores. What is stored does not depend on it.
             id: a table's column of keys, of strings, binary or integers; ``None``: "id".
             text: its column of documents, of strings, lists of ready shingles or maps of shingles to
@@ -327,9 +327,9 @@ class Index(Jobs):
         self._session.writer()
         totals = [0, 0, 0]
         with Crew(num_workers(workers)) as crew:
-            batches = prepared_batches(rows, self._sketcher, batch_size, crew, look=self._session.look_ahead)
+            batches = prepared_batches(rows, self._sketcher, batch_size, crew)
             for documents in batches:
-                for place, count in enumerate(self._insert(documents, on_conflict, crew)):
+                for place, count in enumerate(self._insert(documents, on_conflict)):
                     totals[place] += count
                 if progress is not None:
                     progress(sum(totals))
@@ -737,9 +737,7 @@ class Index(Jobs):
         self._session.writer()
         with Crew(num_workers(workers)) as crew:
             batches = prepared_batches(rows, self._sketcher, batch_size, crew, query.compares)
-            return insert_many_if_new(
-                self._session, query, batches, on_conflict, touch, on_match, progress, crew
-            )
+            return insert_many_if_new(self._session, query, batches, on_conflict, touch, on_match, progress)
 
     # ---- the container ----
 

@@ -94,15 +94,6 @@ class View:
         """Return a live committed segment; its addresses are valid for the length of this view."""
         return self._snapshot.segments[entry.id]
 
-    def directory_from(self, first: int) -> Directory:
-        """Return the directory of the segments with a document of this number or a larger one."""
-        if not first:
-            return self.directory
-        entries = [segment.entry for segment in self.directory.segments]
-        newer = [place for place, entry in enumerate(entries) if entry.base + entry.span > first]
-        segments = [self.directory.segments[place] for place in newer]
-        return Directory(self.scheme.tables, segments, self.directory.mapped)
-
     @property
     def sources(self) -> int:
         """What the sketches are of: OF_DOCUMENTS, OF_ROWS, or 0 where there are none of both."""
@@ -242,17 +233,14 @@ class View:
             raise KeyError(key)
         return found
 
-    def find_keys(
-        self, encoded: list[bytes], hashes: np.ndarray, absent_below: int = 0
-    ) -> dict[int, tuple[int, StoredRecord]]:
+    def find_keys(self, encoded: list[bytes], hashes: np.ndarray) -> dict[int, tuple[int, StoredRecord]]:
         """Return place -> (number, record) for the encoded keys that are stored.
 
         Args:
             hashes: `key_hashes`.
-            absent_below: no document of a smaller number has a key of these hashes.
         """
         found: dict[int, tuple[int, StoredRecord]] = {}
-        for place, number in self.directory_from(absent_below).find_keys(KEY_TABLE, hashes, EVERY):
+        for place, number in self.directory.find_keys(KEY_TABLE, hashes, EVERY):
             record = self._record_of(number, encoded[place])
             if record is not None:
                 found[place] = (number, record)

@@ -1,17 +1,15 @@
 """Merging: neighbouring segments become one, in bounded steps.
 
-Owns the generator that joins sorted tables and sketch columns, the dead left out, and the steps that were
-made before they are wanted. Must not open transactions: a step returns what is to be stored, so that a commit
-that has to be replayed stays a pure function. Invariants: chunks of an unfinished merge lie under a segment
-id that no manifest names; steps depend on the sources alone, not on who makes them or when.
+Owns the generator that joins sorted tables and sketch columns, the dead left out. Must not open
+transactions: a step returns what is to be stored, so that a commit that has to be replayed stays a pure
+function. Invariants: chunks of an unfinished merge lie under a segment id that no manifest names; steps
+depend on the sources alone.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -24,24 +22,6 @@ from simindex.segments.directory import Directory
 from simindex.segments.load import Segment
 from simindex.segments.streams import SourceStreams
 from simindex.storage.pages import MappedFile
-
-
-class _Step(NamedTuple):
-    """What one step comes to.
-
-    Attributes:
-        puts: values to store.
-        num_bytes: of them.
-        passes: see `Merge.passes`.
-        is_end: whether there was nothing left to do.
-        failure: what it has raised instead.
-    """
-
-    puts: Puts
-    num_bytes: int
-    passes: bool
-    is_end: bool = False
-    failure: Exception | None = None
 
 
 @dataclass(eq=False)
@@ -64,7 +44,6 @@ class Merge:
     dead: list[int]
     done: bool = False
     _steps: Iterator[Puts] | None = field(default=None, repr=False)
-    _made: deque[_Step] = field(default_factory=deque, repr=False)
     _passes: bool = False
     _directory: Directory = field(init=False, repr=False)
     source_bytes: int = field(init=False)
@@ -80,16 +59,6 @@ class Merge:
     def passes(self) -> bool:
         """Whether its sources are mostly not in memory, and what it has returned need not stay there."""
         return self._passes
-
-    @property
-    def made_bytes(self) -> int:
-        """Bytes of the values that were made ahead."""
-        return sum([step.num_bytes for step in self._made])
-
-    @property
-    def is_made(self) -> bool:
-        """Whether its last step was made."""
-        return bool(self._made) and (self._made[-1].is_end or self._made[-1].failure is not None)
 
     @classmethod
     def start(
@@ -139,32 +108,17 @@ class Merge:
         spent = 0
         is_following = False
         while spent < budget:
-            if not self._made:
-                if not is_following:
-                    self._follow(load, file)
-                    is_following = True
-                self._made.append(self._step())
-            step = self._made.popleft()
-            if step.failure is not None:
-                raise step.failure
-            if step.is_end:
+            if not is_following:
+                self._follow(load, file)
+                is_following = True
+            step = self._step()
+            if step is None:
                 self.done = True
                 break
-            puts += step.puts
-            spent += step.num_bytes
-            self._passes = step.passes
+            puts += step
+            spent += num_bytes(step)
+            self._passes = self._streams.passes
         return puts, spent
-
-    def make_ahead(self, load: Callable[[SegmentEntry], Segment], file: MappedFile | None) -> None:
-        """Make the step behind those that are made, unless that was the last one. What it raises comes out of
-        `advance`, in its turn; arguments as there."""
-        if self.is_made or self.done:
-            return
-        try:
-            self._follow(load, file)
-            self._made.append(self._step())
-        except Exception as exc:
-            self._made.append(_Step([], 0, passes=False, failure=exc))
 
     def _follow(self, load: Callable[[SegmentEntry], Segment], file: MappedFile | None) -> None:
         """Go on with the sources as they lie in the map now."""
@@ -174,12 +128,11 @@ class Merge:
         if self._steps is None:
             self._steps = filter(None, self._run())
 
-    def _step(self) -> _Step:
+    def _step(self) -> Puts | None:
         puts = next(self._steps, None) if self._steps is not None else None
         if puts is None:
             self._streams.finish()
-            return _Step([], 0, passes=False, is_end=True)
-        return _Step(puts, num_bytes(puts), self._streams.passes)
+        return puts
 
     def _dead(self, table: int) -> np.ndarray | None:
         marks = self.dead_documents if table < FIRST_BAND_TABLE else self.dead_sketches
