@@ -19,7 +19,7 @@ from simindex.checks import require_int
 from simindex.config import Config
 from simindex.corpus.dedup.annotations import Telling
 from simindex.corpus.dedup.asking.decisions import Asking
-from simindex.corpus.dedup.asking.orders import Keep, OrderError, num_waiting, require_order
+from simindex.corpus.dedup.asking.orders import num_waiting
 from simindex.corpus.dedup.asking.star import comparison_for
 from simindex.corpus.dedup.asking.store import store_kept
 from simindex.corpus.dedup.entries import PathEntries, entries_of
@@ -28,6 +28,7 @@ from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.sorting.decisions import Sorting, can_sort
+from simindex.corpus.dedup.sorting.orders import Keep, OrderError, require_order
 from simindex.corpus.dedup.writer_loop import DecidedRows, Lines, Work
 from simindex.corpus.outputs.distinct import require_distinct
 from simindex.corpus.outputs.output import LinesOutput

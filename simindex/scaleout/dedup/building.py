@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simindex.config import Config
-from simindex.corpus.dedup.asking.orders import Keep, rank_of
 from simindex.corpus.dedup.rows import rows_by_columns
+from simindex.corpus.dedup.sorting.orders import Keep, rank_of
 from simindex.corpus.dedup.sorting.second_pass import InputPart, PartEntries
 from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles, sketch_rows
 from simindex.inputs import Inputs

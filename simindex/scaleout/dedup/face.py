@@ -9,9 +9,9 @@ from typing import Any
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
 from simindex.config import Config
-from simindex.corpus.dedup.asking.orders import Keep
 from simindex.corpus.dedup.output_files import Mode, Sink
 from simindex.corpus.dedup.results import DedupReport, Removed
+from simindex.corpus.dedup.sorting.orders import Keep
 from simindex.inputs import BadRowError
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.queries.search import Method

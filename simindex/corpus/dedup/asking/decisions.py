@@ -18,11 +18,12 @@ from typing import NamedTuple
 from simindex.changes.documents import NewDocuments
 from simindex.changes.ingest import READY_BATCHES
 from simindex.config import Config
-from simindex.corpus.dedup.asking.orders import Keep, Ordered
+from simindex.corpus.dedup.asking.orders import Ordered
 from simindex.corpus.dedup.asking.star import Star
 from simindex.corpus.dedup.entries import Entries, Entry, PathEntries, Spool
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
+from simindex.corpus.dedup.sorting.orders import Keep
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.text_file import TextFile
 from simindex.parallel import ahead, in_order, num_workers

@@ -11,7 +11,7 @@ import base64
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from typing import Any
@@ -22,20 +22,16 @@ from simindex.changes.ingest import prepared_batches
 from simindex.config import Config
 from simindex.corpus.dedup.asking.star import Star
 from simindex.corpus.dedup.entries import Entry, label_of
-from simindex.corpus.dedup.journal import JobError
-from simindex.corpus.dedup.results import Decided, KeptRow, Verdict
-from simindex.corpus.outputs.rows import values_of
+from simindex.corpus.dedup.results import Decided, Verdict
+from simindex.corpus.dedup.sorting.orders import Keep, rank_of, require_ranked
 from simindex.corpus.sqlite_file import SqliteFile
-from simindex.inputs import InputError
 from simindex.jsonable import plain
 from simindex.queries.matches import Match
 from simindex.sketching.sketch import Sketch
 from simindex.sketching.sketcher import Sketcher
 
-Keep = str | Callable[[KeptRow], Any]
-
-FIELD = "field:"
 _FILE = "order.sqlite"
+_HALF = 1 << 63  # SQLite's integers have a sign
 
 _TABLES = """
 create table if not exists rows (number integer primary key, rank, label text,
@@ -44,67 +40,7 @@ create table if not exists verdicts (number integer primary key, bounded integer
 create table if not exists steps (name text primary key);
 """
 
-_HALF = 1 << 63  # SQLite's integers have a sign
 _LOOKED_UP = 4_096  # rows that are fetched at a time
-
-
-def require_order(keep: Keep) -> None:
-    """Refuse what is no order.
-
-    Raises:
-        ValueError: it is none.
-    """
-    known = isinstance(keep, str) and (keep in ("first", "longest", "newest") or keep[len(FIELD) :] != "")
-    if not callable(keep) and not (known and (not keep.startswith("field") or keep.startswith(FIELD))):
-        raise ValueError(f"keep: expected first, longest, newest, field:NAME or a callable; found {keep!r}")
-
-
-def rank_of(keep: Keep) -> Callable[[Entry], Any]:
-    """Return what rows are ordered by: the largest comes first, ``None`` last."""
-    if callable(keep):
-        return lambda entry: _ordinary(entry, keep(KeptRow(entry.key, entry.document, values_of(entry))))
-    if keep == "longest":
-        return lambda entry: len(entry.document)
-    if keep == "newest":
-        return lambda entry: entry.number
-    name = keep[len(FIELD) :]
-    return lambda entry: _ordinary(entry, values_of(entry).get(name))
-
-
-def require_ranked(keep: Keep, ranked: int, total: int) -> None:
-    """Refuse to order rows by a field that none of them has.
-
-    Args:
-        ranked: how many rows have a value to be ordered by, of `total`.
-
-    Raises:
-        OrderError: there are rows, and none has.
-    """
-    if isinstance(keep, str) and keep.startswith(FIELD) and total and not ranked:
-        raise OrderError(
-            f"keep: expected rows with a field {keep[len(FIELD) :]!r} to order them by, found none of "
-            f"{total:,}; all would be alike. Name another field, or an order"
-        )
-
-
-def _ordinary(entry: Entry, value: Any) -> Any:
-    """Return a value that SQLite orders as Python does."""
-    if isinstance(value, int | np.integer) and not -_HALF <= value < _HALF:
-        return float(value)
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, np.generic):
-        return _ordinary(entry, value.item())
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    raise InputError(
-        f"{entry.name}:{entry.row}",
-        f"expected a number or a text to order the rows by, found {type(value).__name__}",
-    )
-
-
-class OrderError(JobError):
-    """No row has what an order goes by, so that there is nothing to be done."""
 
 
 def num_waiting(folder: str) -> int:

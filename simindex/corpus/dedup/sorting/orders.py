@@ -7,14 +7,81 @@ Invariant: rows that an order does not tell apart stand in the order of the inpu
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from simindex.corpus.dedup.asking.orders import Keep, require_ranked
+from simindex.corpus.dedup.entries import Entry
+from simindex.corpus.dedup.journal import JobError
+from simindex.corpus.dedup.results import KeptRow
+from simindex.corpus.outputs.rows import values_of
+from simindex.inputs import InputError
 
+Keep = str | Callable[[KeptRow], Any]
+
+FIELD = "field:"
+_HALF = 1 << 63  # SQLite's integers have a sign
 _AT_ONCE = 65_536
+
+
+def require_order(keep: Keep) -> None:
+    """Refuse what is no order.
+
+    Raises:
+        ValueError: it is none.
+    """
+    known = isinstance(keep, str) and (keep in ("first", "longest", "newest") or keep[len(FIELD) :] != "")
+    if not callable(keep) and not (known and (not keep.startswith("field") or keep.startswith(FIELD))):
+        raise ValueError(f"keep: expected first, longest, newest, field:NAME or a callable; found {keep!r}")
+
+
+def rank_of(keep: Keep) -> Callable[[Entry], Any]:
+    """Return what rows are ordered by: the largest comes first, ``None`` last."""
+    if callable(keep):
+        return lambda entry: _ordinary(entry, keep(KeptRow(entry.key, entry.document, values_of(entry))))
+    if keep == "longest":
+        return lambda entry: len(entry.document)
+    if keep == "newest":
+        return lambda entry: entry.number
+    name = keep[len(FIELD) :]
+    return lambda entry: _ordinary(entry, values_of(entry).get(name))
+
+
+def require_ranked(keep: Keep, ranked: int, total: int) -> None:
+    """Refuse to order rows by a field that none of them has.
+
+    Args:
+        ranked: how many rows have a value to be ordered by, of `total`.
+
+    Raises:
+        OrderError: there are rows, and none has.
+    """
+    if isinstance(keep, str) and keep.startswith(FIELD) and total and not ranked:
+        raise OrderError(
+            f"keep: expected rows with a field {keep[len(FIELD) :]!r} to order them by, found none of "
+            f"{total:,}; all would be alike. Name another field, or an order"
+        )
+
+
+def _ordinary(entry: Entry, value: Any) -> Any:
+    """Return a value that SQLite orders as Python does."""
+    if isinstance(value, int | np.integer) and not -_HALF <= value < _HALF:
+        return float(value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, np.generic):
+        return _ordinary(entry, value.item())
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    raise InputError(
+        f"{entry.name}:{entry.row}",
+        f"expected a number or a text to order the rows by, found {type(value).__name__}",
+    )
+
+
+class OrderError(JobError):
+    """No row has what an order goes by, so that there is nothing to be done."""
 
 
 class KeepOrder(NamedTuple):
