@@ -97,7 +97,11 @@ ALONE: dict[str, Any] = {"into": None}
 """All rows are looked at first."""
 
 
-@pytest.mark.parametrize("named", [INTO, ALONE], ids=["into", "alone"])
+ORDERED: dict[str, Any] = {"into": None, "keep": "longest", "by": "simhash", "explain": True}
+"""The same, with what an order goes by, and texts of all rows."""
+
+
+@pytest.mark.parametrize("named", [INTO, ALONE, ORDERED], ids=["into", "alone", "ordered"])
 def test_killed_at_random_gives_the_bytes_of_one_run(tmp_path: Path, named: dict[str, Any]) -> None:
     write_lines(tmp_path / "a.jsonl", TEXTS)
     num_calls = calls_of(lambda: run(tmp_path, **named))

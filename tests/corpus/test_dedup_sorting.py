@@ -48,13 +48,24 @@ def by_index(monkeypatch: pytest.MonkeyPatch, source: Path, output: Path, **name
         return deduplicate(source, output, **named)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("mode", ["remove", "annotate"])
+@pytest.mark.parametrize(
+    ("seed", "named"),
+    [
+        (0, {}),
+        (1, {"mode": "annotate"}),
+        (2, {"keep": "newest"}),
+        (3, {"keep": "longest", "mode": "annotate", "explain": True}),
+        (4, {"keep": "field:id", "config": Config()}),
+        (5, {"by": "simhash", "max_distance": 6}),
+        (6, {"by": "simhash", "keep": "longest", "config": Config()}),
+    ],
+)
 def test_the_bytes_are_those_that_an_index_decides(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, mode: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, named: dict[str, Any]
 ) -> None:
     """With runs that are long, keys that are sorted in parts, and pairs that are compared a few at a time."""
     monkeypatch.setattr(candidates, "LONG_RUN", 3)
+    monkeypatch.setattr(candidates, "LONG_RUN_OF_FINGERPRINTS", 2)
     monkeypatch.setattr(verified.verified, "__defaults__", (50,))
     for function in (candidates.candidates, candidates.copies_among):
         monkeypatch.setattr(function, "__defaults__", (100,))
@@ -65,12 +76,14 @@ def test_the_bytes_are_those_that_an_index_decides(
     some += ["", "one"]  # nothing to compare, and equal to nothing
     write_lines(tmp_path / "a.jsonl", some)
     used = sorts(monkeypatch)
-    found = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", 0.7, mode=mode, workers=1 + seed % 2)
+    if "by" not in named:
+        named = {"threshold": 0.7} | named
+    found = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", workers=1 + seed % 2, **named)
     assert len(used) == 1
-    expected = by_index(monkeypatch, tmp_path / "a.jsonl", tmp_path / "index.jsonl", threshold=0.7, mode=mode)
+    expected = by_index(monkeypatch, tmp_path / "a.jsonl", tmp_path / "index.jsonl", **named)
     assert len(used) == 1
     assert found[:4] == expected[:4]
-    assert expected.removed > 100
+    assert expected.removed > 60
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "index.jsonl").read_bytes()
     assert told(tmp_path, "out.jsonl") == told(tmp_path, "index.jsonl")
 
@@ -105,11 +118,11 @@ def test_rows_that_no_lines_are_read_again_as_rows(tmp_path: Path, monkeypatch: 
         ({"mode": "report-only"}, True),
         ({"explain": True}, True),
         ({"threshold": 0.4}, False),
-        ({"keep": "newest"}, False),
+        ({"keep": "newest"}, True),
         ({"exact": True}, False),
-        ({"by": "simhash"}, False),
+        ({"by": "simhash", "keep": "longest"}, True),
         ({"level": "paragraph"}, False),
-        ({"config": Config()}, False),
+        ({"config": Config()}, True),
         ({"config": Config(simhash=None, num_perm=64)}, True),
     ],
 )

@@ -7,7 +7,9 @@ Zweig, Syntactic Clustering of the Web, 1997.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -15,8 +17,11 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.corpus.dedup.sorting.sketches import SketchFiles, band_name
+from simindex.pairs.plan import PairPlan
 from simindex.pairs.runs import edges_of_runs, places_within, runs_among
+from simindex.pairs.union_find import edges_between, ends_of
 from simindex.parallel import ahead
+from simindex.sketching.permutations import PermutationPlan
 
 ENTRIES = 2 << 20
 """Entries of a table that are sorted in one go: 40 bytes each meanwhile, and then 30."""
@@ -24,7 +29,12 @@ ENTRIES = 2 << 20
 LONG_RUN = 128
 """Rows of one prefix that are compared two by two; of more, each is compared with those that stay."""
 
+LONG_RUN_OF_FINGERPRINTS = 1_024
+"""The same of fingerprints: two keys differ as they do, and short prefixes are shared by chance."""
+
 _KEY_BITS = 64
+
+Keys = Callable[[], Iterator[tuple[int, np.ndarray]]]
 
 
 class Copies(NamedTuple):
@@ -46,7 +56,8 @@ def copies_among(sketches: SketchFiles, compared: np.ndarray, entries: int = ENT
         compared: bool, by number: which rows have something to compare.
     """
     leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
-    for keys, numbers in _sorted(sketches, "digests", compared, entries, _KEY_BITS):
+    digests = partial(sketches.parts, "digests")
+    for keys, numbers in _sorted(digests, sketches.count, compared, entries, _KEY_BITS):
         begins, sizes = runs_among(keys, 0)
         places = places_within(begins, sizes)
         members = numbers[places]
@@ -58,45 +69,89 @@ def copies_among(sketches: SketchFiles, compared: np.ndarray, entries: int = ENT
     found = Copies(np.concatenate(leaders), np.concatenate(copies))
     if not len(found.copies):
         return found
-    is_equal = np.ones(len(found.copies), dtype=bool)
-    for band in range(sketches.bands):  # a digest may be that of two sketches
-        words = sketches.band(band)
+    is_equal = sketches.present(found.leaders) == sketches.present(found.copies)
+    for column in sketches.columns:  # a digest may be that of two sketches
+        words = sketches.column(column)
         is_equal &= words[found.leaders] == words[found.copies]
     return Copies(found.leaders[is_equal], found.copies[is_equal])
 
 
+class Table(NamedTuple):
+    """A table to be sorted.
+
+    Attributes:
+        keys: yields them by number, some at a time, each time with the number of the first.
+        prefix_bits: rows whose keys begin with the same ones are candidates.
+        max_distance: bits of a key in which candidates differ, at most; ``None``: they are not looked at.
+        long_run: rows of one prefix that are compared two by two; of more, each is compared with those that
+            stay.
+    """
+
+    keys: Keys
+    prefix_bits: int
+    max_distance: int | None
+    long_run: int
+
+
+def tables_of(sketches: SketchFiles, plan: PairPlan, permutations: PermutationPlan) -> list[Table]:
+    """Return the tables of what is compared: a band each, or fingerprints whose blocks are permuted."""
+    if plan.method == "minhash":
+        columns = map(band_name, range(sketches.bands))
+        each = zip(columns, plan.bits, strict=True)
+        return [Table(partial(sketches.parts, column), bits, None, LONG_RUN) for column, bits in each]
+    singles = [
+        replace(permutations, orders=(order,), prefix_bits=(bits,))
+        for order, bits in zip(permutations.orders, permutations.prefix_bits, strict=True)
+    ]
+    how = plan.max_distance, LONG_RUN_OF_FINGERPRINTS
+    return [Table(partial(_permuted, sketches, one), one.prefix_bits[0], *how) for one in singles]
+
+
+def _permuted(sketches: SketchFiles, permutation: PermutationPlan) -> Iterator[tuple[int, np.ndarray]]:
+    for first, fingerprints in sketches.parts("fingerprints"):
+        yield first, permutation.permute(fingerprints)[0]
+
+
 def candidates(
-    sketches: SketchFiles, prefix_bits: int, compared: np.ndarray, threads: int, entries: int = ENTRIES
+    tables: list[Table], compared: np.ndarray, threads: int, entries: int = ENTRIES
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Yield the pairs of rows that share a prefix in a band, once for each band, as edges (`edges_between`);
-    and the rows of long runs, a run each, which are in no pair.
+    """Yield the pairs of rows that share a prefix in a table, once for each table, as edges
+    (`edges_between`); and the rows of long runs, a run each, which are in no pair.
 
     Args:
         compared: bool, by number: which rows take part.
         threads: two or more: one is a range ahead.
         entries: how many are sorted at a time.
     """
-    tables = chain.from_iterable(
-        _sorted(sketches, band_name(band), compared, entries, prefix_bits) for band in range(sketches.bands)
+    ranges = chain.from_iterable(
+        ((table, *some) for some in _sorted(table.keys, len(compared), compared, entries, table.prefix_bits))
+        for table in tables
     )
-    for keys, numbers in ahead(tables, 1) if threads > 1 else tables:
-        begins, sizes = runs_among(keys, _KEY_BITS - prefix_bits)
-        is_long = sizes > LONG_RUN
+    for table, keys, numbers in ahead(ranges, 1) if threads > 1 else ranges:
+        begins, sizes = runs_among(keys, _KEY_BITS - table.prefix_bits)
+        is_long = sizes > table.long_run
         runs = zip(begins[is_long].tolist(), sizes[is_long].tolist(), strict=True)
         yield np.empty(0, dtype=np.uint64), [np.sort(numbers[begin : begin + size]) for begin, size in runs]
-        for edges in edges_of_runs(numbers, begins[~is_long], sizes[~is_long]):
-            yield edges, []
+        begins, sizes = begins[~is_long], sizes[~is_long]
+        if table.max_distance is None:
+            for edges in edges_of_runs(numbers, begins, sizes):
+                yield edges, []
+            continue
+        for edges in edges_of_runs(np.arange(len(keys)), begins, sizes):
+            a, b = ends_of(edges)
+            is_near = np.bitwise_count(keys[a] ^ keys[b]) <= table.max_distance
+            yield edges_between(numbers[a[is_near]], numbers[b[is_near]]), []
 
 
 def _sorted(
-    sketches: SketchFiles, column: str, compared: np.ndarray, entries: int, most_bits: int
+    column: Keys, count: int, compared: np.ndarray, entries: int, most_bits: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (keys, numbers) of a column in ascending order, a range of keys at a time, which `most_bits` of
-    them tell from others at most."""
+    """Yield (keys, numbers) of a column of `count` rows in ascending order, a range of keys at a time, which
+    `most_bits` of them tell from others at most."""
     # Keys are hashes, but for equal ones: a range may have more than its share of them.
-    bits = min(max(-(-sketches.count // entries) - 1, 0).bit_length(), most_bits)
+    bits = min(max(-(-count // entries) - 1, 0).bit_length(), most_bits)
     for place in range(1 << bits):
-        keys, numbers = _of_range(sketches, column, compared, bits, place)
+        keys, numbers = _of_range(column(), compared, bits, place)
         ordered = np.empty((1, len(keys)), dtype=np.uint64)
         places = np.empty((1, len(keys)), dtype=np.uint32)
         _kernel.sort_tables(keys[None], len(keys), ordered, places)
@@ -105,11 +160,11 @@ def _sorted(
 
 
 def _of_range(
-    sketches: SketchFiles, column: str, compared: np.ndarray, bits: int, place: int
+    parts: Iterator[tuple[int, np.ndarray]], compared: np.ndarray, bits: int, place: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (keys, numbers) of the rows whose keys begin with so many bits of a value."""
     keys, numbers = [np.empty(0, dtype=np.uint64)], [np.empty(0, dtype=np.uint32)]
-    for first, some in sketches.parts(column):
+    for first, some in parts:
         wanted = compared[first : first + len(some)]
         if bits:
             wanted = wanted & (some >> np.uint64(_KEY_BITS - bits) == place)

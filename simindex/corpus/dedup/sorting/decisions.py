@@ -23,26 +23,28 @@ from simindex.changes.ingest import READY_BATCHES
 from simindex.config import Config
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_by_columns
-from simindex.corpus.dedup.sorting.candidates import LONG_RUN, candidates, copies_among
-from simindex.corpus.dedup.sorting.orders import KeepOrder
+from simindex.corpus.dedup.sorting.candidates import LONG_RUN, candidates, copies_among, tables_of
+from simindex.corpus.dedup.sorting.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
 from simindex.corpus.dedup.sorting.second_pass import InputPart, PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles, sketch_rows
 from simindex.corpus.dedup.sorting.star import Outcome, Star
 from simindex.corpus.dedup.sorting.verdict_file import Teller, write_told
 from simindex.corpus.dedup.sorting.verified import verified
 from simindex.corpus.dedup.writer_loop import DecidedRows
+from simindex.corpus.text_file import TextFile
 from simindex.errors import SimIndexError
-from simindex.format.layout import Layout
 from simindex.inputs import Inputs
 from simindex.inputs.errors import InputError
 from simindex.pairs.plan import PairPlan, plan_pairs
 from simindex.pairs.sorted_edges import SortedEdges
 from simindex.pairs.union_find import MOST_NUMBERS
+from simindex.pairs.walk_plan import scheme_of_config
 from simindex.parallel import ahead, in_order, num_workers
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery
-from simindex.sketching.sketch import HAS_SIGNATURE
+from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
+from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 _LEAST_PREFIX_BITS = 24
 """Shorter prefixes are shared by chance: by one row in 16 million of this length, and by half of them where
@@ -54,24 +56,23 @@ _SECONDS_A_MARK = 10.0
 
 
 def can_sort(entries: object, query: BandQuery | FingerprintQuery, config: Config) -> bool:
-    """Return whether rows can be decided by sorting, what is kept being the first of like ones.
+    """Return whether rows can be decided by sorting.
 
     Args:
         entries: the rows; files of this machine can be read twice.
         query: what a match is.
         config: of the sketches.
     """
-    if type(entries) is not PathEntries or not entries.are_here or not isinstance(query, BandQuery):
+    if type(entries) is not PathEntries or not entries.are_here:
         return False
-    if query.exact or config.simhash is not None:
-        return False
-    return query.plan(config.num_perm).prefix_bits >= _LEAST_PREFIX_BITS
+    if not isinstance(query, BandQuery):
+        return True
+    return not query.exact and query.plan(config.num_perm).prefix_bits >= _LEAST_PREFIX_BITS
 
 
 class _Sketched(NamedTuple):
     rows: Rows
-    words: np.ndarray
-    present: np.ndarray
+    sketches: SketchBatch
     names: Names
 
 
@@ -81,6 +82,8 @@ class Sorting:
     Args:
         folder: of the job; may have what an earlier process has done.
         entries, query, config: see `can_sort`.
+        keep: the order.
+        texts: takes the texts of all rows, or ``None``.
         batch_size, workers: as in `Index.insert_many`.
         looked: told how many rows were looked at so far, and whether that is durable.
     """
@@ -89,18 +92,19 @@ class Sorting:
         self,
         folder: str,
         entries: PathEntries,
-        query: BandQuery,
+        query: BandQuery | FingerprintQuery,
         config: Config,
+        keep: Keep,
+        texts: TextFile | None,
         batch_size: int,
         workers: int | None,
         looked: Callable[[int, bool], object],
     ) -> None:
         self._folder, self._entries, self._query, self._config = folder, entries, query, config
         self._batch_size, self._threads, self._looked = batch_size, num_workers(workers), looked
-        self._sketcher = Sketcher(config)
-        scheme = Scheme.of(config, Layout(), 0)
-        how = "minhash", None, query.recall, False, False, "all", LONG_RUN, _EDGE_BYTES, "deduplicate"
-        self._plan: PairPlan = plan_pairs(scheme, query.threshold, *how)  # type: ignore[arg-type]
+        self._sketcher, self._keep, self._texts = Sketcher(config), keep, texts
+        self._scheme = scheme_of_config(config)
+        self._plan = plan_of_query(self._scheme, query, LONG_RUN, _EDGE_BYTES)
 
     @contextmanager
     def decided(self, skipped: int, *, by_lines: bool) -> Iterator[Iterator[DecidedRows]]:
@@ -147,11 +151,12 @@ class Sorting:
 
     def _decide(self, path: str) -> None:
         folder = os.path.join(self._folder, "sketches")
-        files = SketchFiles(folder, self._config.num_perm // 8)
+        has_bits = self._config.simhash is not None
+        files = SketchFiles(folder, self._config.bands, has_fingerprints=has_bits)
         try:
             read = self._filled(files)
             outcome = self._outcome(files)
-            write_told(path, read, outcome, lambda numbers: _labels(files, numbers), has_bits=False)
+            write_told(path, read, outcome, lambda numbers: _labels(files, numbers), has_bits=has_bits)
         finally:
             files.close()
         shutil.rmtree(folder, ignore_errors=True)
@@ -173,6 +178,7 @@ class Sorting:
 
     def _fill(self, files: SketchFiles, seen: _Seen) -> None:
         marked = time.monotonic()
+        rank = None if self._keep in ("first", "newest") else rank_of(self._keep)
         for some in self._sketched(rows_by_columns(self._entries, self._batch_size, files.count)):
             if not len(some.rows):
                 continue
@@ -181,7 +187,11 @@ class Sorting:
                 raise SimIndexError(
                     f"deduplicate: expected fewer than {most} rows, found more; into= has no such bound"
                 )
-            files.add(some.words, some.present, some.names)
+            if self._texts is not None:
+                self._texts.put((row.number, row.document) for row in some.rows)
+            sketches, ranks = some.sketches, None if rank is None else list(map(rank, some.rows))
+            fingerprints = sketches.fingerprints if files.has_fingerprints else None
+            files.add(sketches.words, sketches.present, some.names, fingerprints, ranks)
             seen.add(some.rows)
             self._looked(files.count, False)
             if time.monotonic() - marked >= _SECONDS_A_MARK:
@@ -199,25 +209,32 @@ class Sorting:
         return in_order(self._sketch, parts, self._threads - 1, READY_BATCHES, attrgetter("num_bytes"))
 
     def _sketch(self, rows: Rows) -> _Sketched:
-        batch = sketch_rows(self._sketcher, rows)
-        return _Sketched(rows, batch.words, batch.present & HAS_SIGNATURE, Names.of(rows))
+        return _Sketched(rows, sketch_rows(self._sketcher, rows), Names.of(rows))
 
     def _outcome(self, files: SketchFiles) -> Outcome:
-        plan = self._plan
+        plan, half = self._plan, self._query.compares
         compared = np.concatenate(
-            [np.empty(0, dtype=bool), *(some != 0 for _, some in files.parts("present"))]
+            [np.empty(0, dtype=bool), *(some & half != 0 for _, some in files.parts("present"))]
         )
         copies = copies_among(files, compared)
         compared[copies.copies] = False
-        star = Star(plan, self._config.num_perm, KeepOrder(files.count), copies, _EDGE_BYTES, self._folder)
+        star = Star(plan, self._config.num_perm, self._order(files), copies, _EDGE_BYTES, self._folder)
+        tables = tables_of(files, plan, self._scheme.plan)
         with SortedEdges(_EDGE_BYTES, folder=self._folder) as edges:
-            for some, runs in candidates(files, plan.bits[0], compared, self._threads):
+            for some, runs in candidates(tables, compared, self._threads):
                 edges.add(some)
                 for run in runs:
                     star.add_run(run)
             for pairs in verified(files, edges.ascending(), plan.min_agree):
                 star.add_pairs(pairs)
-        return star.decided(lambda numbers: (files.words(numbers), np.zeros(len(numbers), dtype=np.uint64)))
+        return star.decided(lambda numbers: (files.words(numbers), files.fingerprints(numbers)))
+
+    def _order(self, files: SketchFiles) -> KeepOrder:
+        if self._keep == "first":
+            return KeepOrder(files.count)
+        if self._keep == "newest":
+            return newest_first(files.count)
+        return by_rank(self._keep, os.path.join(self._folder, "order.sqlite"), files.ranks(), files.count)
 
 
 class _Seen:
@@ -264,4 +281,15 @@ class _Seen:
 
 
 def _labels(files: SketchFiles, numbers: np.ndarray) -> list[tuple[str, int]]:
-    return [(label, HAS_SIGNATURE) for label in files.labels(numbers)]
+    return list(zip(files.labels(numbers), files.present(numbers).tolist(), strict=True))
+
+
+def plan_of_query(
+    scheme: Scheme, query: BandQuery | FingerprintQuery, max_run: int, memory_bytes: int
+) -> PairPlan:
+    """Return how all pairs are found that a query for one of them would find."""
+    if isinstance(query, BandQuery):
+        how: tuple[Any, ...] = query.threshold, "minhash", None, query.recall
+    else:
+        how = DEFAULT_THRESHOLD, "simhash", query.max_distance, None
+    return plan_pairs(scheme, *how, False, False, "all", max_run, memory_bytes, "deduplicate")

@@ -1,12 +1,11 @@
-"""Keep orders of the rows of many partitions, by number: 8 bytes a row, none for that of the input.
+"""Keep orders of all rows, by number: 8 bytes a row, none for that of the input.
 
-Owns the sorting, which SQLite does in files, as the orders of one machine (corpus/dedup/asking/orders).
+Owns what an order means, and the sorting, which SQLite does in files.
 Invariant: rows that an order does not tell apart stand in the order of the input.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from simindex.corpus.dedup.entries import Entry
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.results import KeptRow
 from simindex.corpus.outputs.rows import values_of
+from simindex.corpus.sqlite_file import SqliteFile
 from simindex.inputs import InputError
 
 Keep = str | Callable[[KeptRow], Any]
@@ -126,7 +126,7 @@ def by_rank(keep: Keep, path: str, ranks: Iterable[list[Any]], total: int) -> Ke
         path: of a file that is made and used for sorting.
         ranks: of all rows, some at a time: numbers, texts or ``None``, as SQLite orders them.
     """
-    db = sqlite3.connect(path, isolation_level=None)
+    db = SqliteFile(path)
     try:
         db.executescript("drop table if exists rows; create table rows (number integer primary key, rank);")
         number = 0

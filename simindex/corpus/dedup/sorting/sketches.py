@@ -72,19 +72,21 @@ class SketchFiles:
     Args:
         folder: made if it is missing.
         bands: words of a sketch.
+        has_fingerprints: whether rows have fingerprints, too.
 
     Attributes:
-        bands: words of a sketch.
+        bands, has_fingerprints: the same.
         count: rows.
         mark: what was given to `sync` last, with what is there; ``None`` where nothing is.
     """
 
-    def __init__(self, folder: str, bands: int) -> None:
+    def __init__(self, folder: str, bands: int, *, has_fingerprints: bool = False) -> None:
         os.makedirs(folder, exist_ok=True)
-        self._folder, self.bands = folder, bands
+        self._folder, self.bands, self.has_fingerprints = folder, bands, has_fingerprints
         self.mark = self._found_mark()
         self.count = 0 if self.mark is None else int(self.mark["count"])
         self._key_bytes = 0 if self.mark is None else int(self.mark["key_bytes"])
+        self._rank_bytes = 0 if self.mark is None else int(self.mark["rank_bytes"])
         self._files: dict[str, Any] = {}
 
     def _found_mark(self) -> dict[str, Any] | None:
@@ -93,50 +95,70 @@ class SketchFiles:
                 mark: dict[str, Any] = json.load(file)
         except FileNotFoundError:
             return None
-        whole = all(os.path.exists(self._path(name)) for name in self._sizes(0, 0))
+        whole = all(os.path.exists(self._path(name)) for name in self._sizes())
         return mark if whole else None
 
-    def _sizes(self, count: int, key_bytes: int) -> dict[str, int]:
+    def _sizes(self, count: int = 0, key_bytes: int = 0, rank_bytes: int = 0) -> dict[str, int]:
         """Return the files, with the bytes that so many rows take in each."""
-        words = {band_name(band): count * _WORD for band in range(self.bands)}
-        rest = dict.fromkeys(("digests", "rows", "ends"), count * _WORD)
-        return words | rest | {"present": count, "places": count * _PLACE, "keys": key_bytes}
+        names = *self.columns, "digests", "rows", "ends"
+        rest = {"present": count, "places": count * _PLACE, "keys": key_bytes, "ranks": rank_bytes}
+        return dict.fromkeys(names, count * _WORD) | rest
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that a sketch is made of."""
+        return [*map(band_name, range(self.bands)), *(["fingerprints"] if self.has_fingerprints else [])]
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
 
     # ---- writing ----
 
-    def add(self, words: np.ndarray, present: np.ndarray, names: Names) -> None:
+    def add(
+        self,
+        words: np.ndarray,
+        present: np.ndarray,
+        names: Names,
+        fingerprints: np.ndarray | None = None,
+        ranks: list[Any] | None = None,
+    ) -> None:
         """Take the next rows.
 
         Args:
             words: uint64, shape (rows, bands).
             present: uint8: 0 where a row has nothing to compare.
             names: what they are called.
+            fingerprints: uint64, of each; where rows have them.
+            ranks: what a keep order goes by, of each: as `orders.rank_of` returns it.
 
         Raises:
             OSError: the disk did not take them; it names the file.
         """
         files = self._opened()
-        digests = np.zeros(len(words), dtype=np.uint64)
+        digests = np.zeros(len(words), dtype=np.uint64) if fingerprints is None else fingerprints
         if self.bands:
+            digests = np.empty(len(words), dtype=np.uint64)
             _kernel.xxh64_each(words, self.bands * _WORD, 0, digests)
         for band in range(self.bands):
             self._write(files, band_name(band), np.ascontiguousarray(words[:, band]))
+        if fingerprints is not None:
+            self._write(files, "fingerprints", fingerprints)
         self._write(files, "digests", digests)
         self._write(files, "present", np.ascontiguousarray(present, dtype=np.uint8))
         self._write(files, "places", names.places)
         self._write(files, "rows", names.rows)
         self._write(files, "ends", np.cumsum(names.lengths) + self._key_bytes)
         self._write(files, "keys", np.frombuffer(names.keys, dtype=np.uint8))
+        of_ranks = b"" if ranks is None else json.dumps(ranks).encode() + b"\n"
+        self._write(files, "ranks", np.frombuffer(of_ranks, dtype=np.uint8))
         self.count += len(words)
         self._key_bytes += len(names.keys)
+        self._rank_bytes += len(of_ranks)
 
     def _opened(self) -> dict[str, Any]:
         """Open the files, without what is behind the mark."""
         if not self._files:
-            for name, size in self._sizes(self.count, self._key_bytes).items():
+            for name, size in self._sizes(self.count, self._key_bytes, self._rank_bytes).items():
                 path = self._path(name)
                 with naming(path):
                     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -157,7 +179,8 @@ class SketchFiles:
             is_durable: whether to wait for the disk; else the mark is right as long as the system lives.
         """
         files = self._opened()
-        self.mark = more | {"count": self.count, "key_bytes": self._key_bytes}
+        sizes = {"count": self.count, "key_bytes": self._key_bytes, "rank_bytes": self._rank_bytes}
+        self.mark = more | sizes
         if not is_durable:
             with naming(self._path(_MARK)), open(self._path(_MARK), "w", encoding="utf-8") as mark:
                 json.dump(self.mark, mark)
@@ -181,7 +204,7 @@ class SketchFiles:
         """Yield a column some rows at a time: (number of the first, values).
 
         Args:
-            name: "digests" or "present", or a band as `band_name` has it.
+            name: "digests" or "present", or one of `columns`.
         """
         dtype = np.uint8 if name == "present" else np.uint64
         with open(self._path(name), "rb", buffering=0) as file:
@@ -189,10 +212,14 @@ class SketchFiles:
                 yield first, np.fromfile(file, dtype=dtype, count=min(_PART, self.count - first))
 
     def band(self, band: int) -> np.ndarray:
-        """Return the words of a band by number, uint64: in memory, or mapped where they are many."""
+        """Return the words of a band by number; see `column`."""
+        return self.column(band_name(band))
+
+    def column(self, name: str) -> np.ndarray:
+        """Return one of `columns` by number, uint64: in memory, or mapped where rows are many."""
         if self.count * _WORD <= _HELD_BYTES:
-            return np.fromfile(self._path(band_name(band)), dtype=np.uint64, count=self.count)
-        return self._mapped(band_name(band), np.uint64)
+            return np.fromfile(self._path(name), dtype=np.uint64, count=self.count)
+        return self._mapped(name, np.uint64)
 
     def words(self, numbers: np.ndarray) -> np.ndarray:
         """Return the words of some rows, uint64, shape (rows, bands); of ascending numbers fastest."""
@@ -200,6 +227,17 @@ class SketchFiles:
         for band in range(self.bands):
             found[:, band] = self._mapped(band_name(band), np.uint64)[numbers]
         return found
+
+    def fingerprints(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the fingerprints of some rows, uint64; 0 where there are none."""
+        if not self.has_fingerprints:
+            return np.zeros(len(numbers), dtype=np.uint64)
+        return np.array(self._mapped("fingerprints", np.uint64)[numbers])
+
+    def ranks(self) -> Iterator[list[Any]]:
+        """Yield what a keep order goes by, of all rows, some at a time."""
+        with open(self._path("ranks"), "rb") as file:
+            yield from map(json.loads, file)
 
     def present(self, numbers: np.ndarray) -> np.ndarray:
         """Return what was given as `present` of some rows, uint8."""

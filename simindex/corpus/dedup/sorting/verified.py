@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from simindex.corpus.dedup.sorting.sketches import SketchFiles
-from simindex.format.rows import PAIR_ROW
+from simindex.format.rows import NO_FIGURE, PAIR_ROW
 from simindex.pairs.candidates import equal_rows
 from simindex.pairs.union_find import ends_of
 
@@ -22,7 +22,7 @@ PAIRS = 1 << 20
 def verified(
     sketches: SketchFiles, edges: Iterator[np.ndarray], min_agree: int, pairs: int = PAIRS
 ) -> Iterator[np.ndarray]:
-    """Yield the pairs that agree in enough rows: PAIR_ROW, without a distance.
+    """Yield the pairs that agree in enough rows: PAIR_ROW, with a distance where rows have fingerprints.
 
     Args:
         edges: ascending; one may come several times.
@@ -52,7 +52,7 @@ def _compared(sketches: SketchFiles, edges: np.ndarray, min_agree: int) -> np.nd
     later, earlier = (places.astype(np.uint32) for places in ends_of(edges))
     by_earlier = np.argsort(earlier, kind="stable")
     ascending = earlier[by_earlier]
-    agree = np.zeros(len(edges), dtype=np.uint32)
+    agree = np.full(len(edges), 0 if sketches.bands else NO_FIGURE, dtype=np.uint32)
     other = np.empty(len(edges), dtype=np.uint64)
     for band in range(sketches.bands):
         words = sketches.band(band)
@@ -61,4 +61,7 @@ def _compared(sketches: SketchFiles, edges: np.ndarray, min_agree: int) -> np.nd
     is_match = agree >= min_agree
     found = np.zeros(int(is_match.sum()), dtype=PAIR_ROW)
     found["a"], found["b"], found["agree"] = earlier[is_match], later[is_match], agree[is_match]
+    if sketches.has_fingerprints:
+        fingerprints = sketches.column("fingerprints")
+        found["distance"] = np.bitwise_count(fingerprints[found["a"]] ^ fingerprints[found["b"]])
     return found
