@@ -288,8 +288,16 @@ def plan_of_query(
     scheme: Scheme, query: BandQuery | FingerprintQuery, max_run: int, memory_bytes: int
 ) -> PairPlan:
     """Return how all pairs are found that a query for one of them would find."""
-    if isinstance(query, BandQuery):
-        how: tuple[Any, ...] = query.threshold, "minhash", None, query.recall
-    else:
-        how = DEFAULT_THRESHOLD, "simhash", query.max_distance, None
-    return plan_pairs(scheme, *how, False, False, "all", max_run, memory_bytes, "deduplicate")
+    return plan_pairs(
+        scheme,
+        threshold=query.threshold if isinstance(query, BandQuery) else DEFAULT_THRESHOLD,
+        by="minhash" if isinstance(query, BandQuery) else "simhash",
+        max_distance=None if isinstance(query, BandQuery) else query.max_distance,
+        recall=query.recall if isinstance(query, BandQuery) else None,
+        exact=False,
+        has_texts=False,
+        copies="all",
+        max_run=max_run,
+        memory_bytes=memory_bytes,
+        call="deduplicate",
+    )
