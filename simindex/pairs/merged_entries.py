@@ -8,6 +8,8 @@ Programming, volume 3, 5.4.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from simindex import _kernel
@@ -92,58 +94,84 @@ class TableEntries:
 
     A range is found by halving, some twenty entries a segment; what lies outside of it is not read.
 
+    Args:
+        read: calls a function with a view of the snapshot.
+        ranks: of its documents.
+        table: its number.
+        dead: a bit for each rank that is left out.
+        capacity: entries that are in memory at a time.
+        first, behind: the range.
+
     Attributes:
-        keys, ranks: those in memory, uint64 and uint32.
+        keys, numbers: those in memory, uint64, and their ranks, uint32.
         is_last: whether no more follow them.
-        total: how many the table has in the range.
+        total: how many the table has in the range, those that are left out included.
     """
 
     def __init__(
         self,
+        read: Callable[[Callable[[View], object]], object],
         ranks: Ranks,
-        directory: Directory,
         table: int,
         dead: np.ndarray,
         capacity: int,
-        first: int = 0,
-        behind: int = EVERY_KEY,
+        first: int,
+        behind: int,
     ) -> None:
-        counts = [directory.geometry.entry_counts(segment.entry)[table] for segment in directory.segments]
-        places = np.flatnonzero(counts)
-        self._sources = np.zeros(len(places), dtype=MERGE_SOURCE)
-        self._sources["segment"] = places
-        self._sources["table"] = table
-        self._sources["offset"] = ranks.offsets[places]
-        self._dead = dead
-        self._sources["position"] = [_place_of(directory, at, first) for at in self._sources]
-        self._skipped = int(self._sources["position"].sum())
-        self.total = sum(_place_of(directory, at, behind) for at in self._sources) - self._skipped
+        self._read, self._dead = read, dead
+
+        def begin(view: View) -> None:
+            directory = view.directory
+            counts = [directory.geometry.entry_counts(segment.entry)[table] for segment in directory.segments]
+            places = np.flatnonzero(counts)
+            self._sources = np.zeros(len(places), dtype=MERGE_SOURCE)
+            self._sources["segment"] = places
+            self._sources["table"] = table
+            self._sources["offset"] = ranks.offsets[places]
+            self._sources["position"] = [_place_of(directory, at, first) for at in self._sources]
+            self._skipped = int(self._sources["position"].sum())
+            self.total = sum(_place_of(directory, at, behind) for at in self._sources) - self._skipped
+
+        read(begin)
         room = min(capacity, self.total)
         self._keys = np.empty(room, dtype=np.uint64)
         self._ranks = np.empty(room, dtype=np.uint32)
         self._count = 0
         self.is_last = not self.total
-        self.keys, self.ranks = self._keys[:0], self._ranks[:0]
+        self.keys, self.numbers = self._keys[:0], self._ranks[:0]
 
     @property
     def done(self) -> int:
         """How many entries have been read so far, those that were left out included."""
         return int(self._sources["position"].sum()) - self._skipped
 
-    def refill(self, directory: Directory, begin: int) -> None:
+    def refill(self, begin: int) -> None:
         """Drop the entries before `begin` and read more behind the others, as many as there is room for."""
         count = self._count - begin
         self._keys[:count] = self._keys[begin : self._count]
         self._ranks[:count] = self._ranks[begin : self._count]
+        self._count = count
+        self._read(self._fill)
+        self.keys, self.numbers = self._keys[: self._count], self._ranks[: self._count]
+
+    def _fill(self, view: View) -> None:
+        count = self._count
         while count < len(self._keys) and not self.is_last:
             # Entries come in order, so these are of the range, whatever follows it in the segments.
             end = count + min(len(self._keys) - count, self.total - self.done)
-            count += directory.run(
+            count += view.directory.run(
                 _kernel.merge, self._sources, self._dead, self._keys[count:end], self._ranks[count:end]
             )
             self.is_last = self.done == self.total
         self._count = count
-        self.keys, self.ranks = self._keys[:count], self._ranks[:count]
+
+    def next_piece(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the next (keys, ranks), uint64 and uint32, in order of both; ``None`` at the end."""
+        while not self.is_last:
+            self.refill(self._count)
+            if self._count:
+                return self.keys.copy(), self.numbers.copy()
+        return None
 
 
 def _place_of(directory: Directory, source: np.void, key: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import RLock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,22 +26,6 @@ from simindex.storage.store import Store
 _T = TypeVar("_T")
 
 _COPIES_AT_ONCE = 4_096
-
-
-class LiveDocument(NamedTuple):
-    """A document that a sketch stands for.
-
-    Attributes:
-        rank: of the document itself.
-        key: its key.
-        present: which halves of a sketch it has.
-        metadata: as it was stored.
-    """
-
-    rank: int
-    key: Key
-    present: int
-    metadata: Any
 
 
 class PinnedTables:
@@ -65,8 +49,6 @@ class PinnedTables:
             with self._store.reading() as txn:
                 view = View(txn, self._snapshots.current(txn), self.scheme)
                 self.snapshot = txn.id
-                self.sources = view.sources
-                self.num_documents = view.num_documents
                 self.ranks = Ranks(view)
         except BaseException:
             self._store.close()
@@ -99,14 +81,15 @@ class PinnedTables:
 
     def slice(
         self, table: int, first: int, behind: int, capacity: int, dead: np.ndarray | None = None
-    ) -> TableSlice:
+    ) -> TableEntries:
         """Return the entries of a sorted table whose keys are in first..behind-1, live ones alone.
 
         Args:
             capacity: entries that are in memory at a time.
             dead: a bit for each rank that is left out; ``None``: those of removed sketches.
         """
-        return TableSlice(self, table, first, behind, capacity, self.ranks.dead if dead is None else dead)
+        dead = self.ranks.dead if dead is None else dead
+        return TableEntries(self.read, self.ranks, table, dead, capacity, first, behind)
 
     def sketches(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (words, fingerprints) that are stored under some ranks."""
@@ -135,74 +118,16 @@ class PinnedTables:
         records = self.read(lambda view: [view.record(number) for number in numbers])
         return [None if record is None else record.key for record in records]
 
-    def documents(self, ranks: Sequence[int], limit: int) -> list[list[LiveDocument]]:
-        """Return the live documents of the sketches stored under some ranks, oldest first.
+    def documents(self, ranks: np.ndarray, limit: int) -> list[list[tuple[Key, int]]]:
+        """Return the live documents of the sketches stored under some ranks, oldest first: key, and which
+        halves of a sketch it has.
 
         Args:
             limit: documents of each, at most.
         """
-        numbers = self.ranks.numbers(np.array(ranks, dtype=np.uint32)).tolist()
+        numbers = self.ranks.numbers(ranks).tolist()
         found = self.read(lambda view: [view.documents_with(number, limit) for number in numbers])
-        return [
-            [
-                LiveDocument(int(rank), record.key, record.present, record.metadata)
-                for (_, record), rank in zip(
-                    some,
-                    self.ranks.of(np.array([number for number, _ in some], dtype=np.uint64)),
-                    strict=True,
-                )
-            ]
-            for some in found
-        ]
-
-
-class TableSlice:
-    """The entries of one table of a pinned index in a range of keys, a buffer at a time; see `Entries`."""
-
-    def __init__(
-        self, pinned: PinnedTables, table: int, first: int, behind: int, capacity: int, dead: np.ndarray
-    ) -> None:
-        self._pinned = pinned
-        self._entries = pinned.read(
-            lambda view: TableEntries(pinned.ranks, view.directory, table, dead, capacity, first, behind)
-        )
-
-    @property
-    def keys(self) -> np.ndarray:
-        """Keys of the entries that are in memory."""
-        return self._entries.keys
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """Ranks of the entries that are in memory."""
-        return self._entries.ranks
-
-    @property
-    def is_last(self) -> bool:
-        """Whether no more entries follow."""
-        return self._entries.is_last
-
-    @property
-    def done(self) -> int:
-        """How many entries have been read so far, those of removed documents included."""
-        return self._entries.done
-
-    @property
-    def total(self) -> int:
-        """How many entries the range has, those of removed documents included."""
-        return self._entries.total
-
-    def refill(self, begin: int) -> None:
-        """Drop the entries before `begin` and read more behind the others, as many as there is room for."""
-        self._pinned.read(lambda view: self._entries.refill(view.directory, begin))
-
-    def next_piece(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the next (keys, ranks), uint64 and uint32, in order of both; ``None`` at the end."""
-        while not self.is_last:
-            self.refill(len(self.keys))
-            if len(self.keys):
-                return self.keys.copy(), self.numbers.copy()
-        return None
+        return [[(record.key, record.present) for _, record in some] for some in found]
 
 
 class SnapshotSketches:

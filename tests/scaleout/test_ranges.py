@@ -95,8 +95,8 @@ def keys_of(partitions: list[PinnedTables]) -> list[list[Any]]:
     """The keys of the live documents under each number."""
     keys = []
     for each in partitions:
-        for some in each.documents(range(each.ranks.total), 2**62):
-            keys.append([document.key for document in some])
+        for some in each.documents(np.arange(each.ranks.total), 2**62):
+            keys.append([key for key, _ in some])
     return keys
 
 

@@ -190,13 +190,7 @@ class RangeHost(TableHost[PinnedTables]):
     ) -> dict[int, list[list[tuple[Key, int]]]]:
         """Return number of a partition -> of some of its sketches, by rank, the live documents, oldest first:
         key, and which halves of a sketch it has."""
-        return {
-            number: [
-                [(document.key, document.present) for document in documents]
-                for documents in self._tables(number).documents(some.tolist(), limit)
-            ]
-            for number, some in ranks.items()
-        }
+        return {number: self._tables(number).documents(some, limit) for number, some in ranks.items()}
 
     def keys(self, ranks: Mapping[int, np.ndarray]) -> dict[int, list[Key | None]]:
         """Return number of a partition -> the keys of some of its documents, by rank; ``None`` for one that
