@@ -19,7 +19,7 @@ from simindex.format.keys import Key
 from simindex.pairs.pair import Bounded
 from simindex.pairs.pairs import Pairs
 from simindex.pairs.sorted_edges import SortedEdges
-from simindex.pairs.union_find import Forest, edges_between
+from simindex.pairs.union_find import Forest, edges_between, ends_of
 from simindex.queries.view import View
 
 Linkage = Literal["components", "star"]
@@ -106,7 +106,8 @@ class Clusters(Iterator[list[Key]]):
         """Look up the keys of the next groups; before the first, find all groups."""
         try:
             if self._groups is None:
-                self._groups = self._grouped().groups()
+                count, linkage = self._pairs.ranks.total, self._linkage
+                self._groups = group(count, linkage, self._edges(), self._memory_bytes).groups()
             parts = list(_some_of(self._groups))
             if not parts:
                 self.close()
@@ -124,24 +125,13 @@ class Clusters(Iterator[list[Key]]):
                 self._ready.append(self._begun)
                 self._begun = []
 
-    def _grouped(self) -> Forest:
-        """Return the forest that the pairs make."""
-        forest = Forest(self._pairs.ranks.total)
-        with SortedEdges(self._memory_bytes) as edges:
-            while len(rows := self._next_rows()):
-                a, b, is_copy = (
-                    self._pairs.ranks.of(rows[:, 0]),
-                    self._pairs.ranks.of(rows[:, 1]),
-                    rows[:, 2] != 0,
-                )
-                if self._linkage == "components":
-                    forest.join(edges_between(a, b))
-                    continue
-                forest.join(edges_between(a[is_copy], b[is_copy]))
-                edges.add(edges_between(forest.roots(a[~is_copy]), forest.roots(b[~is_copy])))
-            for some in edges.ascending():
-                forest.assign(some)
-        return forest
+    def _edges(self) -> Iterator[tuple[np.ndarray, bool]]:
+        """Yield the edges of all pairs; see `group`."""
+        while len(rows := self._next_rows()):
+            edges = edges_between(self._pairs.ranks.of(rows[:, 0]), self._pairs.ranks.of(rows[:, 1]))
+            is_copy = rows[:, 2] != 0
+            yield edges[is_copy], True
+            yield edges[~is_copy], False
 
     def _next_rows(self) -> np.ndarray:
         """Return the next pairs, uint64: number, number, 1 for copies; none at the end."""
@@ -152,6 +142,28 @@ class Clusters(Iterator[list[Key]]):
         except StopIteration:
             pass
         return np.array(rows, dtype=np.uint64).reshape(-1, 3)
+
+
+def group(
+    count: int, linkage: Linkage, edges: Iterator[tuple[np.ndarray, bool]], memory_bytes: int
+) -> Forest:
+    """Return the components or stars that edges make of the numbers below a count.
+
+    Args:
+        edges: (edges of `edges_between`, whether their ends are copies of one another); the copies of a
+            document come before its pairs.
+        memory_bytes: of the edges of stars; what does not fit lies on the disk.
+    """
+    forest = Forest(count)
+    with SortedEdges(memory_bytes) as waiting:
+        for some, are_copies in edges:
+            if are_copies or linkage == "components":
+                forest.join(some)
+            else:
+                waiting.add(edges_between(*map(forest.roots, ends_of(some))))
+        for some in waiting.ascending():
+            forest.assign(some)
+    return forest
 
 
 def _some_of(groups: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[np.ndarray, bool]]:

@@ -14,7 +14,8 @@ from simindex.pairs.walk_plan import scheme_of_config
 from simindex.queries.search import Method
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts.actors import ray_module, start
-from simindex.scaleout.pairs.job import ScaledPairs, Walk, components, stars
+from simindex.scaleout.pairs.job import ScaledPairs, Walk
+from simindex.scaleout.pairs.job import clusters as clusters_of
 from simindex.scaleout.pairs.nodes import Partitions
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 from simindex.tuning.curve import DEFAULT_THRESHOLD
@@ -108,8 +109,7 @@ def clusters(
     """
     require_linkage(linkage)
     started, walk = _walk("clusters", locals(), forests=linkage == "components")
-    found = components(walk) if linkage == "components" else stars(walk, memory_bytes)
-    return _until_end(found, started)
+    return _until_end(clusters_of(walk, linkage, memory_bytes), started)
 
 
 def _walk(

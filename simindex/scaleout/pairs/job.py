@@ -16,11 +16,11 @@ import numpy as np
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.rows import NO_FIGURE
+from simindex.pairs.clusters import Linkage, group
 from simindex.pairs.merged_entries import set_bits
 from simindex.pairs.pair import Bounded, Pair
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.ranges import RangeEnd
-from simindex.pairs.sorted_edges import SortedEdges
 from simindex.pairs.tables import Numbering
 from simindex.pairs.union_find import Forest, edges_between
 from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan, scheme_of_config
@@ -227,8 +227,8 @@ class ScaledPairs(Iterator[Pair]):
         agree, of_first = self._walk.config.num_perm or NO_FIGURE, self._plan.copies == "first"
         leaders = leaders[~np.isin(leaders, folded)]
         for first in range(0, len(leaders), _AT_ONCE):
-            for group in self._walkers.live(leaders[first : first + _AT_ONCE], _EVERY):
-                pairs = product(group[:1], group[1:]) if of_first else combinations(group, 2)
+            for live in self._walkers.live(leaders[first : first + _AT_ONCE], _EVERY):
+                pairs = product(live[:1], live[1:]) if of_first else combinations(live, 2)
                 for one, other in pairs:
                     yield self._pair(one, other, agree, 0)
 
@@ -240,56 +240,42 @@ class ScaledPairs(Iterator[Pair]):
         return Pair(a.key, b.key, self._estimates[agree][0], bits, *self._estimates[agree][1:])
 
 
-def components(walk: Walk) -> Iterator[list[Key]]:
-    """Yield the keys of each component of two documents or more, in the order of their numbers."""
-    walkers = walk.walkers
-    try:
-        forest = Forest(walkers.numbering.total)
-        for found in walk.found():
-            for rows in (found.copies, found.pairs):
-                forest.join(edges_between(rows["a"], rows["b"]))
-        forest.join(edges_between(*walkers.copies()))
-        yield from _listed(forest, walkers)
-    finally:
-        walkers.close()
-
-
-def stars(walk: Walk, memory_bytes: int) -> Iterator[list[Key]]:
-    """Yield the keys of each star of two documents or more, the centre first, in the order of their numbers.
+def clusters(walk: Walk, linkage: Linkage, memory_bytes: int) -> Iterator[list[Key]]:
+    """Yield the keys of each component or star of two documents or more, in the order of their numbers.
 
     Args:
-        walk: that hands on all pairs.
-        memory_bytes: of edges; what does not fit lies on the disk.
+        walk: of stars one that hands on all pairs.
+        memory_bytes: of the edges of stars; what does not fit lies on the disk.
     """
-    walkers = walk.walkers
     try:
-        forest, firsts = Forest(walkers.numbering.total), _Firsts(walkers)
-        forest.join(edges_between(firsts.of(firsts.leaders), firsts.copies))
-        with SortedEdges(memory_bytes) as edges:
-            for found in walk.found():
-                forest.join(edges_between(firsts.of(found.copies["a"]), firsts.of(found.copies["b"])))
-                # Copies come before the pairs of their first one, which stand for those of all of them.
-                ends = (forest.roots(firsts.of(found.pairs[side])) for side in ("a", "b"))
-                edges.add(edges_between(*ends))
-            for some in edges.ascending():
-                forest.assign(some)
-        yield from _listed(forest, walkers)
+        forest = group(walk.walkers.numbering.total, linkage, _edges(walk, linkage), memory_bytes)
+        yield from _listed(forest, walk.walkers)
     finally:
-        walkers.close()
+        walk.walkers.close()
+
+
+def _edges(walk: Walk, linkage: Linkage) -> Iterator[tuple[np.ndarray, bool]]:
+    """Yield the edges of all pairs; see `group`."""
+    leaders, copies = walk.walkers.copies()
+    # A star has its centre among live documents; a component is the same by way of a removed one.
+    live = _Firsts(walk.walkers, leaders, copies).of if linkage == "star" else np.asarray
+    yield edges_between(live(leaders), copies), True
+    for found in walk.found():
+        for rows, are_copies in ((found.copies, True), (found.pairs, False)):
+            yield edges_between(live(rows["a"]), live(rows["b"])), are_copies
 
 
 class _Firsts:
     """The first live document of each sketch that is stored under a removed one.
 
-    Attributes:
+    Args:
         leaders, copies: as of `Walkers.copies`.
     """
 
-    def __init__(self, walkers: Walkers) -> None:
-        self.leaders, self.copies = walkers.copies()
-        order = np.lexsort((self.copies, self.leaders))
-        leaders, places = np.unique(self.leaders[order], return_index=True)
-        firsts = self.copies[order][places]
+    def __init__(self, walkers: Walkers, leaders: np.ndarray, copies: np.ndarray) -> None:
+        order = np.lexsort((copies, leaders))
+        leaders, places = np.unique(leaders[order], return_index=True)
+        firsts = copies[order][places]
         gone = np.zeros(len(leaders), dtype=bool)
         for first in range(0, len(leaders), _AT_ONCE):
             keys = walkers.keys(leaders[first : first + _AT_ONCE])
