@@ -93,6 +93,7 @@ def test_query_simhash_equals_brute_force_over_100_000(
     assert_complete(tmp_path / "i", 100_000, max_distance, blocks)
 
 
+@pytest.mark.long
 def test_query_simhash_equals_brute_force_over_a_million(tmp_path: Path) -> None:
     """Takes 10 to 20 seconds; nearly all of it goes into the inserts."""
     assert_complete(tmp_path / "i", 1_000_000, 3, 4)
