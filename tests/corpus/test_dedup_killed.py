@@ -97,13 +97,17 @@ ALONE: dict[str, Any] = {"into": None}
 """All rows are looked at first."""
 
 
-ORDERED: dict[str, Any] = {"into": None, "keep": "longest", "by": "simhash", "explain": True}
-"""The same, with what an order goes by, and texts of all rows."""
+ORDERED: dict[str, Any] = {"into": None, "keep": "longest", "against": True, "explain": True}
+"""The same, with what an order goes by, what an index says, and texts of all rows."""
 
 
 @pytest.mark.parametrize("named", [INTO, ALONE, ORDERED], ids=["into", "alone", "ordered"])
 def test_killed_at_random_gives_the_bytes_of_one_run(tmp_path: Path, named: dict[str, Any]) -> None:
     write_lines(tmp_path / "a.jsonl", TEXTS)
+    if "against" in named:
+        with simindex.open(tmp_path / "seen") as index:
+            index.insert_many(enumerate(TEXTS[::9]))
+        named = named | {"against": tmp_path / "seen"}
     num_calls = calls_of(lambda: run(tmp_path, **named))
     expected = outputs(tmp_path)
     forget(tmp_path)

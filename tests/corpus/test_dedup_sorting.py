@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.truth import kept_by_index, lines, texts, write_lines
 
+import simindex
 from simindex import Config, SimIndexError
 from simindex.corpus import deduplicate
 from simindex.corpus.dedup.entries import PathEntries
@@ -54,6 +55,8 @@ def by_index(monkeypatch: pytest.MonkeyPatch, source: Path, output: Path, **name
         (0, {}),
         (1, {"mode": "annotate"}),
         (2, {"keep": "newest"}),
+        (2, {"against": True, "workers": 2}),
+        (2, {"against": True, "keep": "newest", "by": "simhash", "mode": "annotate"}),
         (3, {"keep": "longest", "mode": "annotate", "explain": True}),
         (4, {"keep": "field:id", "config": Config()}),
         (5, {"by": "simhash", "max_distance": 6}),
@@ -76,9 +79,14 @@ def test_the_bytes_are_those_that_an_index_decides(
     some += ["", "one"]  # nothing to compare, and equal to nothing
     write_lines(tmp_path / "a.jsonl", some)
     used = sorts(monkeypatch)
+    if "against" in named:
+        with simindex.open(tmp_path / "seen") as index:
+            index.insert_many(enumerate(texts(300, seed)[::5]))
+        named = named | {"against": tmp_path / "seen"}
     if "by" not in named:
         named = {"threshold": 0.7} | named
-    found = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", workers=1 + seed % 2, **named)
+    named = named | {"workers": named.get("workers", 1 + seed % 2)}
+    found = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **named)
     assert len(used) == 1
     expected = by_index(monkeypatch, tmp_path / "a.jsonl", tmp_path / "index.jsonl", **named)
     assert len(used) == 1

@@ -13,9 +13,9 @@ from support.truth import kept_by_index, lines, texts, write_lines
 import simindex
 from simindex.corpus import Removed, deduplicate
 from simindex.corpus.dedup import writer_loop
-from simindex.corpus.dedup.asking import star
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.journal import JobError
+from simindex.corpus.dedup.sorting import other_indexes
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Reading
 from simindex.inputs.streams import require_unpacker
 from simindex.sketching.sketch import SketchBatch
@@ -231,7 +231,7 @@ def test_against_removes_the_new_side_only_and_leaves_the_index_alone(
     assert before == {path: path.read_bytes() for path in before}
 
 
-def test_against_asks_for_many_batches_at_once_and_hands_on_what_is_before_a_bad_row(
+def test_against_asks_for_many_batches_at_once_and_keeps_what_is_before_a_bad_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with simindex.open(tmp_path / "seen") as index:
@@ -239,15 +239,15 @@ def test_against_asks_for_many_batches_at_once_and_hands_on_what_is_before_a_bad
     write_lines(tmp_path / "new.jsonl", TEXTS)
     outputs: set[bytes] = set()
     asked: list[int] = []
-    compare = star.Star._compare
+    compare = other_indexes.OtherIndexes._compare
 
-    def counted(self: star.Star, other: star.Opened, sketches: SketchBatch, *rest: Any) -> None:
+    def counted(self: Any, other: other_indexes.Opened, sketches: SketchBatch, *rest: Any) -> None:
         asked.append(len(sketches))
         compare(self, other, sketches, *rest)
 
-    monkeypatch.setattr(star.Star, "_compare", counted)
+    monkeypatch.setattr(other_indexes.OtherIndexes, "_compare", counted)
     for rows, workers in ((1, 1), (90, 1), (90, 2), (32_000, 1)):
-        monkeypatch.setattr(star, "_ROWS_TOGETHER", rows)
+        monkeypatch.setattr(other_indexes, "_ROWS_TOGETHER", rows)
         output = tmp_path / f"{rows}-{workers}.jsonl"
         deduplicate(tmp_path / "new.jsonl", output, against=tmp_path / "seen", batch_size=20, workers=workers)
         outputs.add(output.read_bytes() + Path(f"{output}.dedup/removed.jsonl").read_bytes())
@@ -255,12 +255,10 @@ def test_against_asks_for_many_batches_at_once_and_hands_on_what_is_before_a_bad
     assert {20, 100, len(TEXTS)} <= set(asked)
     with open(tmp_path / "new.jsonl", "a", encoding="utf-8") as file:
         file.write("no row\n")
-    done: list[int] = []
     with pytest.raises(BadRowError, match=f"new.jsonl:{len(TEXTS) + 1}: "):
-        deduplicate(
-            tmp_path / "new.jsonl", tmp_path / "o.jsonl", against=tmp_path / "seen", progress=done.append
-        )
-    assert done[-1] == len(TEXTS)
+        deduplicate(tmp_path / "new.jsonl", tmp_path / "o.jsonl", against=tmp_path / "seen")
+    journal = json.loads((tmp_path / "o.jsonl.dedup/journal.json").read_bytes())
+    assert journal["state"]["looked"] == len(TEXTS)
 
 
 # ---- into ----

@@ -59,7 +59,7 @@ def is_allowed(options: Combination) -> bool:
     return not (options["by"] == "simhash" and options["exact"])
 
 
-SORTED = {"exact": (False,), "against": (False,), "into": (False,)}
+SORTED = {"exact": (False,), "into": (False,)}
 """What is decided by sorting all sketches; other jobs ask a working index."""
 
 COMBINATIONS = pairwise(OPTIONS, is_allowed) + pairwise(OPTIONS | SORTED, is_allowed)

@@ -149,8 +149,8 @@ def deduplicate(
 
     Cost: time linear in the rows, some hundred bytes of disk a row while it works; of memory some 300 MB and
     5 bytes a row, 13 in another order than the input's. Files of this machine are read twice, and their
-    sketches sorted, by SimHash and with a threshold above some 0.6; what is compared with an index, by
-    paragraphs or exactly is asked of a working index instead.
+    sketches sorted, by SimHash and with a threshold above some 0.6; what goes into an index, and what is
+    compared by paragraphs or exactly, is asked of a working index instead.
 
     >>> rows = [("a", "the same words twice"), ("b", "The same words twice!"), ("c", "quite other words")]
     >>> kept = []
@@ -257,8 +257,7 @@ class Job:
         self._job = self._described() | how | {"by": by}
         self._output = self._writing.output(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
-        alone = cut is None and not self._others and into is None
-        self.looks_first = alone and can_sort(self._entries, self._query, self._config)
+        self.looks_first = cut is None and into is None and can_sort(self._entries, self._query, self._config)
 
     def _described(self) -> dict[str, Any]:
         """Return what tells this job from others, beside how rows are compared and what they are."""
@@ -391,10 +390,13 @@ class Job:
                 self.on_looked(count)
 
             texts = None if self._keep == "first" else self._texts
-            how = self._query, self._config, self._keep, texts, self._batch_size, self._workers, looked
+            how = self._query, self._config, self._keep, others, texts
+            speed = self._batch_size, self._workers, looked
             keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
             by_lines = keeps_lines and self._mode != "annotate" and not self._explain
-            with Sorting(folder, self._entries, *how).decided(self.state.read, by_lines=by_lines) as decided:
+            with Sorting(folder, self._entries, *how, *speed).decided(
+                self.state.read, by_lines=by_lines
+            ) as decided:
                 yield decided
             return
         asking = Asking(

@@ -18,48 +18,21 @@ from simindex.changes.documents import NewDocuments
 from simindex.changes.if_new import asked_if_new
 from simindex.changes.if_new_many import insert_batch_if_new
 from simindex.changes.ingest import prepare_documents, prepared_batches
-from simindex.changes.session import Session
 from simindex.checks import require_int
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.results import Decided, Verdict
-from simindex.corpus.dedup.rows import Entered, Rows, with_failure
+from simindex.corpus.dedup.rows import Entered, Rows
+from simindex.corpus.dedup.sorting.other_indexes import Opened, OtherIndexes
+from simindex.corpus.dedup.sorting.other_indexes import together as in_large_parts
 from simindex.queries.query_factory import method_of
-from simindex.queries.scheme import scheme_of
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method
-from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
-from simindex.storage.folder import Mode
-from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
-from simindex.storage.store import Store
 from simindex.tuning.match_odds import band_plan
 
 T = TypeVar("T", bound="Rows | Entered")
 
-_ROWS_TOGETHER = 32_000
-_BYTES_TOGETHER = 64 << 20
-"""Rows that the other indexes are asked for at once, and what these take in memory meanwhile."""
-
 _FORGOTTEN_AT_ONCE = 1_000
 """Numbers of rows that are removed in one call."""
-
-
-class Opened:
-    """An index as the jobs need it: its session, below the public face."""
-
-    def __init__(self, path: str, mode: Mode, config: Config | None = None, *, pinned: bool = False) -> None:
-        self.path = path
-        self.store = Store(path, mode, DEFAULT_MAP_BYTES, None, pinned=pinned)
-        try:
-            scheme = scheme_of(self.store, config, None)
-            self.config = scheme.config
-            self.session = Session(self.store, scheme)
-        except BaseException:
-            self.store.close()
-            raise
-
-    def close(self) -> None:
-        """Let go of it."""
-        self.session.close()
 
 
 class Star:
@@ -76,29 +49,28 @@ class Star:
         self, path: str, config: Config, query: BandQuery | FingerprintQuery, others: Iterable[str] = ()
     ) -> None:
         self._query = asked_if_new(query._replace(limit=1))  # that one is enough
-        self._opened = [Opened(path, "a", config)]
+        self._working = Opened(path, "a", config)
         try:
-            for other in others:
-                self._opened.append(Opened(other, "r", config, pinned=True))
+            self._others = OtherIndexes(others, config, query)
         except BaseException:
-            self.close()
+            self._working.close()
             raise
         self._sketcher = Sketcher(config)
 
     def close(self) -> None:
         """Let go of all indexes."""
-        for opened in self._opened:
-            opened.close()
+        self._working.close()
+        self._others.close()
 
     def forget(self, numbers: Iterable[int], num_kept: int) -> None:
         """Remove the rows of these numbers, as far as they are there, until `num_kept` are left."""
-        path = self._opened[0].path
-        self._opened[0].close()
+        path = self._working.path
+        self._working.close()
         with face.open(path, "r+") as index:
             rest = iter(numbers)
             while len(index) > num_kept and (part := list(islice(rest, _FORGOTTEN_AT_ONCE))):
                 index.remove_many(part)
-        self._opened[0] = Opened(path, "r+", self._opened[0].config)
+        self._working = Opened(path, "r+", self._working.config)
 
     def decide(
         self, items: Iterable[tuple[int, Any, Any]], batch_size: int, workers: int | None
@@ -110,7 +82,7 @@ class Star:
             batch_size, workers: as in `Index.insert_many`.
         """
         for documents in prepared_batches(items, self._sketcher, batch_size, workers, self._query.compares):
-            yield self._decided(documents, self._compared([documents])[0])
+            yield self._decided(documents, self._others.decided([documents.sketches])[0])
 
     def prepared(self, rows: Rows | Entered) -> tuple[Rows | Entered, NewDocuments]:
         """Return rows with their sketches; may be called by several threads."""
@@ -123,12 +95,14 @@ class Star:
 
         Args:
             prepared: rows with their sketches, as `prepared` returns them.
-            together: whether the other indexes are asked for many batches at once: a large one takes half of
-                the time for each of 30,000 rows that it takes for each of 4,000. Nobody may wait for the
+            together: whether the other indexes are asked for many batches at once. Nobody may wait for the
                 first of them meanwhile.
         """
-        for some in _together(prepared, together=together and len(self._opened) > 1):
-            compared = self._compared([documents for _, documents in some])
+        parts: Iterator[list[tuple[T, NewDocuments]]] = ([each] for each in prepared)
+        if together and self._others:
+            parts = in_large_parts(prepared, lambda each: (len(each[1]), each[0].num_bytes))
+        for some in parts:
+            compared = self._others.decided([documents.sketches for _, documents in some])
             for (rows, documents), found in zip(some, compared, strict=True):
                 yield rows, self._decided(documents, found)
 
@@ -138,59 +112,11 @@ class Star:
         places = [place for place, verdict in enumerate(verdicts) if verdict is None]
         if places:
             rest = documents if len(places) == len(documents) else documents.taken(places)
-            decisions = insert_batch_if_new(self._opened[0].session, self._query, rest)
+            decisions = insert_batch_if_new(self._working.session, self._query, rest)
             bounded.update(places[place] for place in decisions.bounded)
             for place, matches in decisions.matched:
                 verdicts[places[place]] = Verdict(matches[0], None)
         return Decided(verdicts, {place for place in bounded if verdicts[place] is None})
-
-    def _compared(self, batches: list[NewDocuments]) -> list[Decided]:
-        """Return what the other indexes say of the rows of some batches."""
-        if len(self._opened) == 1:
-            return [Decided([None] * len(documents), set()) for documents in batches]
-        sketches = SketchBatch.joined([documents.sketches for documents in batches])
-        verdicts: list[Verdict | None] = [None] * len(sketches)
-        bounded: set[int] = set()
-        for other in self._opened[1:]:
-            self._compare(other, sketches, verdicts, bounded)
-        found, first = [], 0
-        for count in map(len, batches):
-            of_batch = {place - first for place in bounded if first <= place < first + count}
-            found.append(Decided(verdicts[first : first + count], of_batch))
-            first += count
-        return found
-
-    def _compare(
-        self, other: Opened, sketches: SketchBatch, verdicts: list[Verdict | None], bounded: set[int]
-    ) -> None:
-        with other.store.reading() as txn:
-            view = other.session.view(txn)
-            found = self._query.find(view, sketches)
-            for place, matches in enumerate(self._query.matches(view, found)):
-                if matches and verdicts[place] is None:
-                    verdicts[place] = Verdict(matches[0], other.path)
-                elif matches.truncated:
-                    bounded.add(place)
-
-
-def _together(
-    prepared: Iterable[tuple[T, NewDocuments]], *, together: bool
-) -> Iterator[list[tuple[T, NewDocuments]]]:
-    """Yield some batches at a time; where there is no further one, those before that, too."""
-    some: list[tuple[T, NewDocuments]] = []
-    for found in with_failure(prepared):
-        if isinstance(found, Exception):
-            if some:
-                yield some
-            raise found
-        some.append(found)
-        count = sum(len(documents) for _, documents in some)
-        num_bytes = sum(rows.num_bytes for rows, _ in some)
-        if not together or count >= _ROWS_TOGETHER or num_bytes >= _BYTES_TOGETHER:
-            yield some
-            some = []
-    if some:
-        yield some
 
 
 def config_for(

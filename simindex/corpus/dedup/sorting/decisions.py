@@ -12,7 +12,8 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -22,13 +23,15 @@ import numpy as np
 from simindex.changes.ingest import READY_BATCHES
 from simindex.config import Config
 from simindex.corpus.dedup.entries import PathEntries
+from simindex.corpus.dedup.results import Decided
 from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_by_columns
 from simindex.corpus.dedup.sorting.candidates import LONG_RUN, candidates, copies_among, tables_of
 from simindex.corpus.dedup.sorting.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
+from simindex.corpus.dedup.sorting.other_indexes import OtherIndexes, together
 from simindex.corpus.dedup.sorting.second_pass import InputPart, PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles, sketch_rows
 from simindex.corpus.dedup.sorting.star import Outcome, Star
-from simindex.corpus.dedup.sorting.verdict_file import Teller, write_told
+from simindex.corpus.dedup.sorting.verdict_file import OF_OTHERS, OfOthers, Teller, write_told
 from simindex.corpus.dedup.sorting.verified import verified
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.text_file import TextFile
@@ -83,6 +86,7 @@ class Sorting:
         folder: of the job; may have what an earlier process has done.
         entries, query, config: see `can_sort`.
         keep: the order.
+        others: paths of indexes; rows that are like one of their documents go, too.
         texts: takes the texts of all rows, or ``None``.
         batch_size, workers: as in `Index.insert_many`.
         looked: told how many rows were looked at so far, and whether that is durable.
@@ -95,6 +99,7 @@ class Sorting:
         query: BandQuery | FingerprintQuery,
         config: Config,
         keep: Keep,
+        others: list[str],
         texts: TextFile | None,
         batch_size: int,
         workers: int | None,
@@ -102,7 +107,7 @@ class Sorting:
     ) -> None:
         self._folder, self._entries, self._query, self._config = folder, entries, query, config
         self._batch_size, self._threads, self._looked = batch_size, num_workers(workers), looked
-        self._sketcher, self._keep, self._texts = Sketcher(config), keep, texts
+        self._sketcher, self._keep, self._others, self._texts = Sketcher(config), keep, others, texts
         self._scheme = scheme_of_config(config)
         self._plan = plan_of_query(self._scheme, query, LONG_RUN, _EDGE_BYTES)
 
@@ -118,8 +123,8 @@ class Sorting:
         before = self._entries.digest()
         if not os.path.exists(path):
             self._decide(path)
-        with open(path, "rb") as file:
-            told = Teller(file, self._config.num_perm, self._plan)
+        with open(path, "rb") as file, open(path + OF_OTHERS, "rb") as others:
+            told = Teller(file, self._config.num_perm, self._plan, others)
             inputs, takes_bad_rows = self._entries.inputs, self._entries.takes_bad_rows
             parts = rows_of_parts(
                 inputs,
@@ -156,7 +161,8 @@ class Sorting:
         try:
             read = self._filled(files)
             outcome = self._outcome(files)
-            write_told(path, read, outcome, lambda numbers: _labels(files, numbers), has_bits=has_bits)
+            labels = partial(_labels, files)
+            write_told(path, read, outcome, labels, has_bits=has_bits, others=files.others())
         finally:
             files.close()
         shutil.rmtree(folder, ignore_errors=True)
@@ -179,7 +185,8 @@ class Sorting:
     def _fill(self, files: SketchFiles, seen: _Seen) -> None:
         marked = time.monotonic()
         rank = None if self._keep in ("first", "newest") else rank_of(self._keep)
-        for some in self._sketched(rows_by_columns(self._entries, self._batch_size, files.count)):
+        parts = rows_by_columns(self._entries, self._batch_size, files.count)
+        for some, found in self._with_others(self._sketched(parts)):
             if not len(some.rows):
                 continue
             if files.count + len(some.rows) > MOST_NUMBERS:
@@ -191,7 +198,8 @@ class Sorting:
                 self._texts.put((row.number, row.document) for row in some.rows)
             sketches, ranks = some.sketches, None if rank is None else list(map(rank, some.rows))
             fingerprints = sketches.fingerprints if files.has_fingerprints else None
-            files.add(sketches.words, sketches.present, some.names, fingerprints, ranks)
+            said = None if found is None else _of_others(found, files.count)
+            files.add(sketches.words, sketches.present, some.names, fingerprints, ranks, said)
             seen.add(some.rows)
             self._looked(files.count, False)
             if time.monotonic() - marked >= _SECONDS_A_MARK:
@@ -208,6 +216,15 @@ class Sorting:
         parts = ahead(parts, READ_AHEAD)
         return in_order(self._sketch, parts, self._threads - 1, READY_BATCHES, attrgetter("num_bytes"))
 
+    def _with_others(self, sketched: Iterator[_Sketched]) -> Iterator[tuple[_Sketched, Decided | None]]:
+        """Yield batches with what the other indexes say of them, which are asked for many at once."""
+        if not self._others:
+            yield from ((each, None) for each in sketched)
+            return
+        with closing(OtherIndexes(self._others, self._config, self._query)) as others:
+            for some in together(sketched, lambda each: (len(each.rows), each.rows.num_bytes)):
+                yield from zip(some, others.decided([each.sketches for each in some]), strict=True)
+
     def _sketch(self, rows: Rows) -> _Sketched:
         return _Sketched(rows, sketch_rows(self._sketcher, rows), Names.of(rows))
 
@@ -216,6 +233,8 @@ class Sorting:
         compared = np.concatenate(
             [np.empty(0, dtype=bool), *(some & half != 0 for _, some in files.parts("present"))]
         )
+        for verdicts, _ in files.others():
+            compared[[number for number, _ in verdicts]] = False
         copies = copies_among(files, compared)
         compared[copies.copies] = False
         star = Star(plan, self._config.num_perm, self._order(files), copies, _EDGE_BYTES, self._folder)
@@ -282,6 +301,12 @@ class _Seen:
 
 def _labels(files: SketchFiles, numbers: np.ndarray) -> list[tuple[str, int]]:
     return list(zip(files.labels(numbers), files.present(numbers).tolist(), strict=True))
+
+
+def _of_others(found: Decided, first: int) -> OfOthers:
+    """Return what other indexes say of rows that are numbered from one on."""
+    verdicts = [(first + place, each) for place, each in enumerate(found.verdicts) if each is not None]
+    return verdicts, sorted(first + place for place in found.bounded)
 
 
 def plan_of_query(

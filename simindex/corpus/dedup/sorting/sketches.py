@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +26,7 @@ from simindex.sketching.sketcher import Sketcher
 _MARK = "mark.json"
 _WORD = 8  # bytes of a band word, of a digest, of the number of a row or line, of an end of a key
 _PLACE = 4  # bytes of a place
+_OF_ANY_LENGTH = "keys", "ranks", "others"
 _KINDS = "sbi"
 """Of keys; see `entries.labelled`."""
 
@@ -83,10 +86,11 @@ class SketchFiles:
     def __init__(self, folder: str, bands: int, *, has_fingerprints: bool = False) -> None:
         os.makedirs(folder, exist_ok=True)
         self._folder, self.bands, self.has_fingerprints = folder, bands, has_fingerprints
+        self.mark, self.count = None, 0
+        self._bytes = dict.fromkeys(_OF_ANY_LENGTH, 0)
         self.mark = self._found_mark()
-        self.count = 0 if self.mark is None else int(self.mark["count"])
-        self._key_bytes = 0 if self.mark is None else int(self.mark["key_bytes"])
-        self._rank_bytes = 0 if self.mark is None else int(self.mark["rank_bytes"])
+        if self.mark is not None:
+            self.count, self._bytes = int(self.mark["count"]), dict(self.mark["bytes"])
         self._files: dict[str, Any] = {}
 
     def _found_mark(self) -> dict[str, Any] | None:
@@ -98,11 +102,11 @@ class SketchFiles:
         whole = all(os.path.exists(self._path(name)) for name in self._sizes())
         return mark if whole else None
 
-    def _sizes(self, count: int = 0, key_bytes: int = 0, rank_bytes: int = 0) -> dict[str, int]:
-        """Return the files, with the bytes that so many rows take in each."""
+    def _sizes(self) -> dict[str, int]:
+        """Return the files, with the bytes that the rows take in each."""
         names = *self.columns, "digests", "rows", "ends"
-        rest = {"present": count, "places": count * _PLACE, "keys": key_bytes, "ranks": rank_bytes}
-        return dict.fromkeys(names, count * _WORD) | rest
+        rest = {"present": self.count, "places": self.count * _PLACE}
+        return dict.fromkeys(names, self.count * _WORD) | rest | self._bytes
 
     @property
     def columns(self) -> list[str]:
@@ -121,6 +125,7 @@ class SketchFiles:
         names: Names,
         fingerprints: np.ndarray | None = None,
         ranks: list[Any] | None = None,
+        others: tuple[Any, ...] | None = None,
     ) -> None:
         """Take the next rows.
 
@@ -130,6 +135,7 @@ class SketchFiles:
             names: what they are called.
             fingerprints: uint64, of each; where rows have them.
             ranks: what a keep order goes by, of each: as `orders.rank_of` returns it.
+            others: what other indexes say of them, to be pickled.
 
         Raises:
             OSError: the disk did not take them; it names the file.
@@ -147,18 +153,20 @@ class SketchFiles:
         self._write(files, "present", np.ascontiguousarray(present, dtype=np.uint8))
         self._write(files, "places", names.places)
         self._write(files, "rows", names.rows)
-        self._write(files, "ends", np.cumsum(names.lengths) + self._key_bytes)
-        self._write(files, "keys", np.frombuffer(names.keys, dtype=np.uint8))
+        self._write(files, "ends", np.cumsum(names.lengths) + self._bytes["keys"])
         of_ranks = b"" if ranks is None else json.dumps(ranks).encode() + b"\n"
-        self._write(files, "ranks", np.frombuffer(of_ranks, dtype=np.uint8))
+        of_others = b"" if others is None else pickle.dumps(others)
+        contents = dict(zip(_OF_ANY_LENGTH, (names.keys, of_ranks, of_others), strict=True))
+        for name, content in contents.items():
+            self._write(files, name, np.frombuffer(content, dtype=np.uint8))
         self.count += len(words)
-        self._key_bytes += len(names.keys)
-        self._rank_bytes += len(of_ranks)
+        for name, content in contents.items():
+            self._bytes[name] += len(content)
 
     def _opened(self) -> dict[str, Any]:
         """Open the files, without what is behind the mark."""
         if not self._files:
-            for name, size in self._sizes(self.count, self._key_bytes, self._rank_bytes).items():
+            for name, size in self._sizes().items():
                 path = self._path(name)
                 with naming(path):
                     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -179,8 +187,7 @@ class SketchFiles:
             is_durable: whether to wait for the disk; else the mark is right as long as the system lives.
         """
         files = self._opened()
-        sizes = {"count": self.count, "key_bytes": self._key_bytes, "rank_bytes": self._rank_bytes}
-        self.mark = more | sizes
+        self.mark = more | {"count": self.count, "bytes": dict(self._bytes)}
         if not is_durable:
             with naming(self._path(_MARK)), open(self._path(_MARK), "w", encoding="utf-8") as mark:
                 json.dump(self.mark, mark)
@@ -238,6 +245,12 @@ class SketchFiles:
         """Yield what a keep order goes by, of all rows, some at a time."""
         with open(self._path("ranks"), "rb") as file:
             yield from map(json.loads, file)
+
+    def others(self) -> Iterator[Any]:
+        """Yield what other indexes say of rows, as it was given, in order."""
+        with open(self._path("others"), "rb") as file, suppress(EOFError):
+            while True:
+                yield pickle.load(file)
 
     def present(self, numbers: np.ndarray) -> np.ndarray:
         """Return what was given as `present` of some rows, uint8."""

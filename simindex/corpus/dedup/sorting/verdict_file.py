@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +27,9 @@ from simindex.pairs.union_find import ends_of
 from simindex.queries.matches import Match
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT
+
+OF_OTHERS = ".others"
+"""Behind the name of the file: rows that go for other indexes."""
 
 _TOLD_AT_ONCE = 4_096
 """Rows whose verdicts come together."""
@@ -51,15 +56,34 @@ class Told(NamedTuple):
     has_bits: list[bool]
 
 
-def write_told(path: str, read: Any, outcome: Outcome, labels: Labels, *, has_bits: bool) -> None:
+OfOthers = tuple[list[tuple[int, Verdict]], list[int]]
+"""What other indexes say of some rows: (number, verdict) of those that go, ascending, and the numbers of
+those for which not all was looked at."""
+
+
+def write_told(
+    path: str,
+    read: Any,
+    outcome: Outcome,
+    labels: Labels,
+    *,
+    has_bits: bool,
+    others: Iterable[OfOthers] = (),
+) -> None:
     """Write down what was decided, whole or not at all.
 
     Args:
         read: how the input was read.
         has_bits: whether rows have fingerprints.
+        others: what other indexes say of the rows, in order.
     """
+    bounded = [outcome.bounded]
+    with replacing(path + OF_OTHERS) as file:
+        for verdicts, unseen in others:
+            pickle.dump(verdicts, file)
+            bounded.append(np.array(unseen, dtype=np.uint32))
     with replacing(path) as file:
-        pickle.dump((read, outcome.bounded), file)
+        pickle.dump((read, np.unique(np.concatenate(bounded))), file)
         for rows in outcome.verdicts:
             for first in range(0, len(rows), _TOLD_AT_ONCE):
                 some = rows[first : first + _TOLD_AT_ONCE]
@@ -84,12 +108,15 @@ class Teller:
         file: what `write_told` has written, open.
         num_perm: of the sketches.
         plan: what a match is.
+        others: the same, of other indexes; ``None``: there are none.
 
     Attributes:
         read: how the input was read.
     """
 
-    def __init__(self, file: Any, num_perm: int, plan: PairPlan) -> None:
+    def __init__(self, file: Any, num_perm: int, plan: PairPlan, others: Any = None) -> None:
+        self._others = iter(() if others is None else chain.from_iterable(_pickled(others)))
+        self._next_other: tuple[int, Verdict] | None = next(self._others, None)
         self._file, self._verdict = file, Verdicts(num_perm, plan)
         self.read, self._bounded = pickle.load(file)
         self._rest = self._all()
@@ -113,8 +140,16 @@ class Teller:
             some = self.next_rows(rows.first, rows.first + len(rows))
             for place, told in some.told:
                 verdicts[place] = self._verdict(*told)
-            yield rows, Decided(verdicts, set(some.bounded))
+            for number, verdict in self._others_before(rows.first + len(rows)):
+                if number >= rows.first:
+                    verdicts[number - rows.first] = verdict
+            yield rows, Decided(verdicts, {place for place in some.bounded if verdicts[place] is None})
         self.finish()
+
+    def _others_before(self, behind: int) -> Iterator[tuple[int, Verdict]]:
+        while self._next_other is not None and self._next_other[0] < behind:
+            yield self._next_other
+            self._next_other = next(self._others, None)
 
     def finish(self) -> None:
         """Make sure that each decision was used, once the last row was given.
@@ -145,12 +180,15 @@ class Teller:
         return ToldRows(some, [int(number) - first for number in self._bounded[begin:end]])
 
     def _all(self) -> Iterator[tuple[int, int, int, str, bool]]:
+        for told in _pickled(self._file):
+            yield from zip(*Told(*told), strict=True)
+
+
+def _pickled(file: Any) -> Iterator[Any]:
+    """Yield what is in a file."""
+    with suppress(EOFError):
         while True:
-            try:
-                told = Told(*pickle.load(self._file))
-            except EOFError:
-                return
-            yield from zip(*told, strict=True)
+            yield pickle.load(file)
 
 
 def _misnumbered(expected: str, found: str) -> SimIndexError:
