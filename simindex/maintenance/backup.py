@@ -52,6 +52,7 @@ def backup(
 ) -> BackupReport:
     """Copy the newest committed state; see `Index.backup`."""
     started = time.monotonic()
+    source.require_in_place()
     with source.reading() as txn:
         header = bytes(txn.get("meta", CONFIG_KEY) or b"")
     with open_target(path, source, scheme, header) as target:

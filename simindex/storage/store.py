@@ -476,6 +476,19 @@ class Store:
         self._last_page = -1
         self._keep_limit()
 
+    def require_in_place(self) -> None:
+        """Refuse a file that is no longer at its path, before its size is looked at there.
+
+        Raises:
+            ClosedError: the folder was renamed or removed while the index was open.
+        """
+        if not os.path.exists(self.data):
+            raise closed(
+                self.path,
+                f"{DATA_FILE} is not there any more: its folder was renamed or removed while the index was "
+                "open; close this handle, and open the index where it is now",
+            )
+
     # ---- writing ----
 
     def commit(self, change: Callable[[WriteTransaction], Result], frees: bool = False) -> Result:
@@ -603,6 +616,7 @@ class Store:
         Raises:
             IndexFullError: no room for that, with `needed_bytes`; nothing was changed.
         """
+        self.require_in_place()
         require_plain_files(Path(self.path))
         file_bytes = os.stat(self.data).st_size
         require_room(self.path, max(file_bytes, needed), needed, self._space.available())
@@ -621,5 +635,6 @@ class Store:
 
     def figures(self, txn: ReadTransaction) -> dict[str, int]:
         """Return sizes in bytes: of the file, of the pages in use and of each database."""
+        self.require_in_place()
         sizes = txn.sizes()
         return {"file_bytes": os.stat(self.data).st_size, "used_bytes": sum(sizes.values()), **sizes}

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
@@ -21,6 +22,7 @@ from typing import Any
 
 import lmdb
 import pytest
+from support.indexes import READING_AND_ADDING
 from support.processes import Tell, everything_from, forked
 
 import simindex
@@ -544,6 +546,48 @@ def test_data_file_that_is_gone_is_noticed_before_a_commit_is_acknowledged(
             index.query(document(3))
     if replaced:
         check_whole(path)
+
+
+_CALLS: dict[str, Callable[[Index, Path], object]] = {
+    "backup": lambda index, folder: index.backup(folder / "copy"),
+    "check": lambda index, _: index.check(),
+    "compact": lambda index, _: index.compact(),
+    "expire": lambda index, _: index.expire(older_than=timedelta(days=1)),
+    "insert": lambda index, _: index.insert(20, document(20)),
+    "insert_many": lambda index, _: index.insert_many([(20, document(20))]),
+    "list": lambda index, _: list(index.items()),
+    "pairs": lambda index, _: list(index.pairs()),
+    "clusters": lambda index, _: list(index.clusters()),
+    "query": lambda index, _: index.query(document(3)),
+    "refresh": lambda index, _: index.refresh(),
+    "remove": lambda index, _: index.remove(3),
+    "stats": lambda index, _: index.stats(),
+    "touch": lambda index, _: index.touch(3),
+}
+
+
+@pytest.mark.parametrize("is_renamed", [False, True])
+@pytest.mark.parametrize("mode", READING_AND_ADDING)
+@pytest.mark.parametrize("call", _CALLS)
+def test_call_on_an_index_whose_folder_has_gone_answers_or_names_it(
+    path: Path, tmp_path: Path, call: str, mode: Mode, is_renamed: bool
+) -> None:
+    """A bare error of the system names a file that the caller has never heard of."""
+    with simindex.open(path, mode) as index:
+        if is_renamed:
+            path.rename(tmp_path / "elsewhere")
+        else:
+            shutil.rmtree(path)
+        raised: BaseException | None = None
+        try:
+            _CALLS[call](index, tmp_path)
+        except (simindex.SimIndexError, FileNotFoundError) as error:
+            raised = error
+        assert raised is None or str(path) in str(raised)
+        if not isinstance(raised, simindex.SimIndexError):  # as open() raises it
+            assert raised is None or "no simindex index" in str(raised)
+    if is_renamed:
+        check_whole(tmp_path / "elsewhere")
 
 
 def test_reader_notices_a_replaced_file(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
