@@ -183,16 +183,20 @@ def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> I
         CommandError: another process is writing to it.
         ConfigMismatchError: an option that was given differs from what is stored.
     """
-    try:
-        with simindex.open(path, "r") as index:
-            stored = index.config
-    except FileNotFoundError:
-        stored = None
-    config = options.config(stored or Config()) if options.given() else None
+    config = _config(path, options) if options.given() else None
     try:
         return simindex.open(path, "a", config, timeout=wait)
     except IndexLockedError as exc:
         raise _locked(path, exc) from exc
+
+
+def _config(path: str, options: CreationOptions) -> Config:
+    """Return the settings that options ask for; what they leave open is as stored, or the default."""
+    try:
+        with simindex.open(path, "r") as index:
+            return options.config(index.config)
+    except FileNotFoundError:
+        return options.config(Config())
 
 
 def open_for_change(path: str, wait: float = 0.0) -> Index:
