@@ -342,8 +342,9 @@ TestIndexMachine.settings = settings(
 )
 
 
-@pytest.mark.long
-class TestIndexMachineAtLength(IndexMachine.TestCase):
-    """Five hundred examples, drawn anew each time."""
+class LongIndexMachine(IndexMachine):
+    """The same, of five hundred examples that are drawn anew each time."""
 
-    settings = settings(max_examples=500, stateful_step_count=50, derandomize=False)
+
+TestIndexMachineAtLength = pytest.mark.long(LongIndexMachine.TestCase)
+TestIndexMachineAtLength.settings = settings(max_examples=500, stateful_step_count=50, derandomize=False)
