@@ -1,6 +1,8 @@
 """The order in which `tools/test` has the files of tests."""
 
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 from conftest import LONGEST, pytest_collection_modifyitems
 
@@ -14,11 +16,22 @@ def test_files_that_come_first_are_there_and_named_once() -> None:
 
 def test_longest_files_come_first_and_others_stay_in_order() -> None:
     class Item:
-        def __init__(self, name: str) -> None:
+        def __init__(self, name: str, *, is_long: bool = False) -> None:
             self.path = TESTS / name
+            self.is_long = is_long
+
+        def get_closest_marker(self, _: str) -> bool:
+            return self.is_long
 
     items = [Item(name) for name in ("b.py", LONGEST[1], "a.py", LONGEST[0], "b.py")]
-    pytest_collection_modifyitems(items)  # type: ignore[arg-type] # all that is asked of an item
+    long = Item("a.py", is_long=True)
+    for runs_all in (False, True):
+        config = mock.Mock()
+        config.getoption.return_value = runs_all
+        collected: list[Any] = [*items, long]
+        pytest_collection_modifyitems(config, collected)
+        assert (long in collected) == runs_all
+    items = [item for item in collected if item is not long]
     assert [item.path for item in items] == [
         TESTS / name for name in (LONGEST[0], LONGEST[1], "b.py", "a.py", "b.py")
     ]
