@@ -121,8 +121,8 @@ Recall = Annotated[
     typer.Option(
         metavar="P",
         parser=options.share,
-        help="Find this share of the rows right at the threshold (default: about half, and some less "
-        "similar rows with a larger share; with --exact 0.99).",
+        help="Find this share of the rows right at the threshold, and some that are less similar (default: "
+        "about half of them, by estimates; 0.99 of them where all shingles are compared).",
     ),
 ]
 WithinDistance = Annotated[
