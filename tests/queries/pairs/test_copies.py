@@ -1,0 +1,101 @@
+"""Which pairs of equal documents `Index.pairs` gives: a definition in plain Python, and a bound on memory."""
+
+import tracemalloc
+from collections.abc import Sequence
+from itertools import combinations, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.model import Model, ModelDocument
+
+import simindex
+from simindex import Config, SimHashConfig
+from simindex.tuning.match_odds import band_plan
+
+_WORDS = [f"w{n}" for n in range(24)]
+"""Sets of nearly all of them often have equal rows and unequal fingerprints."""
+
+
+def prefixes_of(rows: Sequence[int], bits: int) -> list[int]:
+    words = (rows[first : first + 8] for first in range(0, len(rows), 8))
+    return [int.from_bytes(bytes(word), "big") >> 64 - bits for word in words]
+
+
+def are_similar(a: ModelDocument, b: ModelDocument, bits: int, least: int) -> bool:
+    assert a.rows is not None
+    assert b.rows is not None
+    shared = zip(prefixes_of(a.rows, bits), prefixes_of(b.rows, bits), strict=True)
+    num_equal = sum(x == y for x, y in zip(a.rows, b.rows, strict=True))
+    return any(x == y for x, y in shared) and num_equal >= least
+
+
+def first_of_copies(documents: list[ModelDocument], every: set[tuple[int, int]]) -> set[tuple[int, int]]:
+    """What "first" leaves of all pairs, as the docstring of `pairs` says it."""
+    of_sketch: dict[object, int] = {}
+    of_rows: dict[object, int] = {}
+    pairs = set()
+    for number, document in enumerate(documents):
+        assert document.rows is not None
+        rows = tuple(document.rows)
+        oldest = of_sketch.setdefault((rows, document.fingerprint), number)
+        first = of_rows.setdefault(rows, number)
+        if oldest != number:
+            pairs.add((oldest, number))
+        elif first != number:
+            pairs.add((first, number))
+    firsts = set(of_rows.values())
+    return pairs | {(a, b) for a, b in every if a in firsts and b in firsts}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.frozensets(st.sampled_from(_WORDS), max_size=3), min_size=1, max_size=25),
+    st.sampled_from([0.3, 0.8, 1.0]),
+)
+def test_first_and_all_are_what_the_docstring_says(left_out: list[Any], threshold: float) -> None:
+    """Rows equal, fingerprints equal or not: "first" goes by the rows, and by whole sketches within them."""
+    config = Config(num_perm=8, simhash=SimHashConfig())
+    model = Model(config)
+    sets = [frozenset(_WORDS) - gone for gone in left_out]
+    documents = [model.document(shingles) for shingles in sets]
+    bits, least = band_plan(threshold, 8)
+    every = {
+        (a, b)
+        for (a, left), (b, right) in combinations(enumerate(documents), 2)
+        if are_similar(left, right, bits, least)
+    }
+    with TemporaryDirectory() as folder, simindex.open(f"{folder}/i", "x", config) as index:
+        index.insert_many(enumerate(sets))
+        found = [(pair.a, pair.b) for pair in index.pairs(threshold)]
+        assert len(found) == len(set(found))
+        assert set(found) == every
+        firsts = {(pair.a, pair.b) for pair in index.pairs(threshold, copies="first")}
+        assert firsts == first_of_copies(documents, every)
+
+
+def test_all_pairs_of_equal_documents_come_in_bounded_memory(tmp_path: Path) -> None:
+    """Four times the documents are sixteen times the pairs, and take no more than four times the memory."""
+    peaks = []
+    for count in (150, 600):
+        with simindex.open(tmp_path / f"{count}", "x", Config(simhash=None)) as index:
+            index.insert_many((n, "the same page again and again") for n in range(count))
+            tracemalloc.start()
+            pairs, seen, total = index.pairs(memory_bytes=1 << 20), [0] * count, 0
+            for pair in pairs:
+                seen[int(pair.b)] += 1
+                total += 1
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert total == count * (count - 1) // 2
+        assert seen == list(range(count))  # each document with every older one
+    assert peaks[1] < 4 * peaks[0] + (1 << 20)
+    assert peaks[1] < 8 << 20  # the pairs together would take 30 MB
+
+
+def test_first_pairs_of_many_copies_need_not_wait_for_all(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", Config(simhash=None)) as index:
+        index.insert_many((n, "the same page again and again") for n in range(20_000))
+        assert len(list(islice(index.pairs(), 1_000))) == 1_000
