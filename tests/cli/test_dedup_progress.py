@@ -67,7 +67,7 @@ def test_ctrl_c_on_a_terminal_keeps_what_was_done_and_says_how_to_go_on(tmp_path
 
 
 def _interrupted(command: list[str], cwd: Path) -> tuple[int, str]:
-    """Run a process on a terminal of its own, type Ctrl-C when the bar speaks of rows."""
+    """Run a process on a terminal of its own, type Ctrl-C when all rows were looked at and some were decided."""
     command = [*command, "--batch-size", "10", "--workers", "1"]
     pid, terminal = pty.fork()
     if pid == 0:
@@ -85,7 +85,7 @@ def _interrupted(command: list[str], cwd: Path) -> tuple[int, str]:
             time.sleep(0.01)
         except OSError:  # how Linux tells that the other side is closed
             break
-        if not has_typed and re.search(rb"[1-9][0-9,]* rows,", written):
+        if not has_typed and re.search(rb"[1-9][0-9,]* rows, [0-9,]+ duplicates", written):
             os.write(terminal, b"\x03")
             has_typed = True
     os.close(terminal)
