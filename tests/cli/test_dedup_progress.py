@@ -67,7 +67,7 @@ def test_ctrl_c_on_a_terminal_keeps_what_was_done_and_says_how_to_go_on(tmp_path
 
 
 def _interrupted(command: list[str], cwd: Path) -> tuple[int, str]:
-    """Run a process on a terminal of its own, type Ctrl-C when all rows were looked at and some were decided."""
+    """Run a process on a terminal of its own, type Ctrl-C when some rows were decided."""
     command = [*command, "--batch-size", "10", "--workers", "1"]
     pid, terminal = pty.fork()
     if pid == 0:
