@@ -5,9 +5,9 @@ take), `creation` (settings from options), `batches` (rows up to a bad one), `ou
 printed) and `failures` (errors to exit codes). Files are read by `simindex.inputs`. Only this package
 prints. Results go to stdout, messages to stderr; exit 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 
-Invariant: importing stays light. rich, orjson and the optional readers are imported where they are used,
-so that a missing one costs only those who ask for it. Without the `cli` extra the import itself ends the
-process, for there is no caller who could do anything else.
+Invariant: importing stays light. A command is imported when it is named; rich, orjson and the optional
+readers are imported where they are used, so that a missing one costs only those who ask for it. Without the
+`cli` extra the import itself ends the process, for there is no caller who could do anything else.
 """
 
 from __future__ import annotations
@@ -25,31 +25,6 @@ for _name in ("typer", "rich", "orjson"):
 
 import typer  # noqa: E402 - behind the check
 
-from simindex.cli.commands import (  # noqa: E402
-    Command,
-    backup,
-    check,
-    clusters,
-    compact,
-    curve,
-    dedup,
-    expire,
-    explain,
-    export,
-    get,
-    insert,
-    join,
-    merge,
-    pairs,
-    query,
-    remove,
-    repair,
-    report,
-    resketch,
-    scaleout,
-    stats,
-)
-from simindex.cli.commands import list as list_  # noqa: E402
 from simindex.cli.failures import Commands  # noqa: E402
 
 app = typer.Typer(
@@ -60,31 +35,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name, _module in {
-    "insert": insert,
-    "query": query,
-    "pairs": pairs,
-    "clusters": clusters,
-    "join": join,
-    "explain": explain,
-    "remove": remove,
-    "dedup": dedup,
-    "expire": expire,
-    "get": get,
-    "list": list_,
-    "export": export,
-    "report": report,
-    "stats": stats,
-    "check": check,
-    "repair": repair,
-    "compact": compact,
-    "backup": backup,
-    "merge": merge,
-    "resketch": resketch,
-    "curve": curve,
-}.items():
-    app.command(_name, cls=getattr(_module, "OwnCommand", Command), epilog=_module.EXAMPLES)(_module.run)
-app.add_typer(scaleout.app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -13,11 +13,10 @@ import sys
 from typing import Any
 
 import typer
-import typer.core
 
 from simindex import KeyExistsError, SimIndexError
+from simindex.cli.command import LazyGroup
 from simindex.cli.output import note
-from simindex.corpus.dedup.journal import JobError
 
 INTERRUPTED = 130
 
@@ -92,6 +91,8 @@ def wrong_option(error: BaseException) -> tuple[str, str] | None:
 
 def describe(error: BaseException) -> str:
     """Return an error in one line, naming options instead of arguments."""
+    from simindex.corpus.dedup.journal import JobError
+
     if isinstance(error, KeyExistsError):
         return (
             f"key {error.key!r} is in the index already, or twice in the input; "
@@ -133,8 +134,34 @@ def in_options(message: str) -> str:
     return message
 
 
-class Commands(typer.core.TyperGroup):
-    """The commands, with their errors told in one line."""
+class Commands(LazyGroup):
+    """The commands, with their errors in one line."""
+
+    package = "simindex.cli.commands"
+    names = (
+        "insert",
+        "query",
+        "pairs",
+        "clusters",
+        "join",
+        "explain",
+        "remove",
+        "dedup",
+        "expire",
+        "get",
+        "list",
+        "export",
+        "report",
+        "stats",
+        "check",
+        "repair",
+        "compact",
+        "backup",
+        "merge",
+        "resketch",
+        "curve",
+        "scaleout",
+    )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command; of those that other programs have, say what is here in their place."""

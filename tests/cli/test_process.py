@@ -57,6 +57,20 @@ def test_cli_import_leaves_rich_and_the_readers_alone() -> None:
     assert done.stdout == "\n"
 
 
+def test_command_is_imported_alone(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert("a", FOX)
+    code = """
+import sys
+from simindex.cli import app
+app(["list", "i"], standalone_mode=False)
+print(*(name for name in sys.modules if name.startswith(("simindex.cli.commands.", "simindex.corpus"))))
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["a", "simindex.cli.commands.list"]
+
+
 def test_process_ends_quietly_when_its_reader_has_gone(tmp_path: Path) -> None:
     rows = [{"id": number, "text": FOX} for number in range(5_000)]
     (tmp_path / "many.jsonl").write_bytes(json_lines(rows))

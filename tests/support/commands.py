@@ -22,8 +22,14 @@ from support.texts import ROWS, json_lines
 
 # ---- commandline ----
 
-_COMMAND = typer.main.get_command(app)
-"""Made once: the app makes its 33 commands anew each time that it is called, which takes 0.1 s."""
+_COMMAND: Any = typer.main.get_command(app)
+"""Made once: the app makes each command anew when it is called, which takes some milliseconds."""
+
+_SCALEOUT: Any = _COMMAND.get_command(None, "scaleout")
+COMMANDS: dict[str, Any] = {
+    name: _COMMAND.get_command(None, name) for name in _COMMAND.list_commands(None) if name != "scaleout"
+} | {f"scaleout {name}": _SCALEOUT.get_command(None, name) for name in _SCALEOUT.list_commands(None)}
+"""Every command, by its name behind `simindex`."""
 
 NO_INDEX = "simindex: nowhere: no simindex index; simindex insert makes one\n"
 

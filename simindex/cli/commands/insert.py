@@ -19,7 +19,7 @@ from simindex import Index, InsertReport, Matches
 from simindex.changes.ingest import DEFAULT_BATCH_SIZE
 from simindex.cli import creation, options, reading
 from simindex.cli.batches import Batches
-from simindex.cli.commands import Command
+from simindex.cli.command import Command
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
 from simindex.cli.output import Reports, counted, figure, json_key, note, print_json
 from simindex.cli.progress import Advance, shows_progress, work_bar
