@@ -142,9 +142,10 @@ STORAGE = ("storage/store.py", "storage/gate.py", "storage/folder.py", "storage/
 
 LIFE = (
     *STORAGE, "storage/registry.py", "storage/pages.py", "storage/lmdb_file.py",
-    "writing/lock.py", "changes/session.py", "index/index.py",
+    "storage/lock.py", "changes/session.py", "index/index.py",
 )  # fmt: skip
 """Where a handle begins and ends."""
+assert all((Path(simindex.__file__).parent / name).exists() for name in LIFE)
 
 
 def steps(stride: int) -> Iterator[int]:

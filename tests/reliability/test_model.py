@@ -338,7 +338,7 @@ TestIndexMachine = IndexMachine.TestCase
 # For a long run: SIMINDEX_MODEL_EXAMPLES=20000 pytest --hypothesis-seed=N tests/reliability/test_model.py
 _EXAMPLES = os.environ.get("SIMINDEX_MODEL_EXAMPLES")
 TestIndexMachine.settings = settings(
-    max_examples=int(_EXAMPLES or 150), stateful_step_count=50, derandomize=_EXAMPLES is None
+    max_examples=int(_EXAMPLES or 60), stateful_step_count=50, derandomize=_EXAMPLES is None
 )
 
 

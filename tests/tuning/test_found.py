@@ -114,8 +114,9 @@ def test_match_probability_is_that_of_licences(threshold: float, recall: float |
         is_candidate = shares_prefix(rows[first], rows[second], plan.prefix_bits)
         is_found = is_candidate & (agree.sum(axis=1) >= plan.min_agree)
         found.append(np.bincount(place, is_found, minlength=10) / sizes)
-    odds = [tuning.match_probability(s, threshold, Config(), recall) for s in similarities.tolist()]
-    expected = np.bincount(place, odds, minlength=10) / sizes
+    config, (values, which) = Config(), np.unique(similarities, return_inverse=True)
+    odds = np.array([tuning.match_probability(s, threshold, config, recall) for s in values.tolist()])
+    expected = np.bincount(place, odds[which], minlength=10) / sizes
     share, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
     assert np.all(np.abs(share - expected) <= 6 * error + 0.005), (share, expected)
 
