@@ -257,7 +257,7 @@ class Job:
         self._job = self._described() | how | {"by": by}
         self._output = self._writing.output(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
-        self.looks_first = cut is None and into is None and can_sort(self._entries, self._query, self._config)
+        self.looks_first = into is None and can_sort(self._entries, self._query, self._config)
 
     def _described(self) -> dict[str, Any]:
         """Return what tells this job from others, beside how rows are compared and what they are."""
@@ -381,7 +381,7 @@ class Job:
     ) -> Iterator[Iterator[DecidedRows | Lines]]:
         """Give the rows that are not done yet, with what becomes of them."""
         if self.looks_first:
-            assert isinstance(self._entries, PathEntries)
+            assert isinstance(self._entries, PathEntries | Paragraphs)
 
             def looked(count: int, is_durable: bool) -> None:
                 self.state.looked = count

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from simindex.arrow import keyed_documents
@@ -79,6 +80,7 @@ class PathEntries:
         self._paths = paths
         self.inputs = self._inputs = inputs
         self._on_bad_row = on_bad_row
+        self._is_quiet = False
 
     def __iter__(self) -> Iterator[Entry]:
         inputs, number = self._inputs, 0
@@ -86,11 +88,21 @@ class PathEntries:
             if isinstance(row, BadRowError):
                 if self._on_bad_row is None:
                     raise row
-                self._on_bad_row(row)
+                if not self._is_quiet:
+                    self._on_bad_row(row)
                 continue
             newest = inputs.newest
             yield Entry(number, inputs.place, newest.name, newest.number, *row, newest.content)
             number += 1
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Keep rows that are none to itself for the length of the block: they are read once more."""
+        self._is_quiet = True
+        try:
+            yield
+        finally:
+            self._is_quiet = False
 
     def columns(self) -> Iterator[tuple[int, Columns]]:
         """Yield the same rows some at a time, each with its place among the sources; bad rows with them."""

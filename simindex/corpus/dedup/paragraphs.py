@@ -84,8 +84,10 @@ class Paragraphs:
     """The paragraphs of documents as rows, numbered through, each under ``document#number`` from 1 on.
 
     Args:
-        documents: the rows that they are of.
         cut: how texts are cut.
+
+    Attributes:
+        documents: the rows that they are of.
 
     A document without a paragraph is one without words, so that none is lost.
     """
@@ -94,16 +96,16 @@ class Paragraphs:
         self.names, self.can_resume = documents.names, documents.can_resume
         self.can_repeat = documents.can_repeat
         self.text_field = documents.text_field
-        self._documents, self._cut = documents, cut
+        self.documents, self._cut = documents, cut
         self._spool: Spool | None = None
 
     def spool(self, path: str) -> None:
         """Let documents that come but once wait in a file from now on."""
-        self._spool = Spool(path, self._documents)
+        self._spool = Spool(path, self.documents)
 
     def __iter__(self) -> Iterator[Entry]:
         number, least = 0, self._cut.min_words
-        for whole in self._documents if self._spool is None else self._spool:
+        for whole in self.documents if self._spool is None else self._spool:
             text = whole.document
             if not isinstance(text, str):
                 raise BadRowError(
@@ -122,7 +124,7 @@ class Paragraphs:
 
     def digest(self) -> dict[str, Any]:
         """Return that of the documents."""
-        return self._documents.digest()
+        return self.documents.digest()
 
 
 class Rest(NamedTuple):

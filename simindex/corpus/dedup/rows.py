@@ -88,10 +88,40 @@ class Rows(Sequence[Entry]):
 
 
 class Entered(list[Entry]):
-    """Rows that come one by one, as `Rows` is."""
+    """Rows or paragraphs that come one by one, with what `Rows` has of them; one at least."""
 
     bad: Sequence[BadRowError] = ()
     num_bytes = 0
+
+    @property
+    def first(self) -> int:
+        """Number in the whole input of the first row."""
+        return self[0].number
+
+    @property
+    def places(self) -> list[int]:
+        """As in `Entry`, of each."""
+        return [entry.place for entry in self]
+
+    @property
+    def rows(self) -> list[int]:
+        """As in `Entry`, of each."""
+        return [entry.row for entry in self]
+
+    @property
+    def paragraphs(self) -> list[int]:
+        """The number of each in its row, from 1; 0 where it is a whole row."""
+        return [0 if entry.part is None else entry.part.number for entry in self]
+
+    @property
+    def keys(self) -> list[Any]:
+        """As in `Entry`, of each."""
+        return [entry.key for entry in self]
+
+    @property
+    def documents(self) -> list[Any]:
+        """As in `Entry`, of each."""
+        return [entry.document for entry in self]
 
     def items(self) -> list[tuple[int, Any, str]]:
         """Return (number, document, what the working index holds of it) of each."""

@@ -24,7 +24,8 @@ from simindex.changes.ingest import READY_BATCHES
 from simindex.config import Config
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.results import Decided
-from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_by_columns
+from simindex.corpus.dedup.paragraphs import Paragraphs
+from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
 from simindex.corpus.dedup.sorting.candidates import LONG_RUN, candidates, copies_among, tables_of
 from simindex.corpus.dedup.sorting.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
 from simindex.corpus.dedup.sorting.other_indexes import OtherIndexes, together
@@ -36,7 +37,6 @@ from simindex.corpus.dedup.sorting.verified import verified
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.text_file import TextFile
 from simindex.errors import SimIndexError
-from simindex.inputs import Inputs
 from simindex.inputs.errors import InputError
 from simindex.pairs.plan import PairPlan, plan_pairs
 from simindex.pairs.sorted_edges import SortedEdges
@@ -62,11 +62,12 @@ def can_sort(entries: object, query: BandQuery | FingerprintQuery, config: Confi
     """Return whether rows can be decided by sorting.
 
     Args:
-        entries: the rows; files of this machine can be read twice.
+        entries: the rows, or paragraphs of them; files of this machine can be read twice.
         query: what a match is.
         config: of the sketches.
     """
-    if type(entries) is not PathEntries or not entries.are_here:
+    documents = entries.documents if isinstance(entries, Paragraphs) else entries
+    if not isinstance(documents, PathEntries) or not documents.are_here:
         return False
     if not isinstance(query, BandQuery):
         return True
@@ -74,7 +75,7 @@ def can_sort(entries: object, query: BandQuery | FingerprintQuery, config: Confi
 
 
 class _Sketched(NamedTuple):
-    rows: Rows
+    rows: Rows | Entered
     sketches: SketchBatch
     names: Names
 
@@ -95,7 +96,7 @@ class Sorting:
     def __init__(
         self,
         folder: str,
-        entries: PathEntries,
+        entries: PathEntries | Paragraphs,
         query: BandQuery | FingerprintQuery,
         config: Config,
         keep: Keep,
@@ -106,6 +107,7 @@ class Sorting:
         looked: Callable[[int, bool], object],
     ) -> None:
         self._folder, self._entries, self._query, self._config = folder, entries, query, config
+        self._files = _files_of(entries)
         self._batch_size, self._threads, self._looked = batch_size, num_workers(workers), looked
         self._sketcher, self._keep, self._others, self._texts = Sketcher(config), keep, others, texts
         self._scheme = scheme_of_config(config)
@@ -125,21 +127,21 @@ class Sorting:
             self._decide(path)
         with open(path, "rb") as file, open(path + OF_OTHERS, "rb") as others:
             told = Teller(file, self._config.num_perm, self._plan, others)
-            inputs, takes_bad_rows = self._entries.inputs, self._entries.takes_bad_rows
-            parts = rows_of_parts(
-                inputs,
-                told.read,
-                self._batch_size,
-                skipped,
-                takes_bad_rows=takes_bad_rows,
-                by_lines=by_lines,
-            )
-            rows = self._as_before(parts, told.read, skipped, before)
-            yield told.of(ahead(rows, READ_AHEAD) if self._threads > 1 else rows, self._entries)
+            rows = self._as_before(self._again(told.read, skipped, by_lines), told.read, skipped, before)
+            yield told.of(ahead(rows, READ_AHEAD) if self._threads > 1 else rows, self._files.tell)
+
+    def _again(self, read: list[PartRead], skipped: int, by_lines: bool) -> Iterator[Rows | Entered]:
+        """Yield the rows of the second reading."""
+        if isinstance(self._entries, Paragraphs):
+            return rows_of(self._entries, self._batch_size, skipped)
+        takes_bad_rows = self._entries.takes_bad_rows
+        how = self._batch_size, skipped
+        inputs = self._entries.inputs
+        return rows_of_parts(inputs, read, *how, takes_bad_rows=takes_bad_rows, by_lines=by_lines)
 
     def _as_before(
-        self, parts: Iterable[Rows], read: list[PartRead], skipped: int, before: dict[str, Any]
-    ) -> Iterator[Rows]:
+        self, parts: Iterable[Rows | Entered], read: list[PartRead], skipped: int, before: dict[str, Any]
+    ) -> Iterator[Rows | Entered]:
         """Yield the rows, and make sure that they are those of the first reading."""
         count, total = skipped, sum(part.rows for part in read)
         for rows in parts:
@@ -169,11 +171,12 @@ class Sorting:
 
     def _filled(self, files: SketchFiles) -> list[PartRead]:
         """Read the rows that were not read yet, and return what the input is."""
-        seen = _Seen(self._entries.inputs, files.mark)
+        seen = _Seen(self._entries, files.mark)
         if files.mark is not None and files.mark["is_whole"]:
             return seen.parts()
         try:
-            self._fill(files, seen)
+            with self._files.quiet():
+                self._fill(files, seen)
         except BaseException:
             if seen.count == files.count:  # else it was interrupted between the two
                 with suppress(OSError):  # a full disk, it may be
@@ -185,7 +188,7 @@ class Sorting:
     def _fill(self, files: SketchFiles, seen: _Seen) -> None:
         marked = time.monotonic()
         rank = None if self._keep in ("first", "newest") else rank_of(self._keep)
-        parts = rows_by_columns(self._entries, self._batch_size, files.count)
+        parts = rows_of(self._entries, self._batch_size, files.count)
         for some, found in self._with_others(self._sketched(parts)):
             if not len(some.rows):
                 continue
@@ -210,7 +213,7 @@ class Sorting:
         files.sync(seen.state() | {"is_whole": is_whole})
         self._looked(files.count, True)
 
-    def _sketched(self, parts: Iterator[Rows]) -> Iterator[_Sketched]:
+    def _sketched(self, parts: Iterator[Rows | Entered]) -> Iterator[_Sketched]:
         if self._threads == 1:
             return map(self._sketch, parts)
         parts = ahead(parts, READ_AHEAD)
@@ -225,7 +228,7 @@ class Sorting:
             for some in together(sketched, lambda each: (len(each.rows), each.rows.num_bytes)):
                 yield from zip(some, others.decided([each.sketches for each in some]), strict=True)
 
-    def _sketch(self, rows: Rows) -> _Sketched:
+    def _sketch(self, rows: Rows | Entered) -> _Sketched:
         return _Sketched(rows, sketch_rows(self._sketcher, rows), Names.of(rows))
 
     def _outcome(self, files: SketchFiles) -> Outcome:
@@ -260,24 +263,23 @@ class _Seen:
     """What is known of each input once it was read.
 
     Args:
-        inputs: all.
+        entries: the rows, or paragraphs of them.
         mark: what `state` was, or ``None``.
     """
 
-    def __init__(self, inputs: Inputs, mark: dict[str, Any] | None) -> None:
-        self._inputs = inputs
-        self._rows = [0] * len(inputs.paths) if mark is None else list(mark["rows"])
+    def __init__(self, entries: PathEntries | Paragraphs, mark: dict[str, Any] | None) -> None:
+        self._rows = [0] * len(entries.names) if mark is None else list(mark["rows"])
         # Whether the rows so far are the first lines.
-        self._are_lines = (
-            [inputs.has_lines(path) for path in inputs.paths] if mark is None else list(mark["are_lines"])
-        )
+        self._are_lines = [False] * len(entries.names) if mark is None else list(mark["are_lines"])
+        if mark is None and isinstance(entries, PathEntries):
+            self._are_lines = list(map(entries.inputs.has_lines, entries.inputs.paths))
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: Rows | Entered) -> None:
         """Take note of the next rows."""
-        at = 0
+        at, numbers = 0, rows.rows
         for place, some in groupby(rows.places):
             count, before = len(list(some)), self._rows[place]
-            first, last = rows.rows[at], rows.rows[at + count - 1]
+            first, last = numbers[at], numbers[at + count - 1]
             self._are_lines[place] &= (first, last) == (before + 1, before + count)
             self._rows[place] += count
             at += count
@@ -297,6 +299,12 @@ class _Seen:
             PartRead(InputPart(place, None), count if are_lines else 0, count)
             for place, (count, are_lines) in enumerate(zip(self._rows, self._are_lines, strict=True))
         ]
+
+
+def _files_of(entries: PathEntries | Paragraphs) -> PathEntries:
+    documents = entries.documents if isinstance(entries, Paragraphs) else entries
+    assert isinstance(documents, PathEntries)
+    return documents
 
 
 def _labels(files: SketchFiles, numbers: np.ndarray) -> list[tuple[str, int]]:

@@ -18,7 +18,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.changes.ingest import prepare_documents
 from simindex.corpus.dedup.entries import labelled, shown_key
-from simindex.corpus.dedup.rows import Rows
+from simindex.corpus.dedup.rows import Entered, Rows
 from simindex.corpus.outputs.frames import naming, replacing, sync_folder, write_all
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
@@ -29,6 +29,9 @@ _PLACE = 4  # bytes of a place
 _OF_ANY_LENGTH = "keys", "ranks", "others"
 _KINDS = "sbi"
 """Of keys; see `entries.labelled`."""
+
+_ROWS = np.uint64(2**32)
+"""A row is below this; the number of a paragraph of it stands above."""
 
 _PART = 1 << 20
 """Rows of a column that are read in one go."""
@@ -42,7 +45,7 @@ class Names(NamedTuple):
 
     Attributes:
         places: uint32: of the input of each, four times, and the kind of its key.
-        rows: uint64: of each in its input.
+        rows: uint64: of each in its input, with the number of the paragraph in the upper half.
         keys: one after the other, UTF-8.
         lengths: int64: bytes of each key.
     """
@@ -53,7 +56,7 @@ class Names(NamedTuple):
     lengths: np.ndarray
 
     @classmethod
-    def of(cls, rows: Rows) -> Names:
+    def of(cls, rows: Rows | Entered) -> Names:
         """Return what some rows are called."""
         kinds, texts = np.zeros(len(rows), dtype=np.uint32), rows.keys
         if set(map(type, texts)) != {str}:
@@ -66,7 +69,10 @@ class Names(NamedTuple):
             texts = [text.encode("utf-8", "surrogatepass") for text in texts]
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
         places = np.array(rows.places, dtype=np.uint32) * len(_KINDS) + kinds
-        return cls(places, np.array(rows.rows, dtype=np.uint64), keys, lengths)
+        numbers = np.array(rows.rows, dtype=np.uint64)
+        if isinstance(rows, Entered):
+            numbers += np.array(rows.paragraphs, dtype=np.uint64) * _ROWS
+        return cls(places, numbers, keys, lengths)
 
 
 class SketchFiles:
@@ -269,14 +275,17 @@ class SketchFiles:
             keys = [
                 os.pread(handle, end - begin, begin).decode("utf-8", "surrogatepass") for begin, end in spans
             ]
-        wheres = zip(places.tolist(), rows[numbers].tolist(), kinds.tolist(), keys, strict=True)
+        paragraphs, rows = np.divmod(rows[numbers], _ROWS)
+        each = zip(paragraphs.tolist(), rows.tolist(), strict=True)
+        shown = [f"{row}#{paragraph}" if paragraph else row for paragraph, row in each]
+        wheres = zip(places.tolist(), shown, kinds.tolist(), keys, strict=True)
         return [labelled(place, row, _KINDS[kind], key) for place, row, kind, key in wheres]
 
     def _mapped(self, name: str, dtype: Any) -> np.ndarray:
         return np.memmap(self._path(name), dtype=dtype, mode="r", shape=(self.count,))
 
 
-def sketch_rows(sketcher: Sketcher, rows: Rows) -> SketchBatch:
+def sketch_rows(sketcher: Sketcher, rows: Rows | Entered) -> SketchBatch:
     """Return the sketches of rows.
 
     Raises:

@@ -6,22 +6,22 @@ Owns the file, which is whole or not there, and the way back to verdicts. Must n
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.results import Decided, Verdict
-from simindex.corpus.dedup.rows import Rows
+from simindex.corpus.dedup.rows import Entered, Rows
 from simindex.corpus.dedup.sorting.scored_edges import agree_and_distance
 from simindex.corpus.dedup.sorting.star import Outcome
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.outputs.frames import replacing
 from simindex.errors import SimIndexError
 from simindex.format.rows import NO_FIGURE
+from simindex.inputs import BadRowError
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.union_find import ends_of
 from simindex.queries.matches import Match
@@ -123,8 +123,14 @@ class Teller:
         self._next = next(self._rest, None)
         self._has_begun = False
 
-    def of(self, parts: Iterable[Rows], entries: PathEntries) -> Iterator[DecidedRows]:
-        """Yield rows with what was decided; what stands between them and is no row is told to the entries.
+    def of(
+        self, parts: Iterable[Rows | Entered], tell: Callable[[Sequence[BadRowError]], object]
+    ) -> Iterator[DecidedRows]:
+        """Yield rows with what was decided.
+
+        Args:
+            parts: the rows.
+            tell: called with what stands between them and is no row.
 
         Raises:
             SimIndexError: the rows are not numbered one by one, or a decision is of none of them.
@@ -135,7 +141,7 @@ class Teller:
                 raise _misnumbered(f"row {behind:,}", f"row {rows.first:,}")
             behind = rows.first + len(rows)
             if rows.bad:
-                entries.tell(rows.bad)
+                tell(rows.bad)
             verdicts: list[Verdict | None] = [None] * len(rows)
             some = self.next_rows(rows.first, rows.first + len(rows))
             for place, told in some.told:
