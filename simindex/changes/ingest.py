@@ -58,7 +58,7 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares
     keys = [item[0] for item in items]
     documents = [item[1] for item in items]
     if not set(map(type, documents)) <= _REPEATABLE:
-        documents = list(map(_repeatable, keys, documents))
+        documents = list(map(repeatable, keys, documents))
     encoded = encode_keys(keys)
     metadata = [NIL] * len(items)
     if lengths != {2}:
@@ -102,8 +102,10 @@ def _require_half(keys: list[Any], documents: list[Any], present: list[int], com
             )
 
 
-def _repeatable(key: object, document: object) -> object:
+def repeatable(key: object, document: object) -> object:
     """Return a document that can be read twice: a generator's shingles as a tuple, never taken for texts."""
+    if type(document) in _REPEATABLE:
+        return document
     is_file = hasattr(document, "read")  # an iterator, too, of its lines; the sketcher refuses it
     return _naming(key, tuple, document) if isinstance(document, Iterator) and not is_file else document
 

@@ -96,7 +96,7 @@ def deduplicate(
         keep: which of like rows stays: "first"; "newest", the last; "longest", by characters or by shingles;
             "field:NAME", that with the largest number or text there (texts before numbers, rows without it
             last); or a callable of (key, document, its fields) that returns a number or a text. Of rows that
-            are equal in that, the first. All but "first" keep what can be read once in a temporary file.
+            are equal in that, the first. What can be read but once waits in a temporary file, pickled.
         against: an index, open or a path: rows that are like one of its documents go, too. It is read as it
             is when the job begins, and never changed.
         into: an index, open for writing or a path, made if it is missing, that the kept rows are added to at
@@ -128,9 +128,8 @@ def deduplicate(
         removed: path of the report of removed rows, a line of JSON each; default: removed.jsonl in the
             journal.
         batch_size, workers: as in `Index.insert_many`.
-        progress: called with the number of rows that are done, those before an interruption included. Files
-            are read twice, and orders other than "first" read all rows before: it is called in the second
-            reading.
+        progress: called with the number of rows that are done, those before an interruption included. The
+            input is read twice: it is called in the second reading.
         on_removed: called with a `Removed` for each row that goes, in order. A job that is gone on with calls
             it for the rows from there on, for some of them again.
         on_bad_row: takes a row that is none, which is passed over; default: it ends the job.
@@ -148,9 +147,9 @@ def deduplicate(
         OSError: the output cannot be written; it names the file, and what was done is kept.
 
     Cost: time linear in the rows, some hundred bytes of disk a row while it works; of memory some 300 MB and
-    5 bytes a row, 13 in another order than the input's. Files of this machine are read twice, and their
-    sketches sorted, by SimHash and with a threshold above some 0.6; what goes into an index, and what is
-    compared by paragraphs or exactly, is asked of a working index instead.
+    5 bytes a row, 13 in another order than the input's. The input is read twice, and its sketches sorted, by
+    SimHash and with a threshold above some 0.6; what goes into an index, and what is compared exactly, is
+    asked of a working index instead.
 
     >>> rows = [("a", "the same words twice"), ("b", "The same words twice!"), ("c", "quite other words")]
     >>> kept = []
@@ -257,7 +256,7 @@ class Job:
         self._job = self._described() | how | {"by": by}
         self._output = self._writing.output(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
-        self.looks_first = into is None and can_sort(self._entries, self._query, self._config)
+        self.looks_first = into is None and can_sort(self._query, self._config)
 
     def _described(self) -> dict[str, Any]:
         """Return what tells this job from others, beside how rows are compared and what they are."""
@@ -381,7 +380,6 @@ class Job:
     ) -> Iterator[Iterator[DecidedRows | Lines]]:
         """Give the rows that are not done yet, with what becomes of them."""
         if self.looks_first:
-            assert isinstance(self._entries, PathEntries | Paragraphs)
 
             def looked(count: int, is_durable: bool) -> None:
                 self.state.looked = count

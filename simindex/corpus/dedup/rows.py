@@ -12,7 +12,7 @@ from sys import getsizeof
 from typing import Any, Protocol, TypeVar, overload
 
 from simindex.batching import PART_BYTES, bytes_of, in_parts
-from simindex.corpus.dedup.entries import Entry, PathEntries, label_of, labelled, shown_key
+from simindex.corpus.dedup.entries import Entry, PathEntries, SpooledColumns, label_of, labelled, shown_key
 from simindex.inputs import BadRowError, Columns
 
 READ_AHEAD = 3
@@ -128,14 +128,14 @@ class Entered(list[Entry]):
         return [(entry.number, entry.document, label_of(entry)) for entry in self]
 
 
-def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows | Entered]:
+def rows_of(entries: Iterable[Entry] | SpooledColumns, size: int, skipped: int) -> Iterator[Rows | Entered]:
     """Yield rows some at a time.
 
     Args:
         size: how many at most; fewer where they take `PART_BYTES`.
         skipped: of the first, which are done.
     """
-    if type(entries) is PathEntries:
+    if isinstance(entries, PathEntries | SpooledColumns):
         yield from rows_by_columns(entries, size, skipped)
         return
     for part in in_parts(islice(entries, skipped, None), size, lambda entry: bytes_of(entry.document)):

@@ -104,7 +104,7 @@ def _fill(making: Making, part: InputPart, folder: str) -> list[Any]:
         for rows in rows_by_columns(entries, _BATCH, 0):
             if not len(rows):
                 continue
-            sketches = sketch_rows(sketcher, rows)
+            sketches = sketch_rows(sketcher, rows, making.compares)
             files.add(sketches.words, sketches.present, Names.of(rows))
             fingerprints.append(sketches.fingerprints)
             if rank is not None:

@@ -181,7 +181,7 @@ class ScaledJob(Job):
             takes_bad_rows=self._entries.takes_bad_rows,
             by_lines=by_lines,
         )
-        yield from told.of(parts if by_lines else ahead(parts, READ_AHEAD), self._entries)
+        yield from told.of(parts if by_lines else ahead(parts, READ_AHEAD), self._entries.tell)
 
     @contextmanager
     def _writing_by(self, workers: Workers) -> Iterator[Writing | None]:

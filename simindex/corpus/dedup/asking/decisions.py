@@ -82,7 +82,7 @@ class Asking(NamedTuple):
             if isinstance(self.entries, Paragraphs):
                 self.entries.spool(path)
             else:
-                entries = Spool(path, entries)
+                entries = Spool(path, self.entries)
         ordered = Ordered(self.folder, self.keep, self.config)
         with closing(ordered):
             first = entries if self.texts is None else self.texts.passing(entries)

@@ -12,19 +12,19 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from simindex.changes.ingest import READY_BATCHES
 from simindex.config import Config
-from simindex.corpus.dedup.entries import PathEntries
-from simindex.corpus.dedup.results import Decided
+from simindex.corpus.dedup.entries import Entries, Entry, PathEntries, Spool, SpooledColumns
 from simindex.corpus.dedup.paragraphs import Paragraphs
+from simindex.corpus.dedup.results import Decided
 from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
 from simindex.corpus.dedup.sorting.candidates import LONG_RUN, candidates, copies_among, tables_of
 from simindex.corpus.dedup.sorting.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
@@ -45,9 +45,11 @@ from simindex.pairs.walk_plan import scheme_of_config
 from simindex.parallel import ahead, in_order, num_workers
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery
-from simindex.sketching.sketch import SketchBatch
+from simindex.sketching.sketch import SketchBatch, require_alike
 from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.curve import DEFAULT_THRESHOLD
+
+T = TypeVar("T")
 
 _LEAST_PREFIX_BITS = 24
 """Shorter prefixes are shared by chance: by one row in 16 million of this length, and by half of them where
@@ -58,17 +60,13 @@ _SECONDS_A_MARK = 10.0
 """Between two times that sketches are made durable: it waits for the disk."""
 
 
-def can_sort(entries: object, query: BandQuery | FingerprintQuery, config: Config) -> bool:
+def can_sort(query: BandQuery | FingerprintQuery, config: Config) -> bool:
     """Return whether rows can be decided by sorting.
 
     Args:
-        entries: the rows, or paragraphs of them; files of this machine can be read twice.
         query: what a match is.
         config: of the sketches.
     """
-    documents = entries.documents if isinstance(entries, Paragraphs) else entries
-    if not isinstance(documents, PathEntries) or not documents.are_here:
-        return False
     if not isinstance(query, BandQuery):
         return True
     return not query.exact and query.plan(config.num_perm).prefix_bits >= _LEAST_PREFIX_BITS
@@ -85,7 +83,8 @@ class Sorting:
 
     Args:
         folder: of the job; may have what an earlier process has done.
-        entries, query, config: see `can_sort`.
+        entries: the rows, or paragraphs of them. What can be read but once waits in a file.
+        query, config: see `can_sort`.
         keep: the order.
         others: paths of indexes; rows that are like one of their documents go, too.
         texts: takes the texts of all rows, or ``None``.
@@ -96,7 +95,7 @@ class Sorting:
     def __init__(
         self,
         folder: str,
-        entries: PathEntries | Paragraphs,
+        entries: Entries | Paragraphs,
         query: BandQuery | FingerprintQuery,
         config: Config,
         keep: Keep,
@@ -107,7 +106,18 @@ class Sorting:
         looked: Callable[[int, bool], object],
     ) -> None:
         self._folder, self._entries, self._query, self._config = folder, entries, query, config
-        self._files = _files_of(entries)
+        self._rows: Iterable[Entry] | SpooledColumns = entries
+        if not entries.can_repeat:
+            path = os.path.join(folder, "rows")
+            if isinstance(entries, Paragraphs):
+                entries.spool(path)
+            elif isinstance(entries, PathEntries):
+                self._rows = SpooledColumns(path, entries)
+            else:
+                self._rows = Spool(path, entries)
+        documents = entries.documents if isinstance(entries, Paragraphs) else entries
+        self._files = documents if isinstance(documents, PathEntries) else None
+        self._sources = 0
         self._batch_size, self._threads, self._looked = batch_size, num_workers(workers), looked
         self._sketcher, self._keep, self._others, self._texts = Sketcher(config), keep, others, texts
         self._scheme = scheme_of_config(config)
@@ -122,32 +132,37 @@ class Sorting:
             by_lines: whether lines are enough, where they are rows.
         """
         path = os.path.join(self._folder, "told")
-        before = self._entries.digest()
+        before = self._entries.digest() if self._entries.can_resume else None
         if not os.path.exists(path):
             self._decide(path)
         with open(path, "rb") as file, open(path + OF_OTHERS, "rb") as others:
             told = Teller(file, self._config.num_perm, self._plan, others)
             rows = self._as_before(self._again(told.read, skipped, by_lines), told.read, skipped, before)
-            yield told.of(ahead(rows, READ_AHEAD) if self._threads > 1 else rows, self._files.tell)
+            tell = list if self._files is None else self._files.tell
+            yield told.of(self._ahead(rows), tell)
 
     def _again(self, read: list[PartRead], skipped: int, by_lines: bool) -> Iterator[Rows | Entered]:
         """Yield the rows of the second reading."""
-        if isinstance(self._entries, Paragraphs):
-            return rows_of(self._entries, self._batch_size, skipped)
-        takes_bad_rows = self._entries.takes_bad_rows
-        how = self._batch_size, skipped
-        inputs = self._entries.inputs
-        return rows_of_parts(inputs, read, *how, takes_bad_rows=takes_bad_rows, by_lines=by_lines)
+        files, how = self._rows, (self._batch_size, skipped)
+        if not isinstance(files, PathEntries) or not files.are_here:
+            return rows_of(files, *how)
+        takes_bad_rows = files.takes_bad_rows
+        return rows_of_parts(files.inputs, read, *how, takes_bad_rows=takes_bad_rows, by_lines=by_lines)
+
+    def _ahead(self, rows: Iterator[T]) -> Iterator[T]:
+        """Read some batches before they are wanted, but of what somebody would have to wait for."""
+        are_files = self._files is not None and self._files.are_files
+        return ahead(rows, READ_AHEAD) if self._threads > 1 and are_files else rows
 
     def _as_before(
-        self, parts: Iterable[Rows | Entered], read: list[PartRead], skipped: int, before: dict[str, Any]
+        self, parts: Iterable[Rows | Entered], read: list[PartRead], skipped: int, before: object
     ) -> Iterator[Rows | Entered]:
         """Yield the rows, and make sure that they are those of the first reading."""
         count, total = skipped, sum(part.rows for part in read)
         for rows in parts:
             count += len(rows)
             yield rows
-        if count != total or self._entries.digest() != before:
+        if count != total or (before is not None and self._entries.digest() != before):
             raise InputError(
                 ", ".join(self._entries.names)[:200],
                 f"expected the {total:,} rows that were read at first, found the input changed; "
@@ -175,7 +190,7 @@ class Sorting:
         if files.mark is not None and files.mark["is_whole"]:
             return seen.parts()
         try:
-            with self._files.quiet():
+            with self._files.quiet() if self._files and self._files.can_repeat else nullcontext():
                 self._fill(files, seen)
         except BaseException:
             if seen.count == files.count:  # else it was interrupted between the two
@@ -188,7 +203,7 @@ class Sorting:
     def _fill(self, files: SketchFiles, seen: _Seen) -> None:
         marked = time.monotonic()
         rank = None if self._keep in ("first", "newest") else rank_of(self._keep)
-        parts = rows_of(self._entries, self._batch_size, files.count)
+        parts = rows_of(self._rows, self._batch_size, files.count)
         for some, found in self._with_others(self._sketched(parts)):
             if not len(some.rows):
                 continue
@@ -200,6 +215,8 @@ class Sorting:
             if self._texts is not None:
                 self._texts.put((row.number, row.document) for row in some.rows)
             sketches, ranks = some.sketches, None if rank is None else list(map(rank, some.rows))
+            require_alike(self._sources, sketches.sources)
+            self._sources |= sketches.sources
             fingerprints = sketches.fingerprints if files.has_fingerprints else None
             said = None if found is None else _of_others(found, files.count)
             files.add(sketches.words, sketches.present, some.names, fingerprints, ranks, said)
@@ -210,13 +227,13 @@ class Sorting:
                 marked = time.monotonic()
 
     def _mark(self, files: SketchFiles, seen: _Seen, *, is_whole: bool = False) -> None:
-        files.sync(seen.state() | {"is_whole": is_whole})
+        files.sync(seen.state() | {"is_whole": is_whole}, is_durable=self._entries.can_resume)
         self._looked(files.count, True)
 
     def _sketched(self, parts: Iterator[Rows | Entered]) -> Iterator[_Sketched]:
         if self._threads == 1:
             return map(self._sketch, parts)
-        parts = ahead(parts, READ_AHEAD)
+        parts = self._ahead(parts)
         return in_order(self._sketch, parts, self._threads - 1, READY_BATCHES, attrgetter("num_bytes"))
 
     def _with_others(self, sketched: Iterator[_Sketched]) -> Iterator[tuple[_Sketched, Decided | None]]:
@@ -229,7 +246,7 @@ class Sorting:
                 yield from zip(some, others.decided([each.sketches for each in some]), strict=True)
 
     def _sketch(self, rows: Rows | Entered) -> _Sketched:
-        return _Sketched(rows, sketch_rows(self._sketcher, rows), Names.of(rows))
+        return _Sketched(rows, sketch_rows(self._sketcher, rows, self._query.compares), Names.of(rows))
 
     def _outcome(self, files: SketchFiles) -> Outcome:
         plan, half = self._plan, self._query.compares
@@ -237,7 +254,7 @@ class Sorting:
             [np.empty(0, dtype=bool), *(some & half != 0 for _, some in files.parts("present"))]
         )
         for verdicts, _ in files.others():
-            compared[[number for number, _ in verdicts]] = False
+            compared[[number for number, *_ in verdicts]] = False
         copies = copies_among(files, compared)
         compared[copies.copies] = False
         star = Star(plan, self._config.num_perm, self._order(files), copies, _EDGE_BYTES, self._folder)
@@ -267,11 +284,11 @@ class _Seen:
         mark: what `state` was, or ``None``.
     """
 
-    def __init__(self, entries: PathEntries | Paragraphs, mark: dict[str, Any] | None) -> None:
+    def __init__(self, entries: Entries | Paragraphs, mark: dict[str, Any] | None) -> None:
         self._rows = [0] * len(entries.names) if mark is None else list(mark["rows"])
         # Whether the rows so far are the first lines.
         self._are_lines = [False] * len(entries.names) if mark is None else list(mark["are_lines"])
-        if mark is None and isinstance(entries, PathEntries):
+        if mark is None and isinstance(entries, PathEntries) and entries.are_here:
             self._are_lines = list(map(entries.inputs.has_lines, entries.inputs.paths))
 
     def add(self, rows: Rows | Entered) -> None:
@@ -301,19 +318,18 @@ class _Seen:
         ]
 
 
-def _files_of(entries: PathEntries | Paragraphs) -> PathEntries:
-    documents = entries.documents if isinstance(entries, Paragraphs) else entries
-    assert isinstance(documents, PathEntries)
-    return documents
-
-
 def _labels(files: SketchFiles, numbers: np.ndarray) -> list[tuple[str, int]]:
     return list(zip(files.labels(numbers), files.present(numbers).tolist(), strict=True))
 
 
 def _of_others(found: Decided, first: int) -> OfOthers:
     """Return what other indexes say of rows that are numbered from one on."""
-    verdicts = [(first + place, each) for place, each in enumerate(found.verdicts) if each is not None]
+    verdicts = [
+        (first + place, (m.key, m.similarity, m.distance, m.metadata, m.exact, m.standard_error), each.other)
+        for place, each in enumerate(found.verdicts)
+        if each is not None and each.other is not None
+        for m in (each.match,)
+    ]
     return verdicts, sorted(first + place for place in found.bounded)
 
 

@@ -285,17 +285,20 @@ class SketchFiles:
         return np.memmap(self._path(name), dtype=dtype, mode="r", shape=(self.count,))
 
 
-def sketch_rows(sketcher: Sketcher, rows: Rows | Entered) -> SketchBatch:
+def sketch_rows(sketcher: Sketcher, rows: Rows | Entered, compares: int) -> SketchBatch:
     """Return the sketches of rows.
+
+    Args:
+        compares: the half of a sketch that they are compared by.
 
     Raises:
         TypeError, ValueError: of a row; it names the key.
     """
-    try:
-        return sketcher.sketch_many(rows.documents)
-    except (TypeError, ValueError):
-        prepare_documents(rows.items(), sketcher)  # names the one
-        raise
+    documents = rows.documents
+    if set(map(type, documents)) == {str}:
+        with suppress(TypeError, ValueError):  # they are raised below, and name the one
+            return sketcher.sketch_many(documents)
+    return prepare_documents(rows.items(), sketcher, compares).sketches
 
 
 def band_name(band: int) -> str:

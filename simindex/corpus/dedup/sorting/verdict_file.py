@@ -56,9 +56,9 @@ class Told(NamedTuple):
     has_bits: list[bool]
 
 
-OfOthers = tuple[list[tuple[int, Verdict]], list[int]]
-"""What other indexes say of some rows: (number, verdict) of those that go, ascending, and the numbers of
-those for which not all was looked at."""
+OfOthers = tuple[list[tuple[int, tuple[Any, ...], str]], list[int]]
+"""What other indexes say of some rows: number, fields of the match and path of the index of those that go,
+ascending, and the numbers of those for which not all was looked at."""
 
 
 def write_told(
@@ -116,7 +116,7 @@ class Teller:
 
     def __init__(self, file: Any, num_perm: int, plan: PairPlan, others: Any = None) -> None:
         self._others = iter(() if others is None else chain.from_iterable(_pickled(others)))
-        self._next_other: tuple[int, Verdict] | None = next(self._others, None)
+        self._next_other: tuple[int, tuple[Any, ...], str] | None = next(self._others, None)
         self._file, self._verdict = file, Verdicts(num_perm, plan)
         self.read, self._bounded = pickle.load(file)
         self._rest = self._all()
@@ -154,7 +154,8 @@ class Teller:
 
     def _others_before(self, behind: int) -> Iterator[tuple[int, Verdict]]:
         while self._next_other is not None and self._next_other[0] < behind:
-            yield self._next_other
+            number, match, other = self._next_other
+            yield number, Verdict(Match(*match), other)
             self._next_other = next(self._others, None)
 
     def finish(self) -> None:
