@@ -11,7 +11,8 @@
     ├── IndexFullError       (OSError)       the disk or the allowed size is used up
     ├── DiskError            (OSError)       the disk failed
     ├── ReadOnlyError        (TypeError)     a change through a handle opened with "r"
-    └── ClosedError          (ValueError)    a handle used after close, or in a forked child
+    ├── ClosedError          (ValueError)    a handle used after close, or in a forked child
+    └── InputError           (ValueError)    an input or a remote path cannot be read
 
 Misuse of an argument raises the plain ``TypeError`` or ``ValueError``. A message says what was
 expected, what was found, where, and what to do. Reading files adds its own: `simindex.inputs.errors`.
@@ -161,3 +162,31 @@ class ReadOnlyError(SimIndexError, TypeError):
 
 class ClosedError(SimIndexError, ValueError):
     """The handle is closed, or a writer's that was inherited through fork()."""
+
+
+class InputError(SimIndexError, ValueError):
+    """An input cannot be read, or not to its end.
+
+    Attributes:
+        place: the input, or ``input:number`` of a row or line in it.
+        reason: what was expected there, and what was found.
+    """
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(place, reason)
+        self.place = place
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.reason}"
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what an error of another package says, or what it is where it says nothing.
+
+    >>> reason_of(EOFError()), reason_of(MemoryError())
+    ('EOFError', 'not enough memory')
+    """
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    return str(error).strip() or type(error).__name__

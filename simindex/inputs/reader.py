@@ -23,6 +23,7 @@ from simindex.inputs.formats import csv, json, jsonl, parquet, text, warc
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import Extent, Limits, Newest, Source, Tally
 from simindex.inputs.streams import is_utf8, require_unpacker, without_packing
+from simindex.remote import is_remote
 
 Rows = Iterator[Row | BadRowError]
 T = TypeVar("T")
@@ -206,7 +207,7 @@ class Inputs:
 
     def has_lines(self, path: str) -> bool:
         """Whether an input is a file of this machine with a row a line."""
-        is_file = path != "-" and not remote.is_remote(path) and os.path.isfile(path)
+        is_file = path != "-" and not is_remote(path) and os.path.isfile(path)
         return is_file and self._format_of(path) == "jsonl"
 
     def has_plain_lines(self, path: str) -> bool:
@@ -308,7 +309,7 @@ class Inputs:
             named_table = _named_table if self._reading.format is None else _never
             read_file = partial(_read_file, format_, fields=self._fields)
             return folder.read(source, self._selection, read_file, named_table)
-        if remote.is_remote(source.path):
+        if is_remote(source.path):
             remote.info(source.path)  # refuses what is missing, and a folder
         elif not os.path.exists(source.path):
             raise FileNotFoundError(errno.ENOENT, "no such file or folder", source.path)
@@ -345,12 +346,12 @@ def _never(_path: str) -> bool:
 
 
 def _is_file(path: str) -> bool:
-    return remote.is_remote(path) or os.path.isfile(path)
+    return is_remote(path) or os.path.isfile(path)
 
 
 def _fitting(path: str) -> list[str]:
     """Return what a pattern fits, by name; a path that is none, or fits nothing, as it is."""
-    if remote.is_remote(path):
+    if is_remote(path):
         return remote.fitting(path)
     if path == "-" or not any(mark in path for mark in "*?[") or os.path.exists(path):
         return [path]

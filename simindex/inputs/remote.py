@@ -1,8 +1,7 @@
-"""Files on other machines, by `fsspec`: s3://, gs://, https:// and whatever else it has a package for.
+"""Files on other machines, read by `fsspec`.
 
-Owns what a remote path is, what it is called without its query, and how errors of such files are told: each
-names the path as it was given. Must not know formats. Credentials and settings are fsspec's: from the
-environment, from `~/.config/fsspec`. Invariant: a file that ends before its known size is an error.
+Each error names the path as it was given. Must not know formats. Invariant: a file that ends before its known
+size is an error.
 """
 
 from __future__ import annotations
@@ -12,27 +11,17 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, cast
 
-from simindex.imports import MissingPackageError
-from simindex.inputs.errors import InputError, optional_module, reason_of
+from simindex.errors import InputError, reason_of
+from simindex.remote import is_remote, is_web, place_of
 
 _BUFFER_BYTES = 1 << 20
-_PATH = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(?:::[a-zA-Z][a-zA-Z0-9+.-]*)*://")
 _OF_A_VERSION = (
     *("ETag", "etag", "Content-MD5", "md5Hash", "Digest", "content_md5"),
     *("Last-Modified", "LastModified", "last_modified", "mtime", "updated", "modified", "created"),
 )
 """What file systems call that by which a version of a file is known."""
-
-
-def is_remote(path: str) -> bool:
-    """Return whether a path is a URL, or several that are chained by "::".
-
-    >>> is_remote("s3://crawl/a.jsonl"), is_remote("zip://a.csv::https://host/a.zip"), is_remote("a:/b")
-    (True, True, False)
-    """
-    return _PATH.match(path) is not None
 
 
 def name_of(path: str) -> str:
@@ -44,47 +33,7 @@ def name_of(path: str) -> str:
     if not is_remote(path):
         return path
     first = next((piece for piece in path.split("::") if piece.partition("://")[2]), path)
-    return re.split("[?#]", first, maxsplit=1)[0] if _is_web(first) else first
-
-
-def _is_web(path: str) -> bool:
-    return path.lower().startswith(("http://", "https://"))
-
-
-class Place(NamedTuple):
-    """A file system of fsspec, and the path in it."""
-
-    system: Any
-    path: str
-
-
-def place_of(path: str, purpose: str = "reading") -> Place:
-    """Return where a path leads.
-
-    Raises:
-        MissingPackageError: fsspec, or its package for such paths, is not installed.
-        InputError: nobody knows such paths.
-    """
-    core = optional_module("fsspec.core", f"{path}: {purpose} a remote path", package="'simindex[remote]'")
-    options = _options(path)
-    try:
-        return Place(*core.url_to_fs(path, **options))
-    except ImportError as exc:
-        raise MissingPackageError(
-            f"{path}: {purpose} a remote path needs a package ({reason_of(exc)}); "
-            "the usual ones come with: pip install 'simindex[remote]'",
-            name=exc.name or "fsspec",
-        ) from exc
-    except Exception as exc:
-        raise InputError(path, f"expected a path that fsspec can open: {reason_of(exc)}") from exc
-
-
-def _options(path: str) -> dict[str, Any]:
-    """Return what fsspec is told of a web address: aiohttp would end each download after five minutes."""
-    if not _is_web(path) or "::" in path:
-        return {}
-    web = optional_module("aiohttp", f"{path}: a web address", package="'simindex[remote]'")
-    return {"client_kwargs": {"timeout": web.ClientTimeout(total=None, sock_connect=60, sock_read=300)}}
+    return re.split("[?#]", first, maxsplit=1)[0] if is_web(first) else first
 
 
 @contextmanager
@@ -148,7 +97,7 @@ def fitting(path: str) -> list[str]:
     In a web address only "*" is a mark, for "?" begins its query.
     """
     first, chain, rest = path.partition("::")
-    if not any(mark in first for mark in ("*" if _is_web(first) else "*?[")):
+    if not any(mark in first for mark in ("*" if is_web(first) else "*?[")):
         return [path]
     system, inner = place_of(path)
     system.invalidate_cache()
@@ -168,7 +117,7 @@ def opened(path: str, *, whole_size: bool = True) -> BinaryIO:
     system, inner = place_of(path)
     with naming(path):
         # A web server need not know ranges: its file comes as one answer.
-        options = {"block_size": 0} if _is_web(path) else {}
+        options = {"block_size": 0} if is_web(path) else {}
         file = system.open(inner, "rb", **options)
     return cast("BinaryIO", io.BufferedReader(_Sequential(system, file, size), _BUFFER_BYTES))
 

@@ -23,6 +23,7 @@ from simindex.inputs import remote
 from simindex.inputs.errors import BadRowError, InputError, NoTextError, reason_of
 from simindex.inputs.rows import tidy_path
 from simindex.inputs.streams import MAX_READ_AHEAD, PACKINGS, Stream, is_utf8
+from simindex.remote import is_remote
 
 _MIB = 1 << 20
 _PIECE = _MIB  # of a long line, read at a time
@@ -202,7 +203,7 @@ class Source:
     @property
     def key(self) -> str:
         """What its document is called, where it is one: its path as it was given, "." and "//" left out."""
-        if remote.is_remote(self.path):
+        if is_remote(self.path):
             return self.path
         return "stdin" if self.path == "-" else tidy_path(self.path)
 
@@ -219,7 +220,7 @@ class Source:
         """Return the bytes of the file, or ``None`` if nobody knows them, as with a pipe."""
         if self.path == "-":
             return None
-        if remote.is_remote(self.path):
+        if is_remote(self.path):
             return remote.num_bytes(self.path)
         status = os.stat(self.path)
         return status.st_size if stat.S_ISREG(status.st_mode) else None

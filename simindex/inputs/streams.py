@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, cast
 
 from simindex.inputs import remote
 from simindex.inputs.errors import optional_module
+from simindex.remote import is_remote
 
 PACKINGS = (".gz", ".xz", ".zst")
 """Suffixes of compressed files."""
@@ -221,7 +222,7 @@ class Stream:
 
     def _opened(self, path: str, max_window: int) -> BinaryIO:
         unpacker = require_unpacker(path)
-        if remote.is_remote(path):
+        if is_remote(path):
             self._raw = remote.opened(path)
         else:
             self._raw = open(path, "rb", buffering=_READ_BYTES)  # noqa: SIM115 - closed by close()

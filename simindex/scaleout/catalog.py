@@ -25,7 +25,7 @@ import xxhash
 from simindex.checks import local_path
 from simindex.config import Config
 from simindex.errors import CorruptIndexError, FormatError
-from simindex.inputs.remote import is_remote
+from simindex.remote import is_remote
 from simindex.scaleout.errors import CatalogChangedError
 from simindex.scaleout.stores import Objects, open_store, prove
 

@@ -22,6 +22,7 @@ from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key
 from simindex.inputs import BadRowError, Columns, Fields, InputError, Inputs, Row, remote
 from simindex.inputs.folder import Selection
+from simindex.remote import is_remote
 
 T = TypeVar("T")
 
@@ -133,14 +134,13 @@ class PathEntries:
     @property
     def are_files(self) -> bool:
         """Whether all are files, which nobody has to wait for."""
-        return all(remote.is_remote(path) or os.path.isfile(path) for path in self._paths)
+        return all(is_remote(path) or os.path.isfile(path) for path in self._paths)
 
     @property
     def are_here(self) -> bool:
         """Whether all are files or folders of this machine, which are read twice at no great cost."""
         return all(
-            not remote.is_remote(path) and (os.path.isfile(path) or os.path.isdir(path))
-            for path in self._paths
+            not is_remote(path) and (os.path.isfile(path) or os.path.isdir(path)) for path in self._paths
         )
 
     def digest(self) -> dict[str, Any]:
@@ -321,7 +321,7 @@ def _files(path: str) -> Iterator[str]:
 
 
 def _of_file(path: str) -> list[Any]:
-    if remote.is_remote(path):
+    if is_remote(path):
         return remote.version(path)
     found = os.stat(path)
     return [os.path.abspath(path), found.st_size, found.st_mtime_ns]

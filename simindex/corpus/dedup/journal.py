@@ -17,7 +17,7 @@ import xxhash
 
 from simindex.corpus.outputs.frames import replacing, sync_folder
 from simindex.errors import SimIndexError
-from simindex.inputs.remote import is_remote
+from simindex.remote import is_remote
 
 _FORMAT = 2
 _NAME = "journal.json"

@@ -25,7 +25,7 @@ from simindex.corpus.outputs.output import (
 )
 from simindex.corpus.outputs.rows import JsonLines
 from simindex.corpus.outputs.upload import exists, spool
-from simindex.inputs.remote import is_remote
+from simindex.remote import is_remote
 
 Mode = Literal["remove", "annotate", "report-only"]
 Sink = str | os.PathLike[str] | Callable[[Any], object]

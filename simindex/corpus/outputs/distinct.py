@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from simindex.corpus.outputs.output import temporary
-from simindex.inputs import remote
+from simindex.remote import is_remote
 
 
 def require_distinct(
@@ -60,13 +60,13 @@ def require_distinct(
 
 def _files_of(output: str) -> list[str]:
     """Return all that an output is called while it is written."""
-    if remote.is_remote(output):
+    if is_remote(output):
         return [output]
     return [output, temporary(output), temporary(output) + ".parts"]
 
 
 def _is_same(one: str, two: str) -> bool:
-    if remote.is_remote(one) or remote.is_remote(two):
+    if is_remote(one) or is_remote(two):
         return one == two
     if os.path.realpath(one) == os.path.realpath(two):
         return True
@@ -85,7 +85,7 @@ def _parents(path: str) -> Iterator[str]:
 
 def _is_within(path: str, folder: str) -> bool:
     """Return whether a path is a folder, or lies in it."""
-    if remote.is_remote(path) or remote.is_remote(folder):
+    if is_remote(path) or is_remote(folder):
         return False
     return any(_is_same(parent, folder) for parent in _parents(path))
 
@@ -94,7 +94,7 @@ def _is_of_folder(path: str, folder: str) -> bool:
     """Return whether a path is a folder, lies in it, or is a hard link to one of its files."""
     if _is_within(path, folder):
         return True
-    if remote.is_remote(path) or not os.path.exists(path) or not os.path.isdir(folder):
+    if is_remote(path) or not os.path.exists(path) or not os.path.isdir(folder):
         return False
     return any(_is_same(path, os.path.join(folder, name)) for name in os.listdir(folder))
 
@@ -102,6 +102,6 @@ def _is_of_folder(path: str, folder: str) -> bool:
 def _is_in_an_index(path: str) -> bool:
     """Return whether a path lies in the folder of any index."""
     folder = os.path.dirname(os.path.realpath(path))
-    return not remote.is_remote(path) and all(
+    return not is_remote(path) and all(
         os.path.isfile(os.path.join(folder, name)) for name in ("data.mdb", "header")
     )

@@ -11,6 +11,7 @@ import posixpath
 from contextlib import suppress
 
 from simindex.inputs import InputError, remote
+from simindex.remote import is_remote, place_of
 
 _SHOW_WHOLE_OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 
@@ -27,7 +28,7 @@ def spool(path: str, folder: str, role: str) -> str:
         InputError: nothing can be written to such a path.
         MissingPackageError: fsspec, or its package for such paths, is not installed.
     """
-    if not remote.is_remote(path):
+    if not is_remote(path):
         return path
     if path.lower().startswith(("http://", "https://")) or "::" in path:
         raise InputError(
@@ -35,18 +36,18 @@ def spool(path: str, folder: str, role: str) -> str:
             "expected an output on this machine, or a URL that takes files, like s3:// and gs://; "
             "write it here, and upload it when it is done",
         )
-    remote.place_of(path, "writing")
+    place_of(path, "writing")
     return os.path.join(folder, f"{role}-{posixpath.basename(path)}")
 
 
 def exists(path: str) -> bool:
     """Return whether there is an output, here or there."""
-    return remote.exists(path) if remote.is_remote(path) else os.path.exists(path)
+    return remote.exists(path) if is_remote(path) else os.path.exists(path)
 
 
 def absolute(path: str | None) -> str | None:
     """Return the path of an output from anywhere; ``None`` of none."""
-    return path if path is None or remote.is_remote(path) else os.path.abspath(path)
+    return path if path is None or is_remote(path) else os.path.abspath(path)
 
 
 def upload(path: str | None, folder: str, role: str) -> None:
@@ -56,12 +57,12 @@ def upload(path: str | None, folder: str, role: str) -> None:
         path, folder, role: as `spool` took them; a path that is not remote, or ``None``: nothing is done.
             What is in the job's folder is removed when all of it is there.
     """
-    if path is None or not remote.is_remote(path):
+    if path is None or not is_remote(path):
         return
     spooled = spool(path, folder, role)
     if not os.path.exists(spooled):
         return
-    system, inner = remote.place_of(path, "writing")
+    system, inner = place_of(path, "writing")
     size = os.path.getsize(spooled)
     with remote.naming(path):
         if path.partition("://")[0].lower() in _SHOW_WHOLE_OBJECTS:

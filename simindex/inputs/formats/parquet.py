@@ -15,6 +15,7 @@ from simindex.inputs import remote
 from simindex.inputs.errors import BadRowError, InputError, optional_module, reason_of
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import BatchRow, Newest, Source
+from simindex.remote import is_remote
 
 _ROWS_A_TIME = 1_000
 
@@ -32,7 +33,7 @@ def _rows(source: Source, fields: Fields, parquet: Any) -> Iterator[Row | BadRow
     try:
         with ExitStack() as opened:
             given: Any = source.path
-            if remote.is_remote(given):
+            if is_remote(given):
                 given = opened.enter_context(remote.opened_to_seek(given))
             file = opened.enter_context(parquet.ParquetFile(given, buffer_size=_BUFFER_BYTES))
             names = file.schema_arrow.names

@@ -18,7 +18,7 @@ from typing import Any
 import xxhash
 
 from simindex.errors import CorruptIndexError
-from simindex.inputs.remote import is_remote
+from simindex.remote import is_remote
 from simindex.scaleout.building.report import Counts
 from simindex.scaleout.errors import UnfinishedBuildError
 from simindex.scaleout.stores import MissingObjectError, Objects, open_store

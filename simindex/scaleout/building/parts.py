@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from simindex.inputs import InputError, Inputs
 from simindex.inputs.reader import Rows
-from simindex.inputs.remote import is_remote
 from simindex.inputs.source import Extent
+from simindex.remote import is_remote
 from simindex.scaleout.parts.lines import count_lines, extents_of, lines_before
 
 _MOST_BYTES = 64 << 20

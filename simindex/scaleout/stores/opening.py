@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from simindex.inputs import remote
+from simindex.remote import is_remote
 from simindex.scaleout.stores.folder import FolderObjects
 from simindex.scaleout.stores.objects import Objects
 from simindex.scaleout.stores.remote import RemoteObjects
@@ -31,4 +31,4 @@ def open_store(uri: str | os.PathLike[str] | Objects) -> Objects:
     text = os.fspath(uri)
     if text.startswith(_FILE):
         return FolderObjects(text.removeprefix(_FILE))
-    return RemoteObjects(text) if remote.is_remote(text) else FolderObjects(text)
+    return RemoteObjects(text) if is_remote(text) else FolderObjects(text)

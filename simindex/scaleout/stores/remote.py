@@ -13,8 +13,9 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from simindex.inputs import InputError, remote
+from simindex.inputs import InputError
 from simindex.inputs.errors import reason_of
+from simindex.remote import place_of
 from simindex.scaleout.stores.errors import MissingObjectError, StoreError
 from simindex.scaleout.stores.objects import Objects, require_name
 
@@ -38,7 +39,7 @@ class RemoteObjects(Objects):
         super().__init__(uri.rstrip("/"))
         if uri.lower().startswith(("http://", "https://")) or "::" in uri:
             raise InputError(uri, "expected a folder, or a URL that takes files, like s3:// and gs://")
-        self._system, path = remote.place_of(self.uri, "using")
+        self._system, path = place_of(self.uri, "using")
         self._path = path.rstrip("/")
         # Files in memory are this process's own, so that a lock of the process is all they need.
         self._alone = _LOCAL_LOCK if self.uri.startswith("memory:") else contextlib.nullcontext()
