@@ -49,12 +49,10 @@ from simindex.errors import (
 from simindex.format.keys import Key
 from simindex.format.layout import Layout
 from simindex.index import Index, open  # noqa: A004 - the public name
-from simindex.maintenance.backup_report import BackupReport
 from simindex.maintenance.check import check
-from simindex.maintenance.check_report import CheckReport, Problem
 from simindex.maintenance.merge import merge
 from simindex.maintenance.repair import repair
-from simindex.maintenance.repair_report import RepairReport
+from simindex.maintenance.reports import BackupReport, CheckReport, Problem, RepairReport
 from simindex.maintenance.resketch import resketch
 from simindex.pairs.cluster_of import Cluster
 from simindex.pairs.clusters import Clusters

@@ -12,9 +12,8 @@ from simindex.changes.session import Session
 from simindex.checks import require_callable, require_int
 from simindex.format.keys import Key
 from simindex.maintenance.backup import backup
-from simindex.maintenance.backup_report import BackupReport
 from simindex.maintenance.check import Level, check
-from simindex.maintenance.check_report import CheckReport
+from simindex.maintenance.reports import BackupReport, CheckReport
 from simindex.pairs.cluster_of import DEFAULT_LIMIT, Cluster, cluster_of
 from simindex.pairs.clusters import Clusters, Linkage, require_linkage
 from simindex.pairs.pairs import Pairs, pairs_of

@@ -25,9 +25,8 @@ from simindex.format.manifest import (
 )
 from simindex.format.replies import DONE_KEYS
 from simindex.format.seals import unseal, unseal_many
-from simindex.maintenance.backup_difference import Difference, difference
-from simindex.maintenance.backup_report import BackupReport
-from simindex.maintenance.backup_target import Target, open_target, require_older
+from simindex.maintenance.backup_folder import Difference, Target, difference, open_target, require_older
+from simindex.maintenance.reports import BackupReport
 from simindex.queries.scheme import Scheme
 from simindex.queries.snapshot import stored_manifest
 from simindex.segments.portable import Piece, checked_value, pieces_of, sealed_segment

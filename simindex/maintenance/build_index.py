@@ -1,14 +1,18 @@
-"""A new index from saved records and sketches, with the times and the order that the documents had.
+"""A new index from the stored documents and sketches of others, with the times and the order that they had.
 
-Owns how a batch is written. Must not read what they come from. Invariant: all tables are made anew, by the
-writer that makes those of every index.
+`opened` reads an index by one snapshot, `making` builds the new one in a folder beside its place, which gets
+its name when all of it is there: wherever a process is killed, at the place there is nothing or the whole
+index. All tables are made anew, by the writer that makes those of every index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +20,12 @@ import numpy as np
 from simindex.changes.age_runs import side_by_side
 from simindex.changes.documents import NewDocuments
 from simindex.changes.session import Session
+from simindex.checks import local_path
 from simindex.config import Config
+from simindex.errors import CorruptIndexError, FormatError, IndexLockedError, SimIndexError
 from simindex.format.keys import encode_keys, key_hashes, number_of
 from simindex.format.layout import Layout
+from simindex.format.manifest import Manifest, decode_manifest
 from simindex.format.records import (
     StoredRecord,
     decode_kept,
@@ -29,9 +36,15 @@ from simindex.format.records import (
 )
 from simindex.format.seals import pack
 from simindex.queries.scheme import Scheme, scheme_of
+from simindex.queries.snapshot import stored_manifest
+from simindex.queries.view import View
+from simindex.queries.walk import Walk
 from simindex.segments.build import Puts
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
+from simindex.storage.folder import WRITER_LOCK_FILE, remove_index, sync_folder
+from simindex.storage.lock import WriterLock
 from simindex.storage.store import Store
+from simindex.storage.transactions import Reading, ReadTransaction
 
 BATCH = 20_000
 """Documents of a commit."""
@@ -160,5 +173,215 @@ def building(path: str, config: Config, layout: Layout, sources: int) -> Iterato
         new = scheme_of(store, config, layout)
         session = Session(store, new)
         yield Builder(session, new, sources)
+    finally:
+        store.close()
+
+
+def place_of(destination: str | os.PathLike[str], sources: Iterable[str]) -> Path:
+    """Return the folder of the new index, with links followed.
+
+    Raises:
+        FormatError: there is something.
+        ValueError: it would lie inside of a source.
+    """
+    folder = Path(os.path.realpath(local_path(destination)))
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FormatError(
+            f"{folder}: expected an empty folder or nothing, found other files; choose another path"
+        )
+    for source in sources:
+        if Path(os.path.realpath(source)) in folder.parents:
+            raise ValueError(
+                f"{folder}: expected a folder outside of the index {source}; choose another path"
+            )
+    return folder
+
+
+@contextmanager
+def making(folder: Path, work: str, config: Config, layout: Layout, sources: int) -> Iterator[Builder]:
+    """Make a new index for a ``with`` block; it appears at its end, and not at all where the block fails.
+
+    Args:
+        folder: of `place_of`.
+        work: what is done, for the name of the folder under way.
+        config, layout, sources: of the new index; as in `building`.
+
+    Raises:
+        IndexLockedError: somebody else does the same work for the same place.
+        FormatError: a symbolic link stands where the work is to be done.
+    """
+    begun = _begun(folder, work)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _clear(begun)
+    with ExitStack() as stack:
+        try:
+            builder = stack.enter_context(building(str(begun), config, layout, sources))
+        except FileExistsError:
+            raise IndexLockedError(
+                f"{folder}: another {work} to this place has just been begun; wait for its end"
+            ).located(str(folder)) from None
+        except IndexLockedError:
+            raise
+        except BaseException:
+            remove_index(begun)
+            raise
+        try:
+            yield builder
+            # With its lock held, so that nobody takes the folder for one that was left behind.
+            os.rename(begun, folder)
+            sync_folder(folder.parent)
+        except BaseException:
+            remove_index(begun)
+            raise
+
+
+def forget(folder: Path, work: str) -> None:
+    """Remove what a process that has died has left of its work, unless another one is at it."""
+    begun = _begun(folder, work)
+    with suppress(IndexLockedError, FormatError):
+        _clear(begun)
+        shutil.rmtree(begun, ignore_errors=True)
+
+
+def _begun(folder: Path, work: str) -> Path:
+    return folder.with_name(f".{folder.name}.{work}")
+
+
+def _clear(begun: Path) -> None:
+    """Empty the folder of a work that was killed.
+
+    Raises:
+        IndexLockedError: it is under way.
+    """
+    if begun.is_symlink():
+        raise FormatError(f"{begun}: expected a folder or nothing, found a symbolic link; take it away")
+    if not begun.exists():
+        return
+    lock = WriterLock(str(begun))
+    try:
+        lock.require_held()
+        for entry in list(begun.iterdir()):
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != WRITER_LOCK_FILE:
+                entry.unlink()
+    finally:
+        lock.release()
+
+
+_PART = 256
+"""Documents that are read in one transaction."""
+
+_BATCH_BYTES = 16 << 20
+"""Of metadata and kept shingles in a batch; with documents of many more a batch has one part."""
+
+
+class Source:
+    """An index that is read; made by `opened`.
+
+    Attributes:
+        path: of it.
+        scheme, config, layout: as stored.
+        manifest: of the snapshot.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.path = session.store.path
+        self.scheme = session.scheme
+        self.config: Config = session.scheme.config
+        self.layout: Layout = session.scheme.tables.layout
+        self.manifest = self._newest()
+
+    def _newest(self) -> Manifest:
+        with self._session.store.reading() as txn:
+            view = self._session.committed_view(txn)
+        return view.manifest
+
+    def batches(self) -> Iterator[list[Saved]]:
+        """Yield all documents in order of insertion, in batches for `Builder.add`.
+
+        Raises:
+            SimIndexError: the pin has ended, and the index was changed since.
+        """
+        walk, batch, num_bytes = Walk(), list[Saved](), 0
+        while part := self._part(walk):
+            batch += part
+            num_bytes += sum(len(pack(one.record.metadata)) + len(one.record.kept or b"") for one in part)
+            if len(batch) >= BATCH or num_bytes >= _BATCH_BYTES:
+                yield batch
+                batch, num_bytes = [], 0
+        if batch:
+            yield batch
+
+    def _part(self, walk: Walk) -> list[Saved]:
+        try:
+            with self._session.store.reading() as txn:
+                view = self._session.committed_view(txn)
+                self._require_unchanged(view.manifest)
+                part = [_saved(view, number, record) for number, record in walk.part(view, _PART)]
+        except SimIndexError as exc:
+            exc.located(self.path)
+            raise
+        return part
+
+    def reading(self) -> Reading:
+        """Begin a read transaction; see `Store.reading`."""
+        return self._session.store.reading()
+
+    def view(self, txn: ReadTransaction) -> View:
+        """Return what a transaction sees; its segments are those of `manifest`."""
+        self.require_same_segments(txn)
+        return self._session.committed_view(txn)
+
+    def require_same_segments(self, txn: ReadTransaction) -> None:
+        """Refuse a transaction of another state, be it of the same documents in other segments.
+
+        Raises:
+            SimIndexError: the pin has ended, and the index was compacted or changed since.
+        """
+        if decode_manifest(stored_manifest(txn)) != self.manifest:
+            raise self._later()
+
+    def _require_unchanged(self, manifest: Manifest) -> None:
+        """Numbers are never given twice, so the same documents are there where both figures are the same."""
+        known = self.manifest
+        if (manifest.next_number, manifest.num_documents) != (known.next_number, known.num_documents):
+            raise self._later()
+
+    def _later(self) -> SimIndexError:
+        return SimIndexError(
+            f"{self.path}: expected the state that was there at the beginning, found a later one: it was "
+            "changed, and what ends a snapshot came as well (a compaction, a fork); do it again, or of a "
+            "backup"
+        )
+
+
+def _saved(view: View, number: int, record: StoredRecord) -> Saved:
+    if not record.present:
+        return Saved(record, None, 0)
+    found = view.directory.read_sketch(number if record.leader is None else record.leader)
+    if found is None:
+        raise CorruptIndexError(
+            f"document {number}: expected a stored sketch, found none; restore a backup, or repair the index"
+        )
+    return Saved(record, *found)
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[Source]:
+    """Open an index for a ``with`` block, to read one snapshot of it.
+
+    Raises:
+        FileNotFoundError, FormatError, CorruptIndexError: as `simindex.open`.
+    """
+    store = Store(path, "r", pinned=True)
+    try:
+        try:
+            source = Source(Session(store, scheme_of(store, None, None)))
+        except SimIndexError as exc:
+            exc.located(store.path)
+            raise
+        yield source
     finally:
         store.close()

@@ -6,6 +6,7 @@ about thirty bytes a document are held, and no record.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,8 +20,7 @@ from simindex.format.keys import NUMBER_KEY_BYTES, number_of, numbers_of
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest
 from simindex.format.records import decode_flags, decode_group_size, decode_record
-from simindex.maintenance.check_report import Problem
-from simindex.maintenance.check_tables import Sum
+from simindex.maintenance.reports import Problem
 from simindex.queries.scheme import Scheme
 from simindex.sketching.sketch import HAS_SIGNATURE, OF_DOCUMENTS, OF_ROWS
 from simindex.storage.page_walk import Entries, Tree
@@ -29,6 +29,34 @@ Found = Callable[[Problem], None]
 
 _AT_ONCE = 20_000
 _NAMED = 5
+
+
+_FIRST, _SECOND, _THIRD = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x94D049BB133111EB))
+
+
+class Sum:
+    """Adds up entries, so that two sets of them can be compared without sorting: what is added is a hash of
+    key and number under a secret of this process, so that different sets have different sums, up to one
+    chance in 2**64, whoever made them."""
+
+    def __init__(self) -> None:
+        self._secrets = np.frombuffer(os.urandom(16), dtype=np.uint64)
+
+    def of(self, keys: np.ndarray, numbers: np.ndarray) -> int:
+        """Return the sum of entries, modulo 2**64: uint64 keys, and numbers of any width."""
+        first, second = self._secrets
+        with np.errstate(over="ignore"):
+            mixed = keys ^ first
+            mixed *= _FIRST
+            mixed ^= mixed >> np.uint64(32)
+            mixed += numbers.astype(np.uint64) * _SECOND
+            mixed ^= second
+            mixed ^= mixed >> np.uint64(29)
+            mixed *= _THIRD
+            mixed ^= mixed >> np.uint64(32)
+            mixed *= _SECOND
+            mixed ^= mixed >> np.uint64(31)
+        return int(mixed.sum(dtype=np.uint64))
 
 
 @dataclass

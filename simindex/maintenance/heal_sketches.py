@@ -34,7 +34,7 @@ from simindex.format.column import Chunks
 from simindex.format.keys import segment_key, segment_keys, whole_segment_key
 from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, SegmentEntry
 from simindex.format.seals import SEAL_BYTES, unseal
-from simindex.maintenance.check_tables import StoredTables
+from simindex.maintenance.check_segments import StoredTables
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
 from simindex.segments.load import Segment

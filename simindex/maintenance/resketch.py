@@ -14,9 +14,7 @@ from typing import Literal
 from simindex.checks import require_callable
 from simindex.config import Config, SimHashConfig
 from simindex.errors import ConfigMismatchError
-from simindex.maintenance.build_index import Saved
-from simindex.maintenance.staging import making, place_of
-from simindex.maintenance.stored_index import opened
+from simindex.maintenance.build_index import Saved, making, opened, place_of
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, OF_DOCUMENTS, OF_ROWS
 
 

@@ -9,7 +9,10 @@ does not load this room: the first use of `simindex.scaleout` does.
 `backup_index` and `restore_index` keep one index in a store, without Ray.
 """
 
-from simindex.scaleout.backups import RestoreReport, StoreBackupReport, backup_index, restore_index
+from simindex.maintenance.backup_store import backup_index
+from simindex.maintenance.reports import RestoreReport, StoreBackupReport
+from simindex.maintenance.restore import restore_index
+from simindex.maintenance.stores import MissingObjectError, StoreError, UnprovenStoreError
 from simindex.scaleout.building.job import build
 from simindex.scaleout.building.report import BuildReport
 from simindex.scaleout.dedup.face import deduplicate
@@ -28,7 +31,6 @@ from simindex.scaleout.pairs.face import clusters, pairs
 from simindex.scaleout.pairs.job import ScaledPairs
 from simindex.scaleout.places.keeping import backup, move, rebalance, restore
 from simindex.scaleout.places.moving import Move
-from simindex.scaleout.stores import MissingObjectError, StoreError, UnprovenStoreError
 
 __all__ = [
     "BuildReport",

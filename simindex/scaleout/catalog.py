@@ -25,9 +25,9 @@ import xxhash
 from simindex.checks import local_path
 from simindex.config import Config
 from simindex.errors import CorruptIndexError, FormatError
+from simindex.maintenance.stores import Objects, open_store, prove
 from simindex.remote import is_remote
 from simindex.scaleout.errors import CatalogChangedError
-from simindex.scaleout.stores import Objects, open_store, prove
 
 Durability = Literal["node", "store"]
 """What an acknowledged change survives: the end of its processes, or that of its node with the disk."""

@@ -12,12 +12,12 @@ from typing import Any
 
 from simindex.checks import local_path, require_int
 from simindex.config import Config, require_equal
+from simindex.maintenance.stores import open_store
 from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition
 from simindex.scaleout.hosts.actors import HERE, start
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.places.keeping import require_places, watch
 from simindex.scaleout.places.watching import require_watchable
-from simindex.scaleout.stores import open_store
 
 DEFAULT_PARTITIONS = 8
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simindex.config import Config
-from simindex.maintenance.check_report import CheckReport
+from simindex.maintenance.reports import CheckReport
 from simindex.queries.stats import Stats
 from simindex.scaleout.catalog import Catalog
 

@@ -10,8 +10,8 @@ from support.indexes import TINY, content_of, texts
 from support.processes import Tell, everything_from, forked
 
 import simindex
-from simindex.maintenance import backup, backup_target
-from simindex.maintenance.checker import run_check
+from simindex.maintenance import backup, backup_folder
+from simindex.maintenance.check import run_check
 from simindex.storage.store import Store
 
 
@@ -40,7 +40,7 @@ def backup_killed_at(path: Path, where: Path, call: int, acknowledge: Tell) -> N
 
     Store.commit = dying(Store.commit)  # type: ignore[method-assign]
     Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
-    backup_target.os.rename = dying(os.rename)  # type: ignore[attr-defined]
+    backup_folder.os.rename = dying(os.rename)  # type: ignore[attr-defined]
     backup._STEP_BYTES = 48_000
     with simindex.open(path, "r") as index:
         index.backup(where)

@@ -39,7 +39,7 @@ from simindex.format.records import (
 )
 from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.maintenance import subprocess_call
-from simindex.maintenance.checker import run_check
+from simindex.maintenance.check import run_check
 from simindex.maintenance.subprocess_call import ChildDiedError
 from simindex.storage.store import Store
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simindex import CorruptIndexError
-from simindex.maintenance.backup_difference import difference
+from simindex.maintenance.backup_folder import difference
 
 Entries = dict[bytes, bytes]
 names = st.integers(0, 30).map(lambda n: b"%03d" % n)

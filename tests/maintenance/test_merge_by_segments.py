@@ -12,7 +12,7 @@ from support.indexes import TINY, content_of
 
 import simindex
 from simindex import Config, KeyExistsError, Layout, SimHashConfig
-from simindex.maintenance import merge_segments
+from simindex.maintenance import merge
 
 CONFIGS = {
     "rows": Config(num_perm=32),
@@ -65,7 +65,7 @@ def state(path: Path, questions: list[str]) -> dict[str, Any]:
 def merged(
     paths: list[Path], target: Path, on_conflict: Any, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[int, ...] | str:
-    monkeypatch.setattr(merge_segments, "FEW", few)
+    monkeypatch.setattr(merge, "FEW", few)
     try:
         return tuple(simindex.merge(paths, target, on_conflict))
     except KeyExistsError as exc:

@@ -84,8 +84,8 @@ def test_merged_documents_that_were_touched_expire_step_by_step(tmp_path: Path, 
 def test_source_that_changes_meanwhile_is_one_state_or_an_error(
     tmp_path: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simindex.maintenance.stored_index.BATCH", 8)
-    monkeypatch.setattr("simindex.maintenance.stored_index._PART", 8)
+    monkeypatch.setattr("simindex.maintenance.build_index.BATCH", 8)
+    monkeypatch.setattr("simindex.maintenance.build_index._PART", 8)
 
     def change(_: int) -> None:
         with simindex.open(parts[0]) as index:

@@ -14,7 +14,7 @@ from support.processes import Tell, everything_from, forked
 
 import simindex
 from simindex import Config, IndexLockedError
-from simindex.maintenance import build_index, merge_segments, repair, staging, stored_index
+from simindex.maintenance import build_index, merge, repair
 from simindex.maintenance.repair import run_repair
 from simindex.storage.lock import WriterLock
 from simindex.storage.store import Store
@@ -24,7 +24,7 @@ Work = Callable[[Path, Path], object]
 
 def merge_by_segments(root: Path, target: Path) -> None:
     """Of sources however small, in so many commits."""
-    with mock.patch.multiple(merge_segments, FEW=0, BATCH=40, _STEP_BYTES=60_000):
+    with mock.patch.multiple(merge, FEW=0, BATCH=40, _STEP_BYTES=60_000):
         simindex.merge([root / "a", root / "b"], target)
 
 
@@ -67,9 +67,9 @@ def killed_at(call: int, work: Work, root: Path, target: Path, acknowledge: Tell
 
     Store.commit = dying(Store.commit)  # type: ignore[method-assign]
     Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
-    staging.os.rename = dying(os.rename)  # type: ignore[attr-defined]
-    staging.sync_folder = dying(staging.sync_folder)  # type: ignore[attr-defined]
-    stored_index.BATCH = build_index.BATCH = stored_index._PART = repair.BATCH = 10  # type: ignore[attr-defined]
+    build_index.os.rename = dying(os.rename)  # type: ignore[attr-defined]
+    build_index.sync_folder = dying(build_index.sync_folder)  # type: ignore[attr-defined]
+    build_index.BATCH = build_index._PART = repair.BATCH = 10  # type: ignore[attr-defined]
     work(root, target)
     acknowledge("done")
 

@@ -18,7 +18,7 @@ from simindex.format.keys import number_key
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import MANIFEST_KEY
 from simindex.format.seals import pack, seal, unpack, unseal
-from simindex.maintenance.checker import run_check
+from simindex.maintenance.check import run_check
 from simindex.storage.folder import HEADER_FILE
 
 CONFIG = Config(num_perm=16, simhash=SimHashConfig(3, 4), keep_shingles=4)

@@ -18,7 +18,7 @@ from support.model import Model, ModelDocument, Questions, keys, shingles, thres
 import simindex
 from simindex import Index, Layout, tuning
 from simindex.format.keys import Key
-from simindex.maintenance.checker import run_check
+from simindex.maintenance.check import run_check
 from simindex.storage.store import Store
 from simindex.storage.transactions import WriteTransaction
 

@@ -10,8 +10,8 @@ import pytest
 from support.servers import store_at
 
 from simindex import Config, ConfigMismatchError, CorruptIndexError, FormatError, SimHashConfig, scaleout
+from simindex.maintenance.stores import RemoteObjects
 from simindex.scaleout.catalog import Backup, Catalog, Partition
-from simindex.scaleout.stores.remote import RemoteObjects
 
 CONFIG = Config(num_perm=64, seed=7)
 CATALOG = Catalog(

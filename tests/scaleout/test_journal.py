@@ -14,10 +14,10 @@ from support.indexes import TINY, texts
 
 import simindex
 from simindex import BackupTargetError, Config, CorruptIndexError, Index
-from simindex.scaleout.backups import backup_index, restore_index
-from simindex.scaleout.backups.journal import Journal
-from simindex.scaleout.stores import StoreError
-from simindex.scaleout.stores.folder import FolderObjects
+from simindex.maintenance.backup_store import backup_index
+from simindex.maintenance.commit_log import Journal
+from simindex.maintenance.restore import restore_index
+from simindex.maintenance.stores import FolderObjects, StoreError
 
 
 def everything(path: Path) -> dict[Any, Any]:

@@ -11,7 +11,7 @@ import pytest
 import simindex
 from simindex import Config, SimHashConfig
 from simindex.format.keys import Key
-from simindex.maintenance import merge_segments
+from simindex.maintenance import merge
 from simindex.pairs.plan import plan_pairs
 from simindex.pairs.ranges import RangeEnd, walk_range
 from simindex.pairs.tables import LocalSource, Numbering
@@ -190,7 +190,7 @@ def test_stars_of_copies_whose_first_one_is_removed(
 ) -> None:
     """Few texts, each near some others and stored many times; most are removed again. A partition was merged
     of two, so that equal documents of it are not all stored as copies of one of them."""
-    monkeypatch.setattr(merge_segments, "FEW", 0)
+    monkeypatch.setattr(merge, "FEW", 0)
     random, words = Random(seed), [f"w{number}" for number in range(60)]
     texts = [" ".join(words[at : at + 40]) for at in (0, 2, 4, 6)]
     rows = [(number, random.choice(texts)) for number in range(60)]

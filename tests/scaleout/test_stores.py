@@ -12,16 +12,17 @@ import pytest
 from support.servers import store_at
 
 from simindex.errors import SimIndexError
-from simindex.scaleout.stores import (
+from simindex.maintenance.stores import (
+    _KEPT_VERSIONS,
+    FolderObjects,
     MissingObjectError,
     Objects,
     StoreError,
     UnprovenStoreError,
     open_store,
     prove,
+    version_name,
 )
-from simindex.scaleout.stores.folder import FolderObjects
-from simindex.scaleout.stores.objects import _KEPT_VERSIONS, version_name
 
 KINDS = "folder", "memory", "s3"
 

@@ -11,8 +11,8 @@ from support.stored import PAGE
 
 import simindex
 from simindex import CorruptIndexError
-from simindex.maintenance.checker import run_check
-from simindex.maintenance.salvage import META_LOST
+from simindex.maintenance.check import run_check
+from simindex.maintenance.repair import META_LOST
 from simindex.storage.meta_pages import OlderMeta, wrong_numbers
 from simindex.storage.page_file import COMMIT_AT, metas_of, read_pages
 

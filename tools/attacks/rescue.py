@@ -34,8 +34,7 @@ from attacks.children import OTHER, OUTCOMES, RIGHT, TYPED, WRONG, run_child
 from attacks.files import kind_of
 from simindex import Index, Layout
 from simindex.maintenance import subprocess_call as upkeep_child
-from simindex.maintenance.repair import MARKS_LOST
-from simindex.maintenance.salvage import META_LOST
+from simindex.maintenance.repair import MARKS_LOST, META_LOST
 
 STALE_PAGE, STALE_FILE = "stale page", "stale file"
 DAMAGES = (*files.DAMAGES, STALE_PAGE, STALE_FILE)

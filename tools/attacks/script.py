@@ -17,7 +17,7 @@ from unittest import mock
 
 import simindex
 from simindex import Config, Index, Layout, Sketcher
-from simindex.maintenance.checker import run_check
+from simindex.maintenance.check import run_check
 from simindex.storage.folder import Mode
 
 CONFIG = Config(num_perm=64)

@@ -18,10 +18,10 @@ from typing import Any
 import xxhash
 
 from simindex.errors import CorruptIndexError
+from simindex.maintenance.stores import MissingObjectError, Objects, open_store
 from simindex.remote import is_remote
 from simindex.scaleout.building.report import Counts
 from simindex.scaleout.errors import UnfinishedBuildError
-from simindex.scaleout.stores import MissingObjectError, Objects, open_store
 
 _JOB = "job"
 _DONE = "done"

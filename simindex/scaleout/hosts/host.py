@@ -26,7 +26,7 @@ from simindex.format.keys import Key, key_hashes
 from simindex.format.records import NIL
 from simindex.format.seals import unpack
 from simindex.maintenance.check import Level
-from simindex.maintenance.check_report import CheckReport
+from simindex.maintenance.reports import CheckReport
 from simindex.parallel import num_workers
 from simindex.queries.record import Record
 from simindex.queries.search import Query

@@ -18,13 +18,14 @@ import numpy as np
 
 from simindex.config import require_equal
 from simindex.index.index import Index
-from simindex.scaleout.backups import RestoreReport, StoreBackupReport, backup_index, restore_index
+from simindex.maintenance.backup_store import backup_index
+from simindex.maintenance.reports import RestoreReport, StoreBackupReport
+from simindex.maintenance.restore import restore_index
+from simindex.maintenance.stores import FolderObjects, Objects, open_store, prove
 from simindex.scaleout.errors import PartitionError
 from simindex.scaleout.hosts.host import OPEN_SECONDS, Assignment, Host, naming
 from simindex.scaleout.hosts.partition import Partition
 from simindex.scaleout.hosts.way import WAY
-from simindex.scaleout.stores import Objects, open_store, prove
-from simindex.scaleout.stores.folder import FolderObjects
 from simindex.storage.folder import sync_folder
 
 T = TypeVar("T")

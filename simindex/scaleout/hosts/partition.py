@@ -21,12 +21,13 @@ from simindex.format.batch_objects import state_of
 from simindex.format.keys import Key, key_hashes
 from simindex.format.rows import MATCH, MATCHES
 from simindex.index.index import Index
+from simindex.maintenance.backup_store import backup_index
+from simindex.maintenance.commit_log import Journal
+from simindex.maintenance.reports import StoreBackupReport
 from simindex.queries.matches import Matches
 from simindex.queries.search import Found, Method, Query
 from simindex.queries.snapshot import stored_manifest
 from simindex.queries.view import View
-from simindex.scaleout.backups import StoreBackupReport, backup_index
-from simindex.scaleout.backups.journal import Journal
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 
 

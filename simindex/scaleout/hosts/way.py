@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from simindex.scaleout.stores import Objects, StoreError
-from simindex.scaleout.stores.objects import require_name
+from simindex.maintenance.stores import Objects, StoreError, require_name
 
 WAY = ".way"
 """Behind the name of a partition's folder: the backup by which it is moved."""

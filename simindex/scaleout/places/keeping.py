@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from simindex.scaleout.backups import RestoreReport, StoreBackupReport
+from simindex.maintenance.reports import RestoreReport, StoreBackupReport
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import PlaceMissingError
 from simindex.scaleout.hosts.actors import host_of, ray_module, sent_as, start

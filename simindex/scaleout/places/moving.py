@@ -18,11 +18,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from simindex.scaleout.backups import RestoreReport, StoreBackupReport
+from simindex.maintenance.reports import RestoreReport, StoreBackupReport
+from simindex.maintenance.stores import Objects, open_store
 from simindex.scaleout.catalog import Backup, Catalog, Partition
 from simindex.scaleout.errors import CatalogChangedError
 from simindex.scaleout.hosts.way import WAY, WayObjects
-from simindex.scaleout.stores import Objects, open_store
 
 Call = Callable[..., Any]
 """Calls a method of a place's host: ``call(catalog, place, method, *arguments)``."""

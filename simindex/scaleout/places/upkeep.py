@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from simindex.maintenance.check import Level
+from simindex.maintenance.reports import StoreBackupReport
 from simindex.scaleout.asking import Asking
-from simindex.scaleout.backups import StoreBackupReport
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts.following import Way
 from simindex.scaleout.places.moving import backup as back_up

@@ -26,7 +26,7 @@ from attacks.children import run_child
 from attacks.killing.process import LIFE, Kill, Tell, judged, killed
 from simindex.cli import main
 from simindex.corpus.dedup import writer_loop as dedup_work
-from simindex.maintenance import merge_segments
+from simindex.maintenance import merge
 
 _SECONDS = 300.0
 _LONGEST_SECONDS = {"dedup": 1.0, "repair": 0.6, "merge": 0.1, "resketch": 0.1, "merge by segments": 0.1}
@@ -85,7 +85,7 @@ def _made(folder: Path) -> Any:
 
 def _merge_by_segments(folder: Path) -> None:
     """Of sources however small, in so many commits."""
-    with mock.patch.multiple(merge_segments, FEW=0, BATCH=20, _STEP_BYTES=4_000):
+    with mock.patch.multiple(merge, FEW=0, BATCH=20, _STEP_BYTES=4_000):
         simindex.merge([folder / "a", folder / "b"], folder / "new")
 
 

@@ -38,12 +38,12 @@ from simindex.format.manifest import decode_manifest
 from simindex.format.records import decode_record
 from simindex.format.replies import decode_done, encode_done
 from simindex.format.seals import unpack
+from simindex.maintenance.backup_store import JOURNAL, Progress, backup_index, batch_names, read_manifest
+from simindex.maintenance.reports import StoreBackupReport
+from simindex.maintenance.stores import Objects, StoreError, open_store, prove
 from simindex.queries.scheme import scheme_of
 from simindex.queries.snapshot import stored_manifest
 from simindex.queries.view import View
-from simindex.scaleout.backups.job import JOURNAL, Progress, backup_index, batch_names, read_manifest
-from simindex.scaleout.backups.report import StoreBackupReport
-from simindex.scaleout.stores import Objects, StoreError, open_store, prove
 from simindex.sketching.sketch import SketchBatch
 from simindex.storage.store import Store
 

@@ -20,13 +20,12 @@ from simindex.format.backup_objects import Part, StoredBackup, decode_entries, p
 from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import MANIFEST_KEY, decode_manifest
+from simindex.maintenance.backup_store import FOLDER, pieces_in, read_manifest
+from simindex.maintenance.commit_log import replay
+from simindex.maintenance.reports import RestoreReport
+from simindex.maintenance.stores import MissingObjectError, Objects, open_store
 from simindex.parallel import in_order
 from simindex.queries.scheme import Scheme, scheme_of_header
-from simindex.scaleout.backups.job import pieces_in, read_manifest
-from simindex.scaleout.backups.journal import replay
-from simindex.scaleout.backups.report import RestoreReport
-from simindex.scaleout.backups.uploads import FOLDER
-from simindex.scaleout.stores import MissingObjectError, Objects, open_store
 from simindex.segments.portable import Digest, Piece, checked_value, pieces_of
 from simindex.storage.folder import WRITER_LOCK_FILE, sync_folder
 from simindex.storage.lock import WriterLock

@@ -1,15 +1,18 @@
-"""A backup to a store: segments first, then what is small on one snapshot, then the manifest.
+"""Small databases in parts that stay the same while what lies beside them changes.
 
-Owns the order of the steps. Must not open an index for writing, and changes nothing in it. Invariants: every
-value that goes over fits its seal; the manifest names parts that are durable only; what the newest manifest
-names is removed by nobody.
+Owns where a part ends: at every 65,536th number of a document (ages: about every hour), and before that where
+it has so many bytes. The places do not depend on what comes before the last such number; so a change of one
+document changes one part, and new documents make new parts at the end.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
 
 from simindex.checks import local_path, require_callable
 from simindex.errors import BackupTargetError, CorruptIndexError
@@ -20,20 +23,159 @@ from simindex.format.backup_objects import (
     decode_backup,
     encode_backup,
     encode_entries,
+    part_of,
 )
 from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
 from simindex.format.seals import unseal_many
+from simindex.maintenance.reports import StoreBackupReport
+from simindex.maintenance.stores import Objects, StoreError, open_store, prove
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.snapshot import stored_manifest
-from simindex.scaleout.backups.cutting import PART_BYTES, cut
-from simindex.scaleout.backups.report import StoreBackupReport
-from simindex.scaleout.backups.uploads import Uploads
-from simindex.scaleout.stores import Objects, StoreError, open_store, prove
 from simindex.segments.portable import Digest, Piece, checked_value, pieces_of, sealed_segment
 from simindex.storage.store import MOVED_KEY, Store
 from simindex.storage.transactions import ReadTransaction
+
+PART_BYTES = 16 << 20
+
+_PREFIX_BYTES = {"documents": 6, "removed": 6, "groups": 6, "ages": 4, "meta": 0}
+"""Leading bytes of a key that are equal in all of a part: of a number all but the last 16 bits, of a time in
+microseconds all but the last 32."""
+
+Items = list[tuple[bytes, bytes]]
+
+
+def cut(database: str, parts: Iterator[Items]) -> Iterator[Items]:
+    """Yield the entries of a database, which come in order of keys and some at a time, as parts."""
+    length = _PREFIX_BYTES[database]
+    part, size = Items(), 0
+    for items in parts:
+        for run in _runs(items, length):
+            if part and part[0][0][:length] != run[0][0][:length]:
+                yield part
+                part, size = [], 0
+            total = _bytes_of(run)
+            if size + total < PART_BYTES:
+                part += run
+                size += total
+                continue
+            for item in run:
+                part.append(item)
+                size += _bytes_of([item])
+                if size >= PART_BYTES:
+                    yield part
+                    part, size = [], 0
+    if part:
+        yield part
+
+
+def _runs(items: Items, length: int) -> Iterator[Items]:
+    """Yield runs of entries whose keys begin alike."""
+    while items:
+        prefix = items[0][0][:length]
+        if items[-1][0][:length] == prefix:
+            yield items
+            return
+        low, high = 0, len(items) - 1  # the first begins so, the last does not
+        while high - low > 1:
+            middle = (low + high) // 2
+            if items[middle][0][:length] == prefix:
+                low = middle
+            else:
+                high = middle
+        yield items[:high]
+        items = items[high:]
+
+
+def _bytes_of(items: Items) -> int:
+    return sum(len(key) + len(value) for key, value in items)
+
+
+FOLDER = "parts"
+
+_THREADS = 4
+
+_AHEAD = 2 * _THREADS
+"""Parts that are held in memory at most."""
+
+
+class Uploads:
+    """The parts of one backup. For a ``with`` block, and for one thread.
+
+    Attributes:
+        there: names of the parts that the store had, with their bytes.
+        copied_bytes: of parts that were uploaded.
+        reused_bytes: of parts that were given and were there.
+    """
+
+    def __init__(self, store: Objects, progress: Callable[[int], object]) -> None:
+        self._folder = store.inside(FOLDER)
+        self.there = self._folder.sizes()
+        self._given = set[str]()
+        self._progress = progress
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-upload")
+        self._under_way: deque[tuple[Future[None], int]] = deque()
+        self.copied_bytes = 0
+        self.reused_bytes = 0
+
+    def __enter__(self) -> Uploads:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def add(self, content: bytes) -> Part:
+        """Have a part uploaded, unless the store has it; waits while too many are under way.
+
+        Raises:
+            StoreError: an earlier one cannot be written.
+        """
+        part = part_of(content)
+        if self.there.get(part.name) == part.num_bytes or part.name in self._given:
+            self.reused_bytes += part.num_bytes
+            self._progress(part.num_bytes)
+        else:
+            while len(self._under_way) >= _AHEAD:
+                self._take()
+            self._under_way.append((self._pool.submit(self._folder.put, part.name, content), part.num_bytes))
+        self._given.add(part.name)
+        return part
+
+    def keep(self, parts: tuple[Part, ...]) -> None:
+        """Take note of parts that an older backup has.
+
+        Raises:
+            KeyError: the store has lost one.
+        """
+        for part in parts:
+            if self.there[part.name] != part.num_bytes:
+                raise KeyError(part.name)
+        self._given |= {part.name for part in parts}
+        self.reused_bytes += sum(part.num_bytes for part in parts)
+
+    def _take(self) -> None:
+        future, num_bytes = self._under_way.popleft()
+        future.result()
+        self.copied_bytes += num_bytes
+        self._progress(num_bytes)
+
+    def wait(self) -> None:
+        """Wait for all that is under way. Raises StoreError where one cannot be written."""
+        while self._under_way:
+            self._take()
+
+    def remove_others(self, parts: list[Part]) -> int:
+        """Remove what is no part of a backup; returns how many objects."""
+        others = sorted((self.there.keys() | self._given) - {part.name for part in parts})
+        self._folder.remove(others)
+        return len(others)
+
 
 MANIFEST = "manifest"
 """Under which the manifest of a backup is exchanged."""
