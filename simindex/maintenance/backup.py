@@ -1,345 +1,271 @@
-"""The copying of a backup: segments a step at a time, then what is small on one snapshot, then one commit.
+"""Backup of an index to a folder or to an object store: one engine, two targets.
 
-Owns the order of the steps. Must not open the target, and changes nothing in the index. Invariants: every
-value that is written fits its seal; the target names nothing new until the last commit; between two steps
-nothing of the index is held, and only the last part, whose length the report tells, pins a snapshot.
+Segments are copied first, a step at a time, then what is small on one snapshot, then the target takes the new
+state at once. Nothing in the index is changed. Invariants: every value that is written fits its seal; the
+target names nothing new before its last step; between two steps nothing of the index is held, and only the
+last part, whose length the report tells, pins a snapshot.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from operator import itemgetter
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
-from simindex.errors import BackupTargetError, CorruptIndexError, IndexFullError
+from simindex.checks import local_path, require_callable
+from simindex.errors import BackupTargetError
 from simindex.format.header import CONFIG_KEY
-from simindex.format.keys import segment_prefix
 from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import (
-    BACKUP_KEY,
-    MANIFEST_KEY,
-    Manifest,
-    decode_manifest,
-    encode_backup_mark,
-)
-from simindex.format.replies import DONE_KEYS
-from simindex.format.seals import unseal, unseal_many
-from simindex.maintenance.backup_folder import Difference, Target, difference, open_target, require_older
-from simindex.maintenance.reports import BackupReport
-from simindex.queries.scheme import Scheme
+from simindex.format.manifest import Manifest, decode_manifest
+from simindex.maintenance.backup_folder import open_folder
+from simindex.maintenance.backup_parts import SMALL, Counter, in_parts
+from simindex.maintenance.backup_store import open_target
+from simindex.maintenance.reports import BackupReport, StoreBackupReport
+from simindex.maintenance.stores import open_store, prove
+from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.snapshot import stored_manifest
-from simindex.segments.portable import Piece, checked_value, pieces_of, sealed_segment
+from simindex.segments.portable import Piece, SealedSegment, checked_value, pieces_of, sealed_segment
 from simindex.storage.store import Store
-from simindex.storage.transactions import ReadTransaction, WriteTransaction
-
-_STEP_BYTES = 32 << 20
-"""Of segments: copied between two commits of the target, and held in memory meanwhile."""
+from simindex.storage.transactions import ReadTransaction
 
 _ROUNDS = 4
 """So often it is looked for segments that came meanwhile, before a snapshot is pinned for the rest."""
 
-_SMALL = "documents", "removed", "groups", "ages"
-
-_MARGIN_BYTES = 1 << 20
-
-Progress = Callable[[int, int], object]
-
 
 def backup(
-    source: Store, scheme: Scheme, path: str | os.PathLike[str], progress: Progress | None
+    source: Store, scheme: Scheme, path: str | os.PathLike[str], progress: Callable[[int, int], object] | None
 ) -> BackupReport:
-    """Copy the newest committed state; see `Index.backup`."""
+    """Copy the newest committed state to a folder; see `Index.backup`."""
     started = time.monotonic()
     source.require_in_place()
     with source.reading() as txn:
         header = bytes(txn.get("meta", CONFIG_KEY) or b"")
-    with open_target(path, source, scheme, header) as target:
-        is_new = target.is_new
-        copying = _Copying(source, scheme, target, progress)
-        copying.begin()
-        copying.copy_ahead()
-        pinned = time.monotonic()
-        manifest = copying.finish()
-        pinned_seconds = time.monotonic() - pinned
-        if target.is_new:
-            target.put_in_place()
-        return BackupReport(
-            path=str(target.path),
-            created=is_new,
-            documents=manifest.num_documents,
-            copied_segments=len(manifest.segments) - len(copying.reused),
-            reused_segments=len(copying.reused),
-            copied_bytes=copying.written,
-            reused_bytes=sum(copying.bytes_of(entry) for entry in copying.reused),
-            seconds=time.monotonic() - started,
-            pinned_seconds=pinned_seconds,
-        )
+    counter = Counter(progress)
+    with open_folder(path, source, scheme, header, counter) as target:
+        copied = _Copying(source, scheme, target, counter).run()
+    counter.end()
+    return BackupReport(
+        path=target.name,
+        created=target.is_new,
+        documents=copied.documents,
+        copied_segments=copied.copied_segments,
+        reused_segments=copied.reused_segments,
+        copied_bytes=target.copied_bytes,
+        reused_bytes=copied.reused_bytes,
+        seconds=time.monotonic() - started,
+        pinned_seconds=copied.pinned_seconds,
+    )
+
+
+def backup_index(
+    path: str | os.PathLike[str],
+    uri: str | os.PathLike[str],
+    *,
+    progress: Callable[[int], object] | None = None,
+    position: Callable[[], int] | None = None,
+) -> StoreBackupReport:
+    """Copy the newest committed state of an index to a store.
+
+    The first backup uploads everything; a later one what is new: segments never change, and of records those
+    parts of some 65,536 documents in which something did. It may be killed at any time: the store holds the
+    old backup or the new one, and the next backup takes up what was uploaded already. Others may read, write
+    and compact meanwhile.
+
+    Args:
+        path: the folder of an index.
+        uri: of the backup, which is of this index alone; see `open_store`.
+        progress: called as ``progress(done)`` with bytes.
+        position: tells, just before the snapshot, up to which number the batches of the commit log are part
+            of it; ``None``: those that are in the store by then.
+
+    Returns:
+        StoreBackupReport.
+
+    Raises:
+        BackupTargetError: there is a backup of another index, or of a later state than this index ever had.
+        UnprovenStoreError, StoreError: the store cannot be trusted, or not be read or written.
+        CorruptIndexError: the index is damaged; the older backup is as it was.
+        FileNotFoundError, FormatError: there is no index at the path.
+
+    Cost: the first one reads and writes all once. Later ones read the seals of old segments, a hundredth of
+    them, and all records, about 1 us each; and pin one snapshot meanwhile.
+    """
+    require_callable("progress", progress)
+    started = time.monotonic()
+    counter = Counter(None if progress is None else lambda done, _: progress(done))
+    store = Store(local_path(path), "r")
+    try:
+        scheme, objects = scheme_of(store, None, None), open_store(uri)
+        prove(objects)
+        with open_target(objects, store, scheme, counter, position) as target:
+            copied = _Copying(store, scheme, target, counter).run()
+            made_at, removed = target.publish()
+    finally:
+        store.close()
+    return StoreBackupReport(
+        uri=target.name,
+        created=target.is_new,
+        documents=copied.documents,
+        made_at=made_at,
+        copied_segments=copied.copied_segments,
+        reused_segments=copied.reused_segments,
+        copied_bytes=target.copied_bytes,
+        reused_bytes=target.reused_bytes,
+        removed_objects=removed,
+        seconds=time.monotonic() - started,
+        pinned_seconds=copied.pinned_seconds,
+    )
+
+
+class Target(Protocol):
+    """Where the engine puts what it copies.
+
+    Attributes:
+        manifest: of the older backup; an empty one where there is none.
+    """
+
+    manifest: Manifest
+
+    @property
+    def name(self) -> str:
+        """Its path or uri."""
+
+    def prepare(self, segment_bytes: int, other_bytes: int) -> None:
+        """Refuse a backup of so many bytes that has no room. Raises IndexFullError."""
+
+    def reuses(self, segment: SealedSegment) -> bool:
+        """Return whether the older backup has this segment, which stays."""
+
+    def put(self, entry: SegmentEntry, pieces: list[Piece], values: list[bytes]) -> None:
+        """Take the next values of a segment."""
+
+    def end(self, entry: SegmentEntry) -> None:
+        """Take note that all values of a segment have come."""
+
+    def drop(self, segment: int) -> None:
+        """Forget the values of a segment that a merge has replaced."""
+
+    def pin(self) -> None:
+        """Take note that the snapshot is about to be pinned."""
+
+    def finish(self, txn: ReadTransaction, stored: bytes, manifest: Manifest) -> None:
+        """Take what is not in segments, on the snapshot whose segments have all come."""
+
+
+class _Copied(NamedTuple):
+    """What was copied; as `BackupReport` has it."""
+
+    documents: int
+    copied_segments: int
+    reused_segments: int
+    reused_bytes: int
+    pinned_seconds: float
 
 
 class _Copying:
-    """The state of one backup.
+    """One backup under way."""
 
-    Attributes:
-        reused: segments that the target had and keeps.
-        written: bytes that were copied.
-    """
+    def __init__(self, source: Store, scheme: Scheme, target: Target, counter: Counter) -> None:
+        self._source, self._tables, self._target, self._counter = source, scheme.tables, target, counter
+        self._copied = set[int]()
+        self._reused: dict[int, int] = {}  # id of a segment -> its bytes
 
-    def __init__(self, source: Store, scheme: Scheme, target: Target, progress: Progress | None) -> None:
-        self._source, self._target, self._tables = source, target, scheme.tables
-        self._progress = progress
-        self._copied: dict[int, SegmentEntry] = {}
-        self._total = 0
-        self.reused: list[SegmentEntry] = []
-        self.written = 0
-
-    def bytes_of(self, entry: SegmentEntry) -> int:
-        """Return the bytes of a segment's values."""
-        return sum(piece.num_bytes for piece in pieces_of(self._tables, entry))
-
-    def begin(self) -> None:
-        """Find what the target has already, and whether the disk has room for the rest.
-
-        Raises:
-            BackupTargetError: the target is of another or of a later state than the index ever had.
-            IndexFullError: no room, with `needed_bytes`.
-        """
-        target = self._target
-        with self._source.reading() as txn:
-            manifest = decode_manifest(stored_manifest(txn))
-            require_older(target, self._source, manifest)
-            held = {entry.id: entry for entry in target.manifest.segments}
-            with target.store.reading() as there:
-                for entry in manifest.segments:
-                    if entry.id in held and not self._is_same(entry, held[entry.id], txn, there):
-                        raise BackupTargetError(
-                            f"{target.path}: expected segment {entry.id} as the index has it, found another "
-                            "one: the backup is damaged (simindex check), or the index was restored from an "
-                            "older one and went on otherwise; choose another path"
-                        )
-            sizes = txn.sizes()
-        missing = sum(self.bytes_of(entry) for entry in manifest.segments if entry.id not in held)
-        small = sum(sizes[name] for name in _SMALL)
-        self._total = missing + small
-        needed = missing + (small if target.is_new else 0) + _MARGIN_BYTES
-        disk = os.statvfs(target.store.path)
-        if needed > disk.f_bavail * disk.f_frsize:
-            raise IndexFullError(
-                f"{target.path}: expected {needed} bytes of free disk for the backup, found "
-                f"{disk.f_bavail * disk.f_frsize}; nothing was changed. Free some space",
-                needed_bytes=needed,
-            )
-
-    def _is_same(
-        self, entry: SegmentEntry, there: SegmentEntry, txn: ReadTransaction, target: ReadTransaction
-    ) -> bool:
-        """Whether both have the same segment; only seals are read."""
-        return entry == there and (
-            sealed_segment(self._tables, entry, lambda key: txn.get("segments", key))
-            == sealed_segment(self._tables, entry, lambda key: target.get("segments", key))
+    def run(self) -> _Copied:
+        """Copy everything."""
+        self._begin()
+        self._copy_ahead()
+        self._target.pin()
+        pinned = time.monotonic()
+        with self._source.reading(buffers=False) as txn:
+            stored = bytes(stored_manifest(txn))
+            manifest = decode_manifest(stored)
+            for entry in self._missing(manifest):
+                self._copy(entry, txn)
+            self._target.finish(txn, stored, manifest)
+        return _Copied(
+            manifest.num_documents,
+            len(manifest.segments) - len(self._reused),
+            len(self._reused),
+            sum(self._reused.values()),
+            time.monotonic() - pinned,
         )
 
-    # ---- segments ----
+    def _begin(self) -> None:
+        """Find what the target has already, and whether it has room for the rest.
 
-    def copy_ahead(self) -> None:
+        Raises:
+            BackupTargetError: the target is of a later state than the index ever had.
+        """
+        target = self._target
+        held = {entry.id for entry in target.manifest.segments}
+        with self._source.reading() as txn:
+            manifest = decode_manifest(stored_manifest(txn))
+            theirs = target.manifest
+            if theirs.next_number > manifest.next_number or theirs.next_segment > manifest.next_segment:
+                raise BackupTargetError(
+                    f"{target.name}: expected an older backup of {self._source.path}, found a newer one "
+                    f"(documents up to number {theirs.next_number} there, {manifest.next_number} here); "
+                    "choose another place"
+                )
+            for entry in manifest.segments:
+                if entry.id in held:
+                    segment = sealed_segment(self._tables, entry, lambda key: txn.get("segments", key))
+                    if target.reuses(segment):
+                        self._reused[entry.id] = segment.num_bytes
+            small = sum(size for name, size in txn.sizes().items() if name in SMALL)
+        pieces = (pieces_of(self._tables, entry) for entry in self._missing(manifest))
+        missing = sum(piece.num_bytes for some in pieces for piece in some)
+        self._counter.total = missing + small
+        target.prepare(missing, small)
+
+    def _copy_ahead(self) -> None:
         """Copy the segments that are missing, without holding anything of the index between two steps.
 
-        A merge may replace some meanwhile, so it is looked again; what is left is small, or `finish` pins it.
+        A merge may replace some meanwhile, so it is looked again.
         """
         for _ in range(_ROUNDS):
             with self._source.reading() as txn:
                 manifest = decode_manifest(stored_manifest(txn))
-            self._forget_replaced(manifest)
             missing = self._missing(manifest)
-            if sum(map(self.bytes_of, missing)) <= _STEP_BYTES:
+            if not missing:
                 return
             for entry in missing:
                 if not self._copy(entry):
                     break
 
     def _missing(self, manifest: Manifest) -> list[SegmentEntry]:
-        held = {entry.id for entry in self._target.manifest.segments}
-        return [entry for entry in manifest.segments if entry.id not in held and entry.id not in self._copied]
-
-    def _forget_replaced(self, manifest: Manifest) -> None:
-        """Remove copies of segments that the index has no more."""
+        """Return the segments that are still to come, and drop those that the index has no more."""
         live = {entry.id for entry in manifest.segments}
-        for segment in self._copied.keys() - live:
-            self._remove(segment)
+        for segment in self._copied - live:
+            self._target.drop(segment)
+        self._copied &= live
+        self._reused = {segment: size for segment, size in self._reused.items() if segment in live}
+        return [e for e in manifest.segments if e.id not in self._copied and e.id not in self._reused]
 
-    def _remove(self, segment: int) -> None:
-        self._target.store.commit(lambda txn: txn.delete_prefix("segments", segment_prefix(segment)), True)
-        self._copied.pop(segment, None)
-
-    def _copy(self, entry: SegmentEntry) -> bool:
-        """Copy a segment, a step and a commit at a time; False where a merge has replaced it."""
-        pieces = iter(pieces_of(self._tables, entry))
-        while step := _next_step(pieces):
-            with self._source.reading() as txn:
-                txn.read_ahead("segments", (piece.key for piece in step))
-                values = self._values(entry, step, txn)
+    def _copy(self, entry: SegmentEntry, pinned: ReadTransaction | None = None) -> bool:
+        """Copy a segment, a step at a time; False where a merge has replaced it."""
+        for pieces in in_parts(pieces_of(self._tables, entry)):
+            if pinned is not None:
+                values = self._values(entry, pieces, pinned)
+            else:
+                with self._source.reading() as txn:
+                    txn.read_ahead("segments", (piece.key for piece in pieces))
+                    values = self._values(entry, pieces, txn)
             if values is None:
-                self._remove(entry.id)
+                self._target.drop(entry.id)
                 return False
-            self._store_values(values)
-        self._copied[entry.id] = entry
+            self._target.put(entry, pieces, values)
+        self._target.end(entry)
+        self._copied.add(entry.id)
         return True
 
-    def _values(
-        self, entry: SegmentEntry, step: list[Piece], txn: ReadTransaction
-    ) -> list[tuple[bytes, bytes]] | None:
+    def _values(self, entry: SegmentEntry, pieces: list[Piece], txn: ReadTransaction) -> list[bytes] | None:
         """Return checked copies of values; ``None`` where the segment is there no more."""
         values = []
-        for piece in step:
+        for piece in pieces:
             value = txn.get("segments", piece.key)
             if value is None and entry not in decode_manifest(stored_manifest(txn)).segments:
                 return None
-            values.append((piece.key, checked_value(entry, piece, value)))
+            values.append(checked_value(entry, piece, value))
         return values
-
-    def _store_values(self, values: list[tuple[bytes, bytes]]) -> None:
-        """Store values of segments in the target, and compare what is stored."""
-
-        def change(txn: WriteTransaction) -> None:
-            for key, value in values:
-                txn.put("segments", key, value)
-
-        self._target.store.commit(change)
-        with self._target.store.reading() as txn:
-            for key, value in values:
-                if bytes(txn.get("segments", key) or b"") != value:
-                    raise CorruptIndexError(
-                        f"{self._target.path}: expected what was just written under {key.hex()}, found "
-                        "something else; look at the disk",
-                        key=key,
-                    )
-        self._advance(sum(len(value) for _, value in values))
-
-    def _advance(self, num_bytes: int) -> None:
-        self.written += num_bytes
-        self._total = max(self._total, self.written)
-        if self._progress is not None:
-            self._progress(self.written, self._total)
-
-    # ---- the rest, on one snapshot ----
-
-    def finish(self) -> Manifest:
-        """Copy what is left on one snapshot, and make the target its backup; returns its manifest.
-
-        Raises:
-            CorruptIndexError: an entry fails its seal, or the backup does not equal the snapshot.
-        """
-        store = self._target.store
-        with self._source.reading(buffers=False) as txn:
-            stored = stored_manifest(txn)
-            manifest = decode_manifest(stored)
-            self._forget_replaced(manifest)
-            for entry in self._missing(manifest):
-                pieces = iter(pieces_of(self._tables, entry))
-                while step := _next_step(pieces):
-                    self._store_values(self._values(entry, step, txn) or [])
-                self._copied[entry.id] = entry
-            live = {entry.id for entry in manifest.segments}
-            self.reused = [entry for entry in self._target.manifest.segments if entry.id in live]
-            gone = sorted({entry.id for entry in self._target.manifest.segments} - live)
-            with store.reading(buffers=False) as there:
-                differences = _differences(txn, there)
-            if self._target.is_new:
-                for name in _SMALL:
-                    self._append(txn, name, differences.pop(name).tail)
-
-            notes = [(key, value) for key in sorted(DONE_KEYS) if (value := txn.get("meta", key)) is not None]
-
-            def change(writing: WriteTransaction) -> int:
-                written = 0
-                for key, value in notes:
-                    writing.put("meta", key, bytes(value))
-                for segment in gone:
-                    writing.delete_prefix("segments", segment_prefix(segment))
-                for name, found in differences.items():
-                    written += _apply(txn, writing, name, found)
-                writing.put("meta", MANIFEST_KEY, stored)
-                writing.put("meta", BACKUP_KEY, encode_backup_mark(stored))
-                return written
-
-            self.written += store.commit(change)
-            self._require_equal(txn, manifest)
-        if self._progress is not None:
-            self._progress(self._total, self._total)
-        return manifest
-
-    def _append(self, txn: ReadTransaction, name: str, first: bytes | None) -> None:
-        """Copy a database into a new target, in commits that nobody sees."""
-        if first is None:
-            return
-        for batch in _checked_batches(name, txn.parts(name, first)):
-            self._target.store.commit(lambda writing, batch=batch: writing.append(name, batch))  # type: ignore[misc]
-            self._advance(sum(len(value) for _, value in batch))
-
-    def _require_equal(self, txn: ReadTransaction, manifest: Manifest) -> None:
-        with self._target.store.reading(buffers=False) as there:
-            different = [name for name, found in _differences(txn, there).items() if found]
-            count = there.count("documents")
-        if different or count != manifest.num_documents:
-            raise CorruptIndexError(
-                f"{self._target.path}: expected a backup of {manifest.num_documents} documents that equals "
-                f"its index, found {count}, and differences in {', '.join(different) or 'nothing'}; "
-                "the index has lost pages, or the disk did not keep what was written"
-            )
-
-
-def _next_step(pieces: Iterator[Piece]) -> list[Piece]:
-    """Return the next pieces, up to a step's bytes and one at least; none at the end."""
-    step: list[Piece] = []
-    size = 0
-    for piece in pieces:
-        step.append(piece)
-        size += piece.num_bytes
-        if size >= _STEP_BYTES:
-            break
-    return step
-
-
-def _differences(txn: ReadTransaction, there: ReadTransaction) -> dict[str, Difference]:
-    return {name: difference(name, txn.parts(name), there.parts(name)) for name in _SMALL}
-
-
-def _checked_batches(
-    name: str, parts: Iterator[list[tuple[bytes, bytes]]]
-) -> Iterator[list[tuple[bytes, bytes]]]:
-    """Yield entries that fit their seals, about a step's bytes at a time. Raises CorruptIndexError."""
-    batch, size = list[tuple[bytes, bytes]](), 0
-    for part in parts:
-        unseal_many(name, part, f"{name}, entry")
-        batch += part
-        size += sum(map(len, map(itemgetter(1), part)))
-        if size >= _STEP_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _checked(name: str, key: bytes, value: memoryview | None) -> bytes:
-    """Return a copy of an entry that fits its seal. Raises CorruptIndexError."""
-    if value is None:
-        raise CorruptIndexError(f"{name}: expected an entry under {key.hex()}, found nothing", key=key)
-    copy = bytes(value)
-    unseal(name, key, copy, f"{name}, entry {key.hex():.80}")
-    return copy
-
-
-def _apply(txn: ReadTransaction, writing: WriteTransaction, name: str, found: Difference) -> int:
-    """Make a database of the target equal to that of the index; returns the bytes that were written."""
-    written = 0
-    for key in found.removed:
-        writing.delete(name, key)
-    for key in found.changed:
-        value = _checked(name, key, txn.get(name, key))
-        writing.put(name, key, value)
-        written += len(value)
-    if found.tail is not None:
-        for batch in _checked_batches(name, txn.parts(name, found.tail)):
-            writing.append(name, batch)
-            written += sum(len(value) for _, value in batch)
-    return written

@@ -1,8 +1,7 @@
-"""Where a backup goes: a new folder, which gets its name when all of it is there, or an older backup.
+"""A backup in a folder, which is an index itself: a new one, or an older backup that is brought up to date.
 
-Owns which targets are refused, the folder of a backup under way, and its way into place. Must not know what
-is copied. Invariant: at the path there is nothing, the old backup or the new one, wherever a process is
-killed: a new one is renamed into place, and an older one becomes the new one by a single commit.
+Invariant: at the path there is nothing, the old backup or the new one, wherever a process is killed: a new
+one is renamed into place, and an older one becomes the new one by a single commit.
 """
 
 from __future__ import annotations
@@ -12,137 +11,81 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from simindex.changes.writer import stored_segments
 from simindex.checks import local_path
 from simindex.config import differing_fields
-from simindex.errors import (
-    BackupTargetError,
-    ConfigMismatchError,
-    CorruptIndexError,
-    FormatError,
-    IndexLockedError,
-)
+from simindex.errors import BackupTargetError, ConfigMismatchError, CorruptIndexError, IndexFullError
 from simindex.format.header import CONFIG_KEY
 from simindex.format.keys import segment_prefix
+from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import (
     BACKUP_KEY,
     MANIFEST_KEY,
     Manifest,
     decode_manifest,
+    encode_backup_mark,
     encode_manifest,
     is_backup_of,
 )
+from simindex.format.replies import DONE_KEYS
+from simindex.format.seals import unseal
+from simindex.maintenance.backup_parts import SMALL, Counter, checked_parts
+from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.snapshot import stored_manifest
-from simindex.storage.folder import DATA_FILE, WRITER_LOCK_FILE, remove_index, sync_folder
-from simindex.storage.lock import WriterLock
+from simindex.segments.portable import Piece, SealedSegment, sealed_segment
+from simindex.storage.folder import DATA_FILE
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
+from simindex.storage.transactions import ReadTransaction, WriteTransaction
 
-
-@dataclass
-class Target:
-    """An open target.
-
-    Attributes:
-        path: where the backup will be found.
-        store: its handle, the only writer.
-        manifest: what it holds already; an empty one for a new folder.
-        is_new: whether it still has to be renamed.
-    """
-
-    path: Path
-    store: Store
-    manifest: Manifest
-    is_new: bool
-
-    def put_in_place(self) -> None:
-        """Give a new backup its name.
-
-        Raises:
-            FileExistsError: somebody has put something there meanwhile.
-        """
-        os.rename(self.store.path, self.path)
-        sync_folder(self.path.parent)
-        self.is_new = False
+_MARGIN_BYTES = 1 << 20
 
 
 @contextmanager
-def open_target(
-    path: str | os.PathLike[str], source: Store, scheme: Scheme, header: bytes
-) -> Iterator[Target]:
-    """Open the target of a backup for a ``with`` block; what was begun anew and not finished is removed.
+def open_folder(
+    path: str | os.PathLike[str], source: Store, scheme: Scheme, header: bytes, counter: Counter
+) -> Iterator[FolderTarget]:
+    """Open the target of a backup for a ``with`` block, at whose end a new one is in its place.
 
     Raises:
         ValueError: the path is that of the index itself, or inside of it.
         FormatError: there is something else at the path.
         ConfigMismatchError, BackupTargetError: there is an index that is no older backup of this one.
-        IndexLockedError: somebody writes to the target, or makes a backup to the same place.
+        IndexLockedError: another handle writes to the target, or makes a backup to the same place.
     """
     folder, own = Path(os.path.realpath(local_path(path))), Path(os.path.realpath(source.path))
     if folder == own or own in folder.parents:
         raise ValueError(f"{path}: expected a folder outside of the index, found {folder}")
-    is_new = not (folder / DATA_FILE).exists()
-    if is_new:
-        _require_nothing(folder)
-        target = Target(folder, _begin(folder, source, header), Manifest(), True)
-    else:
-        target = _older(folder, source, scheme)
+    if not (folder / DATA_FILE).exists():
+        place_of(folder, expected="a backup, an empty folder or nothing")
+        with work_folder(folder, "backup", partial(_new, source=source, header=header)) as new:
+            yield FolderTarget(folder, new, Manifest(), scheme, counter, is_new=True)
+        return
+    older, manifest = _older(folder, source, scheme)
     try:
-        yield target
+        yield FolderTarget(folder, older, manifest, scheme, counter, is_new=False)
     finally:
-        if target.is_new:
-            remove_index(Path(target.store.path))
-        target.store.close()
+        older.close()
 
 
-def _require_nothing(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FormatError(
-            f"{folder}: expected a backup, an empty folder or nothing, found other files; choose another path"
-        )
-
-
-def _begin(folder: Path, source: Store, header: bytes) -> Store:
-    """Make the folder of a backup under way, beside its place; one that was left there is emptied."""
-    begun = folder.with_name(f".{folder.name}.backup")
+@contextmanager
+def _new(begun: Path, source: Store, header: bytes) -> Iterator[Store]:
+    """Open an empty index in a new folder."""
     permissions = stat.S_IMODE(os.stat(source.data).st_mode) & 0o666 | 0o600
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    if begun.is_symlink():
-        raise FormatError(f"{begun}: expected a folder or nothing, found a symbolic link; take it away")
-    if begun.exists():
-        lock = WriterLock(str(begun), permissions)
-        try:
-            lock.require_held()
-            for name in os.listdir(begun):
-                if name != WRITER_LOCK_FILE:
-                    (begun / name).unlink()
-        finally:
-            lock.release()
-    try:
-        store = Store(begun, "x", permissions=permissions)
-    except FileExistsError:
-        raise IndexLockedError(
-            f"{folder}: another backup to this place has just been begun; wait for its end"
-        ).located(str(folder)) from None
-    except IndexLockedError:
-        raise
-    except BaseException:
-        remove_index(begun)
-        raise
+    store = Store(begun, "x", permissions=permissions)
     try:
         store.initialise(CONFIG_KEY, header, MANIFEST_KEY, encode_manifest(Manifest()))
-    except BaseException:
-        remove_index(begun)
+        yield store
+    finally:
         store.close()
-        raise
-    return store
 
 
-def _older(folder: Path, source: Store, scheme: Scheme) -> Target:
+def _older(folder: Path, source: Store, scheme: Scheme) -> tuple[Store, Manifest]:
     """Open an older backup, and remove what one that was killed has left in it."""
     store = Store(folder, "r+")
     try:
@@ -157,11 +100,11 @@ def _older(folder: Path, source: Store, scheme: Scheme) -> Target:
     except BaseException:
         store.close()
         raise
-    return Target(folder, store, manifest, False)
+    return store, manifest
 
 
 def _manifest_of_backup(store: Store, source: Store, scheme: Scheme) -> Manifest:
-    """Return the manifest of a backup of an index. Raises as `open_target`."""
+    """Return the manifest of a backup of an index. Raises as `open_folder`."""
     theirs = scheme_of(store, None, None)
     wanted = f"{store.path}: expected a backup of {source.path}, found"
     if theirs.identity != scheme.identity:
@@ -185,18 +128,158 @@ def _manifest_of_backup(store: Store, source: Store, scheme: Scheme) -> Manifest
     return decode_manifest(stored)
 
 
-def require_older(target: Target, source: Store, manifest: Manifest) -> None:
-    """Refuse a backup of a later state than the index has: the index was restored from an older one.
+class FolderTarget:
+    """A `Target`: an index in a folder. Nothing names what it takes before the commit of `finish`."""
 
-    Raises:
-        BackupTargetError: it is newer.
-    """
-    there = target.manifest
-    if there.next_number > manifest.next_number or there.next_segment > manifest.next_segment:
+    def __init__(
+        self,
+        folder: Path,
+        store: Store,
+        manifest: Manifest,
+        scheme: Scheme,
+        counter: Counter,
+        *,
+        is_new: bool,
+    ) -> None:
+        self.name, self.manifest, self.is_new = str(folder), manifest, is_new
+        self._store, self._tables, self._counter = store, scheme.tables, counter
+        self._held = {entry.id: entry for entry in manifest.segments}
+        self.copied_bytes = 0
+
+    def prepare(self, segment_bytes: int, other_bytes: int) -> None:
+        """Refuse a backup that does not fit on the disk. Raises IndexFullError, with `needed_bytes`."""
+        needed = segment_bytes + (other_bytes if self.is_new else 0) + _MARGIN_BYTES
+        disk = os.statvfs(self._store.path)
+        free = disk.f_bavail * disk.f_frsize
+        if needed > free:
+            raise IndexFullError(
+                f"{self.name}: expected {needed} bytes of free disk for the backup, found {free}; nothing "
+                "was changed. Free some space",
+                needed_bytes=needed,
+            )
+
+    def reuses(self, segment: SealedSegment) -> bool:
+        """Return True: the older backup has the segment. Raises BackupTargetError where it has another."""
+        entry = segment.entry
+        with self._store.reading() as txn:
+            if self._held[entry.id] == entry and segment == sealed_segment(
+                self._tables, entry, lambda key: txn.get("segments", key)
+            ):
+                return True
         raise BackupTargetError(
-            f"{target.path}: expected an older backup of {source.path}, found a newer one (documents up to "
-            f"number {there.next_number} there, {manifest.next_number} here); choose another path"
+            f"{self.name}: expected segment {entry.id} as the index has it, found another one: the backup is "
+            "damaged (simindex check), or the index was restored from an older one and went on otherwise; "
+            "choose another path"
         )
+
+    def put(self, entry: SegmentEntry, pieces: list[Piece], values: list[bytes]) -> None:  # noqa: ARG002
+        """Store values of a segment, and compare what is stored."""
+
+        def change(txn: WriteTransaction) -> None:
+            for piece, value in zip(pieces, values, strict=True):
+                txn.put("segments", piece.key, value)
+
+        self._store.commit(change)
+        with self._store.reading() as txn:
+            for piece, value in zip(pieces, values, strict=True):
+                if bytes(txn.get("segments", piece.key) or b"") != value:
+                    raise CorruptIndexError(
+                        f"{self.name}: expected what was just written under {piece.key.hex()}, found "
+                        "something else; look at the disk",
+                        key=piece.key,
+                    )
+        self._advance(sum(map(len, values)))
+
+    def _advance(self, num_bytes: int) -> None:
+        self.copied_bytes += num_bytes
+        self._counter.advance(num_bytes)
+
+    def end(self, entry: SegmentEntry) -> None:
+        """Nothing is left to do: the values are durable."""
+
+    def drop(self, segment: int) -> None:
+        """Remove the values of a segment."""
+        self._store.commit(lambda txn: txn.delete_prefix("segments", segment_prefix(segment)), True)
+
+    def pin(self) -> None:
+        """Nothing depends on it."""
+
+    def finish(self, txn: ReadTransaction, stored: bytes, manifest: Manifest) -> None:
+        """Make the folder the backup of a snapshot, in one commit.
+
+        Raises:
+            CorruptIndexError: an entry fails its seal, or the backup does not equal the snapshot.
+        """
+        gone = sorted(self._held.keys() - {entry.id for entry in manifest.segments})
+        with self._store.reading(buffers=False) as there:
+            differences = _differences(txn, there)
+        if self.is_new:
+            for name in SMALL:  # in several commits, for nothing is named yet
+                self._append(txn, name, differences.pop(name).tail)
+        notes = [(key, value) for key in sorted(DONE_KEYS) if (value := txn.get("meta", key)) is not None]
+
+        def change(writing: WriteTransaction) -> int:
+            written = 0
+            for key, value in notes:
+                writing.put("meta", key, bytes(value))
+            for segment in gone:
+                writing.delete_prefix("segments", segment_prefix(segment))
+            for name, found in differences.items():
+                written += _apply(txn, writing, name, found)
+            writing.put("meta", MANIFEST_KEY, stored)
+            writing.put("meta", BACKUP_KEY, encode_backup_mark(stored))
+            return written
+
+        self._advance(self._store.commit(change))
+        self._require_equal(txn, manifest)
+
+    def _append(self, txn: ReadTransaction, name: str, first: bytes | None) -> None:
+        """Copy a database into a new target."""
+        if first is None:
+            return
+        for part in checked_parts(name, txn.parts(name, first)):
+            self._store.commit(lambda writing, part=part: writing.append(name, part))  # type: ignore[misc]
+            self._advance(sum(len(value) for _, value in part))
+
+    def _require_equal(self, txn: ReadTransaction, manifest: Manifest) -> None:
+        with self._store.reading(buffers=False) as there:
+            different = [name for name, found in _differences(txn, there).items() if found]
+            count = there.count("documents")
+        if different or count != manifest.num_documents:
+            raise CorruptIndexError(
+                f"{self.name}: expected a backup of {manifest.num_documents} documents that equals its "
+                f"index, found {count}, and differences in {', '.join(different) or 'nothing'}; the index "
+                "has lost pages, or the disk did not keep what was written"
+            )
+
+
+def _differences(txn: ReadTransaction, there: ReadTransaction) -> dict[str, Difference]:
+    return {name: difference(name, txn.parts(name), there.parts(name)) for name in SMALL}
+
+
+def _checked(name: str, key: bytes, value: memoryview | None) -> bytes:
+    """Return a copy of an entry that fits its seal. Raises CorruptIndexError."""
+    if value is None:
+        raise CorruptIndexError(f"{name}: expected an entry under {key.hex()}, found nothing", key=key)
+    copy = bytes(value)
+    unseal(name, key, copy, f"{name}, entry {key.hex():.80}")
+    return copy
+
+
+def _apply(txn: ReadTransaction, writing: WriteTransaction, name: str, found: Difference) -> int:
+    """Make a database of the target equal to that of the index; returns the bytes that were written."""
+    written = 0
+    for key in found.removed:
+        writing.delete(name, key)
+    for key in found.changed:
+        value = _checked(name, key, txn.get(name, key))
+        writing.put(name, key, value)
+        written += len(value)
+    if found.tail is not None:
+        for batch in checked_parts(name, txn.parts(name, found.tail)):
+            writing.append(name, batch)
+            written += sum(len(value) for _, value in batch)
+    return written
 
 
 Parts = Iterator[list[tuple[bytes, bytes]]]

@@ -1,20 +1,20 @@
-"""Small databases in parts that stay the same while what lies beside them changes.
+"""A backup in an object store: sealed segments once each, and what changes in parts.
 
-Owns where a part ends: at every 65,536th number of a document (ages: about every hour), and before that where
-it has so many bytes. The places do not depend on what comes before the last such number; so a change of one
-document changes one part, and new documents make new parts at the end.
+A backup is of one index, an ordinary one or a partition of many. Parts are named by their content and never
+changed; a manifest that names the parts is exchanged last. So whatever is killed, the store holds the old
+backup or the new one. Invariant: the manifest names parts that are durable only, and nothing removes what the
+newest manifest names.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from types import TracebackType
 
-from simindex.checks import local_path, require_callable
 from simindex.errors import BackupTargetError, CorruptIndexError
 from simindex.format.backup_objects import (
     Part,
@@ -28,76 +28,172 @@ from simindex.format.backup_objects import (
 from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
-from simindex.format.seals import unseal_many
-from simindex.maintenance.reports import StoreBackupReport
-from simindex.maintenance.stores import Objects, StoreError, open_store, prove
-from simindex.queries.scheme import Scheme, scheme_of
-from simindex.queries.snapshot import stored_manifest
-from simindex.segments.portable import Digest, Piece, checked_value, pieces_of, sealed_segment
+from simindex.maintenance.backup_parts import SMALL, Counter, checked_parts, in_parts
+from simindex.maintenance.stores import Objects, StoreError
+from simindex.queries.scheme import Scheme
+from simindex.segments.portable import Digest, Piece, SealedSegment
 from simindex.storage.store import MOVED_KEY, Store
 from simindex.storage.transactions import ReadTransaction
 
-PART_BYTES = 16 << 20
+MANIFEST = "manifest"
+"""Under which the manifest of a backup is exchanged."""
 
-_PREFIX_BYTES = {"documents": 6, "removed": 6, "groups": 6, "ages": 4, "meta": 0}
-"""Leading bytes of a key that are equal in all of a part: of a number all but the last 16 bits, of a time in
-microseconds all but the last 32."""
+LOG = "journal"
+"""The folder of the batches of the commit log since."""
 
-Items = list[tuple[bytes, bytes]]
+PARTS = "parts"
+"""The folder of the parts."""
 
-
-def cut(database: str, parts: Iterator[Items]) -> Iterator[Items]:
-    """Yield the entries of a database, which come in order of keys and some at a time, as parts."""
-    length = _PREFIX_BYTES[database]
-    part, size = Items(), 0
-    for items in parts:
-        for run in _runs(items, length):
-            if part and part[0][0][:length] != run[0][0][:length]:
-                yield part
-                part, size = [], 0
-            total = _bytes_of(run)
-            if size + total < PART_BYTES:
-                part += run
-                size += total
-                continue
-            for item in run:
-                part.append(item)
-                size += _bytes_of([item])
-                if size >= PART_BYTES:
-                    yield part
-                    part, size = [], 0
-    if part:
-        yield part
-
-
-def _runs(items: Items, length: int) -> Iterator[Items]:
-    """Yield runs of entries whose keys begin alike."""
-    while items:
-        prefix = items[0][0][:length]
-        if items[-1][0][:length] == prefix:
-            yield items
-            return
-        low, high = 0, len(items) - 1  # the first begins so, the last does not
-        while high - low > 1:
-            middle = (low + high) // 2
-            if items[middle][0][:length] == prefix:
-                low = middle
-            else:
-                high = middle
-        yield items[:high]
-        items = items[high:]
-
-
-def _bytes_of(items: Items) -> int:
-    return sum(len(key) + len(value) for key, value in items)
-
-
-FOLDER = "parts"
+_NOT_COPIED = {CONFIG_KEY, MANIFEST_KEY, BACKUP_KEY, MOVED_KEY, b"copied"}
+"""In the database "meta": what the manifest of a backup says itself, and what is of one file alone."""
 
 _THREADS = 4
 
 _AHEAD = 2 * _THREADS
 """Parts that are held in memory at most."""
+
+
+@contextmanager
+def open_target(
+    objects: Objects, source: Store, scheme: Scheme, counter: Counter, position: Callable[[], int] | None
+) -> Iterator[StoreTarget]:
+    """Open the target of a backup for a ``with`` block.
+
+    Raises:
+        BackupTargetError: there is a backup of another index.
+        CorruptIndexError, FormatError: the older backup is damaged, or of a later version.
+    """
+    content = objects.current(MANIFEST)
+    older = None if content is None else decode_backup(content, objects.uri_of(MANIFEST))
+    if older is not None and decode_header(older.header, objects.uri).identity != scheme.identity:
+        raise BackupTargetError(
+            f"{objects.uri}: expected a backup of {source.path}, found one of another index; choose "
+            "another place"
+        )
+    with Uploads(objects, counter.advance) as uploads:
+        yield StoreTarget(objects, content, older, source.path, uploads, position)
+
+
+class StoreTarget:
+    """A `Target`: a backup in a store."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        content: bytes | None,
+        older: StoredBackup | None,
+        source: str,
+        uploads: Uploads,
+        position: Callable[[], int] | None,
+    ) -> None:
+        self.name, self.is_new = objects.uri, older is None
+        self.manifest = Manifest() if older is None else decode_manifest(older.manifest)
+        self._objects, self._content, self._older, self._source = objects, content, older, source
+        self._uploads, self._position = uploads, position
+        self._under_way: dict[int, tuple[Digest, list[Part]]] = {}
+        self._segments: dict[int, StoredSegment] = {}
+        self._backup: StoredBackup | None = None
+        self._covered = 0
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of parts that were uploaded."""
+        return self._uploads.copied_bytes
+
+    @property
+    def reused_bytes(self) -> int:
+        """Bytes of parts that the store had."""
+        return self._uploads.reused_bytes
+
+    def prepare(self, segment_bytes: int, other_bytes: int) -> None:
+        """Take any number of bytes: a store says it when it is full."""
+
+    def reuses(self, segment: SealedSegment) -> bool:
+        """Return whether the older backup has a segment, and the store all of its parts."""
+        assert self._older is not None
+        held = {entry.id: entry for entry in self.manifest.segments}
+        stored = {one.id: one for one in self._older.segments}.get(segment.entry.id)
+        if stored is None or held[stored.id] != segment.entry or stored.digest != segment.digest:
+            return False
+        try:
+            self._uploads.keep(stored.parts)
+        except KeyError:
+            return False  # the store has lost a part: it is uploaded again
+        self._segments[stored.id] = stored
+        return True
+
+    def put(self, entry: SegmentEntry, pieces: list[Piece], values: list[bytes]) -> None:
+        """Upload a part of a segment."""
+        digest, parts = self._under_way.setdefault(entry.id, (Digest(), []))
+        for piece, value in zip(pieces, values, strict=True):
+            digest.add(piece, value)
+        parts.append(self._uploads.add(b"".join(values)))
+
+    def end(self, entry: SegmentEntry) -> None:
+        """Take note of a segment whose parts have all been given."""
+        digest, parts = self._under_way.pop(entry.id, (Digest(), []))
+        self._segments[entry.id] = StoredSegment(entry.id, digest.value(), tuple(parts))
+
+    def drop(self, segment: int) -> None:
+        """Forget the parts of a segment; `publish` removes them."""
+        self._under_way.pop(segment, None)
+        self._segments.pop(segment, None)
+
+    def pin(self) -> None:
+        """Find up to which batch of the commit log the snapshot will have everything."""
+        older = self._older.journal if self._older else 0
+        self._covered = (
+            max(batch_names(self._objects), default=older) if self._position is None else self._position()
+        )
+
+    def finish(self, txn: ReadTransaction, stored: bytes, manifest: Manifest) -> None:
+        """Upload the small databases."""
+        databases = {
+            name: tuple(
+                self._uploads.add(encode_entries(items)) for items in checked_parts(name, txn.parts(name))
+            )
+            for name in SMALL
+        }
+        others = [(key, bytes(value)) for key, value in txn.items("meta") if key not in _NOT_COPIED]
+        if others:
+            databases["meta"] = (self._uploads.add(encode_entries(others)),)
+        if txn.count("documents") != manifest.num_documents:
+            raise CorruptIndexError(
+                f"{self._source}: expected {manifest.num_documents} records, found "
+                f"{txn.count('documents')}; simindex check tells more"
+            )
+        self._backup = StoredBackup(
+            header=bytes(txn.get("meta", CONFIG_KEY) or b""),
+            manifest=stored,
+            segments=tuple(
+                self._segments[entry.id] for entry in sorted(manifest.segments, key=lambda e: e.id)
+            ),
+            databases=databases,
+            journal=self._covered,
+            made_at=time.time_ns() // 1000,
+            documents=manifest.num_documents,
+        )
+
+    def publish(self) -> tuple[int, int]:
+        """Exchange the manifest when all parts are durable; returns when the backup was made, in
+        microseconds, and how many objects were removed.
+
+        Raises:
+            StoreError: another process has made a backup meanwhile.
+        """
+        backup = self._backup
+        assert backup is not None
+        self._uploads.wait()
+        if not self._objects.exchange(MANIFEST, self._content, encode_backup(backup)):
+            raise StoreError(
+                self._objects.uri,
+                "somebody else has made a backup there meanwhile, which stands; this one was given up. "
+                "Let one at a time make them",
+            )
+        removed = self._uploads.remove_others(backup.parts())
+        covered = [name for number, name in batch_names(self._objects).items() if number <= backup.journal]
+        self._objects.remove(covered)
+        return backup.made_at, removed + len(covered)
 
 
 class Uploads:
@@ -110,7 +206,7 @@ class Uploads:
     """
 
     def __init__(self, store: Objects, progress: Callable[[int], object]) -> None:
-        self._folder = store.inside(FOLDER)
+        self._folder = store.inside(PARTS)
         self.there = self._folder.sizes()
         self._given = set[str]()
         self._progress = progress
@@ -177,118 +273,6 @@ class Uploads:
         return len(others)
 
 
-MANIFEST = "manifest"
-"""Under which the manifest of a backup is exchanged."""
-
-JOURNAL = "journal"
-"""The folder of the batches since."""
-
-SMALL = "documents", "removed", "groups", "ages"
-
-_ROUNDS = 4
-"""So often it is looked for segments that came meanwhile, before a snapshot is pinned for the rest."""
-
-_NOT_COPIED = {CONFIG_KEY, MANIFEST_KEY, BACKUP_KEY, MOVED_KEY, b"copied"}
-"""In the database "meta": what the manifest of a backup says itself, and what is of one file alone."""
-
-Progress = Callable[[int], object]
-
-
-def backup_index(
-    path: str | os.PathLike[str],
-    uri: str | os.PathLike[str],
-    *,
-    progress: Progress | None = None,
-    position: Callable[[], int] | None = None,
-) -> StoreBackupReport:
-    """Copy the newest committed state of an index to a store.
-
-    The first backup uploads everything; a later one what is new: segments never change, and of records those
-    parts of some 65,536 documents in which something did. It may be killed at any time: the store holds the
-    old backup or the new one, and the next backup takes up what was uploaded already. Others may read, write
-    and compact meanwhile.
-
-    Args:
-        path: the folder of an index.
-        uri: of the backup, which is of this index alone; see `open_store`.
-        progress: called as ``progress(done)`` with bytes.
-        position: tells, just before the snapshot, up to which number the journal's batches are part of it;
-            ``None``: those that are in the store by then.
-
-    Returns:
-        StoreBackupReport.
-
-    Raises:
-        BackupTargetError: there is a backup of another index, or of a later state than this index ever had.
-        UnprovenStoreError, StoreError: the store cannot be trusted, or not be read or written.
-        CorruptIndexError: the index is damaged; the older backup is as it was.
-        FileNotFoundError, FormatError: there is no index at the path.
-
-    Cost: the first one reads and writes all once. Later ones read the seals of old segments, a hundredth of
-    them, and all records, about 1 us each; and pin one snapshot meanwhile.
-    """
-    require_callable("progress", progress)
-    store = Store(local_path(path), "r")
-    try:
-        return _backup(store, scheme_of(store, None, None), open_store(uri), progress, position)
-    finally:
-        store.close()
-
-
-def _backup(
-    source: Store,
-    scheme: Scheme,
-    objects: Objects,
-    progress: Progress | None,
-    position: Callable[[], int] | None,
-) -> StoreBackupReport:
-    started = time.monotonic()
-    prove(objects)
-    content = objects.current(MANIFEST)
-    older = None if content is None else decode_backup(content, objects.uri_of(MANIFEST))
-    done = 0
-
-    def advance(num_bytes: int) -> None:
-        nonlocal done
-        done += num_bytes
-        if progress is not None:
-            progress(done)
-
-    with Uploads(objects, advance) as uploads:
-        copying = _Copying(source, scheme, older, uploads)
-        copying.require_older(objects.uri)
-        copying.copy_ahead()
-        covered = (
-            max(batch_names(objects), default=older.journal if older else 0)
-            if position is None
-            else position()
-        )
-        pinned = time.monotonic()
-        backup = copying.finish(covered)
-        pinned_seconds = time.monotonic() - pinned
-        uploads.wait()
-        if not objects.exchange(MANIFEST, content, encode_backup(backup)):
-            raise StoreError(
-                objects.uri,
-                "somebody else has made a backup there meanwhile, which stands; this one was given up. "
-                "Let one at a time make them",
-            )
-        removed = uploads.remove_others(backup.parts()) + _forget_batches(objects, backup.journal)
-        return StoreBackupReport(
-            uri=objects.uri,
-            created=older is None,
-            documents=backup.documents,
-            made_at=backup.made_at,
-            copied_segments=len(backup.segments) - len(copying.reused),
-            reused_segments=len(copying.reused),
-            copied_bytes=uploads.copied_bytes,
-            reused_bytes=uploads.reused_bytes,
-            removed_objects=removed,
-            seconds=time.monotonic() - started,
-            pinned_seconds=pinned_seconds,
-        )
-
-
 def read_manifest(objects: Objects) -> StoredBackup | None:
     """Return the manifest of the newest backup in a store; ``None`` where there is none.
 
@@ -301,161 +285,8 @@ def read_manifest(objects: Objects) -> StoredBackup | None:
 
 def batch_names(objects: Objects) -> dict[int, str]:
     """Return the batches of a journal by their numbers, ascending."""
-    names = (name.rpartition("/")[2] for name in objects.sizes(JOURNAL))
-    return {int(name): f"{JOURNAL}/{name}" for name in names if name.isdigit()}
-
-
-def _forget_batches(objects: Objects, covered: int) -> int:
-    names = [name for number, name in batch_names(objects).items() if number <= covered]
-    objects.remove(names)
-    return len(names)
-
-
-class _Copying:
-    """The state of one backup.
-
-    Attributes:
-        reused: ids of the segments that the older backup has.
-    """
-
-    def __init__(self, source: Store, scheme: Scheme, older: StoredBackup | None, uploads: Uploads) -> None:
-        self._source, self._tables, self._identity = source, scheme.tables, scheme.identity
-        self._older, self._uploads = older, uploads
-        self._copied: dict[int, StoredSegment] = {}
-        self.reused = set[int]()
-
-    def require_older(self, uri: str) -> None:
-        """Take over the segments of the older backup that the index still has.
-
-        Raises:
-            BackupTargetError: it is of another index, or newer than this one.
-        """
-        if self._older is None:
-            return
-        found = decode_header(self._older.header, uri)
-        if found.identity != self._identity:
-            raise BackupTargetError(
-                f"{uri}: expected a backup of {self._source.path}, found one of another index; choose "
-                "another place"
-            )
-        there = decode_manifest(self._older.manifest)
-        with self._source.reading() as txn:
-            manifest = decode_manifest(stored_manifest(txn))
-            if there.next_number > manifest.next_number or there.next_segment > manifest.next_segment:
-                raise BackupTargetError(
-                    f"{uri}: expected an older backup of {self._source.path}, found a newer one (documents "
-                    f"up to number {there.next_number} there, {manifest.next_number} here); choose "
-                    "another place"
-                )
-            entries = {entry.id: entry for entry in manifest.segments}
-            held = {entry.id: entry for entry in there.segments}
-            for segment in self._older.segments:
-                entry = entries.get(segment.id)
-                if entry is None or entry != held[segment.id]:
-                    continue
-                sealed = sealed_segment(self._tables, entry, lambda key: txn.get("segments", key))
-                if sealed.digest == segment.digest:
-                    self._keep(segment)
-
-    def _keep(self, segment: StoredSegment) -> None:
-        try:
-            self._uploads.keep(segment.parts)
-        except KeyError:
-            return  # the store has lost a part: it is uploaded again
-        self._copied[segment.id] = segment
-        self.reused.add(segment.id)
-
-    def copy_ahead(self) -> None:
-        """Upload the segments that are missing, without holding anything of the index between two parts.
-
-        A merge may replace some meanwhile, so it is looked again; what is left is small, or `finish` pins it.
-        """
-        for _ in range(_ROUNDS):
-            with self._source.reading() as txn:
-                manifest = decode_manifest(stored_manifest(txn))
-            missing = [entry for entry in manifest.segments if entry.id not in self._copied]
-            if not missing:
-                return
-            for entry in missing:
-                if not self._copy(entry):
-                    break
-
-    def _copy(self, entry: SegmentEntry, pinned: ReadTransaction | None = None) -> bool:
-        """Upload a segment; False where a merge has replaced it meanwhile."""
-        digest, parts = Digest(), list[Part]()
-        for step in _steps(pieces_of(self._tables, entry)):
-            values = self._values(entry, step) if pinned is None else self._pinned_values(entry, step, pinned)
-            if values is None:
-                return False
-            for piece, value in zip(step, values, strict=True):
-                digest.add(piece, value)
-            parts.append(self._uploads.add(b"".join(values)))
-        self._copied[entry.id] = StoredSegment(entry.id, digest.value(), tuple(parts))
-        return True
-
-    def _values(self, entry: SegmentEntry, step: list[Piece]) -> list[bytes] | None:
-        with self._source.reading() as txn:
-            if entry not in decode_manifest(stored_manifest(txn)).segments:
-                return None
-            return self._pinned_values(entry, step, txn)
-
-    def _pinned_values(self, entry: SegmentEntry, step: list[Piece], txn: ReadTransaction) -> list[bytes]:
-        return [checked_value(entry, piece, txn.get("segments", piece.key)) for piece in step]
-
-    def finish(self, covered: int) -> StoredBackup:
-        """Upload what is left on one snapshot; returns the manifest of the backup.
-
-        Raises:
-            CorruptIndexError: an entry fails its seal, or records are missing.
-        """
-        with self._source.reading(buffers=False) as txn:
-            stored = bytes(stored_manifest(txn))
-            manifest = decode_manifest(stored)
-            for entry in manifest.segments:
-                if entry.id not in self._copied:
-                    self._copy(entry, txn)
-            live = {entry.id for entry in manifest.segments}
-            self.reused &= live
-            return StoredBackup(
-                header=bytes(txn.get("meta", CONFIG_KEY) or b""),
-                manifest=stored,
-                segments=tuple(self._copied[number] for number in sorted(live)),
-                databases=self._databases(txn, manifest),
-                journal=covered,
-                made_at=time.time_ns() // 1000,
-                documents=manifest.num_documents,
-            )
-
-    def _databases(self, txn: ReadTransaction, manifest: Manifest) -> dict[str, tuple[Part, ...]]:
-        found = {name: tuple(self._uploads.add(part) for part in _parts(name, txn)) for name in SMALL}
-        others = [(key, bytes(value)) for key, value in txn.items("meta") if key not in _NOT_COPIED]
-        if others:
-            found["meta"] = (self._uploads.add(encode_entries(others)),)
-        if txn.count("documents") != manifest.num_documents:
-            raise CorruptIndexError(
-                f"{self._source.path}: expected {manifest.num_documents} records, found "
-                f"{txn.count('documents')}; simindex check tells more"
-            )
-        return found
-
-
-def _parts(name: str, txn: ReadTransaction) -> Iterator[bytes]:
-    for items in cut(name, txn.parts(name)):
-        unseal_many(name, items, f"{name}, entry")
-        yield encode_entries(items)
-
-
-def _steps(pieces: list[Piece]) -> Iterator[list[Piece]]:
-    """Yield the pieces of each part: up to its bytes, and one at least."""
-    step, size = list[Piece](), 0
-    for piece in pieces:
-        step.append(piece)
-        size += piece.num_bytes
-        if size >= PART_BYTES:
-            yield step
-            step, size = [], 0
-    if step:
-        yield step
+    names = (name.rpartition("/")[2] for name in objects.sizes(LOG))
+    return {int(name): f"{LOG}/{name}" for name in names if name.isdigit()}
 
 
 def pieces_in(pieces: list[Piece], parts: tuple[Part, ...]) -> list[list[Piece]]:
@@ -464,7 +295,7 @@ def pieces_in(pieces: list[Piece], parts: tuple[Part, ...]) -> list[list[Piece]]
     Raises:
         CorruptIndexError: the parts have other bytes than these pieces.
     """
-    steps = [*_steps(pieces)]
+    steps = [*in_parts(pieces)]
     if [sum(piece.num_bytes for piece in step) for step in steps] != [part.num_bytes for part in parts]:
         raise CorruptIndexError(f"a backup: expected a segment of {len(steps)} parts, found others")
     return steps

@@ -8,9 +8,8 @@ index. All tables are made anew, by the writer that makes those of every index.
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,9 +19,8 @@ import numpy as np
 from simindex.changes.age_runs import side_by_side
 from simindex.changes.documents import NewDocuments
 from simindex.changes.session import Session
-from simindex.checks import local_path
 from simindex.config import Config
-from simindex.errors import CorruptIndexError, FormatError, IndexLockedError, SimIndexError
+from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.keys import encode_keys, key_hashes, number_of
 from simindex.format.layout import Layout
 from simindex.format.manifest import Manifest, decode_manifest
@@ -35,14 +33,13 @@ from simindex.format.records import (
     encode_touched,
 )
 from simindex.format.seals import pack
+from simindex.maintenance.work_folder import work_folder
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.snapshot import stored_manifest
 from simindex.queries.view import View
 from simindex.queries.walk import Walk
 from simindex.segments.build import Puts
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
-from simindex.storage.folder import WRITER_LOCK_FILE, remove_index, sync_folder
-from simindex.storage.lock import WriterLock
 from simindex.storage.store import Store
 from simindex.storage.transactions import Reading, ReadTransaction
 
@@ -177,96 +174,16 @@ def building(path: str, config: Config, layout: Layout, sources: int) -> Iterato
         store.close()
 
 
-def place_of(destination: str | os.PathLike[str], sources: Iterable[str]) -> Path:
-    """Return the folder of the new index, with links followed.
-
-    Raises:
-        FormatError: there is something.
-        ValueError: it would lie inside of a source.
-    """
-    folder = Path(os.path.realpath(local_path(destination)))
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FormatError(
-            f"{folder}: expected an empty folder or nothing, found other files; choose another path"
-        )
-    for source in sources:
-        if Path(os.path.realpath(source)) in folder.parents:
-            raise ValueError(
-                f"{folder}: expected a folder outside of the index {source}; choose another path"
-            )
-    return folder
-
-
-@contextmanager
-def making(folder: Path, work: str, config: Config, layout: Layout, sources: int) -> Iterator[Builder]:
-    """Make a new index for a ``with`` block; it appears at its end, and not at all where the block fails.
+def making(
+    folder: Path, work: str, config: Config, layout: Layout, sources: int
+) -> AbstractContextManager[Builder]:
+    """Make a new index for a ``with`` block; see `work_folder`.
 
     Args:
-        folder: of `place_of`.
-        work: what is done, for the name of the folder under way.
+        folder, work: as there.
         config, layout, sources: of the new index; as in `building`.
-
-    Raises:
-        IndexLockedError: somebody else does the same work for the same place.
-        FormatError: a symbolic link stands where the work is to be done.
     """
-    begun = _begun(folder, work)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _clear(begun)
-    with ExitStack() as stack:
-        try:
-            builder = stack.enter_context(building(str(begun), config, layout, sources))
-        except FileExistsError:
-            raise IndexLockedError(
-                f"{folder}: another {work} to this place has just been begun; wait for its end"
-            ).located(str(folder)) from None
-        except IndexLockedError:
-            raise
-        except BaseException:
-            remove_index(begun)
-            raise
-        try:
-            yield builder
-            # With its lock held, so that nobody takes the folder for one that was left behind.
-            os.rename(begun, folder)
-            sync_folder(folder.parent)
-        except BaseException:
-            remove_index(begun)
-            raise
-
-
-def forget(folder: Path, work: str) -> None:
-    """Remove what a process that has died has left of its work, unless another one is at it."""
-    begun = _begun(folder, work)
-    with suppress(IndexLockedError, FormatError):
-        _clear(begun)
-        shutil.rmtree(begun, ignore_errors=True)
-
-
-def _begun(folder: Path, work: str) -> Path:
-    return folder.with_name(f".{folder.name}.{work}")
-
-
-def _clear(begun: Path) -> None:
-    """Empty the folder of a work that was killed.
-
-    Raises:
-        IndexLockedError: it is under way.
-    """
-    if begun.is_symlink():
-        raise FormatError(f"{begun}: expected a folder or nothing, found a symbolic link; take it away")
-    if not begun.exists():
-        return
-    lock = WriterLock(str(begun))
-    try:
-        lock.require_held()
-        for entry in list(begun.iterdir()):
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            elif entry.name != WRITER_LOCK_FILE:
-                entry.unlink()
-    finally:
-        lock.release()
+    return work_folder(folder, work, lambda begun: building(str(begun), config, layout, sources))
 
 
 _PART = 256

@@ -20,7 +20,7 @@ import os
 import secrets
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
@@ -38,7 +38,8 @@ from simindex.format.manifest import decode_manifest
 from simindex.format.records import decode_record
 from simindex.format.replies import decode_done, encode_done
 from simindex.format.seals import unpack
-from simindex.maintenance.backup_store import JOURNAL, Progress, backup_index, batch_names, read_manifest
+from simindex.maintenance.backup import backup_index
+from simindex.maintenance.backup_store import LOG, batch_names, read_manifest
 from simindex.maintenance.reports import StoreBackupReport
 from simindex.maintenance.stores import Objects, StoreError, open_store, prove
 from simindex.queries.scheme import scheme_of
@@ -95,7 +96,7 @@ class Journal:
                 self.backup()
             opening = Batch(state, self._writer, 0, [], [], [], [], [], SketchBatch(0, 0, False, None))
             self._last += 1
-            if self._objects.create(f"{JOURNAL}/{batch_name(self._last)}", encode_batch(opening)):
+            if self._objects.create(f"{LOG}/{batch_name(self._last)}", encode_batch(opening)):
                 return
 
     def _states(self, backup: StoredBackup, names: dict[int, str]) -> list[str]:
@@ -119,7 +120,7 @@ class Journal:
         """Take a commit, just behind it, while nobody else may change the index."""
         self._last += 1
         batch = _batch_of(pending, prepared, self._writer)
-        put = _Put(f"{JOURNAL}/{batch_name(self._last)}", encode_batch(batch))
+        put = _Put(f"{LOG}/{batch_name(self._last)}", encode_batch(batch))
         with self._lock:
             self._start(put)
             self._under_way.append(put)
@@ -166,7 +167,7 @@ class Journal:
         """Return the number of the last batch: whoever reads the index from now on sees all up to it."""
         return self._last
 
-    def backup(self, progress: Progress | None = None) -> StoreBackupReport:
+    def backup(self, progress: Callable[[int], object] | None = None) -> StoreBackupReport:
         """Make a backup, which takes up the batches so far; see `backup_index`."""
         path = self._session.store.path
         return backup_index(path, self._objects.uri, progress=progress, position=self.position)

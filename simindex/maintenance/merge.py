@@ -28,8 +28,9 @@ from simindex.format.keys import encode_key, number_key, numbered
 from simindex.format.layout import KEY_TABLE
 from simindex.format.manifest import MANIFEST_KEY, MAX_NUMBER, Manifest, encode_manifest
 from simindex.format.records import decode_flags, decode_group_size, encode_flags, encode_group_size
-from simindex.maintenance.build_index import BATCH, Source, making, opened, place_of
+from simindex.maintenance.build_index import BATCH, Source, making, opened
 from simindex.maintenance.check_segments import StoredTables
+from simindex.maintenance.work_folder import place_of
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
 from simindex.segments.build import Puts

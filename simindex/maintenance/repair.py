@@ -24,11 +24,12 @@ from simindex.format.header import CONFIG_KEY, Header, decode_header
 from simindex.format.keys import NUMBER_KEY_BYTES, Key, numbers_of
 from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
 from simindex.format.records import FLAGS_BYTES, StoredRecord, decode_flags, decode_record
-from simindex.maintenance.build_index import BATCH, Builder, Saved, forget, making
+from simindex.maintenance.build_index import BATCH, Builder, Saved, making
 from simindex.maintenance.check_documents import runs_of, times_of_runs
 from simindex.maintenance.heal_sketches import SegmentRemains
 from simindex.maintenance.reports import RepairReport
 from simindex.maintenance.subprocess_call import Tell, run
+from simindex.maintenance.work_folder import forget
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.folder import require_place, second_header
 from simindex.storage.meta_pages import with_last_commit

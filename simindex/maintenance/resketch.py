@@ -14,7 +14,8 @@ from typing import Literal
 from simindex.checks import require_callable
 from simindex.config import Config, SimHashConfig
 from simindex.errors import ConfigMismatchError
-from simindex.maintenance.build_index import Saved, making, opened, place_of
+from simindex.maintenance.build_index import Saved, making, opened
+from simindex.maintenance.work_folder import place_of
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, OF_DOCUMENTS, OF_ROWS
 
 

@@ -1,33 +1,32 @@
-"""A store -> an index: every part proved, and in its place when all of it is there.
+"""Restore of an index from a backup in a store, and from the commit log behind it.
 
-Owns the order of the steps and the folder under way. Must not change the store. Invariant: at the path there
-is nothing or the whole index, wherever a process is killed; what is damaged or missing is named by its
-object.
+Invariants: every part is proved; at the path there is nothing or the whole index, wherever a process is
+killed; what is damaged or missing is named by its object.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from simindex.checks import local_path, require_callable
-from simindex.errors import CorruptIndexError, FormatError
+from simindex.checks import require_callable
+from simindex.errors import CorruptIndexError
 from simindex.format.backup_objects import Part, StoredBackup, decode_entries, part_of
 from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import MANIFEST_KEY, decode_manifest
-from simindex.maintenance.backup_store import FOLDER, pieces_in, read_manifest
+from simindex.maintenance.backup_store import PARTS, pieces_in, read_manifest
 from simindex.maintenance.commit_log import replay
 from simindex.maintenance.reports import RestoreReport
 from simindex.maintenance.stores import MissingObjectError, Objects, open_store
+from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.parallel import in_order
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.segments.portable import Digest, Piece, checked_value, pieces_of
-from simindex.storage.folder import WRITER_LOCK_FILE, sync_folder
 from simindex.storage.lock import WriterLock
 from simindex.storage.replacement import new_file
 from simindex.storage.transactions import WriteTransaction
@@ -47,7 +46,7 @@ def restore_index(
     *,
     progress: Progress | None = None,
 ) -> RestoreReport:
-    """Make an index of the backup in a store, and of the batches of its journal.
+    """Make an index of the backup in a store, and of the batches of its commit log.
 
     Args:
         uri: of the backup, or its store.
@@ -67,23 +66,19 @@ def restore_index(
     """
     require_callable("progress", progress)
     started = time.monotonic()
-    objects, folder = open_store(uri), _require_nothing(Path(os.path.realpath(local_path(path))))
+    objects, folder = open_store(uri), place_of(path)
     for attempt in range(_ATTEMPTS):
         backup = read_manifest(objects)
         if backup is None:
             raise MissingObjectError(objects.uri, "expected a backup, found none")
-        begun, lock = _begin(folder)
         try:
-            _fill(begun, objects, backup, progress)
-            lock.release()
-            last, documents = replay(begun, objects, backup.journal)
-            os.rename(begun, folder)
-            sync_folder(folder.parent)
-        except BaseException as exc:
-            shutil.rmtree(begun, ignore_errors=True)
-            lock.release()
-            if isinstance(exc, MissingObjectError) and attempt + 1 < _ATTEMPTS and _is_new(objects, backup):
-                continue
+            with work_folder(folder, "restore", _locked) as (begun, lock):
+                _fill(begun, objects, backup, progress)
+                lock.release()
+                last, documents = replay(begun, objects, backup.journal)
+        except MissingObjectError:
+            if attempt + 1 < _ATTEMPTS and read_manifest(objects) != backup:
+                continue  # another backup has taken the place of this one, and its parts away
             raise
         return RestoreReport(
             uri=objects.uri,
@@ -97,30 +92,14 @@ def restore_index(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _is_new(objects: Objects, backup: StoredBackup) -> bool:
-    """Whether another backup has taken the place of this one, and its parts away."""
-    return read_manifest(objects) != backup
-
-
-def _require_nothing(folder: Path) -> Path:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FormatError(
-            f"{folder}: expected an empty folder or nothing, found other files; choose another path"
-        )
-    return folder
-
-
-def _begin(folder: Path) -> tuple[Path, WriterLock]:
-    """Make the folder of a restoring under way, beside its place; one that was left there is emptied."""
-    begun = folder.with_name(f".{folder.name}.restore")
-    if begun.is_symlink():
-        raise FormatError(f"{begun}: expected a folder or nothing, found a symbolic link; take it away")
-    begun.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def _locked(begun: Path) -> Iterator[tuple[Path, WriterLock]]:
+    begun.mkdir(exist_ok=True)
     lock = WriterLock(str(begun))
-    for entry in list(begun.iterdir()):
-        if entry.name != WRITER_LOCK_FILE:
-            entry.unlink()
-    return begun, lock
+    try:
+        yield begun, lock
+    finally:
+        lock.release()
 
 
 class _Step(NamedTuple):
@@ -148,7 +127,7 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
         raise CorruptIndexError(f"{where}: expected the segments of its manifest, found others", path=where)
     steps = _steps(scheme, entries, backup)
     digests = {segment.id: segment.digest for segment in backup.segments}
-    parts = objects.inside(FOLDER)
+    parts = objects.inside(PARTS)
     # Reading, proving and taking apart is done ahead, in threads; the file has one writer.
     ahead = in_order(
         lambda step: _items(parts, step), steps, _THREADS, _THREADS, lambda step: step.part.num_bytes

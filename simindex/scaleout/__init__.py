@@ -9,7 +9,7 @@ does not load this room: the first use of `simindex.scaleout` does.
 `backup_index` and `restore_index` keep one index in a store, without Ray.
 """
 
-from simindex.maintenance.backup_store import backup_index
+from simindex.maintenance.backup import backup_index
 from simindex.maintenance.reports import RestoreReport, StoreBackupReport
 from simindex.maintenance.restore import restore_index
 from simindex.maintenance.stores import MissingObjectError, StoreError, UnprovenStoreError

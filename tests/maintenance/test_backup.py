@@ -25,7 +25,7 @@ from simindex import (
     IndexLockedError,
     TransactionOpenError,
 )
-from simindex.maintenance import backup
+from simindex.maintenance import backup_parts
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_index_can_be_compacted_in_the_middle_of_a_backup(
     paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two steps nothing of the index is held: a compaction here would wait for ever."""
-    monkeypatch.setattr(backup, "_STEP_BYTES", 3_000)
+    monkeypatch.setattr(backup_parts, "PART_BYTES", 3_000)
     path, target = paths
     with filled(path, 300) as index:
         calls = list[tuple[int, int]]()
@@ -316,7 +316,7 @@ def test_backup_that_somebody_writes_to_is_locked(paths: tuple[Path, Path]) -> N
 def test_two_backups_to_one_new_place_do_not_meet(
     paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backup, "_STEP_BYTES", 3_000)
+    monkeypatch.setattr(backup_parts, "PART_BYTES", 3_000)
     path, target = paths
     errors = list[BaseException]()
     with filled(path, 300) as index:
@@ -407,7 +407,7 @@ def test_backup_has_the_permissions_of_its_index(paths: tuple[Path, Path]) -> No
 
 def test_many_and_large_records_are_copied(paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """In several parts and commits."""
-    monkeypatch.setattr(backup, "_STEP_BYTES", 20_000)
+    monkeypatch.setattr(backup_parts, "PART_BYTES", 20_000)
     path, target = paths
     with simindex.open(path, layout=TINY) as index:
         index.insert_many((n, f"text {n}", "x" * (n * 97 % 5_000)) for n in range(700))

@@ -10,7 +10,7 @@ from support.indexes import TINY, content_of, texts
 from support.processes import Tell, everything_from, forked
 
 import simindex
-from simindex.maintenance import backup, backup_folder
+from simindex.maintenance import backup_parts, work_folder
 from simindex.maintenance.check import run_check
 from simindex.storage.store import Store
 
@@ -40,8 +40,8 @@ def backup_killed_at(path: Path, where: Path, call: int, acknowledge: Tell) -> N
 
     Store.commit = dying(Store.commit)  # type: ignore[method-assign]
     Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
-    backup_folder.os.rename = dying(os.rename)  # type: ignore[attr-defined]
-    backup._STEP_BYTES = 48_000
+    work_folder.os.rename = dying(os.rename)  # type: ignore[attr-defined]
+    backup_parts.PART_BYTES = 48_000
     with simindex.open(path, "r") as index:
         index.backup(where)
     acknowledge("done")

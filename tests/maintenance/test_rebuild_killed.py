@@ -14,7 +14,7 @@ from support.processes import Tell, everything_from, forked
 
 import simindex
 from simindex import Config, IndexLockedError
-from simindex.maintenance import build_index, merge, repair
+from simindex.maintenance import build_index, merge, repair, work_folder
 from simindex.maintenance.repair import run_repair
 from simindex.storage.lock import WriterLock
 from simindex.storage.store import Store
@@ -67,8 +67,8 @@ def killed_at(call: int, work: Work, root: Path, target: Path, acknowledge: Tell
 
     Store.commit = dying(Store.commit)  # type: ignore[method-assign]
     Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
-    build_index.os.rename = dying(os.rename)  # type: ignore[attr-defined]
-    build_index.sync_folder = dying(build_index.sync_folder)  # type: ignore[attr-defined]
+    work_folder.os.rename = dying(os.rename)  # type: ignore[attr-defined]
+    work_folder.sync_folder = dying(work_folder.sync_folder)  # type: ignore[attr-defined]
     build_index.BATCH = build_index._PART = repair.BATCH = 10  # type: ignore[attr-defined]
     work(root, target)
     acknowledge("done")

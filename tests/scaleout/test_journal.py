@@ -14,7 +14,7 @@ from support.indexes import TINY, texts
 
 import simindex
 from simindex import BackupTargetError, Config, CorruptIndexError, Index
-from simindex.maintenance.backup_store import backup_index
+from simindex.maintenance.backup import backup_index
 from simindex.maintenance.commit_log import Journal
 from simindex.maintenance.restore import restore_index
 from simindex.maintenance.stores import FolderObjects, StoreError

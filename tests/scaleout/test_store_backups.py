@@ -12,8 +12,8 @@ from support.servers import store_at
 
 import simindex
 from simindex import BackupTargetError, CorruptIndexError, FormatError, Index, IndexLockedError, SimIndexError
-from simindex.maintenance import backup_store
-from simindex.maintenance.backup_store import backup_index
+from simindex.maintenance import backup, backup_parts
+from simindex.maintenance.backup import backup_index
 from simindex.maintenance.restore import restore_index
 from simindex.maintenance.stores import (
     FolderObjects,
@@ -27,7 +27,7 @@ from simindex.maintenance.stores import (
 @pytest.fixture
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
     """Where an index is, its backup, and what is restored. Parts are small, so that there are many."""
-    monkeypatch.setattr(backup_store, "PART_BYTES", 4096)
+    monkeypatch.setattr(backup_parts, "PART_BYTES", 4096)
     return tmp_path / "index", tmp_path / "stores" / "backup", tmp_path / "restored"
 
 
@@ -217,14 +217,14 @@ def test_a_segment_that_is_merged_away_meanwhile(
 ) -> None:
     path, store, restored = paths
     with filled(path, 100) as index:
-        real, calls = backup_store._Copying._copy, count()
+        real, calls = backup._Copying._copy, count()
 
         def copy(self: Any, *arguments: Any) -> bool:
             if next(calls) == 1:
                 index.compact()
             return real(self, *arguments)
 
-        monkeypatch.setattr(backup_store._Copying, "_copy", copy)
+        monkeypatch.setattr(backup._Copying, "_copy", copy)
         backup_index(path, store)
     restore_index(store, restored)
     assert content_of(restored) == content_of(path)
@@ -285,7 +285,7 @@ def test_an_index_that_is_damaged_leaves_the_old_backup(
         def damaged(*_: object) -> None:
             raise CorruptIndexError("documents: expected a value that fits its seal")
 
-        monkeypatch.setattr(backup_store, "unseal_many", damaged)
+        monkeypatch.setattr(backup_parts, "unseal_many", damaged)
         with pytest.raises(CorruptIndexError, match="fits its seal"):
             backup_index(path, store)
     restore_index(store, restored)
@@ -378,20 +378,20 @@ def test_a_folder_without_an_index_has_no_backup(paths: tuple[Path, Path, Path])
 def test_where_parts_end_does_not_depend_on_how_entries_come(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backup_store, "PART_BYTES", 200)
+    monkeypatch.setattr(backup_parts, "PART_BYTES", 200)
     items = [((number * 997).to_bytes(8, "big"), b"v" * (number % 50)) for number in range(400)]
-    whole = [*backup_store.cut("documents", iter([items]))]
-    some = [*backup_store.cut("documents", iter([items[at : at + size] for at in range(0, 400, size)]))]
+    whole = [*backup_parts.cut("documents", iter([items]))]
+    some = [*backup_parts.cut("documents", iter([items[at : at + size] for at in range(0, 400, size)]))]
     assert whole == some
     assert [item for part in whole for item in part] == items
     assert all(part[0][0][:6] == part[-1][0][:6] for part in whole)
 
 
 def test_a_change_moves_the_parts_of_its_own_numbers_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backup_store, "PART_BYTES", 200)
+    monkeypatch.setattr(backup_parts, "PART_BYTES", 200)
     items = [((number * 997).to_bytes(8, "big"), b"value") for number in range(400)]
-    before = [*backup_store.cut("documents", iter([items]))]
+    before = [*backup_parts.cut("documents", iter([items]))]
     without = [item for item in items if item[0] != (100 * 997).to_bytes(8, "big")]
-    after = [*backup_store.cut("documents", iter([without]))]
+    after = [*backup_parts.cut("documents", iter([without]))]
     changed = [part for part in before if part not in after]
     assert {part[0][0][:6] for part in changed} == {(100 * 997 >> 16).to_bytes(6, "big")}

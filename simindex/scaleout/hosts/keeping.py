@@ -18,7 +18,7 @@ import numpy as np
 
 from simindex.config import require_equal
 from simindex.index.index import Index
-from simindex.maintenance.backup_store import backup_index
+from simindex.maintenance.backup import backup_index
 from simindex.maintenance.reports import RestoreReport, StoreBackupReport
 from simindex.maintenance.restore import restore_index
 from simindex.maintenance.stores import FolderObjects, Objects, open_store, prove

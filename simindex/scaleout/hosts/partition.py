@@ -21,7 +21,7 @@ from simindex.format.batch_objects import state_of
 from simindex.format.keys import Key, key_hashes
 from simindex.format.rows import MATCH, MATCHES
 from simindex.index.index import Index
-from simindex.maintenance.backup_store import backup_index
+from simindex.maintenance.backup import backup_index
 from simindex.maintenance.commit_log import Journal
 from simindex.maintenance.reports import StoreBackupReport
 from simindex.queries.matches import Matches

@@ -20,7 +20,7 @@ from attacks.killing import lives
 from attacks.killing.process import LIFE, Kill, Tell, judged, killed
 from attacks.script import State, Step
 from simindex import Index, Layout
-from simindex.maintenance import backup
+from simindex.maintenance import backup_parts
 
 _LONGEST_SECONDS = 0.4
 _STEP_BYTES = 20_000
@@ -57,7 +57,7 @@ def back_up(folder: Path, seed: int, life: int) -> list[Kill]:
 
 def _work(path: Path, copy: Path, layout: Layout, steps: Iterator[Step], tell: Tell) -> None:
     """Tell "[" before each backup and "]" behind it, among what the steps tell."""
-    with mock.patch.object(backup, "_STEP_BYTES", _STEP_BYTES), script.open_index(path, layout) as index:
+    with mock.patch.object(backup_parts, "PART_BYTES", _STEP_BYTES), script.open_index(path, layout) as index:
         load = threading.Thread(target=_take, args=(index, steps, tell))
         load.start()
         while load.is_alive():

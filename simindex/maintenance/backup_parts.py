@@ -1,0 +1,109 @@
+"""The parts in which a backup is copied: some values of a segment, or some entries of a small database.
+
+A part of a small database ends at every 65,536th number of a document (ages: about every hour), and before
+that where it has so many bytes. That does not depend on what comes before the last such number: a change of
+one document changes one part, and new documents make new parts at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from simindex.format.seals import unseal_many
+from simindex.segments.portable import Piece
+
+PART_BYTES = 16 << 20
+"""Of a part, about; held in memory while it is copied."""
+
+SMALL = "documents", "removed", "groups", "ages"
+"""The databases that are copied on one snapshot."""
+
+_PREFIX_BYTES = {"documents": 6, "removed": 6, "groups": 6, "ages": 4, "meta": 0}
+"""Leading bytes of a key that are equal in all of a part: of a number all but the last 16 bits, of a time in
+microseconds all but the last 32."""
+
+Items = list[tuple[bytes, bytes]]
+
+
+class Counter:
+    """Bytes that were copied, of how many in all, and whom to call with both."""
+
+    def __init__(self, report: Callable[[int, int], object] | None) -> None:
+        self._report, self._done, self.total = report, 0, 0
+
+    def advance(self, num_bytes: int) -> None:
+        """Count bytes."""
+        self._done += num_bytes
+        self.total = max(self.total, self._done)
+        if self._report is not None:
+            self._report(self._done, self.total)
+
+    def end(self) -> None:
+        """Report that all is done."""
+        self.advance(self.total - self._done)
+
+
+def in_parts(pieces: list[Piece]) -> Iterator[list[Piece]]:
+    """Yield the values of a segment by parts: up to `PART_BYTES`, and one value at least."""
+    part, size = list[Piece](), 0
+    for piece in pieces:
+        part.append(piece)
+        size += piece.num_bytes
+        if size >= PART_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def checked_parts(database: str, items: Iterator[Items]) -> Iterator[Items]:
+    """Yield the entries of a database as `cut` does. Raises CorruptIndexError where one fails its seal."""
+    for part in cut(database, items):
+        unseal_many(database, part, f"{database}, entry")
+        yield part
+
+
+def cut(database: str, parts: Iterator[Items]) -> Iterator[Items]:
+    """Yield the entries of a database, which come in order of keys and some at a time, as parts."""
+    length = _PREFIX_BYTES[database]
+    part, size = Items(), 0
+    for items in parts:
+        for run in _runs(items, length):
+            if part and part[0][0][:length] != run[0][0][:length]:
+                yield part
+                part, size = [], 0
+            total = _bytes_of(run)
+            if size + total < PART_BYTES:
+                part += run
+                size += total
+                continue
+            for item in run:
+                part.append(item)
+                size += _bytes_of([item])
+                if size >= PART_BYTES:
+                    yield part
+                    part, size = [], 0
+    if part:
+        yield part
+
+
+def _runs(items: Items, length: int) -> Iterator[Items]:
+    """Yield runs of entries whose keys begin alike."""
+    while items:
+        prefix = items[0][0][:length]
+        if items[-1][0][:length] == prefix:
+            yield items
+            return
+        low, high = 0, len(items) - 1  # the first begins so, the last does not
+        while high - low > 1:
+            middle = (low + high) // 2
+            if items[middle][0][:length] == prefix:
+                low = middle
+            else:
+                high = middle
+        yield items[:high]
+        items = items[high:]
+
+
+def _bytes_of(items: Items) -> int:
+    return sum(len(key) + len(value) for key, value in items)

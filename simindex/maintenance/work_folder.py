@@ -1,0 +1,114 @@
+"""Work folders: a new index is made in a folder beside its place, and renamed when all of it is there.
+
+Invariant: at the place there is nothing or the whole index, wherever a process is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from simindex.checks import local_path
+from simindex.errors import FormatError, IndexLockedError
+from simindex.storage.folder import WRITER_LOCK_FILE, remove_index, sync_folder
+from simindex.storage.lock import WriterLock
+
+T = TypeVar("T")
+
+
+def place_of(
+    destination: str | os.PathLike[str],
+    sources: Iterable[str] = (),
+    expected: str = "an empty folder or nothing",
+) -> Path:
+    """Return the folder of a new index, with links followed.
+
+    Args:
+        sources: folders of indexes that it must not lie in.
+        expected: what may be there, for the message.
+
+    Raises:
+        FormatError: there is something.
+        ValueError: it would lie inside of a source.
+    """
+    folder = Path(os.path.realpath(local_path(destination)))
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FormatError(f"{folder}: expected {expected}, found other files; choose another path")
+    for source in sources:
+        if Path(os.path.realpath(source)) in folder.parents:
+            raise ValueError(
+                f"{folder}: expected a folder outside of the index {source}; choose another path"
+            )
+    return folder
+
+
+@contextmanager
+def work_folder(folder: Path, work: str, opened: Callable[[Path], AbstractContextManager[T]]) -> Iterator[T]:
+    """Make a folder for a ``with`` block; it appears at its end, and not at all where the block fails.
+
+    Args:
+        folder: of `place_of`.
+        work: what is done, for the name of the folder meanwhile.
+        opened: opens what is made in the folder meanwhile, and locks it.
+
+    Raises:
+        IndexLockedError: another process does the same work for the same place.
+        FormatError: a symbolic link stands where the work is to be done.
+    """
+    begun = _begun(folder, work)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _clear(begun)
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(opened(begun))
+        except FileExistsError:
+            raise IndexLockedError(
+                f"{folder}: another {work} to this place has just been begun; wait for its end"
+            ).located(str(folder)) from None
+        except IndexLockedError:
+            raise
+        except BaseException:
+            remove_index(begun)
+            raise
+        try:
+            yield made
+            # With its lock held, so that another process does not take the folder for one that was left.
+            os.rename(begun, folder)
+            sync_folder(folder.parent)
+        except BaseException:
+            remove_index(begun)
+            raise
+
+
+def forget(folder: Path, work: str) -> None:
+    """Remove what a process that has died has left of its work, unless another one is at it."""
+    begun = _begun(folder, work)
+    with suppress(IndexLockedError, FormatError):
+        _clear(begun)
+        shutil.rmtree(begun, ignore_errors=True)
+
+
+def _begun(folder: Path, work: str) -> Path:
+    return folder.with_name(f".{folder.name}.{work}")
+
+
+def _clear(begun: Path) -> None:
+    """Empty the folder of a work that was killed. Raises IndexLockedError where it is under way."""
+    if begun.is_symlink():
+        raise FormatError(f"{begun}: expected a folder or nothing, found a symbolic link; take it away")
+    if not begun.exists():
+        return
+    lock = WriterLock(str(begun))
+    try:
+        lock.require_held()
+        for entry in list(begun.iterdir()):
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != WRITER_LOCK_FILE:
+                entry.unlink()
+    finally:
+        lock.release()
