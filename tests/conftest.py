@@ -52,14 +52,34 @@ time, come when types and package are done."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all", action="store_true", help="run whole campaigns, too: tests marked as long")
+    parser.addoption(
+        "--all", action="store_true", help="run whole campaigns (marked as long) and all examples"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is long, unless all is asked for, and put the longest files first."""
+    """Leave out what is long, and most examples of properties, unless all is asked for; the longest files
+    come first."""
     if not config.getoption("--all"):
         long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in set(long)]
+        if config.getoption("--hypothesis-profile") is None:
+            for item in items:
+                if item.path.parent.name != "metamorphic":
+                    _draw_few(getattr(item, "function", None))
     ranks = {_TESTS / name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(LONGEST)))
+
+
+_FEW = 15
+_DRAWN = "_hypothesis_internal_use_settings"
+"""Where `given` keeps the settings of a test; they are read when it runs."""
+
+
+def _draw_few(test: object) -> None:
+    """Let a property draw a quarter of its examples, or `_FEW`; nothing where it has no more than those."""
+    own: settings | None = vars(test).get(_DRAWN) if hasattr(test, "__dict__") else None
+    if own is not None and own.max_examples > _FEW and not hasattr(test, "draws_few"):
+        setattr(test, _DRAWN, settings(own, max_examples=max(_FEW, own.max_examples // 4)))
+        setattr(test, "draws_few", True)  # noqa: B010 - a function has it for one of its parameters, too
