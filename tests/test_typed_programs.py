@@ -1,4 +1,4 @@
-"""The programs of README and docs/howto, as a typed user has them: `mypy --strict` finds nothing in them.
+"""Programs of README, guide and howto, as a typed user has them: `mypy --strict` finds nothing in them.
 
 Of other projects' libraries some have no types of their own; that is not counted.
 """
@@ -16,9 +16,12 @@ _BLOCK = re.compile(r'^```python(?: title="([\w.]+)")?\n(.*?)^```$', re.MULTILIN
 
 
 def programs() -> dict[str, str]:
-    """The programs by the names of their files: README's blocks one by one, those of a page together."""
-    readme = _BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    found = {f"readme_{number}.py": block for number, (_, block) in enumerate(readme, 1)}
+    """The programs by the names of their files: blocks of README and guide one by one, those of a page
+    together."""
+    found = {}
+    for page in (ROOT / "README.md", ROOT / "docs" / "guide.md"):
+        blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
+        found |= {f"{page.stem.lower()}_{number}.py": block for number, (_, block) in enumerate(blocks, 1)}
     for page in sorted((ROOT / "docs" / "howto").glob("*.md")):
         blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
         name = page.stem.replace("-", "_")
@@ -53,7 +56,13 @@ simindex.corpus.join("a", "b", treshold=0.8)
 
 def test_programs_of_the_documents_are_typed_and_what_is_wrong_is_found(tmp_path: Path) -> None:
     sources = programs()
-    assert {"readme_1.py", "readme_2.py", "crawler_page.py", "web_service_reader.py"} <= sources.keys()
+    assert {
+        "readme_1.py",
+        "guide_1.py",
+        "guide_2.py",
+        "crawler_page.py",
+        "web_service_reader.py",
+    } <= sources.keys()
     done = checked(tmp_path, sources | {"wrong.py": WRONG})
     found = [line for line in done.stdout.splitlines() if line.partition(":")[0] in sources]
     assert found == []

@@ -18,15 +18,17 @@ import simindex
 
 
 def run_readme(readme: Path) -> int:
-    """Run the Python programs of the README; their number."""
-    fences = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-    programs: list[str] = fences.findall(readme.read_text(encoding="utf-8"))
-    printed = io.StringIO()
-    for program in programs:
+    """Run the Python programs of the README, each of which prints the text behind it; their number."""
+    blocks = re.compile(r"^```python\n(.*?)^```\n+```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    programs: list[tuple[str, str]] = blocks.findall(readme.read_text(encoding="utf-8"))
+    for program, expected in programs:
+        printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(program, str(readme), "exec"), {})
-    if not programs or not printed.getvalue().startswith("a 1.0 0\nb "):
-        sys.exit(f"{readme}: its {len(programs)} programs printed {printed.getvalue()!r}")
+        if printed.getvalue() != expected:
+            sys.exit(f"{readme}: expected its program to print {expected!r}, found {printed.getvalue()!r}")
+    if not programs:
+        sys.exit(f"{readme}: expected a program with the text that it prints, found none")
     return len(programs)
 
 

@@ -72,9 +72,9 @@ def test_errors_of_an_estimate_are_those_of_a_match() -> None:
         assert error_table(128)[agree] == pytest.approx(float(error), abs=0.0005)
 
 
-def test_readme_and_help_quote_what_is_found_at_the_default() -> None:
-    readme = (PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
-    for text in (readme, Index.query.__doc__ or ""):
+def test_guide_and_help_quote_what_is_found_at_the_default() -> None:
+    guide = (PAGE.parent / "guide.md").read_text(encoding="utf-8")
+    for text in (guide, Index.query.__doc__ or ""):
         words = " ".join(text.split())
         quoted = re.search(
             r"at 0\.8 (?:and )?with 128 rows 0\.95 of those of (\S+) and 0\.99 of those of (\S+)", words
