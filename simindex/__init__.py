@@ -30,7 +30,7 @@ if getattr(_kernel, "__file__", None) is None:
     )
 
 from simindex import textbook, tuning
-from simindex.changes.ingest import InsertReport
+from simindex.changes.documents import InsertReport
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
 from simindex.errors import (
     BackupTargetError,
@@ -58,9 +58,8 @@ from simindex.pairs.cluster_of import Cluster
 from simindex.pairs.clusters import Clusters
 from simindex.pairs.pair import Pair
 from simindex.pairs.pairs import Pairs
-from simindex.queries.answers import Answers
-from simindex.queries.matches import Match, Matches
-from simindex.queries.record import Record
+from simindex.queries.container import Record
+from simindex.queries.matches import Answers, Match, Matches
 from simindex.queries.stats import Stats
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch

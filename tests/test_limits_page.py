@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import simindex
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.format.keys import MAX_KEY_BYTES
 from simindex.format.layout import MAX_SPAN
 from simindex.format.manifest import MAX_NUMBER

@@ -13,8 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
-from simindex.changes.age_runs import current_time, side_by_side
-from simindex.changes.pending import Pending
+from simindex.changes.pending import Pending, current_time, side_by_side
 from simindex.changes.session import Session
 from simindex.changes.writer import Writer
 from simindex.format.ages import Run

@@ -1,21 +1,37 @@
-"""One document: stored unless another one is like it.
+"""Documents are stored unless a similar one is there already: one by one, or a batch at once.
 
-Owns what "another one" is, and the order of matches that have the same figures. Must not know how many
-documents come.
+A batch gives what its documents would give one by one. Each is compared with the index and with the
+documents before it in its batch. Most are like nothing and share no prefix with another one of the batch
+either: those are new without a look at each. The ones that do share a prefix are put into a segment in
+memory, and the whole batch is searched for in the index with that segment on top, in one call. Then the
+documents with answers are settled in turn: an answer out of the batch counts only while that document is
+stored. Out of a crowded bucket a document is compared with those before it, with those of the batch as if
+all of them were stored. Where one of them turns out not to be, where another limit was hit, or too many of
+a batch are alike, documents are searched for by themselves, over what is stored by then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from itertools import pairwise
 
-from simindex.changes.documents import NewDocuments
+import numpy as np
+
+from simindex import _kernel
+from simindex.changes.documents import Documents, InsertReport, NewDocuments
+from simindex.changes.pending import Pending
 from simindex.changes.session import Session
 from simindex.errors import KeyExistsError
-from simindex.format.keys import Key, encode_keys, key_hashes
+from simindex.format.keys import Key, encode_key, encode_keys, key_hashes
+from simindex.format.records import StoredRecord
+from simindex.format.rows import MATCHES, NO_FIGURE
 from simindex.queries.matches import Match, Matches
-from simindex.queries.search import BandQuery, FingerprintQuery, Query, require_comparable
-from simindex.queries.view import View
+from simindex.queries.scheme import Scheme
+from simindex.queries.search import BandQuery, FingerprintQuery, Found, Query, require_comparable
+from simindex.queries.view import PendingView, View
+from simindex.segments.memory import MemorySegment, memory_segment
+from simindex.sketching.sketch import SketchBatch
 
 MOST_IN_BUCKET = 256
 """Of the documents that share a prefix in one table so many are compared, or eight times what chance puts
@@ -78,3 +94,324 @@ def in_order(matches: Matches, number_of: Callable[[Key], int]) -> Matches:
 
 def _figures(match: Match) -> tuple[float | None, int | None]:
     return match.similarity, match.distance
+
+
+MOST_ALIKE = 1_024
+"""Entries of its own batch that a document may meet, on average, where the batch is asked at once: matches of
+all with all take memory."""
+
+_SEGMENT = 2**63 - 1
+"""Id of the segment of a batch: no committed one has it, nor has one of a transaction."""
+
+
+@dataclass
+class Decisions:
+    """What becomes of a batch.
+
+    Attributes:
+        places: of the documents to be stored, ascending.
+        removed: encoded key -> (number, record) of the older versions that go, as the view has them.
+        matched: (place, matches) of the documents that are not stored because of a match, in order.
+        inserted, replaced, skipped: as they would have been counted one by one.
+        bounded: places of documents that are to be stored though a limit on candidates was hit: something
+            that was not looked at may be like them.
+    """
+
+    places: list[int] = field(default_factory=list)
+    removed: dict[bytes, tuple[int, StoredRecord]] = field(default_factory=dict)
+    matched: list[tuple[int, Matches]] = field(default_factory=list)
+    inserted: int = 0
+    replaced: int = 0
+    skipped: int = 0
+    bounded: list[int] = field(default_factory=list)
+
+    def keys_of_matches(self) -> list[Key]:
+        """Return the keys that something is like, each once."""
+        return list(dict.fromkeys(match.key for _, matches in self.matched for match in matches))
+
+
+class Batch:
+    """One batch while it is settled. Its documents have the numbers `first` plus their place meanwhile.
+
+    Args:
+        view: what the change sees.
+        pending: the change, whose next numbers they are.
+        query: what a match is. With a limit, so many are told.
+        on_conflict: "error", "skip" or "replace".
+    """
+
+    def __init__(
+        self,
+        view: View,
+        pending: Pending,
+        query: BandQuery | FingerprintQuery,
+        documents: NewDocuments,
+        on_conflict: str,
+    ) -> None:
+        self._view, self._query, self._documents, self._on_conflict = view, query, documents, on_conflict
+        self._first = pending.first_number + pending.count
+        self._inserted_at = pending.inserted_at
+        self._own = view.find_keys(documents.encoded_keys, documents.key_hashes)
+        # The number that has a key by now, of the keys that are stored and of documents that were settled.
+        self._owners = {documents.encoded_keys[place]: found[0] for place, found in self._own.items()}
+        self._gone = set(view.pending.gone)
+        self._stored = np.ones(len(documents), dtype=bool)  # by now
+        self._alone: set[int] = set()
+        # What documents are asked over that are asked alone: numbered behind the batch.
+        self._before = Pending(view.scheme, self._first + len(documents), pending.inserted_at)
+        self._num_before = 0
+        self._decisions = Decisions()
+
+    def settled(self) -> Decisions:
+        """Return what becomes of each document.
+
+        Raises:
+            KeyExistsError: a key is stored already, nothing matches, and `on_conflict` is "error".
+        """
+        decisions = self._decisions
+        alike, is_crowded = _alike(self._view.scheme, self._query, self._documents.sketches)
+        if is_crowded:
+            self._alone.update(alike.tolist())
+            alike = alike[:0]
+        self._ask_all(alike)
+        answered = self._answers["query"].tolist()
+        open_places = sorted({*answered, *self._alone, *self._crowded, *self._with_known_keys()})
+        self._stored[open_places] = False
+        decisions.inserted = len(self._documents) - len(open_places)
+        for place in open_places:
+            self._settle(place)
+        decisions.places = np.flatnonzero(self._stored).tolist()
+        return decisions
+
+    def _with_known_keys(self) -> list[int]:
+        """Return the places of the keys that are stored or come more than once."""
+        encoded = self._documents.encoded_keys
+        known = list(self._own)
+        if len(set(encoded)) < len(encoded):
+            times: dict[bytes, int] = {}
+            for key in encoded:
+                times[key] = times.get(key, 0) + 1
+            known += [place for place, key in enumerate(encoded) if times[key] > 1]
+        return known
+
+    def _ask_all(self, alike: np.ndarray) -> None:
+        """Search for all documents at once, in what is stored and in those at the places `alike`."""
+        segments = list(self._view.pending.segments)
+        if len(alike):
+            segments.append(self._segment_of(alike))
+        self._view_of_all = self._view_over(segments)
+        found, compared = self._found_by_all()
+        answers = np.frombuffer(found.matches, dtype=MATCHES)
+        self._compared = _Compared(answers[compared], self._first, len(self._documents))
+        is_before = answers["number"] < answers["query"] + np.uint64(self._first)
+        answers = answers[is_before & ~compared]
+        self._answers = answers
+        self._view.expect_records(answers["number"][answers["number"] < self._first])
+        self._starts = np.searchsorted(self._answers["query"], np.arange(len(self._documents) + 1)).tolist()
+        self._numbers: list[int] = self._answers["number"].tolist()
+        of_one = self._answers.copy()
+        of_one["query"] = 0
+        self._raw = of_one.tobytes()  # each as the answer to a query of its own
+        self._scanned = found.scanned
+        hits = np.frombuffer(found.truncated, dtype=np.uint8)
+        self._alone.update(np.flatnonzero(hits & _kernel.CUT_CANDIDATES).tolist())
+        self._crowded = set(np.flatnonzero(hits).tolist()) - self._alone
+
+    def _found_by_all(self) -> tuple[Found, np.ndarray]:
+        """Return what was found, and which rows of it only say what a document was compared with."""
+        batch = self._documents.sketches
+        if not isinstance(self._query, BandQuery):
+            found = self._query.find(self._view_of_all, batch)
+            return found, np.zeros(len(found.matches) // MATCHES.itemsize, dtype=bool)
+        found = self._query.find(self._view_of_all, batch, self._first)
+        return found, np.frombuffer(found.matches, dtype=MATCHES)["agree"] == NO_FIGURE
+
+    def _segment_of(self, places: np.ndarray) -> MemorySegment:
+        new = self._documents.taken(places.tolist())
+        numbers = places.astype(np.uint64) + np.uint64(self._first)
+        documents = Documents(numbers, new.key_hashes, new.encoded_keys, new.packed_metadata, new.sketches)
+        scheme = self._view.scheme
+        return memory_segment(scheme.tables, _SEGMENT, documents.segment_data(scheme, {}))
+
+    def _view_over(self, segments: list[MemorySegment]) -> View:
+        """Return what is stored with segments on top, without what is gone by now."""
+        return self._view.with_pending(PendingView(segments, {}, self._gone, 0, self._record))
+
+    def _record(self, number: int) -> StoredRecord | None:
+        if number < self._first:
+            return self._view.pending.record(number)
+        if number < self._before.first_number:
+            return self._documents.record(number - self._first, self._inserted_at)
+        return self._before.record(number)
+
+    # ---- one document ----
+
+    def _settle(self, place: int) -> None:
+        decisions, key = self._decisions, self._documents.encoded_keys[place]
+        matches = self._matches_alone(place) if self._is_asked_alone(place) else self._matches(place)
+        if matches:
+            decisions.skipped += 1
+            decisions.matched.append((place, in_order(matches, self._number_of)))
+            return
+        if matches.truncated:
+            decisions.bounded.append(place)
+        if key not in self._owners:
+            decisions.inserted += 1
+        elif self._on_conflict == "error":
+            raise KeyExistsError(self._documents.keys[place])
+        elif self._on_conflict == "skip":
+            decisions.skipped += 1
+            return
+        else:
+            self._remove(place)
+            decisions.replaced += 1
+        self._stored[place] = True
+        self._owners[key] = self._first + place
+
+    def _is_asked_alone(self, place: int) -> bool:
+        if place in self._alone:
+            return True
+        return place in self._crowded and not self._stored[self._compared.with_place(place)].all()
+
+    def _remove(self, place: int) -> None:
+        """Remove the older version of a document."""
+        key = self._documents.encoded_keys[place]
+        older = self._owners[key]
+        if older < self._first:
+            self._decisions.removed[key] = self._own[place]
+            self._gone.add(older)
+            return
+        self._stored[older - self._first] = False
+        copy = self._before.by_key.get(key)
+        if copy is not None:
+            self._before.remove(key, None)
+            self._gone.add(copy)
+
+    def _matches(self, place: int) -> Matches:
+        """Return the matches of a document, out of the answers to all."""
+        places = range(self._starts[place], self._starts[place + 1])
+        is_crowded = place in self._crowded
+        if not places:
+            return Matches(truncated=is_crowded)
+        first, stored, numbers = self._first, self._stored, self._numbers
+        counted = [at for at in places if numbers[at] < first or stored[numbers[at] - first]]
+        size, raw = MATCHES.itemsize, self._raw
+        answers = b"".join([raw[at * size : at * size + size] for at in counted])
+        scanned = None if self._scanned is None else self._scanned[place : place + 1]
+        batch = self._documents.sketches
+        if isinstance(self._query, BandQuery) and self._query.exact:
+            batch = self._documents.taken([place]).sketches  # for the kept shingles of this one
+        found = Found(batch, answers, bytearray([is_crowded]), scanned)
+        own = self._owners.get(self._documents.encoded_keys[place])
+        return self._query.matches(self._view_of_all, found, without=own)[0]
+
+    def _matches_alone(self, place: int) -> Matches:
+        """Return the matches of a document, asked for it alone."""
+        newest = np.flatnonzero(self._stored[self._num_before : place]) + self._num_before
+        self._before.add(self._documents, newest.tolist())
+        self._num_before = place
+        view = self._view_over([*self._view.pending.segments, *self._before.view().segments])
+        key = self._documents.encoded_keys[place]
+        own = self._before.by_key.get(key, self._owners.get(key))
+        found = self._query.find(view, self._documents.taken([place]).sketches)
+        return self._query.matches(view, found, without=own)[0]
+
+    def _number_of(self, key: Key) -> int:
+        number = self._owners.get(encode_key(key))
+        if number is not None:
+            return number
+        found = self._view.find_key(key)
+        return self._first + self._documents.keys.index(key) if found is None else found[0]
+
+
+class _Compared:
+    """Which documents of its batch each was compared with out of crowded buckets: the rows that tell it."""
+
+    def __init__(self, told: np.ndarray, first: int, count: int) -> None:
+        self._starts = np.searchsorted(told["query"], np.arange(count + 1)).tolist()
+        self._places = (told["number"] - np.uint64(first)).astype(np.int64)
+
+    def with_place(self, place: int) -> np.ndarray:
+        """Return the places of those that the one at a place was compared with."""
+        places: np.ndarray = self._places[self._starts[place] : self._starts[place + 1]]
+        return places
+
+
+def _alike(
+    scheme: Scheme, query: BandQuery | FingerprintQuery, batch: SketchBatch
+) -> tuple[np.ndarray, bool]:
+    """Return the places of the sketches that share a prefix with another one, and whether these are too many
+    to be compared all with all."""
+    compared = np.flatnonzero(batch.present & query.compares)
+    none = compared[:0]
+    if len(compared) < 2:
+        return none, False
+    keys, bits = query.prefixes(scheme, batch)
+    keys = np.ascontiguousarray(keys[:, compared])
+    ordered, places = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
+    _kernel.sort_tables(keys, len(compared), ordered, places)
+    behind = np.array([64 - bit for bit in bits], dtype=np.uint64)[:, None]
+    is_equal = (ordered[:, 1:] ^ ordered[:, :-1]) >> behind == 0
+    if not is_equal.any():
+        return none, False
+    is_alike = np.zeros(len(compared), dtype=bool)
+    is_alike[places[:, 1:][is_equal]] = True
+    is_alike[places[:, :-1][is_equal]] = True
+    # Runs of equal prefixes, those of one table apart from those of the next.
+    at = np.flatnonzero(np.hstack([is_equal, np.zeros((len(is_equal), 1), dtype=bool)]))
+    begins = np.flatnonzero(np.diff(at, prepend=-2) != 1)
+    sizes = np.diff(np.append(begins, len(at))) + 1
+    return compared[is_alike], int((sizes * sizes).sum()) > MOST_ALIKE * len(batch)
+
+
+OnMatch = Callable[[Key, Matches], object]
+
+
+def insert_many_if_new(
+    session: Session,
+    query: BandQuery | FingerprintQuery,
+    batches: Iterable[NewDocuments],
+    on_conflict: str,
+    touch: bool,
+    on_match: OnMatch | None,
+    progress: Callable[[int], object] | None,
+) -> InsertReport:
+    """Store the documents of batches that nothing is like; see `Index.insert_many_if_new`.
+
+    Args:
+    """
+    if on_match is None and not touch:
+        query = query._replace(limit=1)  # that there is one is enough
+    inserted = replaced = skipped = 0
+    for documents in batches:
+        decisions = insert_batch_if_new(session, query, documents, on_conflict, touch)
+        inserted += decisions.inserted
+        replaced += decisions.replaced
+        skipped += decisions.skipped
+        if progress is not None:
+            progress(inserted + replaced + skipped)
+        if on_match is not None:
+            for place, matches in decisions.matched:
+                on_match(documents.keys[place], matches)
+    return InsertReport(inserted, replaced, skipped)
+
+
+def insert_batch_if_new(
+    session: Session,
+    query: BandQuery | FingerprintQuery,
+    documents: NewDocuments,
+    on_conflict: str = "error",
+    touch: bool = False,
+) -> Decisions:
+    """Store the documents of one batch that nothing is like, and return what became of each."""
+    with session.changing() as (_, pending), session.store.reading() as txn:
+        view = session.view(txn)
+        require_comparable(view, query.compares)
+        pending.require_room(documents)
+        decisions = Batch(view, pending, asked_if_new(query), documents, on_conflict).settled()
+        if touch:
+            pending.touch(numbers_of(view, decisions.keys_of_matches()))
+        for key, older in decisions.removed.items():
+            pending.remove(key, older)
+        pending.add(documents, decisions.places)
+        return decisions

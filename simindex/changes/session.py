@@ -21,13 +21,11 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from simindex.changes.pending import Pending
-from simindex.changes.prepared import Prepared
 from simindex.changes.single_insert import OneDocument
-from simindex.changes.writer import Writer
+from simindex.changes.writer import Prepared, Writer
 from simindex.errors import IndexFullError, SimIndexError, TransactionOpenError
 from simindex.queries.scheme import Scheme
-from simindex.queries.snapshot import SnapshotCache
-from simindex.queries.view import View
+from simindex.queries.view import SnapshotCache, View
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
 from simindex.storage.translation import closed, read_only

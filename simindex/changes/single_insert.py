@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simindex.changes.documents import NewDocuments
+from simindex.changes.documents import NewDocuments, prepare_documents
 from simindex.changes.exact_duplicates import EQUAL_SKETCHES
-from simindex.changes.ingest import prepare_documents
 from simindex.format.ages import stays
 from simindex.format.chunks import encode_one_document
 from simindex.format.keys import Key, encode_text_key, key_hash

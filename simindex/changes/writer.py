@@ -1,35 +1,163 @@
 """The one writer of an index: a change goes in, a prepared commit comes out and becomes durable.
 
 Owns the newest manifest, and what happens to it when a change is broken off. Must not search for matches. A
-commit is prepared as plain values (`Prepared`) and then stored in one write transaction, so that it can be
-replayed after the map has grown.
+commit is prepared as plain values (`Prepared`) and then stored in one write transaction; `Prepared.store`
+is a pure function of that transaction, so that it can run again after the map has grown. `DoneCalls` is the
+idempotency log: replies of the last calls, so that a retry returns the first reply. A reply is stored by
+the commit that did the call, so there is never the one without the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
-from simindex.changes.age_runs import change_of_ages, current_time
 from simindex.changes.documents import NewDocuments
 from simindex.changes.exact_duplicates import fold_copies, removal_marks
-from simindex.changes.idempotency import DoneCalls
 from simindex.changes.merges import Merged, Merges
-from simindex.changes.pending import Pending
-from simindex.changes.prepared import Prepared
+from simindex.changes.pending import Pending, change_of_ages, current_time
 from simindex.changes.single_insert import OneDocument, single_change
 from simindex.errors import CorruptIndexError, KeyExistsError
-from simindex.format.keys import numbered, segment_of, segment_prefix
-from simindex.format.manifest import Manifest, ManifestEncoder, decode_manifest
-from simindex.format.records import REMOVED_SKETCH, flags_unverified
+from simindex.format.ages import Run, encode_run, run_key
+from simindex.format.keys import number_key, numbered, segment_of, segment_prefix
+from simindex.format.manifest import MANIFEST_KEY, Manifest, ManifestEncoder, decode_manifest, encode_manifest
+from simindex.format.records import REMOVED_SKETCH, encode_flags, encode_group_size, flags_unverified
+from simindex.format.replies import DONE_KEYS, NOTES, Done, decode_done, encode_done
 from simindex.queries.scheme import Scheme
-from simindex.queries.snapshot import stored_manifest
-from simindex.queries.view import View
-from simindex.segments.build import num_bytes, segment_puts
+from simindex.queries.view import View, stored_manifest
+from simindex.segments.build import Puts, num_bytes, segment_puts
 from simindex.segments.directory import Directory
 from simindex.segments.merge_policy import step_budget
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
-from simindex.storage.transactions import ReadTransaction
+from simindex.storage.transactions import ReadTransaction, WriteTransaction
+
+
+class DoneCalls:
+    """The notes that are stored. Not thread-safe by itself; read when the first call asks."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._notes: dict[bytes, Done] | None = None
+        self._next_turn = 0
+
+    def answer(self, call: bytes) -> Any:
+        """Return what a call answered; ``None`` where it was not done, or too long ago.
+
+        Raises:
+            CorruptIndexError: a note is damaged.
+        """
+        known = self._read().get(call)
+        return None if known is None else known.answer
+
+    def note(self, call: bytes, answer: Any) -> Done:
+        """Return the next note, to be stored with the commit that does the call.
+
+        Raises:
+            ValueError: no id of a call, or an answer that is too long.
+        """
+        self._read()
+        done = Done(self._next_turn, call, answer)
+        encode_done(done)  # refuses what does not fit
+        return done
+
+    def stored(self, done: Done) -> None:
+        """Take note that a commit has stored one."""
+        notes = self._read()
+        notes.pop(done.call, None)
+        notes[done.call] = done
+        self._next_turn = done.turn + 1
+        oldest = next(iter(notes.values()))
+        if oldest.turn + NOTES <= done.turn:
+            del notes[oldest.call]
+
+    def forget(self) -> None:
+        """Read again what is stored, at the next question."""
+        self._notes = None
+
+    def _read(self) -> dict[bytes, Done]:
+        if self._notes is None:
+            with self._store.reading() as txn:
+                stored = [(key, txn.get("meta", key)) for key in DONE_KEYS]
+                found = [decode_done(key, value) for key, value in stored if value is not None]
+            found.sort(key=lambda done: done.turn)
+            self._notes = {done.call: done for done in found}
+            self._next_turn = found[-1].turn + 1 if found else 0
+        return self._notes
+
+
+@dataclass
+class Prepared:
+    """Everything that a commit stores.
+
+    Attributes:
+        merged: the steps of merging that go with it.
+        records: of new documents.
+        segment: values of the new documents' segment.
+        removed: numbers whose records go.
+        flags: number -> REMOVED flags to be set.
+        groups: leader -> live documents that share its sketch; 0: none is left.
+        touched: records that are stored anew, with another age.
+        runs: (time, first number) -> number behind, of runs of ages; 0: to be removed.
+        done: the note of the call that is done by it, where that may be repeated.
+        newest: the value of the last segment of the manifest, where that is one of one document.
+        before: the manifest that has all other segments, there.
+        encoded_manifest: the manifest's stored form, at the latest once it was stored.
+    """
+
+    merged: Merged
+    records: Puts = field(default_factory=list)
+    segment: Puts = field(default_factory=list)
+    removed: Collection[int] = ()
+    flags: Mapping[int, int] = field(default_factory=dict)
+    groups: Mapping[int, int] = field(default_factory=dict)
+    touched: Puts = field(default_factory=list)
+    runs: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    done: Done | None = None
+    newest: bytes = b""
+    before: Manifest | None = None
+    encoded_manifest: bytes = b""
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest after it."""
+        return self.merged.manifest
+
+    @property
+    def frees(self) -> bool:
+        """Whether it stores no new document, and so makes space free, now or when merges end."""
+        return not self.records and not self.touched
+
+    def store(self, txn: WriteTransaction) -> None:
+        """Store it; the manifest comes last and makes it visible."""
+        if self.records:
+            txn.append("documents", self.records)
+        for key, value in self.touched:
+            txn.put("documents", key, value)
+        for number in self.removed:
+            txn.delete("documents", number_key(number))
+        for key, value in self.segment:
+            txn.put("segments", key, value)
+        for number, flags in self.flags.items():
+            txn.put("removed", number_key(number), encode_flags(number, flags))
+        for leader, size in self.groups.items():
+            if size:
+                txn.put("groups", number_key(leader), encode_group_size(leader, size))
+            else:
+                txn.delete("groups", number_key(leader))
+        for (time, first), behind in self.runs.items():
+            if behind:
+                txn.put("ages", run_key(time, first), encode_run(Run(time, first, behind)))
+            else:
+                txn.delete("ages", run_key(time, first))
+        self.merged.store(txn)
+        if self.done is not None:
+            txn.put("meta", *encode_done(self.done))
+        if not self.encoded_manifest:
+            self.encoded_manifest = encode_manifest(self.merged.manifest)
+        txn.put("meta", MANIFEST_KEY, self.encoded_manifest)
 
 
 class Writer:

@@ -1,13 +1,14 @@
-"""The options that say how inputs are read, and what is told of what was not read as it stands.
+"""How a command reads its inputs: the options for it, rows in batches, and keys.
 
-Owns the names of encodings and delimiters as they are typed. What an input is, is `simindex.inputs`.
+Owns the names of encodings and delimiters as they are typed, and what becomes of the rows before one that
+cannot be read. What an input is, is `simindex.inputs`.
 """
 
 from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import islice
@@ -16,9 +17,24 @@ from typing import Annotated, Any
 import typer
 
 from simindex import Sketch
+from simindex.batching import PART_BYTES, bytes_of_item
 from simindex.cli import options
+from simindex.cli.options import parse_key
 from simindex.cli.output import counted, note
-from simindex.inputs import FORMATS, BadRowError, Fields, Inputs, Limits, Reading, Tally, fingerprints
+from simindex.format.keys import Key
+from simindex.inputs import (
+    FORMATS,
+    BadRowError,
+    Fields,
+    InputError,
+    Inputs,
+    Limits,
+    Reading,
+    Row,
+    Source,
+    Tally,
+    fingerprints,
+)
 
 _LOOKED_AT = 1_000
 
@@ -182,3 +198,108 @@ def tell(tally: Tally, encoding: str) -> None:
         what = counted(tally.mended, "text file has", "text files have")
         known = "UTF-8" if encoding == "utf-8" else encoding
         note(f"simindex: {what} bytes that are not {known}, read as U+FFFD; --encoding names another")
+
+
+class Batches:
+    """The rows of an input in lists, up to the first that cannot be read.
+
+    A bad row, or what the input raises, ends the iteration and is kept: raised in the middle it would take
+    along the batches that are under way. The rows before it that fill no batch come out as a last list,
+    and then `failure` is set already.
+
+    Args:
+        rows: of an input.
+        size: of a batch; the last one may be shorter, and one whose rows take `PART_BYTES`.
+        pass_over: takes a bad row, which then ends nothing.
+
+    Attributes:
+        failure: what ended the rows before their end.
+    """
+
+    def __init__(
+        self,
+        rows: Iterable[Row | BadRowError],
+        size: int,
+        pass_over: Callable[[BadRowError], None] | None = None,
+    ) -> None:
+        self.failure: Exception | None = None
+        self._rows = rows
+        self._size = size
+        self._pass_over = pass_over
+
+    def __iter__(self) -> Iterator[list[Row]]:
+        good_rows = self._good_rows()
+        while self.failure is None:
+            batch: list[Row] = []
+            try:
+                room = PART_BYTES
+                for row in islice(good_rows, self._size):
+                    batch.append(row)  # one by one: those before an error stay
+                    room -= bytes_of_item(row)
+                    if room <= 0:
+                        break
+            except Exception as exc:
+                self.failure = exc
+            if not batch:
+                return
+            yield batch
+
+    def _good_rows(self) -> Iterator[Row]:
+        for row in self._rows:
+            if isinstance(row, Row):
+                yield row
+            elif self._pass_over is not None:
+                self._pass_over(row)
+            else:
+                raise row
+
+
+Keys = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY...", help="Keys; - for those of stdin, one a line.")
+]
+KeysFile = Annotated[
+    str | None, typer.Option("--input", metavar="FILE", help="A file with one key a line; - for stdin.")
+]
+IntKeys = Annotated[bool, typer.Option("--int", help="Keys are integers.")]
+
+
+def given_keys(keys: Sequence[str] | None, file: str | None, int_keys: bool, limits: Limits) -> list[Key]:
+    """Return the keys that were asked for, each once, in order.
+
+    Args:
+        keys: arguments; "-" stands for the lines of standard input.
+        file: with a key a line, or ``None``.
+        int_keys: whether they are integers.
+        limits: on what is held of a file.
+
+    Raises:
+        typer.BadParameter: there is none, or an argument is no integer.
+        InputError: a line is none.
+    """
+    if not keys and file is None:
+        raise typer.BadParameter("expected KEY... or --input")
+    wanted: list[Key] = []
+    for key in keys or ():
+        wanted += _lines_of(Source("-", limits), int_keys) if key == "-" else [parse_key(key, int_keys)]
+    if file is not None:
+        wanted += _lines_of(Source(file, limits), int_keys)
+    return list(dict.fromkeys(wanted))
+
+
+def _lines_of(source: Source, int_keys: bool) -> list[Key]:
+    """Return the keys of a file, a line each; empty lines are passed over."""
+    keys: list[Key] = []
+    with source.lines() as lines:
+        for line in lines:
+            if isinstance(line, BadRowError):
+                raise line
+            # Bytes that are not UTF-8 come out as they do in a file name, and so in a key made of one.
+            text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+            if not text:
+                continue
+            try:
+                keys.append(int(text) if int_keys else text)
+            except ValueError:
+                place = f"{source.name}:{lines.number}"
+                raise InputError(place, f"expected an integer, found {text!r:.80}") from None
+    return keys

@@ -23,10 +23,8 @@ from simindex.errors import ConfigMismatchError
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.pairs.pair import Pair
-from simindex.queries.answers import Answers
-from simindex.queries.matches import Match
-from simindex.queries.query_factory import method_of
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method
+from simindex.queries.matches import Answers, Match
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, method_of
 from simindex.sketching.hash_family import origin_of
 from simindex.storage.folder import DATA_FILE
 from simindex.tuning.curve import DEFAULT_THRESHOLD

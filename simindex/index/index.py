@@ -1,6 +1,6 @@
-"""Index: the public face. It checks arguments and delegates; it does nothing itself.
+"""The public face: the class `Index` and the function `open`.
 
-Owns the public methods and what they promise. Must not know bytes, lmdb or table layouts.
+It checks arguments and delegates; it does nothing itself. Must not know bytes, lmdb or table layouts.
 """
 
 from __future__ import annotations
@@ -25,17 +25,16 @@ import numpy as np
 
 from simindex.arrow import Table, documents_of, keyed_documents, keys_of
 from simindex.changes.compaction import compact
-from simindex.changes.documents import NewDocuments
-from simindex.changes.expiry import expire, limit_of, touch
-from simindex.changes.if_new import insert_if_new
-from simindex.changes.if_new_many import OnMatch, insert_many_if_new
-from simindex.changes.ingest import (
+from simindex.changes.documents import (
     DEFAULT_BATCH_SIZE,
     Conflict,
     InsertReport,
+    NewDocuments,
     prepare_documents,
     prepared_batches,
 )
+from simindex.changes.expiry import expire, limit_of, touch
+from simindex.changes.if_new import OnMatch, insert_if_new, insert_many_if_new
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
 from simindex.changes.single_insert import prepare_document
@@ -45,16 +44,32 @@ from simindex.errors import ClosedError, SimIndexError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.layout import Layout
 from simindex.html_table import of_bytes, table
-from simindex.index.jobs import Jobs
+from simindex.maintenance.backup import backup
+from simindex.maintenance.check import Level, check
+from simindex.maintenance.reports import BackupReport, CheckReport
 from simindex.maintenance.untrusted import proven_copy, require_reading
+from simindex.pairs.cluster_of import DEFAULT_LIMIT, Cluster, cluster_of
+from simindex.pairs.clusters import Clusters, Linkage, require_linkage
+from simindex.pairs.pairs import Pairs, pairs_of
+from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, plan_pairs
+from simindex.pairs.texts import Texts
 from simindex.parallel import Crew, num_workers
-from simindex.queries.answers import Answers
 from simindex.queries.batch_query import Asked, sketched
-from simindex.queries.container import Items, Keys, Take, Values, take_fingerprints, take_keys, take_records
-from simindex.queries.matches import Matches
-from simindex.queries.nearest import nearest
-from simindex.queries.query_factory import Questions, method_of
-from simindex.queries.record import Record, holds, record_of, record_or
+from simindex.queries.container import (
+    Items,
+    Keys,
+    Record,
+    Take,
+    Values,
+    Walk,
+    holds,
+    record_of,
+    record_or,
+    take_fingerprints,
+    take_keys,
+    take_records,
+)
+from simindex.queries.matches import Answers, Matches
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
@@ -62,10 +77,12 @@ from simindex.queries.search import (
     Method,
     OfStored,
     Query,
+    Questions,
+    method_of,
+    nearest,
     require_comparable,
 )
 from simindex.queries.stats import Stats, make_stats
-from simindex.queries.walk import Walk
 from simindex.sketching.document import Document
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.folder import Mode
@@ -77,7 +94,7 @@ from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits
 _T = TypeVar("_T")
 
 
-class Index(Jobs):
+class Index:
     """A persistent similarity index. Open one with `simindex.open`.
 
     Thread safety: all methods may be called from several threads; changes take turns, and a transaction
@@ -137,8 +154,9 @@ class Index(Jobs):
             scheme = scheme_of(store, config, layout)
             self._config = scheme.config
             self._sketcher = Sketcher(scheme.config)
-            session = Session(store, scheme, untrusted)
-            super().__init__(store, session, Questions(scheme.config, max_candidates))
+            self._store = store
+            self._session = Session(store, scheme, untrusted)
+            self._questions = Questions(scheme.config, max_candidates)
             if warm:
                 self._session.warm()
         except BaseException as exc:
@@ -739,6 +757,266 @@ class Index(Jobs):
             batches = prepared_batches(rows, self._sketcher, batch_size, crew, query.compares)
             return insert_many_if_new(self._session, query, batches, on_conflict, touch, on_match, progress)
 
+    # ---- jobs over the whole index ----
+
+    def pairs(
+        self,
+        threshold: float = DEFAULT_THRESHOLD,
+        *,
+        by: Method | None = None,
+        max_distance: int | None = None,
+        recall: float | None = None,
+        exact: bool = False,
+        texts: Texts | None = None,
+        copies: Copies = "all",
+        max_run: int = DEFAULT_MAX_RUN,
+        memory_bytes: int = DEFAULT_MEMORY_BYTES,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Pairs:
+        """Stream all pairs of similar documents, each once.
+
+        The sorted tables are walked in the order of their keys, so that it costs what reading them costs,
+        and a comparison for each two documents that share a prefix; no query is asked. The order depends on
+        what is stored and not on how it is laid out: copies of one sketch, then table by table, by key.
+
+        One snapshot, the newest commit at the call, is walked; changes made meanwhile are not seen. The
+        iterator has a handle of its own that pins it: the space of what is removed meanwhile is not used
+        again until the end, or `Pairs.close`. A pin ends early where somebody compacts the index, a writer of
+        the same process has to move the map, or the process forks: then the next step raises if anything was
+        committed.
+
+        Args:
+            threshold, recall: as in `query`. With `exact` or `texts` the recall is the share of the pairs
+                right at the threshold that are compared; ``None``: 0.99.
+            by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
+            max_distance: for SimHash: 0 up to the configured distance, ``None``: the configured one; all
+                pairs within it are found, but for what is bounded.
+            exact: compare kept shingles, too (`Config.keep_shingles`), as in `query`.
+            texts: the documents themselves, a str or ready shingles each: a mapping by key, or a callable of
+                the key. Candidates are compared by them, so the similarities are exact without anything
+                kept; it is asked while the iteration goes on, outside of any transaction.
+            copies: "all" gives all pairs of documents that are equal, which grow with the square of their
+                number. Of documents that are equal in all that is compared (rows, with `exact` all kept
+                hashes, with `texts` all shingles, by SimHash the fingerprints) "first" pairs the first stored
+                with each other one, and lets the first alone be in pairs with unlike ones; one whose whole
+                sketch, rows and fingerprint, is that of an older one is paired with the oldest such in place
+                of the first.
+            max_run: how many documents of one prefix are compared all with all, 16 or more. Longer runs, as
+                boilerplate makes them, are compared with their first 16 entries only, so that time is linear
+                in the number of documents; pairs of others are found by another table or not at all.
+                `Pairs.bounded` counts them.
+            memory_bytes: of buffers, 1 MiB or more, and as much again for shingles of `texts`; two bits a
+                document, 72 bytes for each run that was bounded, and the directory of the segments come on
+                top.
+            progress: called as ``progress(done, total)`` with entries of tables.
+
+        Returns:
+            An iterator of `Pair`; `Pairs.compared` and `Pairs.bounded` count what was done so far.
+
+        Raises:
+            ValueError: a parameter of the other method, `exact` where nothing is kept, a bound out of range.
+            KeyError: `texts` has no document of a key.
+            TransactionOpenError: inside a transaction, whose documents it would not see.
+            SimIndexError: while it is iterated over: the pin has ended.
+
+        >>> import simindex, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with simindex.open(folder.name + "/i") as index:
+        ...     index.insert("a", "the quick brown fox jumps over the lazy dog")
+        ...     index.insert("b", "the quick brown fox jumps over the lazy dog again")
+        ...     [(pair.a, pair.b) for pair in index.pairs(0.7)]
+        [('a', 'b')]
+        >>> folder.cleanup()
+        """
+        self._session.require_committed("pairs")
+        require_callable("progress", progress)
+        scheme, has_texts = self._session.scheme, texts is not None
+        method = by, max_distance, recall, exact, has_texts
+        plan = plan_pairs(scheme, threshold, *method, copies, max_run, memory_bytes)
+        return pairs_of(self._store, scheme, plan, texts, memory_bytes, progress)
+
+    def clusters(
+        self,
+        threshold: float = DEFAULT_THRESHOLD,
+        linkage: Linkage = "components",
+        *,
+        by: Method | None = None,
+        max_distance: int | None = None,
+        recall: float | None = None,
+        exact: bool = False,
+        texts: Texts | None = None,
+        max_run: int = DEFAULT_MAX_RUN,
+        memory_bytes: int = DEFAULT_MEMORY_BYTES,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Clusters:
+        """Stream the clusters of similar documents: lists of two keys or more, each document in one at most.
+
+        Clusters come in the order of their oldest documents, and the members of each oldest first; a
+        document that was replaced is as young as its last version. Copies are members. The pairs are those of
+        `pairs`, all of them found at the first step, on one snapshot that is pinned as there.
+
+        A *component* is what the pairs hold together, however long the chain: its ends may share nothing,
+        and one page between two stories makes one cluster of them. A *star* has a centre, its first member,
+        and every other one is a pair with the centre: oldest first, a document is a centre of its own unless
+        it is a pair with an older centre, the oldest of which it then belongs to. So a star keeps just what
+        `insert_many_if_new` would have stored of the same documents, up to what either did not find.
+
+        Args:
+            linkage: "components" or "star".
+            threshold, by, max_distance, recall, exact, texts, max_run, progress: as in `pairs`.
+            memory_bytes: as in `pairs`, and as much again for the pairs of stars, which are sorted: what does
+                not fit lies in a temporary file without a name (in ``TMPDIR``), 8 bytes a pair. The clusters
+                take 4 bytes a document on top, removed ones that segments still hold included.
+
+        Returns:
+            An iterator of lists; `Clusters.compared` and `Clusters.bounded` count what was done so far.
+
+        Raises:
+            ValueError: no such linkage; else as `pairs`.
+            IndexFullError, DiskError: while it is iterated over: there is no room for the temporary file.
+            KeyError, TransactionOpenError, SimIndexError: as `pairs`.
+
+        >>> import simindex, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with simindex.open(folder.name + "/i") as index:
+        ...     index.insert("a", "one two three four five six seven eight nine ten")
+        ...     index.insert("b", "two three four five six seven eight nine ten eleven")
+        ...     index.insert("c", "three four five six seven eight nine ten eleven twelve")
+        ...     list(index.clusters(0.7)), list(index.clusters(0.7, "star"))
+        ([['a', 'b', 'c']], [['a', 'b']])
+        >>> folder.cleanup()
+        """
+        require_linkage(linkage)
+        self._session.require_committed("clusters")
+        require_callable("progress", progress)
+        scheme, has_texts = self._session.scheme, texts is not None
+        method = by, max_distance, recall, exact, has_texts
+        plan = plan_pairs(scheme, threshold, *method, "first", max_run, memory_bytes, "clusters")
+        pairs = pairs_of(self._store, scheme, plan, texts, memory_bytes, progress, stays_open=True)
+        return Clusters(pairs, linkage, memory_bytes)
+
+    def cluster_of(
+        self,
+        key: Key,
+        threshold: float = DEFAULT_THRESHOLD,
+        *,
+        by: Method | None = None,
+        max_distance: int | None = None,
+        recall: float | None = None,
+        exact: bool = False,
+        limit: int | None = DEFAULT_LIMIT,
+    ) -> Cluster:
+        """Return the keys of a document's cluster, its own among them, oldest document first.
+
+        The cluster is a component: all documents that are reached by steps from match to match, so that its
+        ends may share nothing. They are found breadth-first by a query of each, on one snapshot, which
+        costs no more than the cluster is large; copies are asked once.
+
+        Args:
+            key: of the document.
+            threshold, recall, exact: as in `query`; for MinHash.
+            by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
+            max_distance: as in `query_simhash`; for SimHash.
+            limit: at most so many members, 1 or more: those that are the fewest steps away. ``None``: all.
+
+        Returns:
+            Cluster, a list of keys: the document's alone where nothing is like it. Its `truncated` is True
+            when the limit, or that on the candidates of a query, was hit, so that members may be missing.
+
+        Raises:
+            KeyError: it is not stored.
+            ValueError: as `query_key`.
+
+        >>> import simindex, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     index.insert("a", "one two three four five six seven eight nine ten")
+        ...     index.insert("b", "two three four five six seven eight nine ten eleven")
+        ...     index.insert("c", "three four five six seven eight nine ten eleven twelve")
+        ...     index.cluster_of("c", threshold=0.7)
+        ['a', 'b', 'c']
+        """
+        query = self._questions.query_by("cluster_of", by, threshold, max_distance, None, recall, exact)
+        if limit is not None:
+            require_int("limit", limit, 1)
+        with self._store.reading() as txn:
+            return cluster_of(self._session.view(txn), key, query, limit)
+
+    def check(
+        self, level: Level = "full", *, progress: Callable[[int, int], object] | None = None
+    ) -> CheckReport:
+        """Tell whether the index is all right: `simindex.check` of its folder.
+
+        It looks at what is committed; what an open transaction has gathered is not part of it. Other handles,
+        this one and its writer among them, may go on meanwhile.
+
+        Args:
+            level: "full" or "quick".
+            progress: called as ``progress(done, total)`` with bytes.
+
+        >>> import simindex, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     index.insert("a", "the quick brown fox jumps over the lazy dog")
+        ...     report = index.check()
+        ...     report.ok, report.problems
+        (True, ())
+        """
+        self._store.require_open()
+        return check(self._store.path, level, progress=progress)
+
+    def backup(
+        self, path: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None
+    ) -> BackupReport:
+        """Copy the newest committed state to a folder, which is an index of its own: to restore, open it.
+
+        Others may read, write and compact meanwhile, in this and in other processes. A new backup appears at
+        the path when all of it is there and durable. A later one to the same path brings it up to date:
+        segments that it has are kept, for they never change, new ones are copied, the small databases
+        (records, removal marks, groups, ages) are compared entry by entry, and one commit makes it the new
+        state. Killed at any time, the path holds nothing, the old backup or the new one.
+
+        What is written was checked against its seals, and read again; of kept segments the seals are
+        compared. `simindex check` proves the rest. A backup has no free pages when it is new; later it has
+        some, as any index, and a new path makes it compact again.
+
+        Segments are copied in steps of 32 MiB, between which nothing of the index is held. For the last part
+        one snapshot is pinned, some seconds a million documents: the space of what is removed meanwhile is
+        not used again until its end (`BackupReport.pinned_seconds`), and a compaction of this process waits.
+
+        Args:
+            path: a folder that does not exist or is empty, or an older backup of this index that nobody has
+                changed. It may be read meanwhile.
+            progress: called as ``progress(done, total)`` with bytes; the total is an estimate.
+
+        Returns:
+            BackupReport.
+
+        Raises:
+            ValueError: the path is inside of the index.
+            FormatError: there is something else at the path.
+            ConfigMismatchError, BackupTargetError: there is an index that is no older backup of this one.
+            IndexLockedError: somebody writes to the backup, or makes one at the same place.
+            IndexFullError: no room; an older backup is as it was.
+            CorruptIndexError: the index is damaged; an older backup is as it was.
+            TransactionOpenError: inside a transaction, whose documents it would not see.
+
+        >>> import simindex, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with simindex.open(folder.name + "/i") as index:
+        ...     index.insert("a", "some text")
+        ...     first = index.backup(folder.name + "/copy")
+        ...     index.insert("b", "some other text")
+        ...     later = index.backup(folder.name + "/copy")
+        >>> first.created, later.created, later.reused_segments
+        (True, False, 1)
+        >>> with simindex.open(folder.name + "/copy", "r") as copy:
+        ...     list(copy)
+        ['a', 'b']
+        >>> folder.cleanup()
+        """
+        self._session.require_committed("backup")
+        require_callable("progress", progress)
+        return backup(self._store, self._session.scheme, path, progress)
+
     # ---- the container ----
 
     def __getitem__(self, key: Key) -> Record:
@@ -855,3 +1133,77 @@ class Index(Jobs):
         with self._store.reading() as txn:
             manifest, figures = self._session.view(txn).manifest, self._store.figures(txn)
         return make_stats(self.path, self._session.scheme, manifest, figures)
+
+
+def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
+    path: str | os.PathLike[str],
+    mode: Mode = "a",
+    config: Config | None = None,
+    *,
+    max_candidates: int = DEFAULT_MAX_CANDIDATES,
+    map_bytes: int = DEFAULT_MAP_BYTES,
+    max_bytes: int | None = None,
+    layout: Layout | None = None,
+    refresh: Literal["auto", "manual"] = "auto",
+    permissions: int | None = None,
+    timeout: float | None = 0.0,
+    untrusted: bool = False,
+    warm: bool = False,
+) -> Index:
+    """Open an index.
+
+    Args:
+        path: its folder; a leading ``~`` is the home folder.
+        mode: "r" read; "r+" read and write, must exist; "a" read and write, created if missing; "x" create,
+            must not exist.
+        config: ``None``: what is stored, or the defaults on creation.
+        max_candidates: how many stored documents a query compares at most, 1..2**24.
+        map_bytes: address space to reserve at first; it grows by itself.
+        max_bytes: the size at which the index is full, 1 MiB or more; ``None``: 16 TiB. A 64th of it, 1 to
+            16 MiB but at most a quarter, is kept for removals.
+        layout: how segments are cut and merged, on creation; no result depends on it.
+        refresh: "auto": each query sees the newest commit; "manual" (mode "r"): a pinned snapshot until
+            `refresh` is called. A pin keeps the space of what is removed meanwhile, and of the whole old
+            file after a compaction of another process. It ends by itself when another handle of the
+            same process compacts, has to move the map or sees that the index was compacted, or when the
+            process forks: then parent and child take the newest at their next call, each for itself.
+            An iteration that meets its end raises `SimIndexError` and mixes nothing.
+        permissions: of the files of a new index, as 0o600; a folder made for it can also be entered by
+            who may read them. ``None``: 0o644 less the umask. Without effect on an index that is there
+            already, whose files keep what they have.
+        timeout: seconds to wait for a writer that has the index open, where this mode writes, too;
+            ``None``: for ever. Ctrl-C ends the wait.
+        untrusted: for an index from somebody else, who may have made it to do harm. Its data file is copied
+            into a folder of the temporary directory that only this user can enter, the copy is checked in
+            full (`simindex.check`: a process of its own, which reads every byte), and then it is opened to be
+            read, with `mode` "r" or "a"; nothing is created or changed. `Index.path` is the copy, which goes
+            with the handle. That the documents are what somebody says they are is not proven.
+        warm: read what every query looks at before this returns: the filters of all tables and the first keys
+            of their pages, some 28 bytes a document, in order of their places. For an index larger than
+            memory, or not read since the machine started; where all is in memory it costs a look at each
+            MiB. Nothing keeps it there: what is used stays, as the system sees it.
+
+    Raises:
+        CorruptIndexError: `untrusted`, and the check found something.
+        FileNotFoundError: mode "r" or "r+", and there is no index.
+        FileExistsError: mode "x", and there is something.
+        ConfigMismatchError: `config` differs from the stored one.
+        FormatError: the path holds something else, links or pipes in the place of files, or an index of
+            another format version.
+        IndexLockedError: another mode than "r", and another handle has it open for writing, still after
+            `timeout` seconds; `waited_seconds` says how long that was.
+    """
+    return Index(
+        path,
+        mode,
+        config,
+        max_candidates=max_candidates,
+        map_bytes=map_bytes,
+        max_bytes=max_bytes,
+        layout=layout,
+        refresh=refresh,
+        permissions=permissions,
+        timeout=timeout,
+        untrusted=untrusted,
+        warm=warm,
+    )

@@ -24,7 +24,7 @@ from simindex.maintenance.backup_store import open_target
 from simindex.maintenance.reports import BackupReport, StoreBackupReport
 from simindex.maintenance.stores import open_store, prove
 from simindex.queries.scheme import Scheme, scheme_of
-from simindex.queries.snapshot import stored_manifest
+from simindex.queries.view import stored_manifest
 from simindex.segments.portable import Piece, SealedSegment, checked_value, pieces_of, sealed_segment
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction

@@ -36,7 +36,7 @@ from simindex.format.seals import unseal
 from simindex.maintenance.backup_parts import SMALL, Counter, checked_parts
 from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of
-from simindex.queries.snapshot import stored_manifest
+from simindex.queries.view import stored_manifest
 from simindex.segments.portable import Piece, SealedSegment, sealed_segment
 from simindex.storage.folder import DATA_FILE
 from simindex.storage.replacement import clear_traces

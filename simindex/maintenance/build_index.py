@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simindex.changes.age_runs import side_by_side
 from simindex.changes.documents import NewDocuments
+from simindex.changes.pending import side_by_side
 from simindex.changes.session import Session
 from simindex.config import Config
 from simindex.errors import CorruptIndexError, SimIndexError
@@ -34,10 +34,9 @@ from simindex.format.records import (
 )
 from simindex.format.seals import pack
 from simindex.maintenance.work_folder import work_folder
+from simindex.queries.container import Walk
 from simindex.queries.scheme import Scheme, scheme_of
-from simindex.queries.snapshot import stored_manifest
-from simindex.queries.view import View
-from simindex.queries.walk import Walk
+from simindex.queries.view import View, stored_manifest
 from simindex.segments.build import Puts
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 from simindex.storage.store import Store

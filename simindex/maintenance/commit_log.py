@@ -27,9 +27,8 @@ from itertools import count
 
 from simindex.changes.documents import NewDocuments
 from simindex.changes.pending import Pending
-from simindex.changes.prepared import Prepared
 from simindex.changes.session import Session
-from simindex.changes.writer import Writer
+from simindex.changes.writer import Prepared, Writer
 from simindex.errors import BackupTargetError, ClosedError
 from simindex.format.backup_objects import StoredBackup
 from simindex.format.batch_objects import Batch, batch_name, decode_batch, encode_batch, state_of
@@ -43,8 +42,7 @@ from simindex.maintenance.backup_store import LOG, batch_names, read_manifest
 from simindex.maintenance.reports import StoreBackupReport
 from simindex.maintenance.stores import Objects, StoreError, open_store, prove
 from simindex.queries.scheme import scheme_of
-from simindex.queries.snapshot import stored_manifest
-from simindex.queries.view import View
+from simindex.queries.view import View, stored_manifest
 from simindex.sketching.sketch import SketchBatch
 from simindex.storage.store import Store
 

@@ -16,7 +16,7 @@ from operator import add
 
 import numpy as np
 
-from simindex.changes.ingest import Conflict, InsertReport
+from simindex.changes.documents import Conflict, InsertReport
 from simindex.changes.session import Session
 from simindex.changes.writer import Writer
 from simindex.checks import require_callable, require_conflict

@@ -13,9 +13,8 @@ import numpy as np
 from simindex import _kernel
 from simindex.checks import require_int
 from simindex.format.layout import FIRST_BAND_TABLE
-from simindex.queries.query_factory import method_of
 from simindex.queries.scheme import Scheme
-from simindex.queries.search import Method
+from simindex.queries.search import Method, method_of
 from simindex.sketching.permutations import FINGERPRINT_BITS
 from simindex.tuning.match_odds import band_plan, estimate_cut, exact_plan
 

@@ -18,8 +18,7 @@ from simindex.format.keys import Key
 from simindex.format.layout import COPY_TABLE
 from simindex.pairs.merged_entries import EVERY_KEY, Ranks, TableEntries
 from simindex.queries.scheme import Scheme, scheme_of
-from simindex.queries.snapshot import SnapshotCache
-from simindex.queries.view import View
+from simindex.queries.view import SnapshotCache, View
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 

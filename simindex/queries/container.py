@@ -1,21 +1,138 @@
-"""Views of an index as a container: its records and items, as a dict has them.
+"""The index as a container: records by key, and the views of keys, values and items, as a dict has them.
 
-Owns what `values` and `items` yield. Must not begin transactions: the index walks. Invariant: a view holds
-nothing but its index, so it shows what is stored when it is used.
+`Walk` reads all documents in order of number, a part at a time, and checks that none is missing: pages of
+LMDB have no seals, and one that is lost takes its documents along without a trace. Must not begin
+transactions: the index walks. Invariant: a walk ends, for it meets no number that was given since it began;
+where nothing was changed meanwhile it met as many documents as there are, or it raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
-from simindex.format.keys import Key
-from simindex.queries.record import Record, as_record
+from simindex.errors import CorruptIndexError, SimIndexError
+from simindex.format.keys import Key, encode_key
+from simindex.format.records import StoredRecord
 from simindex.queries.view import View
-from simindex.queries.walk import Walk
-from simindex.sketching.sketch import HAS_FINGERPRINT
+from simindex.sketching.sketch import HAS_FINGERPRINT, Sketch
+
+
+@dataclass(frozen=True)
+class Record:
+    """A stored document: what `index[key]` returns.
+
+    Attributes:
+        key: as it was inserted.
+        metadata: as it was inserted (tuples come back as lists).
+        inserted_at: time of the insert, UTC.
+        sketch: its signature and fingerprint.
+        seen_at: time of the last `touch`, or of the insert where there was none, UTC; `expire` goes by it.
+    """
+
+    key: Key
+    metadata: Any
+    inserted_at: datetime
+    sketch: Sketch
+    seen_at: datetime
+
+
+def holds(view: View, key: object) -> bool:
+    """Whether a key is stored. What cannot be a key is not stored, as in a dict."""
+    try:
+        encode_key(key)
+    except (TypeError, ValueError):
+        return False
+    return view.find_key(key) is not None
+
+
+def record_or(view: View, key: Any, default: object) -> Any:
+    """Return the record of a key, or the default where it is not stored or cannot be a key."""
+    return record_of(view, key) if holds(view, key) else default
+
+
+def record_of(view: View, key: Key) -> Record:
+    """Return the record of a stored key. Raises KeyError when there is none."""
+    return as_record(view, *view.find_stored(key))
+
+
+def as_record(view: View, number: int, stored: StoredRecord) -> Record:
+    """Return what is stored under a number as people are shown it."""
+    sketch = view.sketch_batch(number, stored)[0]
+    inserted_at, seen_at = _time_of(stored.inserted_at), _time_of(stored.age_from)
+    return Record(stored.key, stored.metadata, inserted_at, sketch, seen_at)
+
+
+def _time_of(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Walk:
+    """A walk over all documents; each part may be taken from a later state than the one before."""
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._behind: int | None = None
+        """The number after the last one of the state that it began in."""
+        self._count = 0
+        self._seen: tuple[int, int, int] | None = None
+        self._pending: Mapping[bytes, int] | None = None
+        self._is_same = True
+        self._snapshot: object = None
+
+    def require_snapshot(self, snapshot: object) -> None:
+        """Take note of the pinned snapshot that the next part is taken from.
+
+        Raises:
+            SimIndexError: the parts before were taken from another one.
+        """
+        if self._snapshot is not None and snapshot is not self._snapshot:
+            raise SimIndexError(
+                "iteration: expected the pinned snapshot that it began in, found a newer one; it ended by "
+                "refresh(), by a fork, or because another handle of this process has moved the map or "
+                "changed over to a compacted file; begin again"
+            )
+        self._snapshot = snapshot
+
+    def part(self, view: View, limit: int) -> list[tuple[int, StoredRecord]]:
+        """Return up to `limit` live documents behind those of the parts before; none at the end.
+
+        Raises:
+            CorruptIndexError: documents are missing, or out of order.
+        """
+        self._compare(view)
+        if self._behind is None:
+            self._behind = max([view.manifest.next_number - 1, *view.pending.by_key.values()]) + 1
+        found = view.numbers_from(self._first, limit, self._behind)
+        self._count += len(found)
+        if found:
+            self._first = found[-1][0] + 1
+        if len(found) < limit and self._is_same and self._count != view.num_documents:
+            raise CorruptIndexError(
+                f"documents: expected {view.num_documents} of them, found {self._count}; "
+                "restore a backup or rebuild the index"
+            )
+        return found
+
+    def _compare(self, view: View) -> None:
+        """Take note whether the documents are those that the parts before were taken from.
+
+        Numbers are never given twice, so committed documents are the same where both figures are. Those of
+        an open transaction are known by the dictionary that it keeps for its length.
+        """
+        manifest, pending = view.manifest, view.pending
+        seen = manifest.next_number, manifest.num_documents, len(pending.gone) + len(pending.by_key)
+        if self._seen is not None and (seen != self._seen or pending.by_key is not self._pending):
+            self._is_same = False
+        self._seen, self._pending = seen, pending.by_key
+
 
 _PART = 1_000
 """Documents of a walk that are read in one go."""

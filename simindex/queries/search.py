@@ -1,11 +1,11 @@
 """Queries as values: sketches go in, matches come out.
 
-`BandQuery` and `FingerprintQuery` say what is asked; `find` runs in the kernel, in any thread, and `matches`
-looks the documents up. A value can be passed on: to threads, to a stored document (`OfStored`), to a job over
-the whole index; `asking` makes them of a caller's arguments. Owns the search by bands and by fingerprints,
-and the way from the kernel's numbers to keys. Must not change anything. Every search is complete up to its
-stated odds: by bands with the probability that `tuning.match_probability` gives, by permutation tables
-always, unless `truncated` says otherwise.
+`Questions` makes a query of a caller's arguments and refuses what the index cannot answer. `BandQuery.find`
+and `FingerprintQuery.find` run in the kernel, in any thread, and `matches` looks the documents up. A value
+can be passed on: to threads, to a stored document (`OfStored`), to a job over the whole index. `nearest`
+finds the k most similar documents by shortening the prefix (LSH Forest, Bawa et al. 2005). Must not change
+anything. Every search is complete up to its stated odds: by bands with the probability that
+`tuning.match_probability` gives, by permutation tables always, unless `truncated` says otherwise.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from simindex import _kernel
+from simindex.checks import require_int
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
@@ -31,6 +32,8 @@ from simindex.sketching.sketch import (
     SketchBatch,
     require_alike,
 )
+from simindex.tuning.curve import DEFAULT_THRESHOLD, MAX_PREFIX_BITS, ROW_BITS, compared_bits
+from simindex.tuning.estimator import similarity_table
 from simindex.tuning.match_odds import BandPlan, band_plan, estimate_cut, exact_plan
 
 DEFAULT_MAX_CANDIDATES = 65_536
@@ -334,3 +337,165 @@ def _with_kept(
     if query is None or stored is None:
         return by_rows
     return best_estimate(agree, config.num_perm, query, decode_kept(stored), config.keep_shingles)
+
+
+def nearest(
+    view: View,
+    batch: SketchBatch,
+    k: int,
+    recall: float,
+    max_candidates: int,
+    threshold: float | None = None,
+) -> Matches:
+    """Return the k most similar documents that can be found, by shortening the prefix.
+
+    The estimate orders them and cuts nothing but what is below the threshold, so `recall` is the wanted
+    probability of a candidate.
+
+    Stops when the k-th best is so similar that a shorter prefix would hardly find a better one, or at the
+    prefix of the threshold; without one, at a row.
+    """
+    config = view.scheme.config
+    estimates = similarity_table(config.num_perm)
+    shortest, floor = ROW_BITS, 0
+    if threshold is not None:
+        shortest = compared_bits(threshold, config.bands, recall)
+        floor = band_plan(threshold, config.num_perm).min_agree
+
+    def enough(similarity: float) -> int:
+        return max(shortest, compared_bits(similarity, config.bands, recall)) if similarity > 0 else shortest
+
+    bits, least = MAX_PREFIX_BITS, floor
+    while True:
+        found = search_bands(view, batch, bits, least, max_candidates)
+        agree = _agreement_at(found, k - 1)
+        # No worse one is wanted, unless better ones turn out to be removed.
+        searched, least = least, floor if agree is None else agree
+        wanted = shortest if agree is None else enough(estimates[agree])
+        if wanted < bits:
+            bits = _shorter(bits, shortest, view) if agree is None else wanted
+            continue
+        best = matches_of(view, found, k, None)[0]
+        if len(best) == k:
+            wanted = enough(best[-1].similarity or 0.0)
+            if wanted >= bits:
+                return best
+            bits, least = wanted, floor
+        elif searched > floor:
+            least = floor
+        elif bits > shortest:
+            bits, least = _shorter(bits, shortest, view), floor
+        else:
+            return best
+
+
+def _agreement_at(found: Found, place: int) -> int | None:
+    """Return how many rows agree in one query's match at that place; ``None`` when there are fewer."""
+    if len(found.matches) <= place * MATCH.size:
+        return None
+    agree: int = MATCH.unpack_from(found.matches, place * MATCH.size)[2]
+    return agree
+
+
+def _shorter(bits: int, shortest: int, view: View) -> int:
+    """Return the next prefix to try: one that unlike documents begin to share, then two bits less each time,
+    so that all searches before the last take a third of it."""
+    entries = view.scheme.config.bands * view.num_documents
+    return max(shortest, min(bits - 2, (entries // _CROWD).bit_length()))
+
+
+_CROWD = 64
+"""So many unlike documents share a prefix, where they begin to take much of the time of a search."""
+
+
+def method_of(
+    call: str,
+    config: Config,
+    by: Method | None,
+    threshold: float | None,
+    max_distance: int | None,
+    recall: float | None = None,
+    exact: bool = False,
+) -> Method:
+    """Return the method of a call; by default what the index has, MinHash first.
+
+    Args:
+        call: its name, for messages.
+        by: as the caller gave it.
+        threshold: of MinHash. Left at its default it counts as not given.
+        max_distance: of SimHash.
+        recall, exact: of MinHash.
+
+    Raises:
+        ValueError: no such method, one that the index was built without, or the other one's parameter.
+    """
+    if by not in (None, "minhash", "simhash"):
+        raise ValueError(f'by: expected "minhash", "simhash" or None, found {by!r}')
+    method: Method = by or ("minhash" if config.num_perm else "simhash")
+    if method == "minhash" and not config.num_perm:
+        raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
+    if method == "simhash" and config.simhash is None:
+        raise ValueError(f"{call} needs SimHash, and this index was built with simhash=None")
+    if method == "minhash" and max_distance is not None:
+        raise ValueError(f'{call}: max_distance is SimHash\'s; expected threshold=, or by="simhash"')
+    if method == "simhash" and threshold not in (None, DEFAULT_THRESHOLD):
+        raise ValueError(
+            f"{call}: threshold is MinHash's, and this compares by SimHash; expected max_distance="
+        )
+    if method == "simhash" and (recall is not None or exact):
+        found = "exact" if recall is None else "recall"
+        raise ValueError(f"{call}: {found} is MinHash's, and this compares by SimHash, which misses none")
+    return method
+
+
+class Questions(NamedTuple):
+    """Makes queries of what a caller asks for, and refuses what an index cannot be asked.
+
+    Attributes:
+        config: of the index.
+        max_candidates: stored documents that a query compares at most.
+    """
+
+    config: Config
+    max_candidates: int
+
+    def band_query(
+        self, call: str, threshold: float, limit: int | None, recall: float | None, exact: bool
+    ) -> BandQuery:
+        """Return a query by MinHash; `call` is the public name, for messages."""
+        if not self.config.num_perm:
+            raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
+        _require_limit("limit", limit)
+        return BandQuery(threshold, recall, limit, exact, self.max_candidates)
+
+    def fingerprint_query(self, max_distance: int | None, limit: int | None) -> FingerprintQuery:
+        """Return a query by SimHash; ``None`` is the configured distance."""
+        simhash = self.config.simhash
+        if simhash is None:
+            raise ValueError("query_simhash needs SimHash, and this index was built with simhash=None")
+        distance = simhash.max_distance if max_distance is None else max_distance
+        built_for = ", which this index was built for"
+        require_int("max_distance", distance, 0, simhash.max_distance, remark=built_for)
+        _require_limit("limit", limit)
+        return FingerprintQuery(distance, limit, self.max_candidates)
+
+    def query_by(
+        self,
+        call: str,
+        by: Method | None,
+        threshold: float,
+        max_distance: int | None,
+        limit: int | None = None,
+        recall: float | None = None,
+        exact: bool = False,
+    ) -> BandQuery | FingerprintQuery:
+        """Return a query by the method of a call; see `method_of`."""
+        if method_of(call, self.config, by, threshold, max_distance, recall, exact) == "simhash":
+            return self.fingerprint_query(max_distance, limit)
+        band_plan(threshold, self.config.num_perm, recall)  # refuses one out of range
+        return self.band_query(call, threshold, limit, recall, exact)
+
+
+def _require_limit(name: str, limit: int | None) -> None:
+    if limit is not None:
+        require_int(name, limit, 1)

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simindex.format.keys import encode_key
-from simindex.queries.answers import Answers
-from simindex.queries.matches import Match, Matches
+from simindex.queries.matches import Answers, Match, Matches
 from simindex.scaleout.hosts.partition import Part
 
 Order = tuple[float, int, bytes]

@@ -17,8 +17,15 @@ from simindex.checks import require_int, require_many, require_seconds
 from simindex.parallel import in_order, num_workers
 from simindex.queries.batch_query import sketched
 from simindex.queries.matches import Matches
-from simindex.queries.query_factory import Questions, method_of
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method, Query
+from simindex.queries.search import (
+    DEFAULT_MAX_CANDIDATES,
+    BandQuery,
+    FingerprintQuery,
+    Method,
+    Query,
+    Questions,
+    method_of,
+)
 from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, answers_of
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.hosts.calls import Calls, Gathered, OnMissing

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simindex.changes.documents import NewDocuments
-from simindex.changes.ingest import Conflict
+from simindex.changes.documents import Conflict, NewDocuments
 from simindex.config import Config
 from simindex.errors import KeyExistsError
 from simindex.format.keys import encode_keys, key_hashes

@@ -14,15 +14,15 @@ from typing import Any, NoReturn, Self, TypeVar, overload
 
 from simindex.arrow import Table, keyed_documents, keys_of
 from simindex.batching import bytes_of_item, in_parts
+from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict, InsertReport, prepared_batches
 from simindex.changes.expiry import limit_of
-from simindex.changes.if_new_many import OnMatch
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE, Conflict, InsertReport, prepared_batches
+from simindex.changes.if_new import OnMatch
 from simindex.checks import require_callable, require_conflict, require_int, require_many
 from simindex.config import Config
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import Key, encode_key
+from simindex.queries.container import Record
 from simindex.queries.matches import Matches
-from simindex.queries.record import Record
 from simindex.queries.search import Method, Query
 from simindex.scaleout.answers import ScaledMatches
 from simindex.scaleout.asking import UNDER_WAY

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from simindex.changes.documents import NewDocuments
-from simindex.changes.ingest import prepare_documents
+from simindex.changes.documents import NewDocuments, prepare_documents
 from simindex.format.keys import encode_keys
 from simindex.format.records import NIL, pack_metadata
 from simindex.scaleout.catalog import Catalog

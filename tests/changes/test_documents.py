@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simindex import Config, Layout, Sketch, Sketcher
-from simindex.changes.documents import Documents, NewDocuments
-from simindex.changes.ingest import prepare_documents
+from simindex.changes.documents import Documents, NewDocuments, prepare_documents
 from simindex.changes.pending import Pending
 from simindex.format.keys import encode_key, key_hashes, number_key
 from simindex.format.records import StoredRecord, decode_kept, decode_record

@@ -9,8 +9,7 @@ from support.stored import store_values
 
 import simindex
 from simindex import Config, CorruptIndexError, KeyExistsError, TransactionOpenError
-from simindex.changes.documents import NewDocuments
-from simindex.changes.ingest import prepare_documents
+from simindex.changes.documents import NewDocuments, prepare_documents
 from simindex.format.keys import encode_key
 from simindex.format.replies import NOTES, Done, encode_done
 from simindex.scaleout.hosts.partition import Partition

@@ -18,7 +18,7 @@ from support.texts import SMALL, batch
 
 import simindex
 from simindex import Index, Sketcher
-from simindex.changes.ingest import prepare_documents, prepared_batches
+from simindex.changes.documents import prepare_documents, prepared_batches
 from simindex.format.keys import encode_key, key_hashes
 from simindex.format.seals import unpack
 

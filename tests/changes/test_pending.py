@@ -10,8 +10,7 @@ from support.texts import SMALL
 
 import simindex
 from simindex import Config, Layout, SimIndexError, Sketcher
-from simindex.changes.documents import NewDocuments
-from simindex.changes.ingest import prepare_documents
+from simindex.changes.documents import NewDocuments, prepare_documents
 from simindex.changes.pending import Pending
 from simindex.format.keys import encode_key, key_hashes
 from simindex.format.layout import KEY_TABLE

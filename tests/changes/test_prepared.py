@@ -7,7 +7,7 @@ from typing import Any
 from support.stored import bare_store, held, put_all
 
 from simindex.changes.merges import Merged
-from simindex.changes.prepared import Prepared
+from simindex.changes.writer import Prepared
 from simindex.format.keys import number_key, segment_key
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest, decode_manifest

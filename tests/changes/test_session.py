@@ -107,7 +107,7 @@ def test_manifest_that_the_writer_has_stored_is_expected_and_not_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
-        monkeypatch.setattr("simindex.queries.snapshot.decode_manifest", lambda _: pytest.fail("was decoded"))
+        monkeypatch.setattr("simindex.queries.view.decode_manifest", lambda _: pytest.fail("was decoded"))
         index.insert("a", ["a"])
         assert list(index) == ["a"]
 

@@ -9,7 +9,7 @@ from support.stored import put_all
 
 import simindex
 from simindex import Index, KeyExistsError
-from simindex.changes.ingest import prepare_documents
+from simindex.changes.documents import prepare_documents
 from simindex.changes.pending import Pending
 from simindex.changes.writer import Writer
 from simindex.format.keys import encode_key, segment_key, segment_of

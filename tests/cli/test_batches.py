@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from simindex.cli.batches import Batches
+from simindex.cli.reading import Batches
 from simindex.inputs import BadRowError, InputError, Row
 
 ROWS = [Row(number, "x", None) for number in range(7)]

@@ -9,7 +9,6 @@ from support.truth import SEED, shares_prefix
 
 import simindex
 from simindex import Config, Index, Sketch, SketchBatch, tuning
-from simindex.queries import nearest as asking_nearest
 from simindex.queries import search
 from simindex.queries.search import Found
 from simindex.queries.view import View
@@ -97,7 +96,7 @@ def test_nearest_searches_a_few_times_and_ends_at_its_threshold(
         return search_by_bands(view, batch, prefix_bits, *others)
 
     search_by_bands = search.search_bands
-    monkeypatch.setattr(asking_nearest, "search_bands", search_bands)
+    monkeypatch.setattr(search, "search_bands", search_bands)
     unlike = Sketch.from_rows([7] * 128)
     for threshold, last in ((None, 8), (0.3, tuning.compared_bits(0.3, 16)), (0.5, 17), (0.95, 64)):
         asked.clear()

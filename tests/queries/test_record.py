@@ -9,7 +9,7 @@ from support.texts import SMALL
 
 import simindex
 from simindex import Sketcher
-from simindex.queries.record import record_of
+from simindex.queries.container import record_of
 
 PAGE = ["one", "page", "of", "words"]
 

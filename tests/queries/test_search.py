@@ -37,8 +37,7 @@ from support.truth import (
 import simindex
 from simindex import Config, Index, Layout, Match, Matches, Sketch, Sketcher, textbook
 from simindex.queries.batch_query import Asked
-from simindex.queries.nearest import nearest
-from simindex.queries.search import BandQuery, FingerprintQuery, OfStored, Query
+from simindex.queries.search import BandQuery, FingerprintQuery, OfStored, Query, nearest
 from simindex.sketching.sketch import HAS_SIGNATURE, SketchBatch
 from simindex.tuning.estimator import similarity_table
 from simindex.tuning.match_odds import band_plan

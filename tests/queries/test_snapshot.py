@@ -12,7 +12,7 @@ import simindex
 from simindex import CorruptIndexError, Index, Layout
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest, encode_manifest
-from simindex.queries.snapshot import SnapshotCache, stored_manifest
+from simindex.queries.view import SnapshotCache, stored_manifest
 from simindex.segments.load import Segment
 from simindex.storage.transactions import ReadTransaction
 
@@ -115,7 +115,7 @@ def test_manifest_that_is_expected_is_taken_for_the_bytes_it_is_expected_of_only
             stored = stored_manifest(txn)
             right = index._session.committed_view(txn).manifest
             cache.expect(stored, right)
-            monkeypatch.setattr("simindex.queries.snapshot.decode_manifest", pytest.fail)
+            monkeypatch.setattr("simindex.queries.view.decode_manifest", pytest.fail)
             assert cache.current(txn).manifest is right
 
 

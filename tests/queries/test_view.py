@@ -9,7 +9,7 @@ from support.texts import SMALL
 
 import simindex
 from simindex import CorruptIndexError, Index
-from simindex.changes import ingest
+from simindex.changes import documents
 from simindex.format.keys import encode_key, number_key
 from simindex.queries import view as view_module
 from simindex.queries.view import View
@@ -72,7 +72,7 @@ def test_keys_whose_hashes_are_equal_are_told_apart_by_their_records(
     def colliding(encoded: list[bytes]) -> np.ndarray:
         return np.array([len(key) for key in encoded], dtype=np.uint64)
 
-    monkeypatch.setattr(ingest, "key_hashes", colliding)
+    monkeypatch.setattr(documents, "key_hashes", colliding)
     monkeypatch.setattr(view_module, "key_hashes", colliding)
     monkeypatch.setattr("simindex.index.index.key_hashes", colliding)
     with simindex.open(tmp_path / "i", "x", SMALL) as index:

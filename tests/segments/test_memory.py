@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from support.stored import layouts, load
 
 from simindex import Config, Layout, Sketch, SketchBatch, Sketcher, _kernel
-from simindex.changes.documents import Documents
-from simindex.changes.ingest import prepare_documents
+from simindex.changes.documents import Documents, prepare_documents
 from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import EACH_SEES_ALL

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import creation, options, reading
 from simindex.cli.commands.pairs import By
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options

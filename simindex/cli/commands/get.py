@@ -8,8 +8,7 @@ import sys
 import typer
 
 from simindex import Record
-from simindex.cli import keys as given
-from simindex.cli import options
+from simindex.cli import options, reading
 from simindex.cli.creation import open_for_reading
 from simindex.cli.output import Reports, json_record, print_json, printable, shown_key
 from simindex.inputs import Limits
@@ -22,9 +21,9 @@ simindex get news.simindex 7 --int --json
 
 def run(
     index: options.IndexFolder,
-    keys: given.Keys = None,
-    input_: given.KeysFile = None,
-    int_keys: given.IntKeys = False,
+    keys: reading.Keys = None,
+    input_: reading.KeysFile = None,
+    int_keys: reading.IntKeys = False,
     as_json: options.JsonLines = False,
 ) -> None:
     """Show what is stored of documents: metadata, times, fingerprint. Texts are not stored.
@@ -32,7 +31,7 @@ def run(
     JSON lines: one a document, as of export. Keys that are not in the index are reported, and the exit code
     is 1.
     """
-    wanted = given.given_keys(keys, input_, int_keys, Limits())
+    wanted = reading.given_keys(keys, input_, int_keys, Limits())
     reports = Reports("missing key")
     with open_for_reading(index) as stored:
         for key in wanted:

@@ -16,13 +16,13 @@ from typing import Annotated, Any
 import typer
 
 from simindex import Index, InsertReport, Matches
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import creation, options, reading
-from simindex.cli.batches import Batches
 from simindex.cli.command import Command
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
 from simindex.cli.output import Reports, counted, figure, json_key, note, print_json
 from simindex.cli.progress import Advance, shows_progress, work_bar
+from simindex.cli.reading import Batches
 from simindex.format.keys import Key
 from simindex.inputs import BadRowError, Inputs, Row, RowByContent, Tally
 from simindex.tuning import DEFAULT_THRESHOLD

@@ -12,11 +12,11 @@ import typer
 
 from simindex import Config, Index, Match, Matches
 from simindex.cli import options, reading
-from simindex.cli.batches import Batches
 from simindex.cli.creation import open_for_reading
 from simindex.cli.explaining import print_explanation
 from simindex.cli.output import counted, json_key, note, plain_metadata, print_json, print_table, shown_key
 from simindex.cli.progress import Advance, shows_progress, work_bar
+from simindex.cli.reading import Batches
 from simindex.cli.searching import Search
 from simindex.corpus import Explanation
 from simindex.corpus import explain as explain_

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from simindex.cli import keys as given
 from simindex.cli import options, reading
 from simindex.cli.creation import open_for_change
 from simindex.cli.failures import INTERRUPTED, CommandError
@@ -30,9 +29,9 @@ simindex remove archive.simindex --rows news.jsonl --key-from content
 
 def run(
     index: options.IndexFolder,
-    keys: given.Keys = None,
-    input_: given.KeysFile = None,
-    int_keys: given.IntKeys = False,
+    keys: reading.Keys = None,
+    input_: reading.KeysFile = None,
+    int_keys: reading.IntKeys = False,
     rows: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Rows, or files of a folder, whose keys are as insert makes them."),
@@ -62,7 +61,7 @@ def run(
     """
     arguments = locals()
     limits = options.limits(arguments)
-    wanted = given.given_keys(keys, input_, int_keys, limits) if rows is None or keys or input_ else []
+    wanted = reading.given_keys(keys, input_, int_keys, limits) if rows is None or keys or input_ else []
     if rows is not None:
         fields = replace(reading.fields(arguments), keys_only=True)
         wanted += _keys_of(Inputs([rows], fields, reading=reading.how_to_read(arguments), limits=limits))

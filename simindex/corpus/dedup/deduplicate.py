@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_int
 from simindex.config import Config
 from simindex.corpus.dedup.annotations import Telling

@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from simindex.arrow import keyed_documents
 from simindex.batching import bytes_of, in_parts
-from simindex.changes.ingest import repeatable
+from simindex.changes.documents import repeatable
 from simindex.checks import require_many
 from simindex.corpus.dedup.results import Place
 from simindex.errors import SimIndexError

@@ -16,7 +16,7 @@ from typing import Any
 
 import xxhash
 
-from simindex.changes.ingest import Conflict
+from simindex.changes.documents import Conflict
 from simindex.inputs import BadRowError, InputError, Row
 from simindex.inputs.errors import NoTextError
 from simindex.scaleout.building.parts import Part

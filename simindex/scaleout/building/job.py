@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from simindex.arrow import keyed_documents
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE, Conflict
+from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict
 from simindex.checks import require_callable, require_int
 from simindex.imports import optional_module
 from simindex.inputs import Inputs

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
-from simindex.changes.documents import NewDocuments
-from simindex.changes.ingest import Conflict
+from simindex.changes.documents import Conflict, NewDocuments
 from simindex.config import Config
 from simindex.errors import ClosedError, ConfigMismatchError, KeyExistsError, ReadOnlyError, SimIndexError
 from simindex.format.keys import Key, key_hashes
@@ -28,7 +27,7 @@ from simindex.format.seals import unpack
 from simindex.maintenance.check import Level
 from simindex.maintenance.reports import CheckReport
 from simindex.parallel import num_workers
-from simindex.queries.record import Record
+from simindex.queries.container import Record
 from simindex.queries.search import Query
 from simindex.queries.stats import Stats
 from simindex.scaleout.answers import Columns

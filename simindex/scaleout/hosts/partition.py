@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simindex.changes.documents import NewDocuments
+from simindex.changes.documents import Conflict, NewDocuments
 from simindex.changes.expiry import expire_once
-from simindex.changes.ingest import Conflict
 from simindex.changes.pending import Pending
 from simindex.changes.writer import Writer
 from simindex.format.batch_objects import state_of
@@ -26,8 +25,7 @@ from simindex.maintenance.commit_log import Journal
 from simindex.maintenance.reports import StoreBackupReport
 from simindex.queries.matches import Matches
 from simindex.queries.search import Found, Method, Query
-from simindex.queries.snapshot import stored_manifest
-from simindex.queries.view import View
+from simindex.queries.view import View, stored_manifest
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 
 

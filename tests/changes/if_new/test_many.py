@@ -22,7 +22,7 @@ from support.processes import Tell, everything_from, forked
 
 import simindex
 from simindex import Config, Index, InsertReport, KeyExistsError, Layout, Matches, SimHashConfig, Sketch
-from simindex.changes import if_new, if_new_batch
+from simindex.changes import if_new
 from simindex.format.keys import Key
 
 Item = tuple[Key, Any, int]
@@ -175,12 +175,12 @@ def assert_equal(found: Outcome, expected: Outcome) -> None:
 
 
 @settings(max_examples=120)
-@given(cases(), st.booleans(), st.booleans(), st.sampled_from([0, 1, if_new_batch.MOST_ALIKE]))
+@given(cases(), st.booleans(), st.booleans(), st.sampled_from([0, 1, if_new.MOST_ALIKE]))
 def test_many_at_once_are_as_one_by_one(
     case: Case, single_transaction: bool, transaction: bool, most_alike: int
 ) -> None:
     """With every option, what was told included, whether documents are asked at once or alone."""
-    with mock.patch.object(if_new_batch, "MOST_ALIKE", most_alike):
+    with mock.patch.object(if_new, "MOST_ALIKE", most_alike):
         assert_equal(at_once(case, transaction), one_by_one(case, single_transaction))
 
 
@@ -242,7 +242,7 @@ def test_pages_of_one_template_are_asked_together(tmp_path: Path) -> None:
     with (
         simindex.open(tmp_path / "i", config=Config(simhash=None)) as index,
         mock.patch.object(
-            if_new_batch.Batch, "_matches_alone", autospec=True, side_effect=if_new_batch.Batch._matches_alone
+            if_new.Batch, "_matches_alone", autospec=True, side_effect=if_new.Batch._matches_alone
         ) as alone,
     ):
         items = ((n, Sketch.from_rows(own)) for n, own in enumerate(rows))
@@ -264,7 +264,7 @@ def told_of(index: Index, items: Any, **options: Any) -> list[tuple[Key, list[Ke
     return told
 
 
-@pytest.mark.parametrize("most_alike", [0, if_new_batch.MOST_ALIKE])
+@pytest.mark.parametrize("most_alike", [0, if_new.MOST_ALIKE])
 def test_document_that_was_replaced_in_its_own_batch_is_no_match_any_more(
     tmp_path: Path, most_alike: int
 ) -> None:
@@ -278,7 +278,7 @@ def test_document_that_was_replaced_in_its_own_batch_is_no_match_any_more(
         ("b", CAR),
         ("e", FOX),
     ]
-    with mock.patch.object(if_new_batch, "MOST_ALIKE", most_alike), simindex.open(tmp_path / "i") as index:
+    with mock.patch.object(if_new, "MOST_ALIKE", most_alike), simindex.open(tmp_path / "i") as index:
         told = told_of(index, items, on_conflict="replace")
         assert told == [("x", ["a"]), ("c", ["a"]), ("d", ["b"])]
         assert list(index) == ["a", "b", "e"]
@@ -390,7 +390,7 @@ def test_many_copies_of_a_page_are_one_document(tmp_path: Path) -> None:
     """So many alike that they are not compared all with all."""
     copies = [(f"copy {n}", FOX) for n in range(300)]
     with simindex.open(tmp_path / "i") as index:
-        with mock.patch.object(if_new_batch, "MOST_ALIKE", 64):
+        with mock.patch.object(if_new, "MOST_ALIKE", 64):
             assert index.insert_many_if_new([*copies, ("car", CAR)]) == (2, 0, 299)
         assert list(index) == ["copy 0", "car"]
         assert index.insert_many_if_new(copies[1:]) == (0, 0, 299)

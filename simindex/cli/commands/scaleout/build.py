@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import options, reading
 from simindex.cli.commands.scaleout.common_options import Address, Uri
 from simindex.cli.output import counted, figure, note, print_json

@@ -8,13 +8,13 @@ from __future__ import annotations
 import time
 from itertools import chain
 
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import options, reading
-from simindex.cli.batches import Batches
 from simindex.cli.commands.scaleout.common_options import Address, Uri, opened
 from simindex.cli.failures import REPORTED, CommandError, describe
 from simindex.cli.output import counted, figure, note, print_json
 from simindex.cli.progress import shows_progress, work_bar
+from simindex.cli.reading import Batches
 from simindex.inputs import Inputs
 
 EXAMPLES = r"""

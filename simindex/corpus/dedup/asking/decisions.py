@@ -15,8 +15,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
-from simindex.changes.documents import NewDocuments
-from simindex.changes.ingest import READY_BATCHES
+from simindex.changes.documents import READY_BATCHES, NewDocuments
 from simindex.config import Config
 from simindex.corpus.dedup.asking.orders import Ordered
 from simindex.corpus.dedup.asking.star import Star

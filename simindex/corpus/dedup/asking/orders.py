@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from simindex.changes.ingest import prepared_batches
+from simindex.changes.documents import prepared_batches
 from simindex.config import Config
 from simindex.corpus.dedup.asking.star import Star
 from simindex.corpus.dedup.entries import Entry, label_of

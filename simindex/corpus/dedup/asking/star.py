@@ -14,18 +14,15 @@ from itertools import islice
 from typing import Any, TypeVar
 
 import simindex.index as face
-from simindex.changes.documents import NewDocuments
-from simindex.changes.if_new import asked_if_new
-from simindex.changes.if_new_many import insert_batch_if_new
-from simindex.changes.ingest import prepare_documents, prepared_batches
+from simindex.changes.documents import NewDocuments, prepare_documents, prepared_batches
+from simindex.changes.if_new import asked_if_new, insert_batch_if_new
 from simindex.checks import require_int
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.results import Decided, Verdict
 from simindex.corpus.dedup.rows import Entered, Rows
 from simindex.corpus.dedup.sorting.other_indexes import Opened, OtherIndexes
 from simindex.corpus.dedup.sorting.other_indexes import together as in_large_parts
-from simindex.queries.query_factory import method_of
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method, method_of
 from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.match_odds import band_plan
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.corpus.dedup.entries import place_of
 from simindex.format.keys import Key
 from simindex.index import Index

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from simindex.changes.ingest import READY_BATCHES
+from simindex.changes.documents import READY_BATCHES
 from simindex.config import Config
 from simindex.corpus.dedup.entries import Entries, Entry, PathEntries, Spool, SpooledColumns
 from simindex.corpus.dedup.paragraphs import Paragraphs

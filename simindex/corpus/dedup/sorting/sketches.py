@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.changes.ingest import prepare_documents
+from simindex.changes.documents import prepare_documents
 from simindex.corpus.dedup.entries import labelled, shown_key
 from simindex.corpus.dedup.rows import Entered, Rows
 from simindex.corpus.outputs.frames import naming, replacing, sync_folder, write_all
