@@ -52,7 +52,8 @@ def compact(session: Session, progress: Progress | None) -> None:
                 if not compaction.leaves_more:
                     break
         # What was written last has pushed them out of a small memory.
-        session.warm()
+        with session.store.reading() as txn:
+            session.reader.current(txn).directory.warm()
         if progress is not None:
             progress(compaction.total, compaction.total)
 
@@ -70,7 +71,7 @@ class _Compaction:
         self._session, self._writer, self._progress = session, writer, progress
         self._tables = session.scheme.tables
         with session.store.reading() as txn:
-            view = session.committed_view(txn)
+            view = session.reader.committed_view(txn)
             self._begun, self._figures = txn.id, session.store.figures(txn)
             # Behind every id that may have been given to a merge under way.
             self._old = view.manifest._replace(next_segment=writer.manifest.next_segment)
@@ -154,7 +155,7 @@ class _Compaction:
         segment = self.manifest.next_segment
         with self._session.store.reading() as txn:
             self._require_unchanged(txn.id)
-            view = self._session.committed_view(txn)
+            view = self._session.reader.committed_view(txn)
             removed = view.removed_between(run[0].base, run[-1].base + run[-1].span)
         merge = Merge.start(self._tables, run, segment, removed)
         self._dropped.update(map(number_key, merge.dead))
@@ -164,7 +165,7 @@ class _Compaction:
     def _step(self, merge: Merge) -> Puts:
         with self._session.store.reading() as txn:
             self._require_unchanged(txn.id)
-            view = self._session.committed_view(txn)
+            view = self._session.reader.committed_view(txn)
             puts, num_bytes = merge.advance(_STEP_BYTES, view.segment, view.directory.mapped)
         self.done += num_bytes
         return puts

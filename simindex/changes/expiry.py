@@ -33,7 +33,7 @@ def touch(session: Session, keys: Iterable[Key]) -> int:
     encoded = list(dict.fromkeys(encode_key(key) for key in keys))
     with session.changing() as (_, pending):
         with session.store.reading() as txn:
-            committed = session.committed_view(txn).find_keys(encoded, key_hashes(encoded))
+            committed = session.reader.committed_view(txn).find_keys(encoded, key_hashes(encoded))
         held = [place for place, key in enumerate(encoded) if pending.holds(key, committed.get(place))]
         own = pending.by_key.keys()
         pending.touch(committed[place][0] for place in held if encoded[place] not in own)
@@ -69,7 +69,7 @@ def expire(session: Session, limit: int, batch_size: int) -> int:
     removed = 0
     while True:
         with session.changing() as (_, pending), session.store.reading() as txn:
-            view = session.view(txn)
+            view = session.reader.view(txn)
             # Inside a transaction there is one commit, so there is one batch.
             is_own = view.pending.by_key is pending.by_key
             sweep = _Sweep(view, pending, limit, EVERY if is_own else batch_size)

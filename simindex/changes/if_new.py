@@ -50,7 +50,7 @@ def insert_if_new(
 ) -> Matches:
     """Store a document, a batch of one, unless another is like it; see `Index.insert_if_new`."""
     with session.changing() as (_, pending), session.store.reading() as txn:
-        view = session.view(txn)
+        view = session.reader.view(txn)
         require_comparable(view, query.compares)
         own = view.find_keys(document.encoded_keys, document.key_hashes).get(0)
         query = asked_if_new(query)
@@ -405,7 +405,7 @@ def insert_batch_if_new(
 ) -> Decisions:
     """Store the documents of one batch that nothing is like, and return what became of each."""
     with session.changing() as (_, pending), session.store.reading() as txn:
-        view = session.view(txn)
+        view = session.reader.view(txn)
         require_comparable(view, query.compares)
         pending.require_room(documents)
         decisions = Batch(view, pending, asked_if_new(query), documents, on_conflict).settled()

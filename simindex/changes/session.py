@@ -25,9 +25,8 @@ from simindex.changes.single_insert import OneDocument
 from simindex.changes.writer import Prepared, Writer
 from simindex.errors import IndexFullError, SimIndexError, TransactionOpenError
 from simindex.queries.scheme import Scheme
-from simindex.queries.view import SnapshotCache, View
+from simindex.queries.view import PendingView, Reader, View
 from simindex.storage.store import Store
-from simindex.storage.transactions import ReadTransaction
 from simindex.storage.translation import closed, read_only
 
 Result = TypeVar("Result")
@@ -68,6 +67,10 @@ class _Block:
         """Whether this code is inside of it. What was opened outside of any task is the whole thread's."""
         return self.is_on_this_thread and (self._task is None or self._task is _current_task())
 
+    def changes_here(self) -> PendingView | None:
+        """Return its changes as queries see them; ``None`` where this code is not inside of it."""
+        return self.pending.view() if self.is_own else None
+
     @property
     def is_inherited(self) -> bool:
         """Whether this is another thread, with a context that was copied inside of the block."""
@@ -102,38 +105,14 @@ class Session:
         self.store = store
         self._is_copy = is_copy
         self.scheme = scheme
-        self._snapshots = SnapshotCache(scheme)
+        self.reader = Reader(scheme)
         self._lock = threading.RLock()
         self._open: _Block | None = None
         with store.reading() as txn:
-            manifest = self._snapshots.current(txn).manifest
+            manifest = self.reader.current(txn).manifest
         self._writer = Writer(store, scheme, manifest) if store.writable else None
         self.watch: Callable[[Pending, Prepared], object] | None = None
         """Told of each change behind its commit, before anybody else may change the index."""
-
-    # ---- what a thread sees ----
-
-    def committed_view(self, txn: ReadTransaction) -> View:
-        """Return the committed state of a transaction."""
-        return View(txn, self._snapshots.current(txn), self.scheme)
-
-    def view(self, txn: ReadTransaction) -> View:
-        """Return the state that queries see: inside a transaction, its own changes, too."""
-        block = self._open
-        pending = block.pending.view() if block is not None and block.is_own else None
-        return View(txn, self._snapshots.current(txn), self.scheme, pending)
-
-    def load_newest(self) -> None:
-        """Load the newest committed state, ahead of the next query."""
-        with self.store.reading() as txn:
-            self._snapshots.current(txn)
-
-    def warm(self) -> None:
-        """Read what every query looks at into memory."""
-        with self.store.reading() as txn:
-            self._snapshots.current(txn).directory.warm()
-
-    # ---- changes ----
 
     def writer(self) -> Writer:
         """Return the writer. Raises ReadOnlyError when the handle only reads."""
@@ -199,7 +178,7 @@ class Session:
         with self.locked():
             writer = self.writer()
             with self.store.reading() as txn:
-                result, pending, prepared = self._gathered(writer, self.committed_view(txn), gather)
+                result, pending, prepared = self._gathered(writer, self.reader.committed_view(txn), gather)
             if prepared is not None:
                 self._commit_prepared(writer, pending, prepared)
             return result
@@ -231,7 +210,7 @@ class Session:
                 pending = None
                 if prepared is None:
                     with self.store.reading() as txn:
-                        view = View(txn, self._snapshots.current(txn), self.scheme)
+                        view = self.reader.committed_view(txn)
                         if is_alone:
                             prepared = writer.prepare_one(new, view.directory, view)
                         if prepared is None:
@@ -251,7 +230,7 @@ class Session:
         Nobody else may write meanwhile, so no page of that state becomes free; inside the gate the map stays.
         """
         with self.store.environment().inside() as visit:
-            snapshot = self._snapshots.own(self.store.last_commit, visit.map_generation)
+            snapshot = self.reader.own(self.store.last_commit, visit.map_generation)
             return None if snapshot is None else writer.prepare_one(new, snapshot.directory, None)
 
     def once(self, call: bytes, gather: Callable[[Writer, Pending, View, Any], Result]) -> Result:
@@ -284,14 +263,14 @@ class Session:
             block = _Block(writer.begin(max_bytes))
             try:
                 block.begin()
-                self._open = block
+                self._open, self.reader.open_changes = block, block.changes_here
                 yield
                 if self._open is not block:
                     why = "the index was closed inside a transaction, whose changes are not stored"
                     raise closed(self.store.path, why)
                 self._commit(writer, block.pending)
             finally:
-                self._open = None
+                self._open = self.reader.open_changes = None
                 block.end()
 
     def require_committed(self, call: str) -> None:
@@ -323,7 +302,7 @@ class Session:
 
     def _prepare_and_commit(self, writer: Writer, pending: Pending, *, merging: bool) -> None:
         with self.store.reading() as txn:
-            prepared = writer.prepare(pending, self.committed_view(txn), merging=merging)
+            prepared = writer.prepare(pending, self.reader.committed_view(txn), merging=merging)
         self._commit_prepared(writer, pending, prepared)
 
     def _commit_prepared(self, writer: Writer, pending: Pending, prepared: Prepared) -> None:
@@ -338,7 +317,7 @@ class Session:
 
     def _expect(self, prepared: Prepared) -> None:
         manifest, number = prepared.merged.manifest, self.store.last_commit
-        self._snapshots.expect(prepared.encoded_manifest, manifest, number, prepared.newest, prepared.before)
+        self.reader.expect(prepared.encoded_manifest, manifest, number, prepared.newest, prepared.before)
 
     def close(self) -> None:
         """Roll back an open transaction, another task's, too, which learns of it; and close the store.
@@ -356,5 +335,5 @@ class Session:
             try:
                 self.store.close()
             finally:
-                self._open = None
+                self._open = self.reader.open_changes = None
                 self._writer = None

@@ -54,7 +54,7 @@ from simindex.pairs.pairs import Pairs, pairs_of
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, plan_pairs
 from simindex.pairs.texts import Texts
 from simindex.parallel import Crew, num_workers
-from simindex.queries.batch_query import Asked, sketched
+from simindex.queries.batch_query import Asked
 from simindex.queries.container import (
     Items,
     Keys,
@@ -81,6 +81,7 @@ from simindex.queries.search import (
     method_of,
     nearest,
     require_comparable,
+    sketched,
 )
 from simindex.queries.stats import Stats, make_stats
 from simindex.sketching.document import Document
@@ -156,9 +157,11 @@ class Index:
             self._sketcher = Sketcher(scheme.config)
             self._store = store
             self._session = Session(store, scheme, untrusted)
+            self._reader = self._session.reader
             self._questions = Questions(scheme.config, max_candidates)
             if warm:
-                self._session.warm()
+                with store.reading() as txn:
+                    self._reader.current(txn).directory.warm()
         except BaseException as exc:
             store.close()
             if isinstance(exc, SimIndexError):
@@ -220,7 +223,7 @@ class Index:
         """Say how much there is; what cannot be read says why, for a repr must not raise."""
         try:
             with self._store.reading() as txn:
-                documents, figures = self._session.view(txn).num_documents, self._store.figures(txn)
+                documents, figures = self._reader.view(txn).num_documents, self._store.figures(txn)
         except ClosedError:
             return "closed"
         except SimIndexError as exc:
@@ -232,7 +235,8 @@ class Index:
         """See the newest committed state. With ``refresh="auto"`` queries do so by themselves, and this
         only loads it ahead."""
         self._store.refresh()
-        self._session.load_newest()
+        with self._store.reading() as txn:
+            self._reader.current(txn)
 
     # ---- changes ----
 
@@ -381,7 +385,7 @@ class Index:
             return self._remove(pending, encoded, txn)
 
     def _remove(self, pending: Pending, encoded: list[bytes], txn: ReadTransaction) -> int:
-        committed = self._session.committed_view(txn).find_keys(encoded, key_hashes(encoded))
+        committed = self._reader.committed_view(txn).find_keys(encoded, key_hashes(encoded))
         return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
 
     def touch(self, *keys: Key) -> int:
@@ -454,14 +458,15 @@ class Index:
     def _ask_once(self, call: str, query: Query, document: Document) -> Matches:
         batch = sketched(call, query, self._sketcher, [document])
         with self._store.reading() as txn:
-            view = self._session.view(txn)
-            require_comparable(view, query.compares)
+            view = self._reader.view(txn)
+            if not view.sources:
+                require_comparable(view, query.compares)
             return query.matches(view, query.find(view, batch))[0]
 
     def _ask(self, call: str, query: Query, documents: Iterable[Document], workers: int | None) -> Answers:
         asked = Asked.by(call, query, documents, self._sketcher, workers)
         with self._store.reading() as txn:
-            return Answers(asked.matches(self._session.view(txn)))
+            return Answers(asked.matches(self._reader.view(txn)))
 
     def query(
         self,
@@ -559,7 +564,7 @@ class Index:
         """
         query = self._questions.query_by("query_key", by, threshold, max_distance, limit, recall, exact)
         with self._store.reading() as txn:
-            return OfStored(key, query).matches(self._session.view(txn))
+            return OfStored(key, query).matches(self._reader.view(txn))
 
     def nearest(
         self,
@@ -602,7 +607,7 @@ class Index:
         query = BandQuery(1.0)
         batch = sketched("nearest", query, self._sketcher, [document])
         with self._store.reading() as txn:
-            view = self._session.view(txn)
+            view = self._reader.view(txn)
             require_comparable(view, query.compares)
             return nearest(view, batch, k, recall, self._questions.max_candidates, threshold)
 
@@ -939,7 +944,7 @@ class Index:
         if limit is not None:
             require_int("limit", limit, 1)
         with self._store.reading() as txn:
-            return cluster_of(self._session.view(txn), key, query, limit)
+            return cluster_of(self._reader.view(txn), key, query, limit)
 
     def check(
         self, level: Level = "full", *, progress: Callable[[int, int], object] | None = None
@@ -1022,16 +1027,16 @@ class Index:
     def __getitem__(self, key: Key) -> Record:
         """Return the record of a stored key. Raises KeyError when it is not stored."""
         with self._store.reading() as txn:
-            return record_of(self._session.view(txn), key)
+            return record_of(self._reader.view(txn), key)
 
     def __contains__(self, key: object) -> bool:
         """Whether a key is stored; of what cannot be a key, False."""
         with self._store.reading() as txn:
-            return holds(self._session.view(txn), key)
+            return holds(self._reader.view(txn), key)
 
     def __len__(self) -> int:
         with self._store.reading() as txn:
-            return self._session.view(txn).num_documents
+            return self._reader.view(txn).num_documents
 
     def __iter__(self) -> Iterator[Key]:
         """Yield the stored keys in order of insertion: those that are there at the beginning and still there
@@ -1047,7 +1052,7 @@ class Index:
         with self._store.reading() as txn:
             if txn.pin is not None:
                 walk.require_snapshot(txn.pin)
-            return take(self._session.view(txn), walk)
+            return take(self._reader.view(txn), walk)
 
     __reversed__ = None  # the tables are walked in order of insertion only
 
@@ -1062,7 +1067,7 @@ class Index:
     def get(self, key: object, default: object = None) -> object:
         """Return the record of a key, or the default where it is not stored or cannot be a key."""
         with self._store.reading() as txn:
-            return record_or(self._session.view(txn), key, default)
+            return record_or(self._reader.view(txn), key, default)
 
     @overload
     def pop(self, key: Key, /) -> Record: ...
@@ -1081,7 +1086,7 @@ class Index:
             raise TypeError(f"pop: expected a key and at most one default, found {len(default)} defaults")
         encoded = encode_key(key)
         with self._session.changing() as (_, pending), self._store.reading() as txn:
-            record = record_or(self._session.view(txn), key, None)
+            record = record_or(self._reader.view(txn), key, None)
             if self._remove(pending, [encoded], txn):
                 return record
         if default:
@@ -1131,7 +1136,7 @@ class Index:
     def stats(self) -> Stats:
         """Return counts, sizes and what the settings give; see `Stats`."""
         with self._store.reading() as txn:
-            manifest, figures = self._session.view(txn).manifest, self._store.figures(txn)
+            manifest, figures = self._reader.view(txn).manifest, self._store.figures(txn)
         return make_stats(self.path, self._session.scheme, manifest, figures)
 
 

@@ -91,12 +91,12 @@ class Builder:
             pending = writer.begin()
             pending.inserted_at = min(record.age_from for record in records)
             with store.reading() as txn:
-                view = self.session.committed_view(txn)
+                view = self.session.reader.committed_view(txn)
                 counts = writer.insert(pending, documents, on_conflict, view)
             if not pending.size:
                 return counts
             with store.reading() as txn:
-                prepared = writer.prepare(pending, self.session.committed_view(txn))
+                prepared = writer.prepare(pending, self.session.reader.committed_view(txn))
             by_key = dict(zip(encoded, records, strict=True))
             times = _with_times(prepared.records, by_key)
             timed = replace(prepared, records=times, runs={**prepared.runs, **_runs_of_touches(times)})
@@ -211,7 +211,7 @@ class Source:
 
     def _newest(self) -> Manifest:
         with self._session.store.reading() as txn:
-            view = self._session.committed_view(txn)
+            view = self._session.reader.committed_view(txn)
         return view.manifest
 
     def batches(self) -> Iterator[list[Saved]]:
@@ -233,7 +233,7 @@ class Source:
     def _part(self, walk: Walk) -> list[Saved]:
         try:
             with self._session.store.reading() as txn:
-                view = self._session.committed_view(txn)
+                view = self._session.reader.committed_view(txn)
                 self._require_unchanged(view.manifest)
                 part = [_saved(view, number, record) for number, record in walk.part(view, _PART)]
         except SimIndexError as exc:
@@ -248,7 +248,7 @@ class Source:
     def view(self, txn: ReadTransaction) -> View:
         """Return what a transaction sees; its segments are those of `manifest`."""
         self.require_same_segments(txn)
-        return self._session.committed_view(txn)
+        return self._session.reader.committed_view(txn)
 
     def require_same_segments(self, txn: ReadTransaction) -> None:
         """Refuse a transaction of another state, be it of the same documents in other segments.

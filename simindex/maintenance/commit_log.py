@@ -234,7 +234,7 @@ def _apply(session: Session, writer: Writer, batch: Batch) -> None:
     pending = writer.begin()
     pending.inserted_at = batch.time
     with session.store.reading() as txn:
-        view = session.committed_view(txn)
+        view = session.reader.committed_view(txn)
         stored = view.find_keys(batch.removed, key_hashes(batch.removed)) if batch.removed else {}
         for place, key in enumerate(batch.removed):
             pending.remove(key, stored.get(place))

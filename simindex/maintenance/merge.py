@@ -112,7 +112,7 @@ def _shared_keys(source: Source, session: Session) -> list[tuple[int, int]]:
     """Return (number in the source, number in the new index) of live documents of one key."""
     shared: list[tuple[int, int]] = []
     with source.reading() as txn, session.store.reading() as there:
-        view, own = source.view(txn), session.committed_view(there)
+        view, own = source.view(txn), session.reader.committed_view(there)
         if not own.num_documents:
             return []
         tables = source.scheme.tables
@@ -139,7 +139,7 @@ def _remove(session: Session, numbers: list[int]) -> None:
     """Remove documents by their numbers."""
     for at in range(0, len(numbers), BATCH):
         with session.changing() as (_, pending), session.store.reading() as txn:
-            view = session.committed_view(txn)
+            view = session.reader.committed_view(txn)
             for number in numbers[at : at + BATCH]:
                 record = view.record(number)
                 if record is None:

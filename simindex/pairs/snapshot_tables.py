@@ -18,7 +18,7 @@ from simindex.format.keys import Key
 from simindex.format.layout import COPY_TABLE
 from simindex.pairs.merged_entries import EVERY_KEY, Ranks, TableEntries
 from simindex.queries.scheme import Scheme, scheme_of
-from simindex.queries.view import SnapshotCache, View
+from simindex.queries.view import Reader, View
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 
@@ -44,9 +44,9 @@ class PinnedTables:
         self._lock = RLock()
         try:
             self.scheme = scheme or scheme_of(self._store, config, None)
-            self._snapshots = SnapshotCache(self.scheme)
+            self._reader = Reader(self.scheme)
             with self._store.reading() as txn:
-                view = View(txn, self._snapshots.current(txn), self.scheme)
+                view = self._reader.committed_view(txn)
                 self.snapshot = txn.id
                 self.ranks = Ranks(view)
         except BaseException:
@@ -76,7 +76,7 @@ class PinnedTables:
                     "a pinned snapshot ends when another handle of the same process compacts or has to move "
                     "the map, or when the process forks; begin again"
                 )
-            return look(View(txn, self._snapshots.current(txn), self.scheme))
+            return look(self._reader.committed_view(txn))
 
     def slice(
         self, table: int, first: int, behind: int, capacity: int, dead: np.ndarray | None = None

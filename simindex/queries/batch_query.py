@@ -14,7 +14,7 @@ from typing import NamedTuple
 from simindex.batching import Part, bytes_of, in_parts
 from simindex.parallel import in_order, num_workers
 from simindex.queries.matches import Matches
-from simindex.queries.search import Found, Query, half_of, require_comparable
+from simindex.queries.search import Found, Query, require_comparable, sketched
 from simindex.queries.view import View
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
@@ -95,14 +95,3 @@ class Asked(NamedTuple):
         if isinstance(part, SketchBatch):
             return self.query.find(view, part)
         return self.query.find(view, sketched(self.call, self.query, self.sketcher, part))
-
-
-def sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Document]) -> SketchBatch:
-    """Return sketches to search by. One brought in without the half that is compared would find nothing."""
-    batch = sketcher.sketch_many(documents)
-    for place, document in enumerate(documents):
-        if isinstance(document, Sketch) and not (
-            document.origin is not None or batch.present[place] & query.compares
-        ):
-            raise ValueError(f"{call}: expected {half_of(query)}, found a sketch that was brought in without")
-    return batch

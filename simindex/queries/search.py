@@ -24,14 +24,17 @@ from simindex.format.rows import MATCH, MATCHES, NO_FIGURE
 from simindex.queries.matches import Match, Matches
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
+from simindex.sketching.document import Document
 from simindex.sketching.estimate import Estimate, best_estimate, row_estimates
 from simindex.sketching.sketch import (
     HAS_FINGERPRINT,
     HAS_SIGNATURE,
     OF_ROWS,
+    Sketch,
     SketchBatch,
     require_alike,
 )
+from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.curve import DEFAULT_THRESHOLD, MAX_PREFIX_BITS, ROW_BITS, compared_bits
 from simindex.tuning.estimator import similarity_table
 from simindex.tuning.match_odds import BandPlan, band_plan, estimate_cut, exact_plan
@@ -110,7 +113,8 @@ class BandQuery(NamedTuple):
                 with comes as matches without a figure (`NO_FIGURE` as their agreement).
         """
         config = view.scheme.config
-        prefix_bits, min_agree = self.plan(config.num_perm)
+        plan = exact_plan if self.exact else band_plan  # for each query: no call of `self.plan`
+        prefix_bits, min_agree = plan(self.threshold, config.num_perm, self.recall)
         if self.exact:
             _require_kept(config.keep_shingles, batch)
         cut = self.max_candidates, self.max_bucket, own_first
@@ -243,6 +247,17 @@ def half_of(query: Query) -> str:
     return "MinHash rows" if query.compares == HAS_SIGNATURE else "a fingerprint"
 
 
+def sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Document]) -> SketchBatch:
+    """Return sketches to search by. One brought in without the half that is compared would find nothing."""
+    batch = sketcher.sketch_list(documents)
+    for place, document in enumerate(documents):
+        if isinstance(document, Sketch) and not (
+            document.origin is not None or batch.present[place] & query.compares
+        ):
+            raise ValueError(f"{call}: expected {half_of(query)}, found a sketch that was brought in without")
+    return batch
+
+
 def search_bands(
     view: View,
     batch: SketchBatch,
@@ -253,8 +268,9 @@ def search_bands(
     own_first: int = EACH_SEES_ALL,
 ) -> Found:
     """Search the band tables by a prefix, for what agrees in so many rows; see `BandQuery.find`."""
-    require_alike(view.sources, batch.sources)
-    truncated = bytearray(len(batch))
+    if view.sources != batch.sources:
+        require_alike(view.sources, batch.sources)
+    truncated = bytearray(len(batch.present))
     found = view.directory.run(
         _kernel.query_bands,
         batch.words,
@@ -302,7 +318,12 @@ def matches_of(
             continue
         wanted = room - len(matches) + (without is not None)
         by_rows = None if agree == NO_FIGURE else estimates[agree]
-        for document, record in view.documents_with(number, wanted):
+        if view.has_copies:
+            documents = view.documents_with(number, wanted)
+        else:
+            found_record = view.record(number)
+            documents = [] if found_record is None else [(number, found_record)]
+        for document, record in documents:
             if document == without:
                 continue
             if len(matches) == room:
@@ -465,7 +486,8 @@ class Questions(NamedTuple):
         """Return a query by MinHash; `call` is the public name, for messages."""
         if not self.config.num_perm:
             raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
-        _require_limit("limit", limit)
+        if limit is not None:
+            require_int("limit", limit, 1)
         return BandQuery(threshold, recall, limit, exact, self.max_candidates)
 
     def fingerprint_query(self, max_distance: int | None, limit: int | None) -> FingerprintQuery:
@@ -476,7 +498,8 @@ class Questions(NamedTuple):
         distance = simhash.max_distance if max_distance is None else max_distance
         built_for = ", which this index was built for"
         require_int("max_distance", distance, 0, simhash.max_distance, remark=built_for)
-        _require_limit("limit", limit)
+        if limit is not None:
+            require_int("limit", limit, 1)
         return FingerprintQuery(distance, limit, self.max_candidates)
 
     def query_by(
@@ -494,8 +517,3 @@ class Questions(NamedTuple):
             return self.fingerprint_query(max_distance, limit)
         band_plan(threshold, self.config.num_perm, recall)  # refuses one out of range
         return self.band_query(call, threshold, limit, recall, exact)
-
-
-def _require_limit(name: str, limit: int | None) -> None:
-    if limit is not None:
-        require_int(name, limit, 1)

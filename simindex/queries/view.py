@@ -1,6 +1,6 @@
 """What a query sees: one snapshot of the index, with the documents of an open transaction on top.
 
-`SnapshotCache` keeps the live segments of the last committed state between calls and loads only those that
+`Reader` keeps the live segments of the last committed state between calls and loads only those that
 are new. `View` reads records by number and by key, and expands copies. Must not change anything. Invariant:
 a match is reported only for a document whose sealed record and sketch were read.
 """
@@ -87,13 +87,20 @@ def _require_count(txn: ReadTransaction, manifest: Manifest) -> None:
         )
 
 
-class SnapshotCache:
-    """Keeps the last snapshot of a handle; a call on an unchanged index costs one comparison.
+class Reader:
+    """Gives each call of a handle the state that it sees, and keeps the last snapshot for the next call.
 
-    Thread safety: `current` may run in several threads; each returns a snapshot for its transaction.
+    Thread safety: any method may run in several threads; each returns what belongs to its transaction.
+
+    Attributes:
+        scheme: of the index.
+        open_changes: set while a transaction of the handle is open: returns its changes inside of the block,
+            ``None`` elsewhere.
     """
 
     def __init__(self, scheme: Scheme) -> None:
+        self.scheme = scheme
+        self.open_changes: Callable[[], PendingView | None] | None = None
         self._tables = scheme.tables
         self._last: Snapshot | None = None
         self._expected = _Expected(b"", Manifest())
@@ -116,6 +123,15 @@ class SnapshotCache:
             before: the manifest that has all other segments, there.
         """
         self._expected = _Expected(encoded, manifest, transaction_id, newest, before)
+
+    def view(self, txn: ReadTransaction) -> View:
+        """Return the state that queries see: inside a transaction of the handle, its own changes, too."""
+        open_changes = self.open_changes
+        return View(txn, self.current(txn), self.scheme, None if open_changes is None else open_changes())
+
+    def committed_view(self, txn: ReadTransaction) -> View:
+        """Return the committed state."""
+        return View(txn, self.current(txn), self.scheme)
 
     def current(self, txn: ReadTransaction) -> Snapshot:
         """Return the snapshot of a transaction, loading the segments that are new."""
@@ -232,6 +248,8 @@ class View:
         self.has_copies = snapshot.manifest.num_copies > 0
         """Whether any document shares the sketch of an earlier one."""
         self.pending = pending or _NOTHING_PENDING
+        self.sources = snapshot.manifest.sources | self.pending.sources
+        """What the sketches are of: OF_DOCUMENTS, OF_ROWS, or 0 where there are none of both."""
         self.directory = snapshot.directory
         if self.pending.segments:
             self.directory = Directory(
@@ -247,11 +265,6 @@ class View:
     def segment(self, entry: SegmentEntry) -> Segment:
         """Return a live committed segment; its addresses are valid for the length of this view."""
         return self._snapshot.segments[entry.id]
-
-    @property
-    def sources(self) -> int:
-        """What the sketches are of: OF_DOCUMENTS, OF_ROWS, or 0 where there are none of both."""
-        return self.manifest.sources | self.pending.sources
 
     @property
     def num_documents(self) -> int:
@@ -275,15 +288,17 @@ class View:
         Raises:
             CorruptIndexError: its seal is broken, or it is missing without having been removed.
         """
-        if number in self.pending.gone:
-            return None
-        found = self.pending.record(number)
-        if found is not None:
-            return found
+        pending = self.pending
+        if pending is not _NOTHING_PENDING:
+            if number in pending.gone:
+                return None
+            found = pending.record(number)
+            if found is not None:
+                return found
         value = self._txn.get("documents", number_key(number))
         if value is not None:
             record = decode_record(number, value)
-            return self._touched(number, record) if self.pending.touched else record
+            return self._touched(number, record) if pending.touched else record
         self._require_removed(number)
         return None
 

@@ -15,7 +15,6 @@ from simindex.arrow import Table, documents_of
 from simindex.batching import bytes_of, in_parts
 from simindex.checks import require_int, require_many, require_seconds
 from simindex.parallel import in_order, num_workers
-from simindex.queries.batch_query import sketched
 from simindex.queries.matches import Matches
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
@@ -25,6 +24,7 @@ from simindex.queries.search import (
     Query,
     Questions,
     method_of,
+    sketched,
 )
 from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, answers_of
 from simindex.scaleout.catalog import Catalog

@@ -57,7 +57,7 @@ class _Pass:
     seed: int
     keep: int
 
-    @property
+    @cached_property
     def prepares_for(self) -> Shingles:
         """The shingles whose NFKC a text needs before; a pass that makes both has one answer for both."""
         return self.signature if self.num_perm else self.features
@@ -141,7 +141,7 @@ class Sketcher:
         >>> sketcher.sketch({"fox": 2.5, "dog": 1}).hamming(sketcher.sketch(["fox", "fox", "dog"]))
         0
         """
-        return self._sketches([document])[0]
+        return self.sketch_list([document])[0]
 
     def sketch_many(self, documents: Iterable[Document]) -> SketchBatch:
         """Return the sketches of many documents, in order, as a `SketchBatch`.
@@ -154,7 +154,7 @@ class Sketcher:
         (2, True)
         """
         require_many("sketch_many", "documents", documents, "sketch(document)")
-        return self._sketches(documents if isinstance(documents, list) else list(documents))
+        return self.sketch_list(documents if isinstance(documents, list) else list(documents))
 
     def sketch_text(self, text: str) -> tuple[bytearray, bytearray, int] | None:
         """Return words, fingerprint and HAS_ bits of one text, the arrays of `sketch_many` as bytes, in a
@@ -176,7 +176,8 @@ class Sketcher:
         )
         return words, fingerprint, present[0]
 
-    def _sketches(self, items: list[Any]) -> SketchBatch:
+    def sketch_list(self, items: list[Any]) -> SketchBatch:
+        """Return what `sketch_many` does, of a list."""
         config = self.config
         if len(items) == 1 and type(items[0]) is Sketch and (taken := self._taken_over(items[0])) is not None:
             return taken
@@ -184,7 +185,9 @@ class Sketcher:
         kinds = set(map(type, items))
         if not kinds <= _ONLY_SKETCHES:
             batch.sources = OF_DOCUMENTS
-        if kinds == _ONLY_TEXTS:
+        if kinds == _ONLY_TEXTS and self._halves is None:
+            batch.kept = self._run(self._whole, items, batch.words, batch.fingerprints, batch.present)
+        elif kinds == _ONLY_TEXTS:
             self._sketch_texts(items, batch)
         elif kinds == _ONLY_SKETCHES and len(items) == 1:
             self._bring_in(items[0], batch, 0)

@@ -140,7 +140,7 @@ def index(tmp_path: Path, clock: Clock) -> Iterator[Index]:
 def stored_runs(index: Index) -> list[tuple[int, int, int]]:
     """(second, first, behind) of the stored runs of ages."""
     with index._store.reading() as txn:
-        view = index._session.committed_view(txn)
+        view = index._reader.committed_view(txn)
         return [(run.time // 10**6 - START_SECONDS, run.first, run.behind) for run in view.runs()]
 
 

@@ -119,7 +119,7 @@ def test_step_that_is_larger_than_the_budget_is_a_debt_that_the_next_ones_work_o
 ) -> None:
     monkeypatch.setattr("simindex.changes.merges.is_free", lambda *_: False)
     with unmerged(tmp_path / "i", 12) as (index, merges), index._store.reading() as txn:
-        view = index._session.committed_view(txn)
+        view = index._reader.committed_view(txn)
         manifest, done = view.manifest, []
         for _ in range(200):
             merged = merges.advance(manifest, ids(manifest), 10, view)
@@ -137,7 +137,7 @@ def test_step_that_is_larger_than_the_budget_is_a_debt_that_the_next_ones_work_o
 
 def test_merge_is_not_begun_of_segments_that_are_not_stored_yet(tmp_path: Path) -> None:
     with unmerged(tmp_path / "i", 3) as (index, merges), index._store.reading() as txn:
-        view = index._session.committed_view(txn)
+        view = index._reader.committed_view(txn)
         merged = merges.advance(view.manifest, set(), 1 << 20, view)
         assert (merged.manifest, merges.under_way) == (view.manifest, [])
         merged = merges.advance(view.manifest, ids(view.manifest), 1 << 20, view)
@@ -149,7 +149,7 @@ def test_merges_that_are_given_up_have_their_chunks_removed_and_their_ids_never_
 ) -> None:
     monkeypatch.setattr("simindex.changes.merges.is_free", lambda *_: False)
     with unmerged(tmp_path / "i", 12) as (index, merges), index._store.reading() as txn:
-        view = index._session.committed_view(txn)
+        view = index._reader.committed_view(txn)
         merged = merges.advance(view.manifest, ids(view.manifest), 1, view)
         begun = {merge.entry.id for merge in merges.under_way}
         assert begun

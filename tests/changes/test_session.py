@@ -144,13 +144,13 @@ def test_view_of_a_transactions_thread_alone_has_its_documents(tmp_path: Path) -
 
         def look() -> None:
             with index._store.reading() as txn:
-                assert session.view(txn).num_documents == 1
+                assert session.reader.view(txn).num_documents == 1
 
         with index.transaction():
             index.insert("b", ["b"])
             with index._store.reading() as txn:
-                assert session.view(txn).num_documents == 2
-                assert session.committed_view(txn).num_documents == 1
+                assert session.reader.view(txn).num_documents == 2
+                assert session.reader.committed_view(txn).num_documents == 1
             run_in_threads(look)
         assert len(index) == 2
 

@@ -50,7 +50,7 @@ def insert_into(
 ) -> tuple[int, int, int]:
     documents = prepare_documents(items, index._sketcher)
     with index._store.reading() as txn:
-        return writer.insert(pending, documents, on_conflict, index._session.committed_view(txn))
+        return writer.insert(pending, documents, on_conflict, index._reader.committed_view(txn))
 
 
 ITEMS: list[tuple[Any, ...]] = [("fox", FOX, 1), ("a", FOX, 2), ("a", CAR, 3), ("fox", CAR, 4), ("a", FOX, 5)]
@@ -84,7 +84,7 @@ def test_preparation_stores_nothing_and_can_be_thrown_away(index: Index) -> None
     before = writer.manifest
     insert_into(index, writer, pending, [("new", CAR)], "error")
     with index._store.reading() as txn:
-        prepared = writer.prepare(pending, index._session.committed_view(txn))
+        prepared = writer.prepare(pending, index._reader.committed_view(txn))
     assert prepared.manifest.next_number == before.next_number + 1
     assert (writer.manifest, len(index), "new" in index) == (before, 2, False)
     writer.begin()
@@ -95,7 +95,7 @@ def test_commit_of_a_change_counts_documents_and_copies(index: Index) -> None:
     writer, pending = changed(index)
     insert_into(index, writer, pending, [("copy", FOX), ("fox", "other words by now")], "replace")
     with index._store.reading() as txn:
-        prepared = writer.prepare(pending, index._session.committed_view(txn))
+        prepared = writer.prepare(pending, index._reader.committed_view(txn))
     index._session.commit(writer, prepared)
     manifest = writer.manifest
     assert (manifest.num_documents, manifest.num_copies, manifest.next_number) == (3, 1, 4)

@@ -72,7 +72,7 @@ def test_a_like_document_is_held_where_its_key_or_its_sketch_is_found(tmp_path: 
         for first in range(0, 30, 10):
             index.insert_many(zip(range(first, first + 10), texts[first:], strict=False))
         with index._store.reading() as txn:
-            directory = index._session.view(txn).directory
+            directory = index._reader.view(txn).directory
             sketches = index._sketcher.sketch_many(texts)
             held = []
             for key_hash in (0, 1):
@@ -90,7 +90,7 @@ def test_a_like_document_is_held_where_its_key_or_its_sketch_is_found(tmp_path: 
 
 def test_tables_of_a_search_for_a_like_document_are_those_of_the_directory(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x", Config(num_perm=64)) as index, index._store.reading() as txn:
-        header, one = index._session.view(txn).directory.header, np.zeros(8, np.uint64)
+        header, one = index._reader.view(txn).directory.header, np.zeros(8, np.uint64)
         with pytest.raises(ValueError, match="tables"):
             _kernel.holds_like(header, 0, one, 200, one, one, 1)
         with pytest.raises(ValueError, match="tables"):

@@ -40,7 +40,7 @@ def test_every_prefix_finds_exactly_what_shares_it(families: tuple[Index, np.nda
     some = rows[alive][::37]
     batch = index._sketcher.sketch_many([Sketch.from_rows(signature.tolist()) for signature in some])
     with index._store.reading() as txn:
-        view = index._session.view(txn)
+        view = index._reader.view(txn)
         for bits in range(1, 65):
             found = search.search_bands(view, batch, bits, 0, 1_000)
             for asked, matches in zip(some, search.matches_of(view, found, None, None), strict=True):

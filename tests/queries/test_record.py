@@ -21,9 +21,9 @@ def test_record_is_what_was_inserted_and_when(tmp_path: Path, monkeypatch: pytes
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
         index.insert(b"page", PAGE, {"tags": ("a", "b")})
         with index._store.reading() as txn:
-            record = record_of(index._session.view(txn), b"page")
+            record = record_of(index._reader.view(txn), b"page")
             with pytest.raises(KeyError, match="'page'"):
-                record_of(index._session.view(txn), "page")
+                record_of(index._reader.view(txn), "page")
     assert (record.key, record.metadata, record.inserted_at) == (b"page", {"tags": ["a", "b"]}, at)
     assert record.inserted_at.tzinfo is UTC
     assert record.sketch == Sketcher(SMALL).sketch(PAGE)

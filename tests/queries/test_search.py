@@ -372,7 +372,7 @@ def test_query_of_a_stored_document_leaves_itself_out_and_not_its_copies(
     foxes: Index, query: Query, key: str
 ) -> None:
     with foxes._store.reading() as txn:
-        view = foxes._session.view(txn)
+        view = foxes._reader.view(txn)
         matches = OfStored(key, query).matches(view)
         everything = query.matches(view, query.find(view, SKETCHER.sketch_many([FOX])))[0]
         assert key in keys_of(everything)
@@ -388,7 +388,7 @@ def test_query_of_a_stored_document_leaves_itself_out_and_not_its_copies(
 def test_query_leaves_out_the_number_that_it_is_told_and_no_other(foxes: Index) -> None:
     query = BandQuery(0.99, 0.95)
     with foxes._store.reading() as txn:
-        view = foxes._session.view(txn)
+        view = foxes._reader.view(txn)
         found = query.find(view, SKETCHER.sketch_many([FOX, CAT]))
         assert [keys_of(matches) for matches in query.matches(view, found)] == [
             ["fox", "copy", "copy too"],
@@ -436,7 +436,7 @@ def test_parts_that_threads_search_answer_as_one_batch_does(foxes: Index) -> Non
     documents = [FOX, CAT, "nothing that anybody would call alike", ""] * 300
     query = BandQuery(0.5, 0.95)
     with foxes._store.reading() as txn:
-        view = foxes._session.view(txn)
+        view = foxes._reader.view(txn)
         alone = Asked.by("query", query, documents, SKETCHER, 1).matches(view)
         assert Asked.by("query", query, documents, SKETCHER, 3).matches(view) == alone
         assert len(alone) == 1_200
@@ -445,7 +445,7 @@ def test_parts_that_threads_search_answer_as_one_batch_does(foxes: Index) -> Non
 
 def test_nearest_gives_the_most_similar_of_all_that_share_a_row(foxes: Index) -> None:
     with foxes._store.reading() as txn:
-        view = foxes._session.view(txn)
+        view = foxes._reader.view(txn)
         for k in (1, 3, 4, 5, 100):
             matches = nearest(view, SKETCHER.sketch_many([FOX]), k, 0.95, 1_000)
             assert len(matches) <= k
@@ -469,7 +469,7 @@ def test_exact_query_compares_kept_shingles_and_not_estimates(tmp_path: Path) ->
         bare.present[0] = HAS_SIGNATURE
         refused = pytest.raises(ValueError, match="sketch without kept shingles")
         with index._store.reading() as txn, refused:
-            BandQuery(0.8, 0.95, exact=True).find(index._session.view(txn), bare)
+            BandQuery(0.8, 0.95, exact=True).find(index._reader.view(txn), bare)
 
 
 @pytest.mark.parametrize("limit", [2**62, 2**64 - 1, 2**64, 2**200])

@@ -12,12 +12,12 @@ import simindex
 from simindex import CorruptIndexError, Index, Layout
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest, encode_manifest
-from simindex.queries.view import SnapshotCache, stored_manifest
+from simindex.queries.view import Reader, stored_manifest
 from simindex.segments.load import Segment
 from simindex.storage.transactions import ReadTransaction
 
 
-class Watched(SnapshotCache):
+class Watched(Reader):
     """Notes the segments that it loads."""
 
     def load(self, txn: ReadTransaction, entry: SegmentEntry) -> Segment:
@@ -113,7 +113,7 @@ def test_manifest_that_is_expected_is_taken_for_the_bytes_it_is_expected_of_only
         insert(index, 3)
         with index._store.reading() as txn:
             stored = stored_manifest(txn)
-            right = index._session.committed_view(txn).manifest
+            right = index._reader.committed_view(txn).manifest
             cache.expect(stored, right)
             monkeypatch.setattr("simindex.queries.view.decode_manifest", pytest.fail)
             assert cache.current(txn).manifest is right
@@ -128,7 +128,7 @@ def test_documents_that_a_handle_has_inserted_are_taken_over_unread(
         index.insert_many([("b", "words of the second text"), ("c", "words of the third text")])
         index.insert("d", "what the fourth text has of words")
         with monkeypatch.context() as patch:
-            patch.setattr(SnapshotCache, "load", pytest.fail)
+            patch.setattr(Reader, "load", pytest.fail)
             for key, text in (
                 ("e", "and a fifth text behind it"),
                 ("f", "then another one that is the last"),

@@ -34,7 +34,7 @@ def numbers_of(view: View, *keys: str) -> list[int | None]:
 
 def test_record_of_a_removed_number_is_none_and_of_a_missing_one_damage(three: Index) -> None:
     with three._store.reading() as txn:
-        view = three._session.view(txn)
+        view = three._reader.view(txn)
         assert [None if (record := view.record(n)) is None else record.key for n in range(3)] == [
             "a",
             None,
@@ -50,7 +50,7 @@ def test_record_of_a_removed_number_is_none_and_of_a_missing_one_damage(three: I
 def test_record_that_is_gone_without_having_been_removed_is_damage(three: Index) -> None:
     three._store.commit(lambda txn: txn.delete("documents", number_key(2)))
     with three._store.reading() as txn:
-        view = three._session.view(txn)
+        view = three._reader.view(txn)
         with pytest.raises(CorruptIndexError, match="document 2: expected a record"):
             view.find_key("c")
         assert numbers_of(view, "a", "b") == [0, None]
@@ -58,7 +58,7 @@ def test_record_that_is_gone_without_having_been_removed_is_damage(three: Index)
 
 def test_keys_are_found_by_what_is_stored_of_them(three: Index) -> None:
     with three._store.reading() as txn:
-        view = three._session.view(txn)
+        view = three._reader.view(txn)
         assert numbers_of(view, "a", "b", "c", "d") == [0, None, 2, None]
         number, record = view.find_stored("c")
         assert (number, record.key, record.metadata) == (2, "c", "C")
@@ -82,7 +82,7 @@ def test_keys_whose_hashes_are_equal_are_told_apart_by_their_records(
             index.insert("d", ["d"])
             index.replace("a", ["new"])
             with index._store.reading() as txn:
-                view = index._session.view(txn)
+                view = index._reader.view(txn)
                 assert numbers_of(view, "a", "b", "c", "d", "e", "long", "none") == [
                     5,
                     None,
@@ -107,7 +107,7 @@ def test_pending_documents_lie_on_top_of_the_snapshot(three: Index) -> None:
         three.insert("gone", ["gone"])
         three.remove("gone")
         with three._store.reading() as txn:
-            view, committed = three._session.view(txn), three._session.committed_view(txn)
+            view, committed = three._reader.view(txn), three._reader.committed_view(txn)
             assert (view.num_documents, committed.num_documents) == (2, 2)
             assert numbers_of(view, "a", "c", "d", "gone") == [4, None, 3, None]
             assert numbers_of(committed, "a", "c", "d", "gone") == [0, 2, None, None]
@@ -128,7 +128,7 @@ def test_documents_with_a_sketch_are_the_leader_and_its_live_copies(tmp_path: Pa
         index.insert(60, ["other"])
         index.remove_many(range(3, 50))
         with index._store.reading() as txn:
-            view = index._session.view(txn)
+            view = index._reader.view(txn)
             live = [0, 1, 2, *range(50, 60)]
             for limit in (1, 2, 3, 4, 13, 14, 100):
                 assert [number for number, _ in view.documents_with(0, limit)] == live[:limit]
@@ -139,12 +139,12 @@ def test_documents_with_a_sketch_are_the_leader_and_its_live_copies(tmp_path: Pa
     with simindex.open(tmp_path / "i") as index:
         index.remove(0)
         with index._store.reading() as txn:
-            view = index._session.view(txn)
+            view = index._reader.view(txn)
             assert [number for number, _ in view.documents_with(0, 2)] == [1, 2]
             assert not view.sketch_dead(0)
         index.remove_many(range(61))
         with index._store.reading() as txn:
-            assert index._session.view(txn).sketch_dead(0)
+            assert index._reader.view(txn).sketch_dead(0)
 
 
 def test_sketch_of_a_document_is_the_one_that_was_inserted(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_sketch_of_a_document_is_the_one_that_was_inserted(tmp_path: Path) -> No
     with simindex.open(tmp_path / "i", "x", config) as index:
         index.insert_many(documents.items())
         with index._store.reading() as txn:
-            view = index._session.view(txn)
+            view = index._reader.view(txn)
             for key, document in documents.items():
                 (sketch,) = view.sketch_batch(*view.find_stored(key))
                 assert sketch == sketcher.sketch(document)
@@ -166,7 +166,7 @@ def test_sketch_of_a_copy_is_its_leaders(tmp_path: Path) -> None:
         index.insert("copy", PAGE)
         index.remove("first")
         with index._store.reading() as txn:
-            view = index._session.view(txn)
+            view = index._reader.view(txn)
             number, record = view.find_stored("copy")
             assert (number, record.leader) == (1, 0)
             batch = view.sketch_batch(number, record)
@@ -176,7 +176,7 @@ def test_sketch_of_a_copy_is_its_leaders(tmp_path: Path) -> None:
 
 def test_sketch_that_is_missing_is_damage(three: Index) -> None:
     with three._store.reading() as txn:
-        view = three._session.view(txn)
+        view = three._reader.view(txn)
         _, record = view.find_stored("a")
         with pytest.raises(CorruptIndexError, match="document 9: expected a stored sketch, found none"):
             view.sketch_batch(9, record)

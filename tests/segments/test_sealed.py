@@ -19,7 +19,7 @@ def stored(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Geometry, Se
     with simindex.open(tmp_path / "i", layout=request.param) as index:
         index.insert_many((n, f"text {n} of some words {n % 5}") for n in range(40))
         with index._store.reading() as txn:
-            (entry,) = index._session.committed_view(txn).manifest.segments
+            (entry,) = index._reader.committed_view(txn).manifest.segments
             values = {key: bytes(value) for key, value in txn.items("segments")}
         tables = index._session.scheme.tables
     return tables, sealed_segment(tables, entry, values.get), values
@@ -63,7 +63,7 @@ def test_values_of_another_segment_have_another_digest(
         index.insert_many((n, f"text {n} of some words {n % 5}, but not these") for n in range(40))
         with index._store.reading() as txn:
             others = {key: bytes(value) for key, value in txn.items("segments")}
-            (entry,) = index._session.committed_view(txn).manifest.segments
+            (entry,) = index._reader.committed_view(txn).manifest.segments
     assert {key: len(value) for key, value in others.items()} == {key: len(v) for key, v in values.items()}
     assert sealed_segment(tables, entry, others.get).digest != segment.digest
     with pytest.raises(CorruptIndexError, match="they are another segment's"):

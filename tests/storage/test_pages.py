@@ -104,7 +104,7 @@ def test_opening_does_not_read_the_chunks(
 
     monkeypatch.setattr(ReadTransaction, "get", watched)
     with simindex.open(tmp_path / "i", mode) as index:
-        last = index._session._snapshots._last
+        last = index._reader._last
         assert last is not None
         assert all(shape.chunked for shape in last.manifest.segments)
         assert [key for database, key in asked if database == "segments"] == []
@@ -135,7 +135,7 @@ def test_searches_where_pages_are_missing_read_some_lines_of_filters_through_the
             ((n, [f"{n} {letter}" for letter in "abcde"]) for n in range(6_000)), batch_size=6_000
         )
         assert index.query(TEXTS[5], 1.0)
-        last = index._session._snapshots._last
+        last = index._reader._last
         assert last is not None
         assert last.directory.mapped is not None
         _kernel.expect_missing_pages()
@@ -154,7 +154,7 @@ def test_many_queries_together_read_a_page_of_a_filter_once(tmp_path: Path) -> N
         )
         queries = [[f"other {n} {letter}" for letter in "abcde"] for n in range(1_000)]
         index.query_many(queries[:1], 1.0, workers=1)
-        last = index._session._snapshots._last
+        last = index._reader._last
         assert last is not None
         filters = len(last.segments) * index.config.bands
         _kernel.expect_missing_pages()
@@ -168,7 +168,7 @@ def test_many_queries_together_read_a_page_of_a_filter_once(tmp_path: Path) -> N
 def test_descriptor_of_the_mapped_file_is_open_as_long_as_somebody_has_it(tmp_path: Path) -> None:
     with simindex.open(made(tmp_path / "i"), "a") as index:
         index.query(TEXTS[5], 0.9)
-        last = index._session._snapshots._last
+        last = index._reader._last
         assert last is not None
         mapped = last.directory.mapped
         assert mapped is not None
@@ -177,7 +177,7 @@ def test_descriptor_of_the_mapped_file_is_open_as_long_as_somebody_has_it(tmp_pa
         assert os.fstat(descriptor).st_ino == (tmp_path / "i" / "data.mdb").stat().st_ino
         index.compact()
         assert [m.key for m in index.query(TEXTS[5], 0.9)] == [5]
-        now = index._session._snapshots._last
+        now = index._reader._last
         assert now is not None
         assert now.directory.mapped is not None
         assert now.directory.mapped is not mapped
@@ -363,7 +363,7 @@ def test_warm_reads_filters_fences_and_bitmaps_and_nothing_else(
     monkeypatch.setattr(os, "preadv", seen)
     monkeypatch.setattr(_kernel, "missing_pages", lambda *_: 1)
     with simindex.open(path, "r", warm=True) as index:
-        last = index._session._snapshots._last
+        last = index._reader._last
         assert last is not None
         assert last.directory.mapped is not None
         base, num_bytes, _ = last.directory.mapped.place
@@ -387,7 +387,7 @@ def test_warm_leaves_nothing_of_them_to_be_read_and_costs_nothing_where_they_are
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     with simindex.open(path, "r", warm=True) as index:
-        last = index._session._snapshots._last
+        last = index._reader._last
         assert last is not None
         for segment in last.segments.values():
             assert segment.places is not None
@@ -401,7 +401,7 @@ def test_warm_of_an_index_without_large_segments_reads_nothing(tmp_path: Path) -
     with simindex.open(tmp_path / "i", "x", Config(num_perm=16), warm=True) as index:
         index.insert("a", "a text of a few words")
     with simindex.open(tmp_path / "i", "r", warm=True) as index:
-        last = index._session._snapshots._last
+        last = index._reader._last
         assert last is not None
         assert last.directory.warm() == 0
 
@@ -415,7 +415,7 @@ def test_all_pages_of_a_range_are_asked_for_before_the_first_is_read(tmp_path: P
         index.compact()
         asked, waited = Sketch.from_fingerprints([0xABCDEF << 40]), []
         with index._store.reading() as txn:
-            view = index._session.view(txn)
+            view = index._reader.view(txn)
             mapped = view.directory.mapped
             assert mapped is not None
             for _ in range(3):  # other work on the machine may take a page away once

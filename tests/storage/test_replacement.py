@@ -167,7 +167,7 @@ def test_large_values_of_a_new_file_are_mapped_where_they_are_in_memory(
         assert warmed
         index.remove(5)
         index.compact()
-        last = index._session._snapshots._last
+        last = index._reader._last
         assert last is not None
         sizes = [
             int(n)

@@ -145,7 +145,7 @@ class Partition(Index):
             flags = bytes([matches.truncated for matches in found])
             return Part(list(range(len(batch))), found, flags, None, False)
         with self._store.reading() as txn:
-            view = self._session.view(txn)
+            view = self._reader.view(txn)
             if query.compares == HAS_SIGNATURE and not view.sources:
                 flags = bytes(len(batch))
                 return Part([], [], flags, None, view.num_documents > 0)
@@ -173,7 +173,7 @@ class Partition(Index):
             pending = writer.begin()
             pending.add(documents, list(range(len(documents))))
             with self._store.reading() as txn:
-                view = self._session.committed_view(txn).with_pending(pending.view())
+                view = self._reader.committed_view(txn).with_pending(pending.view())
                 found = query.find(view, documents.sketches)
                 if most is not None and len(found.matches) > most * MATCH.size:
                     return None
@@ -187,7 +187,7 @@ class Partition(Index):
             number of the next document and how many there are).
         """
         with self._store.reading() as txn:
-            view = self._session.view(txn)
+            view = self._reader.view(txn)
             found = view.numbers_from(first, limit)
             state = view.manifest.next_number, view.num_documents
             return [record.key for _, record in found], found[-1][0] + 1 if found else None, state

@@ -97,7 +97,7 @@ class OtherIndexes:
         self, other: Opened, sketches: SketchBatch, verdicts: list[Verdict | None], bounded: set[int]
     ) -> None:
         with other.store.reading() as txn:
-            view = other.session.view(txn)
+            view = other.session.reader.view(txn)
             found = self._query.find(view, sketches)
             for place, matches in enumerate(self._query.matches(view, found)):
                 if matches and verdicts[place] is None:
