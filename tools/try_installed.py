@@ -51,7 +51,7 @@ def main() -> None:
     if not place.is_relative_to(Path(sys.prefix).resolve()):
         sys.exit(f"expected simindex in {sys.prefix}, found {place}")
     programs, examples = run_readme(Path(sys.argv[1])), run_examples()
-    print(f"passed: {programs} programs of the README, {examples} examples ({platform.python_version()})")
+    print(f"passed: the README's programs ({programs}), {examples} examples ({platform.python_version()})")
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def test_python_without_the_dependencies_is_reported_and_not_passed(
     monkeypatch.setattr(package, "find_python", lambda version: sys.executable if version == "3.12" else None)
     monkeypatch.setattr(package, "install", install)
     with pytest.raises(package.CheckError, match="under no Python"):
-        package.try_every_python(tmp_path / "some.whl", tmp_path)
+        package.try_pythons(["3.11", "3.12"], tmp_path / "some.whl", tmp_path)
     printed = capsys.readouterr().out
     assert "Python 3.11  not on this machine" in printed
     assert "Python 3.12  NOT TRIED" in printed
@@ -85,7 +85,7 @@ def test_wheel_that_cannot_be_installed_is_a_failure(
     monkeypatch.setattr(package, "find_python", lambda _: sys.executable)
     monkeypatch.setattr(package, "install", install)
     with pytest.raises(package.CheckError, match="not a supported wheel"):
-        package.try_every_python(tmp_path / "some.whl", tmp_path)
+        package.try_pythons(["3.11", "3.12"], tmp_path / "some.whl", tmp_path)
 
 
 SOURCES = {"README.md", ".ci/run", "simindex/__init__.py"}
