@@ -215,7 +215,5 @@ STILL_BOTH = {
     ("corpus", "corpus/dedup/asking"),
     ("corpus/dedup", "corpus/dedup/asking"),
     ("corpus/dedup", "corpus/dedup/sorting"),
-    ("scaleout", "scaleout/hosts"),
-    ("scaleout", "scaleout/places"),
 }
 """Those that are left, to become none."""

@@ -13,9 +13,9 @@ from simindex.maintenance.backup import backup_index
 from simindex.maintenance.reports import RestoreReport, StoreBackupReport
 from simindex.maintenance.restore import restore_index
 from simindex.maintenance.stores import MissingObjectError, StoreError, UnprovenStoreError
-from simindex.scaleout.building.job import build
-from simindex.scaleout.building.report import BuildReport
-from simindex.scaleout.dedup.face import deduplicate
+from simindex.scaleout.admin import backup, create, move, open, rebalance, restore  # noqa: A004 - the public name
+from simindex.scaleout.building import BuildReport, build
+from simindex.scaleout.dedup_nodes import deduplicate
 from simindex.scaleout.errors import (
     CatalogChangedError,
     PartitionError,
@@ -26,11 +26,8 @@ from simindex.scaleout.errors import (
     UnsupportedError,
 )
 from simindex.scaleout.index import ScaledIndex
-from simindex.scaleout.opening import create, open  # noqa: A004 - the public name
-from simindex.scaleout.pairs.face import clusters, pairs
-from simindex.scaleout.pairs.job import ScaledPairs
-from simindex.scaleout.places.keeping import backup, move, rebalance, restore
-from simindex.scaleout.places.moving import Move
+from simindex.scaleout.moving import Move
+from simindex.scaleout.pair_job import ScaledPairs, clusters, pairs
 
 __all__ = [
     "BuildReport",

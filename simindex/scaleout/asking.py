@@ -27,12 +27,11 @@ from simindex.queries.search import (
     sketched,
 )
 from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, answers_of
+from simindex.scaleout.calls import Calls, Gathered, OnMissing, Sent
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.hosts.calls import Calls, Gathered, OnMissing
-from simindex.scaleout.hosts.carried import Few
-from simindex.scaleout.hosts.following import MOVED, Following, Way
-from simindex.scaleout.hosts.owed import Sent
-from simindex.scaleout.hosts.partition import FEW, Nearest, is_by_distance
+from simindex.scaleout.following import MOVED, Following, Way
+from simindex.scaleout.partition import FEW, Nearest, is_by_distance
+from simindex.scaleout.wire import Few
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import SketchBatch
 from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for

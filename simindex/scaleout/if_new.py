@@ -18,7 +18,7 @@ from simindex.format.keys import encode_keys, key_hashes
 from simindex.queries.matches import Match, Matches
 from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.scaleout.answers import together
-from simindex.scaleout.hosts.partition import Partition
+from simindex.scaleout.partition import Partition
 
 CHUNK = 64
 """Documents that are compared all with all where many of a batch are alike."""

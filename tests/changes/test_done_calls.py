@@ -12,7 +12,7 @@ from simindex import Config, CorruptIndexError, KeyExistsError, TransactionOpenE
 from simindex.changes.documents import NewDocuments, prepare_documents
 from simindex.format.keys import encode_key
 from simindex.format.replies import NOTES, Done, encode_done
-from simindex.scaleout.hosts.partition import Partition
+from simindex.scaleout.partition import Partition
 
 CONFIG = Config(num_perm=16)
 

@@ -22,10 +22,10 @@ from simindex import (
     IndexLockedError,
 )
 from simindex.scaleout import PartitionError, StoreError
+from simindex.scaleout import host as host_module
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.hosts import host as host_module
-from simindex.scaleout.hosts.carried import partition_of
-from simindex.scaleout.places.moving import backup
+from simindex.scaleout.moving import backup
+from simindex.scaleout.wire import partition_of
 from simindex.storage import translation
 
 CONFIG = Config(num_perm=64, seed=1)

@@ -15,15 +15,11 @@ from support.hosts import LocalIndex
 import simindex
 from simindex import Config, CorruptIndexError
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Reading, Row
-from simindex.scaleout import SourceError, UnfinishedBuildError
-from simindex.scaleout.building.feeding import How, count_part, insert_part
-from simindex.scaleout.building.job import build
-from simindex.scaleout.building.journal import Journal
-from simindex.scaleout.building.parts import Part, counted, parts_of
-from simindex.scaleout.building.report import Counts
+from simindex.scaleout import SourceError, UnfinishedBuildError, input_parts
+from simindex.scaleout.building import Counts, How, Journal, build, count_part, insert_part
+from simindex.scaleout.calls import Calls
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.hosts.calls import Calls
-from simindex.scaleout.parts import lines
+from simindex.scaleout.input_parts import Part, counted, parts_of
 
 CONFIG = Config(seed=1)
 
@@ -144,7 +140,7 @@ def test_files_are_cut_into_even_parts_of_16_to_64_mebibytes(tmp_path: Path) -> 
     path.touch()
     for size, count in ((40 * mib, 3), (10 * mib, 1), (3 << 30, 64), (5 << 30, 80)):
         os.truncate(path, size)
-        with mock.patch.object(lines, "_line_behind", lambda _, at: at):  # there are none in a hole
+        with mock.patch.object(input_parts, "_line_behind", lambda _, at: at):  # there are none in a hole
             parts = parts_of(Inputs([str(path)]))
             assert [part.extent for part in parts_of(Inputs([str(path)]), size)] == [None]
         assert len(parts) == count

@@ -11,8 +11,8 @@ from support.hosts import LocalIndex
 
 import simindex
 from simindex import Config, Sketcher
-from simindex.scaleout.hosts import carried
-from simindex.scaleout.hosts.carried import Texts, packed, unpacked
+from simindex.scaleout import wire
+from simindex.scaleout.wire import Texts, packed, unpacked
 
 CONFIG = Config(seed=1)
 any_text = st.text(st.characters(exclude_categories=[]))  # half surrogates, too
@@ -24,7 +24,7 @@ def test_texts_arrive_as_they_were(few: list[str], more: int) -> None:
     (arrived,) = unpacked(*_halves(packed((Texts.of(texts),))))
     pieces = [some() for some in arrived.some()]
     assert [text for piece in pieces for text in piece] == texts
-    assert all(len(piece) == carried.TOGETHER for piece in pieces[:-1])
+    assert all(len(piece) == wire.TOGETHER for piece in pieces[:-1])
 
 
 def _halves(travels: tuple[object, ...]) -> tuple[bytes, list[object]]:
@@ -48,7 +48,7 @@ def test_large_arrays_travel_beside_the_others() -> None:
 def test_what_travels_beside_is_stored_and_asked_like_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carried, "_BESIDE_BYTES", 64)
+    monkeypatch.setattr(wire, "_BESIDE_BYTES", 64)
     texts = [f"a text of number {number} beside {number // 3} others" for number in range(100)]
     sketches = Sketcher(CONFIG).sketch_many(texts)
     documents: dict[str, Any] = {"texts": texts, "sketches": list(sketches)}

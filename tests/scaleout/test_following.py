@@ -11,8 +11,8 @@ from support.hosts import CONFIG, Cluster, LocalCalls
 
 from simindex.scaleout import CatalogChangedError, PlaceMissingError, ScaledIndex
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.hosts.following import Following, Way
-from simindex.scaleout.places.moving import backup, move_partition, plan, restore_place
+from simindex.scaleout.following import Following, Way
+from simindex.scaleout.moving import backup, move_partition, plan, restore_place
 
 
 @pytest.fixture

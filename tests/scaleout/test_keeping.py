@@ -15,9 +15,9 @@ from support.commands import Run
 from support.ray_nodes import OPTIONS, one_node
 
 from simindex import Config, scaleout
+from simindex.scaleout import admin as places_module
+from simindex.scaleout.actors import NAMESPACE, name_of
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.hosts.actors import NAMESPACE, name_of
-from simindex.scaleout.places import keeping as places_module
 
 pytestmark = pytest.mark.filterwarnings(
     # Of processes that Ray has started and not waited for, when their handles are collected.

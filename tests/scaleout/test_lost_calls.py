@@ -15,13 +15,12 @@ import pytest
 from support.hosts import Cluster
 
 from simindex.format.keys import encode_key
-from simindex.scaleout.building.job import _Build
+from simindex.scaleout import calls as calls_module
+from simindex.scaleout.actors import Group
+from simindex.scaleout.building import _Build
+from simindex.scaleout.calls import Calls, Sent, assignment
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.hosts import calls as calls_module
-from simindex.scaleout.hosts.actors import Group
-from simindex.scaleout.hosts.calls import Calls, assignment
-from simindex.scaleout.hosts.carried import unpacked
-from simindex.scaleout.hosts.owed import Sent
+from simindex.scaleout.wire import unpacked
 
 
 class Engine:

@@ -14,10 +14,9 @@ import simindex
 from simindex.maintenance.stores import FolderObjects
 from simindex.scaleout import CatalogChangedError, MissingObjectError, PartitionError, StoreError
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.hosts.keeping import KeepingHost
-from simindex.scaleout.hosts.partition import Partition as HostPartition
-from simindex.scaleout.hosts.way import WayObjects
-from simindex.scaleout.places.moving import backup, move_partition, plan, restore_place
+from simindex.scaleout.host import KeepingHost, WayObjects
+from simindex.scaleout.moving import backup, move_partition, plan, restore_place
+from simindex.scaleout.partition import Partition as HostPartition
 
 
 @pytest.fixture

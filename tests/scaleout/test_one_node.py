@@ -13,9 +13,9 @@ from support.ray_nodes import one_node
 
 import simindex
 from simindex import scaleout
+from simindex.scaleout.actors import HERE
 from simindex.scaleout.catalog import Partition
-from simindex.scaleout.hosts.actors import HERE
-from simindex.scaleout.pairs.nodes import Partitions
+from simindex.scaleout.pair_job import Partitions
 
 
 @pytest.fixture(scope="module", autouse=True)

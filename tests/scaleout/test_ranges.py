@@ -27,7 +27,7 @@ from simindex.pairs.snapshot_tables import PinnedTables
 from simindex.pairs.table_walk import EqualSketches
 from simindex.pairs.tables import LocalSource, Numbering, Slice, merged
 from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan, scheme_of_config
-from simindex.scaleout.ranges.host import Bundle, RangeHost
+from simindex.scaleout.range_hosts import Bundle, RangeHost
 from simindex.sketching.estimate import row_estimates
 
 TINY = Layout(2, 7, 256)

@@ -15,7 +15,7 @@ from support.ray_nodes import one_node
 import simindex
 from simindex import Config, scaleout
 from simindex.inputs import Fields, Inputs
-from simindex.scaleout.building.parts import parts_of
+from simindex.scaleout.input_parts import parts_of
 
 pytestmark = pytest.mark.filterwarnings(
     # Of processes that Ray has started and not waited for, when their handles are collected; and of the

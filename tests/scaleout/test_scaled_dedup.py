@@ -19,14 +19,10 @@ from simindex.inputs import Fields, InputError, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 from simindex.pairs.plan import plan_pairs
 from simindex.pairs.walk_plan import scheme_of_config
-from simindex.scaleout import UnsupportedError
-from simindex.scaleout.dedup import nodes, partition
-from simindex.scaleout.dedup.building import Making
-from simindex.scaleout.dedup.job import ScaledJob
-from simindex.scaleout.dedup.nodes import Worker
-from simindex.scaleout.dedup.parts import size_for
-from simindex.scaleout.dedup.workers import told_nobody
-from simindex.scaleout.dedup.writing import Wanted, Writing, lines_of
+from simindex.scaleout import UnsupportedError, dedup_nodes, dedup_parts
+from simindex.scaleout.dedup import ScaledJob, told_nobody
+from simindex.scaleout.dedup_nodes import Worker
+from simindex.scaleout.dedup_parts import Making, Wanted, Writing, lines_of, size_for
 from simindex.sketching.sketch import HAS_SIGNATURE
 
 
@@ -216,7 +212,7 @@ def test_lines_of_parts_are_read_into_the_same_room_and_have_keys_of_any_kind(
 def test_tables_of_several_runs_and_equal_rows_end_as_on_one_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition, "_RUN", 5)
+    monkeypatch.setattr(dedup_parts, "_RUN", 5)
     rows = rows_of(6, 150) + rows_of(6, 150)
     workers = both(tmp_path, [written(tmp_path / "a.jsonl", rows)], mode="annotate", threshold=0.7)
     assert workers.num_copies > 10
@@ -230,7 +226,7 @@ def test_partitions_of_another_run_of_the_system_are_made_again(
     monkeypatch.chdir(tmp_path)  # which a worker does, too
     for boot in ("a", "b"):  # what was not synced may be gone after the first
         (tmp_path / "boot").write_text(boot)
-        monkeypatch.setattr(nodes, "_BOOT_FILE", str(tmp_path / "boot"))
+        monkeypatch.setattr(dedup_nodes, "_BOOT_FILE", str(tmp_path / "boot"))
         worker = Worker(str(tmp_path), "job", making, str(tmp_path))
         worker.make(InputPart(0, None), 0)
         assert (tmp_path / "job" / boot / "000000").is_dir()

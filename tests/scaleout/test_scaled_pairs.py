@@ -16,9 +16,9 @@ from simindex.pairs.plan import plan_pairs
 from simindex.pairs.ranges import RangeEnd, walk_range
 from simindex.pairs.tables import LocalSource, Numbering
 from simindex.pairs.walk_plan import Earlier, Edges, WalkPlan, scheme_of_config
-from simindex.scaleout.hosts.carried import partition_of
-from simindex.scaleout.pairs.job import Live, ScaledPairs, Walk, clusters
-from simindex.scaleout.ranges.host import RangeHost
+from simindex.scaleout.pair_job import Live, ScaledPairs, Walk, clusters_of
+from simindex.scaleout.range_hosts import RangeHost
+from simindex.scaleout.wire import partition_of
 
 CONFIG = Config(num_perm=64, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
 
@@ -151,7 +151,7 @@ def test_components_are_those_of_one_index(paths: list[str], one: simindex.Index
     told: list[tuple[int, int]] = []
     walk = walk_of(paths, "minhash", "first", forests=True)
     walk._progress = lambda done, total: told.append((done, total))
-    found = [frozenset(keys) for keys in clusters(walk, "components", 1 << 20)]
+    found = [frozenset(keys) for keys in clusters_of(walk, "components", 1 << 20)]
     assert len(found) == len(set(found))
     assert set(found) == {frozenset(keys) for keys in one.clusters(0.7)}
     assert max(map(len, found)) > 10
@@ -175,7 +175,7 @@ def test_stars_are_those_of_one_index_in_the_order_of_partitions(
 ) -> None:
     given: dict[str, Any] = {"threshold": 0.7} if by == "minhash" else {}
     walk = walk_of(paths, by, "first")
-    found = list(clusters(walk, "star", 1 << 10))  # a KiB of edges: the others lie on the disk
+    found = list(clusters_of(walk, "star", 1 << 10))  # a KiB of edges: the others lie on the disk
     with one_in_order(tmp_path, paths) as one:
         assert found == list(one.clusters(linkage="star", by=by, **given))
         groups = list(one.clusters(linkage="components", by=by, **given))
@@ -208,7 +208,7 @@ def test_stars_of_copies_whose_first_one_is_removed(
     with simindex.open(tmp_path / "one", config=CONFIG) as one:
         one.insert_many(row for row in rows if row[0] not in removed)
         expected = list(one.clusters(0.8, "star"))
-    assert list(clusters(walk_of(paths, "minhash", "first", threshold=0.8), "star", 1 << 20)) == expected
+    assert list(clusters_of(walk_of(paths, "minhash", "first", threshold=0.8), "star", 1 << 20)) == expected
     assert expected
 
 
@@ -221,7 +221,7 @@ def test_ranges_hand_on_no_more_pairs_than_hold_documents_together(tmp_path: Pat
             index.insert_many((key, f"{shared} {key}") for key in range(number * 100, number * 100 + 100))
     every, forest = walk_of(paths, "minhash", "first"), walk_of(paths, "minhash", "first", forests=True)
     num_pairs = len(list(ScaledPairs(every)))
-    (cluster,) = clusters(forest, "components", 1 << 20)
+    (cluster,) = clusters_of(forest, "components", 1 << 20)
     assert len(cluster) == 200
     tables, ranges = 8, 4
     most = tables * ranges * len(cluster)

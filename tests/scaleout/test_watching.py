@@ -10,8 +10,7 @@ from support.hosts import Cluster
 
 from simindex import SimIndexError, scaleout
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.places.moving import restore_place
-from simindex.scaleout.places.watching import Watch
+from simindex.scaleout.moving import Watch, restore_place
 
 
 class Watched(Cluster):

@@ -20,21 +20,26 @@ from simindex.pairs.ranges import walk_range
 from simindex.pairs.tables import LocalSource, Numbering
 from simindex.pairs.walk_plan import Edges, WalkPlan
 from simindex.scaleout import CatalogChangedError, PartitionError
+from simindex.scaleout.actors import Group
+from simindex.scaleout.calls import Calls, Gathered, Sent, assignment
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.dedup.building import Making, make_partition, ranks_of, tables_of
-from simindex.scaleout.dedup.partition import SketchTables
-from simindex.scaleout.dedup.parts import num_lines
-from simindex.scaleout.dedup.workers import Step
-from simindex.scaleout.dedup.writing import Wanted, Writing, lines_of, write_lines
-from simindex.scaleout.hosts.actors import Group
-from simindex.scaleout.hosts.calls import Calls, Gathered, assignment
-from simindex.scaleout.hosts.carried import packed, unpacked
-from simindex.scaleout.hosts.host import Host
-from simindex.scaleout.hosts.keeping import KeepingHost
-from simindex.scaleout.hosts.owed import Sent
+from simindex.scaleout.dedup import Step
+from simindex.scaleout.dedup_parts import (
+    Making,
+    SketchTables,
+    Wanted,
+    Writing,
+    lines_of,
+    make_partition,
+    num_lines,
+    ranks_of,
+    tables_of,
+    write_lines,
+)
+from simindex.scaleout.host import Host, KeepingHost
 from simindex.scaleout.index import ScaledIndex
-from simindex.scaleout.ranges.host import TableHost
-from simindex.scaleout.routing import Routing
+from simindex.scaleout.range_hosts import TableHost
+from simindex.scaleout.wire import Routing, packed, unpacked
 
 # ---- local ----
 

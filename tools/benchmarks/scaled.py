@@ -27,10 +27,9 @@ import simindex
 from simindex import Sketch, Sketcher, scaleout
 from simindex.batching import bytes_of_item, in_parts
 from simindex.corpus import deduplicate
+from simindex.scaleout.actors import SHARE
 from simindex.scaleout.asking import UNDER_WAY
-from simindex.scaleout.hosts.actors import SHARE
-from simindex.scaleout.hosts.carried import packed
-from simindex.scaleout.routing import Routing, new_call
+from simindex.scaleout.wire import Routing, new_call, packed
 
 BATCH = 1_000
 PARTITIONS = 8

@@ -1,17 +1,17 @@
-"""The job: `simindex.corpus.deduplicate` with other deciders.
+"""Deduplication by many workers: `simindex.corpus.deduplicate`, decided by ranges of sorted tables.
 
-Owns which of its options many machines cannot keep, and the file in which the decision waits for the output.
-Must not know how workers are reached. Reading again, writing, the journal and what is told are one machine's:
-so is the output, byte for byte.
+`Workers` says what the job asks of those who work; it does not know Ray. The calling process decides which
+rows stay. Reading again, writing, the journal and the report are one machine's: so is the output, byte for
+byte.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,23 +21,75 @@ from simindex.corpus.dedup.journal import digest_of
 from simindex.corpus.dedup.output_files import Sink
 from simindex.corpus.dedup.rows import READ_AHEAD
 from simindex.corpus.dedup.sorting.orders import KeepOrder, by_rank, newest_first
-from simindex.corpus.dedup.sorting.second_pass import PartRead, rows_of_parts
+from simindex.corpus.dedup.sorting.second_pass import InputPart, PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.star import Star
 from simindex.corpus.dedup.sorting.verdict_file import Teller, write_told
 from simindex.corpus.dedup.writer_loop import DecidedRows, Lines
 from simindex.corpus.outputs.output import LinesOutput, temporary
 from simindex.inputs.streams import without_packing
 from simindex.pairs.plan import PairPlan, plan_pairs
-from simindex.pairs.walk_plan import WalkPlan, scheme_of_config
+from simindex.pairs.tables import Numbering
+from simindex.pairs.walk_plan import Edges, WalkPlan, scheme_of_config
 from simindex.parallel import ahead
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery
-from simindex.scaleout.dedup.building import Making
-from simindex.scaleout.dedup.parts import counted, parts_of, size_for
-from simindex.scaleout.dedup.workers import Step, Workers
-from simindex.scaleout.dedup.writing import Wanted, Writing
+from simindex.scaleout.dedup_parts import Making, Wanted, Writing, counted, parts_of, size_for
 from simindex.scaleout.errors import UnsupportedError
 from simindex.tuning.curve import DEFAULT_THRESHOLD
+
+Step = Callable[[str, int, int], object]
+"""Is called as step(name, done, total)."""
+
+
+class Workers(Protocol):
+    """What a job asks. All answers are the same whoever gives them, and however often he died over it."""
+
+    @property
+    def parallel(self) -> int:
+        """How many work at a time."""
+
+    def count_lines(self, making: Making, parts: Sequence[InputPart]) -> list[int]:
+        """Return how many lines each part has."""
+
+    def make(self, making: Making, parts: Sequence[InputPart], step: Step) -> Numbering:
+        """Make the partitions of all parts, and number their rows."""
+
+    def ranks(self) -> Iterator[list[Any]]:
+        """Yield what the rows are ordered by, a partition after the other."""
+
+    def copies(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (leaders, copies): rows that are stored as copies, by number; see `PinnedTables.copies`."""
+
+    def walk(self, walk_plan: WalkPlan, step: Step) -> Iterator[Edges]:
+        """Yield what all ranges of all tables have; some of it twice where a worker died."""
+
+    def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (words, fingerprints) of ascending numbers."""
+
+    def labels(self, numbers: np.ndarray) -> list[tuple[str, int]]:
+        """Return what the partitions know of rows by ascending numbers (`corpus.dedup.entries.label_of`), and
+        which halves of a sketch these have."""
+
+    def drop(self) -> None:
+        """Remove the partitions."""
+
+    def can_write(self, making: Making, writing: Writing) -> bool:
+        """Return whether everybody sees the output."""
+
+    def lines(self, making: Making, writing: Writing, at: int, wanted: Iterator[Wanted]) -> Iterator[Lines]:
+        """Write the lines of parts, and yield what is to be known of them, in order. Needs no partitions.
+
+        Args:
+            at: where those of the first part begin in the output.
+        """
+
+    def release(self) -> None:
+        """Let those go who work."""
+
+
+def told_nobody(name: str, done: int, total: int) -> None:
+    """Tell nobody how far it is."""
+
 
 _ENTRIES_OF_A_RANGE = 16 << 20
 """Entries of all tables that a range has, about: a worker who dies costs some seconds. Two rows that are like

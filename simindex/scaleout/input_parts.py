@@ -1,21 +1,79 @@
-"""The sources of a build in parts: what one task reads.
+"""The input in parts, each read by another process: some files in order, or some lines of a large one.
 
-Owns where a part ends. Must not read rows. Invariant: the same sources give the same parts, in order.
+The same sources and size give the same parts, in order, each of whole lines. Must not read rows.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from simindex.inputs import InputError, Inputs
 from simindex.inputs.reader import Rows
 from simindex.inputs.source import Extent
 from simindex.remote import is_remote
-from simindex.scaleout.parts.lines import count_lines, extents_of, lines_before
+
+_READ = 1 << 20
+_COUNTED = 1 << 18  # bytes that stay in the cache of a core
+_LINE_END = ord("\n")
+
+
+def extents_of(path: str, size: int) -> list[Extent]:
+    """Cut a file at line ends, into extents of about so many bytes; an empty file has none.
+
+    Reads a line an extent. The lines before each are not counted yet: see `lines_before`.
+    """
+    total = os.path.getsize(path)
+    cuts = sorted({0, *(_line_behind(path, at) for at in range(size, total, size)), total})
+    return [Extent(begin, end, 0) for begin, end in pairwise(cuts)]
+
+
+def _line_behind(path: str, at: int) -> int:
+    """Return where the first line begins that begins behind a byte of a file, or where the file ends."""
+    with open(path, "rb") as file:
+        file.seek(at)
+        while piece := file.readline(_READ):
+            at += len(piece)
+            if piece.endswith(b"\n"):
+                break
+    return at
+
+
+def count_lines(path: str, extent: Extent) -> int:
+    """Return how many lines an extent has. Reads it."""
+    room, found, left, last = bytearray(_COUNTED), 0, extent.end - extent.begin, _LINE_END
+    view, every = memoryview(room), np.frombuffer(room, dtype=np.uint8)
+    with open(path, "rb", buffering=0) as file:
+        file.seek(extent.begin)
+        while size := file.readinto(view[:left]):
+            found += int(np.count_nonzero(every[:size] == _LINE_END))  # twice as fast as bytes.count
+            left, last = left - size, room[size - 1]
+    return found + (last != _LINE_END)
+
+
+def lines_before(files: Iterable[Hashable], num_lines: Iterable[int]) -> list[int]:
+    """Return how many lines of its file stand before each part.
+
+    Args:
+        files: of the parts, in order.
+        num_lines: of each.
+
+    >>> lines_before(["a", "a", "b", "b"], [3, 4, 1, 7])
+    [0, 3, 0, 1]
+    """
+    found, latest, before = [], None, 0
+    for file, lines in zip(files, num_lines, strict=True):
+        before = before if file == latest else 0
+        latest = file
+        found.append(before)
+        before += lines
+    return found
+
 
 _MOST_BYTES = 64 << 20
 """Bytes of a part, about, where nobody says how many: some ten thousand documents, a second of a core."""

@@ -15,11 +15,11 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from simindex.errors import ClosedError, SimIndexError
+from simindex.scaleout.actors import Group
+from simindex.scaleout.calls import Calls, Gathered, assignment
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import CatalogChangedError, PartitionError
-from simindex.scaleout.hosts.actors import Group
-from simindex.scaleout.hosts.calls import Calls, Gathered, assignment
-from simindex.scaleout.routing import Routing
+from simindex.scaleout.wire import Routing
 from simindex.sketching.sketcher import Sketcher
 
 T = TypeVar("T")

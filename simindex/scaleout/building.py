@@ -1,33 +1,332 @@
-"""Building an index over many machines: the driver's part.
+"""Building an index over many machines: tasks that store parts of files, or of a data set of Ray.
 
-Owns which parts are under way, and what becomes of one that fails. Must not read a row. Invariant: at most a
-few tasks a core are under way, and a part is noted only when all of it is acknowledged.
+The driver deals out the parts, at most a few tasks a core at a time, and notes a part in the journal beside
+the catalog when all of it is acknowledged. A part that is done again makes the same calls under the same ids,
+so that whatever has died, nothing is stored twice.
+
+For a catalog at a path the journal is the folder ``CATALOG.build``, in a store ``CATALOG/build``: one sealed
+object ``job``, one a part that is done, and ``lines`` where files are cut.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
 import secrets
+import socket
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+
+import xxhash
 
 from simindex.arrow import keyed_documents
 from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict
 from simindex.checks import require_callable, require_int
+from simindex.errors import CorruptIndexError
 from simindex.imports import optional_module
-from simindex.inputs import Inputs
-from simindex.scaleout.building.feeding import How, count_part, insert_part, insert_rows
-from simindex.scaleout.building.journal import Journal, digest_of
-from simindex.scaleout.building.parts import Part, counted, parts_of
-from simindex.scaleout.building.report import BuildReport, Counts
+from simindex.inputs import BadRowError, InputError, Inputs, Row
+from simindex.inputs.errors import NoTextError
+from simindex.maintenance.stores import MissingObjectError, Objects, open_store
+from simindex.remote import is_remote
+from simindex.scaleout.actors import ray_module, start
+from simindex.scaleout.calls import Calls
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.errors import CatalogChangedError, ScaleOutError
-from simindex.scaleout.hosts.actors import ray_module, start
+from simindex.scaleout.errors import CatalogChangedError, ScaleOutError, SourceError, UnfinishedBuildError
+from simindex.scaleout.index import ScaledIndex
+from simindex.scaleout.input_parts import Part, counted, parts_of
+
+
+class Counts(NamedTuple):
+    """What became of the rows of a range.
+
+    Attributes:
+        inserted, replaced, skipped: documents; see `InsertReport`.
+        bad: rows that are no documents, passed over.
+    """
+
+    inserted: int = 0
+    replaced: int = 0
+    skipped: int = 0
+    bad: int = 0
+
+    def plus(self, other: Counts) -> Counts:
+        """Return the sum."""
+        return Counts(*(one + another for one, another in zip(self, other, strict=True)))
+
+    @property
+    def documents(self) -> int:
+        """Documents that were read: stored now, or stored already."""
+        return self.inserted + self.replaced + self.skipped
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """What `simindex.scaleout.build` did, with what it did before it was broken off.
+
+    Attributes:
+        inserted, replaced, skipped: documents. Those that a range had stored before it was broken off count
+            as skipped where their batch is too old for its answer to be known.
+        bad: rows that are no documents, passed over.
+        ranges: parts of the sources.
+        resumed: of these, how many were done by earlier calls.
+        seconds: of this call.
+    """
+
+    inserted: int
+    replaced: int
+    skipped: int
+    bad: int
+    ranges: int
+    resumed: int
+    seconds: float
+
+
+_JOB = "job"
+_DONE = "done"
+_LINES = "lines"
+
+
+class Journal:
+    """The journal of one build.
+
+    Args:
+        uri: of the catalog.
+        sources: digest of what is built; see `digest_of`.
+        force: forget an unfinished build of other sources.
+
+    Raises:
+        UnfinishedBuildError: a build of other sources is not finished.
+        CorruptIndexError: an object does not fit its seal.
+        StoreError: the place of the catalog cannot be written.
+
+    Attributes:
+        job: 32 hexadecimal digits that name this build, for good.
+        done: number of a part -> what became of its rows.
+        lines: how many lines each part reads that is some lines of a file, 0 of others; ``None``: nobody has
+            counted them.
+    """
+
+    def __init__(self, uri: str, sources: str, *, force: bool = False) -> None:
+        self._uri = uri
+        self._objects = open_store(uri).inside("build") if is_remote(uri) else open_store(f"{uri}.build")
+        self.done: dict[int, Counts] = {}
+        found = self._read(_JOB)
+        if found is not None and found["sources"] != sources:
+            if not force:
+                raise UnfinishedBuildError(
+                    f"{self._objects.uri}: expected a build of these sources, found one of other sources, or "
+                    "with other options, that is not finished; call it as before to go on, or with force "
+                    "to forget it: what it has stored stays"
+                )
+            found = None
+        if found is None:
+            found = self._begin(sources)
+        self.job = str(found["job"])
+        lines = self._read(_LINES)
+        self.lines: list[int] | None = None if lines is None or lines["job"] != self.job else lines["lines"]
+        for name in self._objects.sizes(_DONE):
+            told = self._read(name)
+            if told is not None and told["job"] == self.job:
+                self.done[int(told["part"])] = Counts(*told["counts"])
+
+    def _begin(self, sources: str) -> dict[str, Any]:
+        self.forget()
+        job = {"job": secrets.token_hex(16), "sources": sources}
+        if not self._objects.create(_JOB, _sealed(job)):
+            raise UnfinishedBuildError(
+                f"{self._objects.uri}: somebody began a build at the same moment; try again"
+            )
+        return job
+
+    def note(self, part: int, counts: Counts) -> None:
+        """Take down that a part is done."""
+        self._objects.create(
+            f"{_DONE}/{part:08}", _sealed({"job": self.job, "part": part, "counts": list(counts)})
+        )
+        self.done[part] = counts
+
+    def note_lines(self, lines: list[int]) -> None:
+        """Take down how many lines each part reads."""
+        self._objects.create(_LINES, _sealed({"job": self.job, "lines": lines}))
+        self.lines = lines
+
+    def forget(self) -> None:
+        """Remove the journal; the job first, without which the rest counts for nothing."""
+        self._objects.remove([_JOB])
+        self._objects.remove(self._objects.sizes())
+        if not is_remote(self._uri):
+            with suppress(OSError):
+                os.rmdir(os.path.join(self._objects.uri, _DONE))
+                os.rmdir(self._objects.uri)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        return _opened(self._objects, name)
+
+
+def digest_of(value: Any) -> str:
+    """Return the XXH3-128 of the canonical JSON of a value, hexadecimal."""
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return xxhash.xxh3_128_hexdigest(canonical.encode("ascii"))
+
+
+def _sealed(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content | {"seal": digest_of(content)}) + "\n").encode("ascii")
+
+
+def _opened(objects: Objects, name: str) -> dict[str, Any] | None:
+    try:
+        stored = objects.get(name)
+    except MissingObjectError:
+        return None
+    with suppress(ValueError):
+        content = json.loads(stored)
+        if isinstance(content, dict) and content.pop("seal", None) == digest_of(content):
+            return content
+    where = objects.uri_of(name)
+    raise CorruptIndexError(
+        f"{where}: expected the journal of a build that fits its seal, found another one; remove "
+        f"{objects.uri} and build anew, which skips what is stored",
+        path=where,
+    )
+
+
+@dataclass(frozen=True)
+class How:
+    """What is the same for all parts.
+
+    Attributes:
+        uri: of the catalog.
+        job: of the journal, hexadecimal.
+        on_conflict: "skip" or "replace".
+        skip_bad_rows: whether to pass over rows that are no documents.
+        batch_size: as of `ScaledIndex.insert_many`.
+        folder: of the driver, from which relative paths go.
+    """
+
+    uri: str
+    job: str
+    on_conflict: Conflict
+    skip_bad_rows: bool
+    batch_size: int
+    folder: str = "."
+
+
+class _Feeder(ScaledIndex):
+    """An index whose calls have ids that are given."""
+
+    def __init__(
+        self, how: How, catalog: Catalog, ids: Callable[[], bytes], carrier: Callable[[Catalog], Calls]
+    ) -> None:
+        super().__init__(how.uri, catalog, False, carrier)
+        self._new_call = ids
+
+
+@contextmanager
+def _naming(part: Part, how: How) -> Iterator[None]:
+    """Let what goes wrong with the files of a part say on which node, beside the driver's folder."""
+    node, paths = socket.gethostname(), part.inputs.paths
+    try:
+        os.chdir(how.folder)  # keys are paths as they were typed; a task has its process alone
+        _require_same(part, node)
+        yield
+    except InputError as exc:
+        raise SourceError(f"node {node}: {exc}", node=node, path=exc.place) from exc
+    except OSError as exc:
+        path = str(exc.filename or paths[part.inputs.place])
+        raise SourceError(
+            f"node {node}: {path}: {exc.strerror or exc}; sources have to be where every node reads them "
+            "under the same path",
+            node=node,
+            path=path,
+        ) from exc
+
+
+def _require_same(part: Part, node: str) -> None:
+    """Refuse files that are others here than where the driver is."""
+    found = part.inputs.total_bytes()
+    if found != part.num_bytes:
+        first, count = part.inputs.paths[0], len(part.inputs.paths)
+        raise SourceError(
+            f"node {node}: {first}{f' and {count - 1} more files' if count > 1 else ''}: expected "
+            f"{part.num_bytes} bytes, found {found}; it was changed, or is another file here",
+            node=node,
+            path=first,
+        )
+
+
+class _Rows:
+    """The rows of a part, and those that are passed over."""
+
+    def __init__(self, part: Part, how: How) -> None:
+        self.bad = 0
+        self._part, self._how = part, how
+
+    def __iter__(self) -> Iterator[Row]:
+        with _naming(self._part, self._how):
+            for row in self._part.rows():
+                if isinstance(row, Row):
+                    yield row
+                elif not (self._part.is_of_folder and isinstance(row, NoTextError)):
+                    self._pass_over(row)
+
+    def _pass_over(self, row: BadRowError) -> None:
+        if not self._how.skip_bad_rows:
+            raise row
+        self.bad += 1
+
+
+def count_part(how: How, part: Part) -> int:
+    """Return how many lines a part has that is some lines of a file.
+
+    Raises:
+        SourceError: this node cannot read the file, or finds another one.
+    """
+    with _naming(part, how):
+        return part.count_lines()
+
+
+def insert_part(
+    how: How, catalog: Catalog, number: int, part: Part, carrier: Callable[[Catalog], Calls] = Calls
+) -> Counts:
+    """Store the documents of a part; returns what became of its rows, all of it acknowledged.
+
+    Raises:
+        SourceError: this node cannot read a file, or finds another one; or a row is no document.
+        As `ScaledIndex.insert_many`.
+    """
+    batches = 0
+
+    def next_id() -> bytes:
+        nonlocal batches
+        batches += 1
+        return xxhash.xxh3_128_digest(f"{how.job}/{number}/{batches}".encode())
+
+    rows = _Rows(part, how)
+    index = _Feeder(how, catalog, next_id, carrier)
+    report = index.insert_many(rows, on_conflict=how.on_conflict, batch_size=how.batch_size)
+    return Counts(*report, rows.bad)
+
+
+def insert_rows(
+    how: How, catalog: Catalog, rows: list[tuple[Any, ...]], carrier: Callable[[Catalog], Calls] = Calls
+) -> Counts:
+    """Store documents that are all there, under an id that their content gives."""
+    content, batches = xxhash.xxh3_128_hexdigest(pickle.dumps(rows, protocol=5)), 0
+
+    def next_id() -> bytes:
+        nonlocal batches
+        batches += 1
+        return xxhash.xxh3_128_digest(f"{how.job}/{content}/{batches}".encode())
+
+    index = _Feeder(how, catalog, next_id, carrier)
+    return Counts(*index.insert_many(rows, on_conflict=how.on_conflict, batch_size=how.batch_size))
+
 
 Progress = Callable[[int, int], object]
 

@@ -1,31 +1,41 @@
-"""All pairs, and the components or stars that they make, of partitions that others walk.
+"""Pairs and clusters of an index over many machines, by ranges of its sorted tables.
 
-Owns the waves, a table each, for the long runs of one are the next one's to know; and the way from numbers to
-keys. Must not know Ray. Invariant: a pair comes once; a document is in one cluster at most.
+`pairs` and `clusters` are what a program calls, `Walk` and `ScaledPairs` the work, without Ray; `Partitions`
+lets an actor a core, beside the hosts that write, walk the ranges. A pair comes once; a document is in one
+cluster at most. An actor that dies is not started again, for its snapshots are gone with it: then the job
+ends with an error, and is begun anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 from itertools import combinations, product
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from simindex.checks import require_callable
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.rows import NO_FIGURE
-from simindex.pairs.clusters import Linkage, group
+from simindex.pairs.clusters import Linkage, group, require_linkage
 from simindex.pairs.merged_entries import set_bits
 from simindex.pairs.pair import Bounded, Pair
-from simindex.pairs.plan import PairPlan
+from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, PairPlan, plan_pairs
 from simindex.pairs.ranges import RangeEnd
 from simindex.pairs.tables import Numbering
 from simindex.pairs.union_find import Forest, edges_between
 from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan, scheme_of_config
+from simindex.queries.search import Method
+from simindex.scaleout.actors import SHARE, ray_module, start
+from simindex.scaleout.catalog import Catalog
+from simindex.scaleout.errors import PlaceMissingError, ScaleOutError
+from simindex.scaleout.range_hosts import Hosts, RangeHost, answer, host_as_actor, lost, swept
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
+from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 _AT_ONCE = 16_384
 """Pairs, or members of clusters, whose documents are looked up in one go."""
@@ -240,7 +250,7 @@ class ScaledPairs(Iterator[Pair]):
         return Pair(a.key, b.key, self._estimates[agree][0], bits, *self._estimates[agree][1:])
 
 
-def clusters(walk: Walk, linkage: Linkage, memory_bytes: int) -> Iterator[list[Key]]:
+def clusters_of(walk: Walk, linkage: Linkage, memory_bytes: int) -> Iterator[list[Key]]:
     """Yield the keys of each component or star of two documents or more, in the order of their numbers.
 
     Args:
@@ -301,3 +311,232 @@ def _listed(forest: Forest, walkers: Walkers) -> Iterator[list[Key]]:
             if len(begun) > 1:
                 yield begun
             begun = []
+
+
+class Partitions:
+    """The partitions of a catalog, as `Walkers`.
+
+    Args:
+        half: of a sketch, that is compared.
+        seconds: how long a place has to answer at first.
+
+    Raises:
+        PlaceMissingError: one does not.
+        ValueError: the documents of a partition cannot be compared.
+    """
+
+    def __init__(self, catalog: Catalog, half: int, seconds: float) -> None:
+        self._ray = ray_module()
+        self._actors: list[Any] = []
+        host_of: dict[int, int] = {}
+        places = list[str]()
+        for place, numbers in catalog.places.items():
+            count = min(len(numbers), self._cores(place))
+            for nth in range(count):
+                own = {number: catalog.partitions[number].path for number in numbers[nth::count]}
+                options = {"num_cpus": 0, "resources": {place: SHARE}}
+                host_of |= dict.fromkeys(own, len(self._actors))
+                arguments = own.__getitem__, catalog.config
+                self._actors.append(host_as_actor(RangeHost, arguments, options, restarts=False))
+                places.append(place)
+        try:
+            self._wait(catalog, places, seconds)
+            self._hosts = Hosts(self._actors, host_of)
+            self._hosts.number()
+            for at, actor in enumerate(self._actors):
+                answer(actor.require.remote(self._hosts.partitions(at), half))
+        except BaseException:
+            self.close()
+            raise
+
+    def _cores(self, place: str) -> int:
+        """Return how many cores the nodes of a place have."""
+        nodes = (node["Resources"] for node in self._ray.nodes() if node["Alive"])
+        return max(1, int(sum(node.get("CPU", 0) for node in nodes if place in node)))
+
+    def _wait(self, catalog: Catalog, places: list[str], seconds: float) -> None:
+        coming = [actor.ready.remote() for actor in self._actors]
+        done, _ = self._ray.wait(coming, num_returns=len(coming), timeout=seconds)
+        late = sorted({place for place, one in zip(places, coming, strict=True) if one not in set(done)})
+        if late:
+            numbers = tuple(sorted(number for place in late for number in catalog.places[place]))
+            raise PlaceMissingError(
+                f"expected all places to answer within {seconds:g} s, found none of {', '.join(late)}, of "
+                f"partitions {', '.join(map(str, numbers))}; start the nodes again, or restore them",
+                partitions=numbers,
+                reasons=dict.fromkeys(late, "no answer within the deadline"),
+            )
+
+    @property
+    def numbering(self) -> Numbering:
+        """Of the documents of all partitions."""
+        return self._hosts.numbering
+
+    @property
+    def parallel(self) -> int:
+        """How many walk at a time."""
+        return len(self._actors)
+
+    def swept(
+        self, walk_plan: WalkPlan, table: int, earlier: Earlier, step: Callable[[int], object]
+    ) -> Iterator[Edges | RangeEnd]:
+        """Yield what all ranges of a table have."""
+        return swept(walk_plan, [table], lambda: self._hosts, self._recover, step, earlier)
+
+    def _recover(self, reason: Exception) -> None:
+        raise _gone(reason) from reason
+
+    def live(self, numbers: np.ndarray, limit: int) -> list[list[Live]]:
+        """Return the live documents of sketches by ascending numbers, oldest first."""
+        return [[Live(*one) for one in some] for some in self._ask(self._hosts.documents, numbers, limit)]
+
+    def keys(self, numbers: np.ndarray) -> list[Key | None]:
+        """Return the keys of documents by ascending numbers; ``None`` for one that is removed."""
+        keys: list[Key | None] = self._ask(self._hosts.keys, numbers)
+        return keys
+
+    def copies(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (leaders, copies): documents that are stored as copies, by number."""
+        copies: tuple[np.ndarray, np.ndarray] = self._ask(self._hosts.copies)
+        return copies
+
+    def _ask(self, question: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return question(*arguments)
+        except lost() as exc:
+            raise _gone(exc) from exc
+
+    def close(self) -> None:
+        """End the actors. Twice is allowed."""
+        while self._actors:
+            self._ray.kill(self._actors.pop())
+
+
+def _gone(reason: Exception) -> ScaleOutError:
+    return ScaleOutError(
+        "expected the snapshots of all partitions until the end, found that of one gone with its process or "
+        f"node ({str(reason).splitlines()[0]}); begin again"
+    )
+
+
+_SECONDS = 30.0
+
+
+def pairs(
+    uri: str | os.PathLike[str],
+    threshold: float = DEFAULT_THRESHOLD,
+    *,
+    by: Method | None = None,
+    max_distance: int | None = None,
+    recall: float | None = None,
+    copies: Copies = "all",
+    max_run: int = DEFAULT_MAX_RUN,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    progress: Callable[[int, int], object] | None = None,
+    seconds: float = _SECONDS,
+    address: str | None = None,
+    ray: Mapping[str, Any] | None = None,
+) -> ScaledPairs:
+    """Stream all pairs of similar documents of an index over many machines, each once.
+
+    The sorted tables of all partitions are walked together, range by range, by an actor on each core of the
+    places; as `Index.pairs` does it in one index. Each partition is seen as of its newest commit at the call;
+    there is no commit over all of them.
+
+    Args:
+        uri: of the catalog.
+        threshold, by, max_distance, recall, max_run: as in `Index.pairs`. What a run longer than `max_run` is
+            compared with are its first documents in the order of partitions, so `bounded` pairs may be others
+            than those of one index.
+        copies: as there; the first of equal documents is that of the lowest partition, the oldest one there.
+        memory_bytes: of buffers of each actor.
+        progress: called as ``progress(done, total)`` with ranges of tables.
+        seconds: how long a place has to answer at first.
+        address, ray: as of `simindex.scaleout.open`.
+
+    Returns:
+        An iterator of `Pair`, `a` being the one of the lower partition, or stored first in the same; its
+        `compared` and `bounded` count what was done so far. Used up or closed it lets go of the snapshots.
+
+    Raises:
+        ValueError: as `Index.pairs`.
+        PlaceMissingError: a place does not answer.
+        ScaleOutError: while it is iterated over: an actor is gone, and its snapshots with it.
+    """
+    started, walk = _walk("pairs", locals(), copies=copies)
+    return ScaledPairs(walk, _ray_end if started else None)
+
+
+def clusters(
+    uri: str | os.PathLike[str],
+    threshold: float = DEFAULT_THRESHOLD,
+    linkage: Linkage = "components",
+    *,
+    by: Method | None = None,
+    max_distance: int | None = None,
+    recall: float | None = None,
+    max_run: int = DEFAULT_MAX_RUN,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    progress: Callable[[int, int], object] | None = None,
+    seconds: float = _SECONDS,
+    address: str | None = None,
+    ray: Mapping[str, Any] | None = None,
+) -> Iterator[list[Key]]:
+    """Stream the clusters of similar documents of an index over many machines: lists of two keys or more.
+
+    A *component* is what pairs hold together, however long the chain; each actor hands on no more pairs than
+    hold together what it has found, and the calling process joins them. A *star* has a centre, its first
+    member, and every other one is a pair with it; the actors hand on all pairs, and the calling process takes
+    them in order. Both as of `Index.clusters`, but for what is older: here documents come in the order of
+    partitions, and of age in each, which is that of iteration. So the stars are those of one index that the
+    documents were stored in in this order, and others than of one that has them by age.
+
+    Args:
+        linkage: "components" or "star".
+        uri, threshold, by, max_distance, recall, max_run, progress, seconds, address, ray: as of `pairs`. The
+            calling process has 4 bytes a document, and 8 a copy.
+        memory_bytes: of buffers of each actor; of the calling process as much for the pairs of stars, 8 bytes
+            each. What does not fit lies in a temporary file without a name (in ``TMPDIR``).
+
+    Yields:
+        Keys, in the order of partitions, and of age in each.
+
+    Raises:
+        ValueError: no such linkage; else as `pairs`.
+        IndexFullError, DiskError: there is no room for the temporary file.
+        PlaceMissingError, ScaleOutError: as `pairs`.
+    """
+    require_linkage(linkage)
+    started, walk = _walk("clusters", locals(), forests=linkage == "components")
+    return _until_end(clusters_of(walk, linkage, memory_bytes), started)
+
+
+def _walk(
+    call: str, given: Mapping[str, Any], *, copies: Copies = "first", forests: bool = False
+) -> tuple[bool, Walk]:
+    """Open the partitions; returns whether Ray was started, and the walk."""
+    require_callable("progress", given["progress"])
+    catalog = Catalog.load(given["uri"])
+    method = given["by"], given["max_distance"], given["recall"], False, False
+    sizes = copies, given["max_run"], given["memory_bytes"]
+    plan = plan_pairs(scheme_of_config(catalog.config), given["threshold"], *method, *sizes, call)
+    started = start(given["address"], given["ray"])
+    try:
+        half = HAS_SIGNATURE if plan.method == "minhash" else HAS_FINGERPRINT
+        partitions = Partitions(catalog, half, given["seconds"])
+    except BaseException:
+        _ray_end() if started else None
+        raise
+    return started, Walk(partitions, catalog.config, plan, given["progress"], forests=forests)
+
+
+def _until_end(found: Iterator[list[Key]], started: bool) -> Iterator[list[Key]]:
+    try:
+        yield from found
+    finally:
+        if started:
+            _ray_end()
+
+
+def _ray_end() -> None:
+    ray_module().shutdown()

@@ -1,41 +1,100 @@
-"""A host: the open partitions of one place, and what is asked of all of them at once.
+"""A host: the open partitions of one place, and what all of them are asked at once.
 
-A plain class, so that it can be used and tested without Ray. Owns which partitions are open, and that a
-document is sketched once, whatever their number. Must not know of other places. Invariant: a partition is
-opened, never made, unless that is what was asked; one that is not there is an error that names it.
+A plain class, so that it can be used and tested without Ray. A document is sketched once, whatever the number
+of partitions. A partition is opened, never made, unless that is what was asked; one that is not there is an
+error that names it. One that was closed for writing is read alone, whatever is killed, until a later version
+of the catalog than the one that closed it has it open. A partition that is moved without a store goes by a
+backup beside its folder, on the disk of its own node, which the host that takes it reads (`WayObjects`).
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
 from simindex.changes.documents import Conflict, NewDocuments
-from simindex.config import Config
+from simindex.config import Config, require_equal
 from simindex.errors import ClosedError, ConfigMismatchError, KeyExistsError, ReadOnlyError, SimIndexError
 from simindex.format.keys import Key, key_hashes
 from simindex.format.records import NIL
 from simindex.format.seals import unpack
+from simindex.index.index import Index
+from simindex.maintenance.backup import backup_index
 from simindex.maintenance.check import Level
-from simindex.maintenance.reports import CheckReport
+from simindex.maintenance.reports import CheckReport, RestoreReport, StoreBackupReport
+from simindex.maintenance.restore import restore_index
+from simindex.maintenance.stores import FolderObjects, Objects, StoreError, open_store, prove, require_name
 from simindex.parallel import num_workers
 from simindex.queries.container import Record
 from simindex.queries.search import Query
 from simindex.queries.stats import Stats
 from simindex.scaleout.answers import Columns
 from simindex.scaleout.errors import CatalogChangedError, PartitionError
-from simindex.scaleout.hosts.carried import Few, Routed, Texts
-from simindex.scaleout.hosts.partition import Nearest, Part, Partition, is_by_distance
+from simindex.scaleout.partition import Nearest, Part, Partition, is_by_distance
+from simindex.scaleout.wire import Few, Routed, Texts
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
+from simindex.storage.folder import sync_folder
+
+WAY = ".way"
+"""Behind the name of a partition's folder: the backup by which it is moved."""
+
+ASKED = "way_sizes", "way_object"
+"""The methods of a host that answer another one."""
+
+
+class WayObjects(Objects):
+    """The objects on a partition's way, as the host reads them that takes it.
+
+    Args:
+        path: of the partition's folder, where it is.
+        ask: calls a method of the host that has it: ``ask(method, *arguments)``.
+        folder: that names are below, with a slash at its end.
+    """
+
+    def __init__(self, path: str, ask: Callable[..., Any], folder: str = "") -> None:
+        super().__init__(f"{path}{WAY}/{folder}".rstrip("/"))
+        self._path, self._ask, self._folder = path, ask, folder
+
+    def inside(self, folder: str) -> WayObjects:
+        """Return the store of the objects whose names begin with a folder's."""
+        return WayObjects(self._path, self._ask, f"{self._folder}{require_name(folder)}/")
+
+    def get(self, name: str) -> bytes:
+        """Return an object's content; see `Objects.get`."""
+        content: bytes = self._ask("way_object", self._path, self._folder + require_name(name))
+        return content
+
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """Return names and bytes; see `Objects.sizes`."""
+        found = self._ask("way_sizes", self._path, f"{self._folder}{folder}".rstrip("/"))
+        return {name.removeprefix(self._folder): size for name, size in found.items()}
+
+    def put(self, name: str, content: bytes) -> NoReturn:  # noqa: ARG002 - an object is read here
+        """Raise StoreError: who takes a partition changes nothing there."""
+        self._refuse(name)
+
+    def create(self, name: str, content: bytes) -> NoReturn:  # noqa: ARG002
+        """Raise StoreError, as `put`."""
+        self._refuse(name)
+
+    def remove(self, names: Iterable[str]) -> NoReturn:
+        """Raise StoreError, as `put`."""
+        self._refuse(next(iter(names), ""))
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise StoreError(self.uri_of(name), "is read by the host that takes the partition, and not changed")
+
 
 T = TypeVar("T")
 
@@ -391,3 +450,156 @@ def _is_out_of_descriptors(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
+
+
+CLOSED = ".closed"
+"""Behind the name of a partition's folder: a file with the version of the catalog that closed it for writing.
+"""
+
+
+class KeepingHost(Host):
+    """A host, as an actor of Ray is made of."""
+
+    def opened(self, assignment: Assignment, number: int, path: str) -> Partition:
+        """Open a partition: one that is closed for writing to be read, another with its journal, if any."""
+        version = _closed_by(path)
+        if number in assignment.closed or version >= assignment.version:
+            partition = Partition(path, "r", assignment.config)
+            partition.is_closed_for_writing = True
+            return partition
+        if version:
+            _open_again(path)
+        partition = Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS)
+        try:
+            if number in dict(assignment.journals):
+                partition.keep_journal(dict(assignment.journals)[number])
+        except BaseException:
+            partition.close()
+            raise
+        return partition
+
+    # ---- changes are acknowledged when they are as durable as the catalog says ----
+
+    def change_some(
+        self, assignment: Assignment, numbers: np.ndarray, change: Callable[[Partition, list[int]], T]
+    ) -> list[T]:
+        """Change partitions; return when these changes are in the store, where they are to be."""
+        changed = list[Partition]()
+
+        def noted(partition: Partition, places: list[int]) -> T:
+            changed.append(partition)
+            return change(partition, places)
+
+        answers = super().change_some(assignment, numbers, noted)
+        number_of = {path: number for number, path in assignment.partitions}
+        for partition in changed:  # these, though the host may have let one go by now
+            with naming(assignment, number_of[partition.path]):
+                partition.settle()
+        return answers
+
+    # ---- backups and moves ----
+
+    def prove_store(self, _: Assignment, uri: str) -> None:
+        """Refuse a store that this host cannot reach, or that cannot be trusted; see `prove`."""
+        prove(open_store(uri))
+
+    def backup(self, assignment: Assignment, uris: dict[int, str]) -> dict[int, StoreBackupReport]:
+        """Back up partitions; returns number -> what was done."""
+        partitions, reports = self.partitions(assignment), {}
+        for number, uri in uris.items():
+            with naming(assignment, number):
+                reports[number] = partitions[number].back_up(uri)
+        return reports
+
+    def restore(self, assignment: Assignment, number: int, uri: str | Objects, path: str) -> RestoreReport:
+        """Make a partition of its backup, in a folder that nobody has."""
+        with naming(assignment, number):
+            report = restore_index(uri, path)
+            with Index(path, "r") as index:
+                require_equal(index.config, assignment.config)
+            return report
+
+    def let_go(self, assignment: Assignment, number: int, uri: str) -> str:
+        """Close a partition for writing, make a backup of it, and return its state.
+
+        Args:
+            uri: of the backup.
+        """
+        path = dict(assignment.partitions)[number]
+        with naming(assignment, number):
+            with self._lock:
+                if number in self._open:
+                    self._open.pop(number).finish()
+                if _closed_by(path):  # by a move that was broken off
+                    _close_for_writing(path, assignment.version)
+                else:  # with the writer's lock, for another process may be the host still
+                    with Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS):
+                        _close_for_writing(path, assignment.version)
+            backup_index(path, uri)
+            with Partition(path, "r", assignment.config) as partition:
+                return partition.state()
+
+    def take(self, assignment: Assignment, number: int, uri: str | Objects, path: str, state: str) -> None:
+        """Make a partition of the backup of one that was closed for writing.
+
+        Args:
+            path: a folder that nothing else has; where a call is repeated, the copy may be there.
+            state: that it has to have.
+        """
+        with naming(assignment, number):
+            if not os.path.exists(path):
+                restore_index(uri, path)
+            with Partition(path, "r", assignment.config) as copy:
+                if copy.state() != state:
+                    raise PartitionError(
+                        f"partition {number}: expected a copy of the state {state} at "
+                        f"{assignment.place}, found {copy.state()}; it was not moved",
+                        place=assignment.place,
+                        partition=number,
+                    )
+
+    def remove_left(self, assignment: Assignment, number: int, path: str) -> None:
+        """Remove the folder of a partition that another place has now, and answer for it no more."""
+        self.partitions(assignment)  # refuses earlier versions of the catalog from here on
+        with naming(assignment, number):
+            shutil.rmtree(path, ignore_errors=True)
+            _open_again(path)
+        self.remove_way(assignment, number, path)
+
+    def remove_way(self, assignment: Assignment, number: int, path: str) -> None:
+        """Remove the backup by which a partition was to go from host to host."""
+        with naming(assignment, number):
+            shutil.rmtree(path + WAY, ignore_errors=True)
+
+    def way_sizes(self, _: Assignment, path: str, folder: str) -> dict[str, int]:
+        """Return names and bytes of the objects on a partition's way; see `WayObjects`."""
+        return FolderObjects(path + WAY).sizes(folder)
+
+    def way_object(self, _: Assignment, path: str, name: str) -> bytes:
+        """Return an object on a partition's way; see `WayObjects`."""
+        return FolderObjects(path + WAY).get(name)
+
+
+def _closed_by(path: str) -> int:
+    """Return the version of the catalog that closed a partition for writing; 0 where none did."""
+    try:
+        return int(Path(path + CLOSED).read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return 0
+
+
+def _close_for_writing(path: str, version: int) -> None:
+    """Write down, durable, that a partition is closed by a version of the catalog, or by a later one."""
+    new = Path(f"{path}{CLOSED}.new")
+    with new.open("w", encoding="ascii") as file:
+        file.write(str(max(version, _closed_by(path))))
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path + CLOSED)
+    sync_folder(new.parent)
+
+
+def _open_again(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.remove(path + CLOSED)
+        sync_folder(Path(path).parent)

@@ -18,9 +18,8 @@ from typing import Any, Literal
 
 from simindex.imports import optional_module
 from simindex.scaleout.errors import ScaleOutError
-from simindex.scaleout.hosts.carried import unpacked
-from simindex.scaleout.hosts.host import Assignment
-from simindex.scaleout.hosts.keeping import KeepingHost
+from simindex.scaleout.host import Assignment, KeepingHost
+from simindex.scaleout.wire import unpacked
 
 NAMESPACE = "simindex"
 
