@@ -192,11 +192,7 @@ class _Copying:
         )
 
     def _begin(self) -> None:
-        """Find what the target has already, and whether it has room for the rest.
-
-        Raises:
-            BackupTargetError: the target is of a later state than the index ever had.
-        """
+        """Find what the target has already, and whether it has room for the rest."""
         target = self._target
         held = {entry.id for entry in target.manifest.segments}
         with self._source.reading() as txn:

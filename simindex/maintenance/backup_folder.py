@@ -50,14 +50,7 @@ _MARGIN_BYTES = 1 << 20
 def open_folder(
     path: str | os.PathLike[str], source: Store, scheme: Scheme, header: bytes, counter: Counter
 ) -> Iterator[FolderTarget]:
-    """Open the target of a backup for a ``with`` block, at whose end a new one is in its place.
-
-    Raises:
-        ValueError: the path is that of the index itself, or inside of it.
-        FormatError: there is something else at the path.
-        ConfigMismatchError, BackupTargetError: there is an index that is no older backup of this one.
-        IndexLockedError: another handle writes to the target, or makes a backup to the same place.
-    """
+    """Open the target of a backup for a ``with`` block, at whose end a new one is in its place."""
     folder, own = Path(os.path.realpath(local_path(path))), Path(os.path.realpath(source.path))
     if folder == own or own in folder.parents:
         raise ValueError(f"{path}: expected a folder outside of the index, found {folder}")
@@ -205,11 +198,7 @@ class FolderTarget:
         """Nothing depends on it."""
 
     def finish(self, txn: ReadTransaction, stored: bytes, manifest: Manifest) -> None:
-        """Make the folder the backup of a snapshot, in one commit.
-
-        Raises:
-            CorruptIndexError: an entry fails its seal, or the backup does not equal the snapshot.
-        """
+        """Make the folder the backup of a snapshot, in one commit."""
         gone = sorted(self._held.keys() - {entry.id for entry in manifest.segments})
         with self._store.reading(buffers=False) as there:
             differences = _differences(txn, there)
@@ -304,11 +293,7 @@ class Difference:
 
 
 def difference(database: str, index: Parts, backup: Parts) -> Difference:
-    """Compare the entries of both, which come in order of keys, some at a time.
-
-    Raises:
-        CorruptIndexError: keys do not ascend, where the two sides differ.
-    """
+    """Compare the entries of both, which come in order of keys, some at a time."""
     found = Difference()
     ours, theirs, last = _behind_what_is_alike(index, backup)
     there = next(theirs, None)

@@ -57,12 +57,7 @@ _AHEAD = 2 * _THREADS
 def open_target(
     objects: Objects, source: Store, scheme: Scheme, counter: Counter, position: Callable[[], int] | None
 ) -> Iterator[StoreTarget]:
-    """Open the target of a backup for a ``with`` block.
-
-    Raises:
-        BackupTargetError: there is a backup of another index.
-        CorruptIndexError, FormatError: the older backup is damaged, or of a later version.
-    """
+    """Open the target of a backup for a ``with`` block."""
     content = objects.current(MANIFEST)
     older = None if content is None else decode_backup(content, objects.uri_of(MANIFEST))
     if older is not None and decode_header(older.header, objects.uri).identity != scheme.identity:
@@ -176,11 +171,7 @@ class StoreTarget:
 
     def publish(self) -> tuple[int, int]:
         """Exchange the manifest when all parts are durable; returns when the backup was made, in
-        microseconds, and how many objects were removed.
-
-        Raises:
-            StoreError: another process has made a backup meanwhile.
-        """
+        microseconds, and how many objects were removed."""
         backup = self._backup
         assert backup is not None
         self._uploads.wait()
@@ -227,11 +218,7 @@ class Uploads:
         self._pool.shutdown(cancel_futures=True)
 
     def add(self, content: bytes) -> Part:
-        """Have a part uploaded, unless the store has it; waits while too many are under way.
-
-        Raises:
-            StoreError: an earlier one cannot be written.
-        """
+        """Have a part uploaded, unless the store has it; waits while too many are under way."""
         part = part_of(content)
         if self.there.get(part.name) == part.num_bytes or part.name in self._given:
             self.reused_bytes += part.num_bytes
@@ -244,11 +231,7 @@ class Uploads:
         return part
 
     def keep(self, parts: tuple[Part, ...]) -> None:
-        """Take note of parts that an older backup has.
-
-        Raises:
-            KeyError: the store has lost one.
-        """
+        """Take note of parts that an older backup has."""
         for part in parts:
             if self.there[part.name] != part.num_bytes:
                 raise KeyError(part.name)
@@ -274,11 +257,7 @@ class Uploads:
 
 
 def read_manifest(objects: Objects) -> StoredBackup | None:
-    """Return the manifest of the newest backup in a store; ``None`` where there is none.
-
-    Raises:
-        CorruptIndexError, FormatError: it is damaged, or of a later version.
-    """
+    """Return the manifest of the newest backup in a store; ``None`` where there is none."""
     content = objects.current(MANIFEST)
     return None if content is None else decode_backup(content, objects.uri_of(MANIFEST))
 
@@ -290,11 +269,7 @@ def batch_names(objects: Objects) -> dict[int, str]:
 
 
 def pieces_in(pieces: list[Piece], parts: tuple[Part, ...]) -> list[list[Piece]]:
-    """Return which pieces each part of a segment has.
-
-    Raises:
-        CorruptIndexError: the parts have other bytes than these pieces.
-    """
+    """Return which pieces each part of a segment has."""
     steps = [*in_parts(pieces)]
     if [sum(piece.num_bytes for piece in step) for step in steps] != [part.num_bytes for part in parts]:
         raise CorruptIndexError(f"a backup: expected a segment of {len(steps)} parts, found others")

@@ -70,15 +70,7 @@ class Builder:
         self.session, self._scheme, self._sources = session, scheme, sources
 
     def add(self, batch: list[Saved], on_conflict: str = "replace") -> tuple[int, int, int]:
-        """Store documents in one commit; returns (inserted, replaced, skipped).
-
-        Args:
-            batch: with keys that differ, unless `on_conflict` is "replace".
-            on_conflict: what to do with a key that is stored already, as for an insert.
-
-        Raises:
-            KeyExistsError: a key is stored already and `on_conflict` is "error"; nothing was added.
-        """
+        """Store documents in one commit; returns (inserted, replaced, skipped)."""
         if not batch:
             return 0, 0, 0
         records = [saved.record for saved in batch]
@@ -158,12 +150,7 @@ def _runs_of_touches(records: Puts) -> dict[tuple[int, int], int]:
 
 @contextmanager
 def building(path: str, config: Config, layout: Layout, sources: int) -> Iterator[Builder]:
-    """Make a new index for a ``with`` block.
-
-    Args:
-        config: with its seed drawn.
-        sources: what its sketches are of, as in the manifest.
-    """
+    """Make a new index for a ``with`` block."""
     store = Store(path, "x")
     try:
         new = scheme_of(store, config, layout)
@@ -176,12 +163,7 @@ def building(path: str, config: Config, layout: Layout, sources: int) -> Iterato
 def making(
     folder: Path, work: str, config: Config, layout: Layout, sources: int
 ) -> AbstractContextManager[Builder]:
-    """Make a new index for a ``with`` block; see `work_folder`.
-
-    Args:
-        folder, work: as there.
-        config, layout, sources: of the new index; as in `building`.
-    """
+    """Make a new index for a ``with`` block; see `work_folder`."""
     return work_folder(folder, work, lambda begun: building(str(begun), config, layout, sources))
 
 
@@ -215,11 +197,7 @@ class Source:
         return view.manifest
 
     def batches(self) -> Iterator[list[Saved]]:
-        """Yield all documents in order of insertion, in batches for `Builder.add`.
-
-        Raises:
-            SimIndexError: the pin has ended, and the index was changed since.
-        """
+        """Yield all documents in order of insertion, in batches for `Builder.add`."""
         walk, batch, num_bytes = Walk(), list[Saved](), 0
         while part := self._part(walk):
             batch += part
@@ -251,11 +229,7 @@ class Source:
         return self._session.reader.committed_view(txn)
 
     def require_same_segments(self, txn: ReadTransaction) -> None:
-        """Refuse a transaction of another state, be it of the same documents in other segments.
-
-        Raises:
-            SimIndexError: the pin has ended, and the index was compacted or changed since.
-        """
+        """Refuse a transaction of another state, be it of the same documents in other segments."""
         if decode_manifest(stored_manifest(txn)) != self.manifest:
             raise self._later()
 
@@ -286,11 +260,7 @@ def _saved(view: View, number: int, record: StoredRecord) -> Saved:
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[Source]:
-    """Open an index for a ``with`` block, to read one snapshot of it.
-
-    Raises:
-        FileNotFoundError, FormatError, CorruptIndexError: as `simindex.open`.
-    """
+    """Open an index for a ``with`` block, to read one snapshot of it."""
     store = Store(path, "r", pinned=True)
     try:
         try:

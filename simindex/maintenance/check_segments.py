@@ -360,11 +360,7 @@ class SegmentCheck:
     # ---- what is stored at all ----
 
     def check_values(self) -> set[bytes]:
-        """Prove that there are the values that the manifest tells of, as long as they have to be.
-
-        Returns:
-            The keys of those that are missing, or have another length.
-        """
+        """Prove that there are the values that the manifest tells of, as long as they have to be."""
         entry, tables = self._entry, self._tables
         if entry.chunked:
             layout = Chunks.of(tables.columns(entry))
@@ -405,13 +401,7 @@ class SegmentCheck:
     def check_tables(
         self, documents: Documents, place: int, sums: Sum, advance: Callable[[int], None]
     ) -> None:
-        """Prove everything else.
-
-        Args:
-            documents: what the records say.
-            place: of the segment in the manifest.
-            advance: told of bytes.
-        """
+        """Prove everything else."""
         lost = self.check_values()
         if lost and not self._entry.chunked:
             return
@@ -462,11 +452,7 @@ class SegmentCheck:
             self._told(message, error.table, chunk=error.chunk, block=error.block)
 
     def _compare(self, puts: Puts, *, is_whole: bool) -> None:
-        """Prove that entries written once more are what is stored.
-
-        Args:
-            is_whole: whether all entries were read; without them nothing can be said.
-        """
+        """Prove that entries written once more are what is stored."""
         if not is_whole:
             return
         for key, value in puts:

@@ -159,11 +159,7 @@ class SegmentRemains:
     # ---- rows ----
 
     def rows(self, known: np.ndarray, hashes: np.ndarray) -> Iterator[Rows]:
-        """Yield the sketches that can be had.
-
-        Args:
-            known, hashes: numbers, ascending, and hashes of keys of its records that are left.
-        """
+        """Yield the sketches that can be had."""
         if self._stored is None:
             yield from self._agreed(known, hashes)
             return
@@ -412,11 +408,7 @@ def _address(array: np.ndarray) -> int:
 
 def _is_of(table: tuple[np.ndarray, np.ndarray], base: int, numbers: np.ndarray, hashes: np.ndarray) -> bool:
     """Whether an eighth of the entries of a key table have the hashes of the records that they name: of
-    another segment none has, but by chance.
-
-    Args:
-        numbers, hashes: of the records, ascending.
-    """
+    another segment none has, but by chance."""
     if not len(numbers):
         return False
     found = table[1].astype(np.int64) + base

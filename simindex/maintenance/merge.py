@@ -55,11 +55,7 @@ Change = Callable[[WriteTransaction], None]
 
 def goes_by_segments(source: Source, scheme: Scheme, manifest: Manifest) -> bool:
     """Whether the segments of a source fit an index, and are worth it: they are many documents, most of which
-    are still there.
-
-    Args:
-        scheme, manifest: of the new index.
-    """
+    are still there."""
     own, there = scheme.tables, source.scheme.tables
     layout = replace(there.layout, tier_factor=own.layout.tier_factor)
     found = source.manifest
@@ -76,17 +72,7 @@ def goes_by_segments(source: Source, scheme: Scheme, manifest: Manifest) -> bool
 def join(
     source: Source, session: Session, on_conflict: str, progress: Callable[[int], object]
 ) -> tuple[int, int, int]:
-    """Take over a source by its segments; returns (inserted, replaced, skipped).
-
-    Args:
-        session: of the new index.
-        progress: called with the number of its documents whose records are copied; its segments come before.
-
-    Raises:
-        KeyExistsError: a key is there already and `on_conflict` is "error"; nothing was taken over.
-        CorruptIndexError: a value of the source fails its seal.
-        SimIndexError: the source was compacted meanwhile, so that its snapshot has ended.
-    """
+    """Take over a source by its segments; returns (inserted, replaced, skipped)."""
     total = source.manifest.num_documents
     with session.alone("merge") as writer:
         shared = _shared_keys(source, session)

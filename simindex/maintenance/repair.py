@@ -387,11 +387,7 @@ class _Repair:
         removed: set[int],
         known: dict[int, int] | None,
     ) -> tuple[Entries, np.ndarray, np.ndarray]:
-        """Return the entries of no removed document: a page that no tree reaches may be of an older state.
-
-        Args:
-            known: where that state may have had other documents, those of this one; see `_known`.
-        """
+        """Return the entries of no removed document: a page that no tree reaches may be of an older state."""
         kept = [
             number not in removed and (known is None or known.get(number) == key_hash)
             for number, key_hash in zip(numbers_of(entries.keys).tolist(), hashes.tolist(), strict=True)

@@ -202,11 +202,7 @@ def version_name(name: str, number: int) -> str:
 
 
 def require_name(name: str) -> str:
-    """Return the name of an object, or of a folder of them.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Return the name of an object, or of a folder of them."""
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"expected a name like parts/000012, of letters, digits and _.=-, found {name!r:.200}"

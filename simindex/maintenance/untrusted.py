@@ -99,9 +99,6 @@ def _copy(source: Path, target: Path) -> None:
 
     A commit writes to pages that the one before it does not use, and then one of the two meta pages. So what
     was copied while these stayed the same is one whole state, whatever a writer has begun meanwhile.
-
-    Raises:
-        SimIndexError: a writer does not leave the time for it.
     """
     found = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(found, "rb") as incoming, open(target, "xb") as outgoing:

@@ -47,16 +47,7 @@ def ray_module() -> Any:
 
 
 def start(address: str | None, options: Mapping[str, Any] | None) -> bool:
-    """Connect to Ray, or start it on this machine where there is none; returns whether this did it.
-
-    Args:
-        address: as `ray.init` takes it; ``None``: that of ``RAY_ADDRESS``, or of a cluster of this machine,
-            or a new one.
-        options: further arguments of `ray.init`.
-
-    Raises:
-        ScaleOutError: nothing listens at the address.
-    """
+    """Connect to Ray, or start it on this machine where there is none; returns whether this did it."""
     ray = ray_module()
     if ray.is_initialized():
         return False
@@ -138,11 +129,7 @@ def host_of(catalog: str, place: str) -> Any:
 
 
 def probe(**where: Any) -> Any:
-    """Return the reference of a task for `why_unfit`.
-
-    Args:
-        where: Ray's options that say on which node.
-    """
+    """Return the reference of a task for `why_unfit`."""
     return ray_module().remote(num_cpus=0, max_retries=0, **where)(stands).remote()
 
 

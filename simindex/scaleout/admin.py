@@ -178,11 +178,7 @@ def watch(uri: str, after: float, onto: Mapping[str, str]) -> Watch:
 
 
 def require_places(name: str, places: Iterable[str]) -> None:
-    """Refuse places that are not the resource of one node.
-
-    Args:
-        name: of the argument that has them.
-    """
+    """Refuse places that are not the resource of one node."""
     if not places:
         raise ValueError(f"{name}: expected one place or more, found none")
     nodes = [node for node in ray_module().nodes() if node["Alive"]]

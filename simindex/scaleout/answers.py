@@ -133,11 +133,7 @@ class Columns(NamedTuple):
 
 
 def answers_of(places: Sequence[Columns], limit: int | None, is_by_distance: bool) -> list[Matches]:
-    """Return the matches of each query, of all places, in their order.
-
-    Args:
-        places: what each has answered; one at least.
-    """
+    """Return the matches of each query, of all places, in their order."""
     merged = _merged([columns.found() for columns in places], limit, is_by_distance)
     truncated = _any_of([columns.truncated for columns in places])
     scanned = [columns.scanned for columns in places if columns.scanned is not None]

@@ -282,11 +282,7 @@ class _Rows:
 
 
 def count_part(how: How, part: Part) -> int:
-    """Return how many lines a part has that is some lines of a file.
-
-    Raises:
-        SourceError: this node cannot read the file, or finds another one.
-    """
+    """Return how many lines a part has that is some lines of a file."""
     with _naming(part, how):
         return part.count_lines()
 
@@ -294,12 +290,7 @@ def count_part(how: How, part: Part) -> int:
 def insert_part(
     how: How, catalog: Catalog, number: int, part: Part, carrier: Callable[[Catalog], Calls] = Calls
 ) -> Counts:
-    """Store the documents of a part; returns what became of its rows, all of it acknowledged.
-
-    Raises:
-        SourceError: this node cannot read a file, or finds another one; or a row is no document.
-        As `ScaledIndex.insert_many`.
-    """
+    """Store the documents of a part; returns what became of its rows, all of it acknowledged."""
     batches = 0
 
     def next_id() -> bytes:

@@ -342,11 +342,7 @@ class Calls:
 
     def require_fit(self, seconds: float) -> None:
         """Refuse places where no host can run, before one is made there; those that no node has are not
-        looked at.
-
-        Raises:
-            PlaceMissingError: it says why.
-        """
+        looked at."""
         there = self._ray.cluster_resources()
         probed = {self._probe(place): place for place in self.places if place in there}
         done = self._ray.wait([*probed], num_returns=len(probed), timeout=seconds)[0] if probed else []

@@ -158,15 +158,7 @@ class Catalog:
 
     @classmethod
     def from_json(cls, text: str | bytes, uri: str = "catalog") -> Catalog:
-        """Return the catalog of a text.
-
-        Args:
-            uri: where it comes from, for messages.
-
-        Raises:
-            FormatError: no catalog, or one of a newer format.
-            CorruptIndexError: it does not fit its seal, or contradicts itself.
-        """
+        """Return the catalog of a text."""
         try:
             content = json.loads(text)
         except ValueError as exc:
@@ -238,15 +230,7 @@ class Catalog:
             cls._require(os.fspath(uri), cls.load(uri), None)
 
     def replace(self, uri: str | os.PathLike[str], old: Catalog | None) -> Catalog:
-        """Put this catalog in the place of another one, whole, and return it.
-
-        Args:
-            old: what has to lie there; ``None``: nothing may.
-
-        Raises:
-            CatalogChangedError: something else lies there.
-            FileExistsError: something does, and `old` is ``None``.
-        """
+        """Put this catalog in the place of another one, whole, and return it."""
         if is_remote(os.fspath(uri)):
             return self._replace_in_store(open_store(uri), old)
         path = Path(local_path(uri))

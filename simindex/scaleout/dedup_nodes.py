@@ -224,12 +224,7 @@ class Nodes:
             )
 
     def _attend(self) -> None:
-        """Wait a moment for those who are new, and go on without those whose cores others have.
-
-        Raises:
-            ScaleOutError: one cannot run where it is to; Ray starts it again and again, and tells nobody, or
-                says no more than that it died.
-        """
+        """Wait a moment for those who are new, and go on without those whose cores others have."""
         coming = {worker.actor.ready.remote(): worker.node for worker in self._workers}
         there, late = self._ray.wait(list(coming), num_returns=len(coming), timeout=_SOON_SECONDS)
         nodes = {coming[one] for one in (*late, *filterfalse(_has_answer, there))} - self._fit

@@ -139,11 +139,7 @@ class SketchTables:
         return np.memmap(path, dtype=dtype, mode="r")
 
     def slice(self, table: int, first: int, behind: int, capacity: int) -> TableSlice:
-        """Return the entries of a table whose keys are in first..behind-1.
-
-        Args:
-            capacity: entries that are in memory at a time.
-        """
+        """Return the entries of a table whose keys are in first..behind-1."""
         keys, ranks = self._keys[table - self._first], self._ranks[table - self._first]
         runs = range(0, len(keys), _RUN)
         each = max(capacity // max(len(runs), 1), 1)
@@ -225,14 +221,7 @@ class Making(NamedTuple):
 
 
 def make_partition(making: Making, part: InputPart, folder: str) -> None:
-    """Make the partition of a part, unless it is there.
-
-    Args:
-        folder: of the partition; it comes into being complete.
-
-    Raises:
-        BadRowError, InputError: of the part.
-    """
+    """Make the partition of a part, unless it is there."""
     if os.path.isdir(folder):
         return
     os.makedirs(os.path.dirname(folder), exist_ok=True)
@@ -467,14 +456,6 @@ def _told(writing: Writing, wanted: Wanted, lines: list[bytes]) -> list[bytes]:
 
 
 def write_lines(path: str, kept: Sequence[memoryview], at: int) -> None:
-    """Write the lines of a part.
-
-    Args:
-        path: of the output, which is there.
-        at: where they begin.
-
-    Raises:
-        OSError: it names the file.
-    """
+    """Write the lines of a part."""
     with naming(path), open(path, "r+b", buffering=0) as file:
         write_pieces(file, kept, at)

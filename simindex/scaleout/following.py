@@ -76,12 +76,7 @@ class Following:
         return Way(catalog, calls, Routing(catalog, self._sketcher))
 
     def _followed(self, call: Callable[[Way], T], seconds: float) -> T:
-        """Return what a call returns, done again where partitions changed their places meanwhile.
-
-        Raises:
-            CatalogChangedError: a partition was on its way for longer than that.
-            PartitionError: one cannot be used where the newest catalog has it.
-        """
+        """Return what a call returns, done again where partitions changed their places meanwhile."""
         deadline = time.monotonic() + seconds
         while True:
             way = self._way_now()
@@ -113,12 +108,7 @@ class Following:
         *arguments: Any,
         seconds: float,
     ) -> list[Any]:
-        """Call some places; returns what each answers.
-
-        Args:
-            name: of the call, for messages.
-            to: gives the places, with arguments of their own before the others.
-        """
+        """Call some places; returns what each answers."""
 
         def ask(way: Way) -> list[Any]:
             sent = way.calls.send_all(group, method, *arguments, to=to(way))

@@ -520,11 +520,7 @@ class KeepingHost(Host):
             return report
 
     def let_go(self, assignment: Assignment, number: int, uri: str) -> str:
-        """Close a partition for writing, make a backup of it, and return its state.
-
-        Args:
-            uri: of the backup.
-        """
+        """Close a partition for writing, make a backup of it, and return its state."""
         path = dict(assignment.partitions)[number]
         with naming(assignment, number):
             with self._lock:
@@ -540,12 +536,7 @@ class KeepingHost(Host):
                 return partition.state()
 
     def take(self, assignment: Assignment, number: int, uri: str | Objects, path: str, state: str) -> None:
-        """Make a partition of the backup of one that was closed for writing.
-
-        Args:
-            path: a folder that nothing else has; where a call is repeated, the copy may be there.
-            state: that it has to have.
-        """
+        """Make a partition of the backup of one that was closed for writing."""
         with naming(assignment, number):
             if not os.path.exists(path):
                 restore_index(uri, path)

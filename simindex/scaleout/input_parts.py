@@ -134,14 +134,6 @@ def parts_of(inputs: Inputs, size: int | None = None) -> list[Part]:
     """Return the parts of some inputs: files of lines that are not packed are cut, small files put together.
 
     The parts depend on the files alone. Lines before a part are not counted yet; see `counted`.
-
-    Args:
-        size: bytes of a part, about; a file that cannot be cut may have more. ``None``: 16 to 64 MiB, for 64
-            parts if that can be.
-
-    Raises:
-        InputError: one is standard input, which other nodes cannot read, or a folder cannot be read.
-        OSError: one cannot be read.
     """
     files = list(_files(inputs))
     if size is None:
@@ -184,11 +176,7 @@ def _cut(inputs: Inputs, file: _File, size: int) -> list[Part]:
 
 def counted(parts: list[Part], num_lines: list[int]) -> list[Part]:
     """Return the parts with the lines that stand before each in its file: its rows have the numbers, and keys
-    that are made of these, that they have where the file is read at once.
-
-    Args:
-        num_lines: of each; of one that is whole files any number.
-    """
+    that are made of these, that they have where the file is read at once."""
     # A path may be given twice: a file begins with its first extent.
     files = accumulate(part.extent is None or not part.extent.begin for part in parts)
     return [

@@ -51,14 +51,7 @@ class Move:
 
 
 def change_catalog(uri: str, change: Callable[[Catalog], Catalog | None]) -> Catalog:
-    """Replace the catalog by what a function makes of the newest one; again, where somebody else was first.
-
-    Args:
-        change: returns the next version, or ``None`` where nothing is to be changed.
-
-    Raises:
-        CatalogChangedError: others were first ten times.
-    """
+    """Replace the catalog by what a function makes of the newest one; again, where another call was first."""
     for attempt in range(_ATTEMPTS):
         found = Catalog.load(uri)
         changed = change(found)
@@ -126,14 +119,7 @@ def require_store(catalog: Catalog, uri: str) -> str:
 
 
 def restore_place(uri: str, place: str, onto: Mapping[str, str], call: Call) -> dict[int, RestoreReport]:
-    """Make the partitions of a lost place of their backups, elsewhere, and let the catalog say so.
-
-    Args:
-        uri: of the catalog.
-        place: that is lost.
-        onto: place -> folder on its disk; partitions are dealt out in turn.
-        call: of a host.
-    """
+    """Make the partitions of a lost place of their backups, elsewhere, and let the catalog say so."""
     catalog = Catalog.load(uri)
     numbers = catalog.places.get(place, ())
     require_store(catalog, uri)
@@ -250,9 +236,6 @@ def _way(
 def plan(catalog: Catalog, places: Iterable[str]) -> list[Move]:
     """Return the fewest moves after which places have equally many partitions, one more or less.
 
-    Args:
-        places: all that shall have partitions; those of others go to them.
-
     >>> from simindex import Config
     >>> four = Catalog(Config(seed=1), tuple(Partition("a", f"/{n}") for n in range(4)))
     >>> [(move.partition, move.source, move.target) for move in plan(four, ["a", "b"])]
@@ -319,11 +302,7 @@ class Watch:
         self.restored: list[str] = []
 
     def look(self) -> None:
-        """Look once, and restore what has been away for too long.
-
-        Raises:
-            SimIndexError, OSError: one cannot be restored; the next look tries again.
-        """
+        """Look once, and restore what has been away for too long."""
         now = self._clock()
         held = Catalog.load(self._uri).places
         self._away = {place: self._away.get(place, now) for place in held if not self._is_there(place)}
@@ -359,11 +338,7 @@ class Watch:
 
 
 def require_watchable(catalog: Catalog, after: float | None, onto: Mapping[str, str] | None) -> None:
-    """Refuse options by which lost places cannot be restored by themselves.
-
-    Raises:
-        ValueError: one option without the other; or the catalog does not have every commit in a store.
-    """
+    """Refuse options by which lost places cannot be restored by themselves."""
     require_seconds("restore_after", after)
     if (after is None) != (not onto):
         raise ValueError(

@@ -211,11 +211,7 @@ class ScaledPairs(Iterator[Pair]):
             self._end()
 
     def _expanded(self, rows: np.ndarray, *, is_copy: bool) -> Iterator[Pair]:
-        """Yield the pairs of documents of pairs of sketches.
-
-        Args:
-            is_copy: `a` is the first of those that equal it: its first document is paired with all of `b`.
-        """
+        """Yield the pairs of documents of pairs of sketches; of a copy `a` is the first of its equals."""
         of_first = self._plan.copies == "first"
         for first in range(0, len(rows), _AT_ONCE):
             some = rows[first : first + _AT_ONCE]
@@ -228,11 +224,7 @@ class ScaledPairs(Iterator[Pair]):
                     yield self._pair(one, other, agree, distance)
 
     def _stored_copies(self, folded: np.ndarray) -> Iterator[Pair]:
-        """Yield the pairs of documents that one partition stores as copies of one another.
-
-        Args:
-            folded: sketches whose documents were paired with the first of another partition.
-        """
+        """Yield the pairs of documents that one partition stores as copies of one another."""
         leaders = np.unique(self._walkers.copies()[0])
         agree, of_first = self._walk.config.num_perm or NO_FIGURE, self._plan.copies == "first"
         leaders = leaders[~np.isin(leaders, folded)]
@@ -251,12 +243,7 @@ class ScaledPairs(Iterator[Pair]):
 
 
 def clusters_of(walk: Walk, linkage: Linkage, memory_bytes: int) -> Iterator[list[Key]]:
-    """Yield the keys of each component or star of two documents or more, in the order of their numbers.
-
-    Args:
-        walk: of stars one that hands on all pairs.
-        memory_bytes: of the edges of stars; what does not fit lies on the disk.
-    """
+    """Yield the keys of each component or star of two documents or more, in the order of their numbers."""
     try:
         forest = group(walk.walkers.numbering.total, linkage, _edges(walk, linkage), memory_bytes)
         yield from _listed(forest, walk.walkers)

@@ -113,11 +113,7 @@ class Partition(Index):
         return backup_index(self.path, uri) if self._journal is None else self._journal.backup()
 
     def finish(self) -> None:
-        """Close it when its journal has every commit. None can come between, for it is closed first.
-
-        Raises:
-            StoreError: the store does not take one; the partition is closed all the same.
-        """
+        """Close it when its journal has every commit. None can come between, for it is closed first."""
         super().close()
         try:
             self.settle()
@@ -135,11 +131,7 @@ class Partition(Index):
     def answers(
         self, query: Query | Nearest, batch: SketchBatch, looking_up: AbstractContextManager[Any]
     ) -> Part:
-        """Return the matches of many sketches, on one snapshot.
-
-        Args:
-            looking_up: held while the kernel's numbers become matches.
-        """
+        """Return the matches of many sketches, on one snapshot."""
         if isinstance(query, Nearest):
             found = [self.nearest(sketch, **query._asdict()) for sketch in batch]
             flags = bytes([matches.truncated for matches in found])
@@ -164,11 +156,8 @@ class Partition(Index):
             return Part(asked, found, flags, everything.scanned, False)
 
     def within(self, query: Query, documents: NewDocuments, most: int | None) -> list[Matches] | None:
-        """Return the matches of documents among one another, as if they were stored; nothing is.
-
-        Args:
-            most: so many in all are looked up; ``None``: any number. Beyond that it is ``None``.
-        """
+        """Return the matches of documents among one another, as if they were stored; ``None`` where
+        there are more than `most`."""
         with self._session.changing() as (writer, _):
             pending = writer.begin()
             pending.add(documents, list(range(len(documents))))
@@ -180,12 +169,8 @@ class Partition(Index):
                 return query.matches(view, found)
 
     def keys_from(self, first: int, limit: int) -> tuple[list[Key], int | None, tuple[int, int]]:
-        """Return some keys in order of insertion, from a number on.
-
-        Returns:
-            (the keys, the number behind them or ``None`` at the end, what tells one state from another: the
-            number of the next document and how many there are).
-        """
+        """Return some keys from a number on, in order of insertion; the number behind them, ``None`` at the end;
+        and (next number, number of documents), by which one state is known from another."""
         with self._store.reading() as txn:
             view = self._reader.view(txn)
             found = view.numbers_from(first, limit)
@@ -195,11 +180,7 @@ class Partition(Index):
     # ---- changes that may be repeated: the same call again answers the same, and does nothing ----
 
     def add_once(self, call: bytes, documents: NewDocuments, on_conflict: Conflict) -> list[int]:
-        """Store documents that are sketched already, in one commit; [inserted, replaced, skipped].
-
-        Args:
-            call: its id, 16 bytes; see `Session.once`.
-        """
+        """Store documents that are sketched already, in one commit; [inserted, replaced, skipped]."""
         return self._session.once(
             call,
             lambda writer, pending, view, before: (

@@ -102,12 +102,7 @@ class TableHost(Generic[_Tables]):
     # ---- slices ----
 
     def bundle(self, token: bytes, numbering: Numbering, wanted: Bundle, nth: int) -> tuple[Pieces, bool]:
-        """Return the nth part of a bundle, and whether there is none behind it.
-
-        Args:
-            token: of who reads it.
-            numbering: of the documents of all partitions.
-        """
+        """Return the nth part of a bundle, and whether there is none behind it."""
         key = token, wanted
         with self._lock:
             found = self._under_way.pop(key, None)
@@ -163,13 +158,7 @@ class TableHost(Generic[_Tables]):
         own: int,
         place: int,
     ) -> Iterator[Edges | RangeEnd]:
-        """Yield what a range of some tables has; see `sweep`.
-
-        Args:
-            walk: what is compared in all ranges, and what the walks before have found.
-            hosts: all of them, this one among them.
-            own: its place there.
-        """
+        """Yield what a range of some tables has; see `sweep`."""
         yield from walk_range(walk[0], tables, hosts.beside(own, self), place, walk[1])
 
 

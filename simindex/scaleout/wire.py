@@ -181,14 +181,7 @@ class Routing:
         self._place_of = np.array([names.index(one.place) for one in catalog.partitions], dtype=np.uint32)
 
     def items(self, items: list[tuple[Any, ...]], call: bytes) -> dict[str, tuple[bytes, Routed]]:
-        """Return place -> (id of the call, its part of the items), of those that are to store any.
-
-        Args:
-            call: its id; see `new_call`.
-
-        Raises:
-            TypeError, ValueError: a bad item; the message names its key.
-        """
+        """Return place -> (id of the call, its part of the items), of those that are to store any."""
         if {len(item) for item in items if type(item) is tuple} == {2} and all(
             type(item) is tuple and type(item[1]) is str for item in items
         ):
