@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from simindex.imports import optional_module
 from simindex.scaleout.errors import ScaleOutError
-from simindex.scaleout.host import Assignment, KeepingHost
+from simindex.scaleout.host import Assignment, Host
 from simindex.scaleout.wire import unpacked
 
 NAMESPACE = "simindex"
@@ -82,7 +82,7 @@ class HostActor:
     """
 
     def __init__(self) -> None:
-        self._host = KeepingHost()
+        self._host = Host()
         self._assignment: tuple[bytes, Assignment] | None = None
 
     def call(self, head: bytes, *beside: Any) -> bytes:

@@ -105,6 +105,11 @@ _WORTH_A_THREAD = 64
 """Sketches from which on partitions are searched side by side."""
 
 
+CLOSED = ".closed"
+"""Behind the name of a partition's folder: a file with the version of the catalog that closed it for writing.
+"""
+
+
 class Assignment(NamedTuple):
     """What a host is to have open: it comes with every call, so a host that was restarted needs no other.
 
@@ -174,12 +179,26 @@ class Host:
                 for number, path in assignment.partitions:
                     if number not in self._open:
                         with naming(assignment, number, is_opening=True):
-                            self._open[number] = self.opened(assignment, number, path)
+                            self._open[number] = self._opened(assignment, number, path)
             return dict(self._open)
 
-    def opened(self, assignment: Assignment, number: int, path: str) -> Partition:  # noqa: ARG002 - for others
-        """Open a partition."""
-        return Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS)
+    def _opened(self, assignment: Assignment, number: int, path: str) -> Partition:
+        """Open a partition: one that is closed for writing to be read, another with its journal, if any."""
+        version = _closed_by(path)
+        if number in assignment.closed or version >= assignment.version:
+            partition = Partition(path, "r", assignment.config)
+            partition.is_closed_for_writing = True
+            return partition
+        if version:
+            _open_again(path)
+        partition = Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS)
+        try:
+            if number in dict(assignment.journals):
+                partition.keep_journal(dict(assignment.journals)[number])
+        except BaseException:
+            partition.close()
+            raise
+        return partition
 
     def _assign(self, assignment: Assignment) -> None:
         current = self._assignment
@@ -220,7 +239,7 @@ class Host:
             own = documents if len(places) == len(documents) else documents.taken(places)
             return partition.add_once(call, own, on_conflict)
 
-        counts = self.change_some(assignment, routed.partitions, add)
+        counts = self._change(assignment, routed.partitions, add)
         inserted, replaced, skipped = map(sum, zip(*counts, strict=True))
         return inserted, replaced, skipped
 
@@ -232,7 +251,7 @@ class Host:
         def remove(partition: Partition, places: list[int]) -> int:
             return partition.remove_once(call, [encoded_keys[at] for at in places])
 
-        return sum(self.change_some(assignment, numbers, remove))
+        return sum(self._change(assignment, numbers, remove))
 
     def touch(
         self, assignment: Assignment, call: bytes, encoded_keys: list[bytes], numbers: np.ndarray
@@ -242,7 +261,7 @@ class Host:
         def touch(partition: Partition, places: list[int]) -> int:
             return partition.touch_once(call, [encoded_keys[at] for at in places])
 
-        return sum(self.change_some(assignment, numbers, touch))
+        return sum(self._change(assignment, numbers, touch))
 
     def expire(self, assignment: Assignment, call: bytes, limit: int, batch_size: int) -> int:
         """Remove the documents seen last before a time; returns how many."""
@@ -250,13 +269,27 @@ class Host:
         def expire(partition: Partition, _: list[int]) -> int:
             return partition.expire_once(call, limit, batch_size)
 
-        return sum(self.change_some(assignment, np.array([n for n, _ in assignment.partitions]), expire))
+        return sum(self._change(assignment, np.array([n for n, _ in assignment.partitions]), expire))
 
-    def change_some(
+    def _change(
         self, assignment: Assignment, numbers: np.ndarray, change: Callable[[Partition, list[int]], T]
     ) -> list[T]:
-        """Return what a change of each partition answers that documents were routed to; it is durable."""
-        return self._of_some(assignment, numbers, change)
+        """Return what a change of each partition answers that documents were routed to.
+
+        The changes are as durable as the catalog says: in the store, too, where they are to be.
+        """
+        changed = list[Partition]()
+
+        def noted(partition: Partition, places: list[int]) -> T:
+            changed.append(partition)
+            return change(partition, places)
+
+        answers = self._of_some(assignment, numbers, noted)
+        number_of = {path: number for number, path in assignment.partitions}
+        for partition in changed:  # these, though the host may have let one go by now
+            with naming(assignment, number_of[partition.path]):
+                partition.settle()
+        return answers
 
     def _documents(self, routed: Routed) -> NewDocuments:
         """Return documents as an index takes them; texts are sketched here, all at once."""
@@ -337,6 +370,77 @@ class Host:
     def compact(self, assignment: Assignment) -> None:
         """Compact each partition, one after the other."""
         self.each(assignment, Partition.compact)
+
+    def prove_store(self, _: Assignment, uri: str) -> None:
+        """Refuse a store that this host cannot reach, or that cannot be trusted; see `prove`."""
+        prove(open_store(uri))
+
+    def backup(self, assignment: Assignment, uris: dict[int, str]) -> dict[int, StoreBackupReport]:
+        """Back up partitions; returns number -> what was done."""
+        partitions, reports = self.partitions(assignment), {}
+        for number, uri in uris.items():
+            with naming(assignment, number):
+                reports[number] = partitions[number].back_up(uri)
+        return reports
+
+    def restore(self, assignment: Assignment, number: int, uri: str | Objects, path: str) -> RestoreReport:
+        """Make a partition of its backup, in a folder that nobody has."""
+        with naming(assignment, number):
+            report = restore_index(uri, path)
+            with Index(path, "r") as index:
+                require_equal(index.config, assignment.config)
+            return report
+
+    def let_go(self, assignment: Assignment, number: int, uri: str) -> str:
+        """Close a partition for writing, make a backup of it, and return its state."""
+        path = dict(assignment.partitions)[number]
+        with naming(assignment, number):
+            with self._lock:
+                if number in self._open:
+                    self._open.pop(number).finish()
+                if _closed_by(path):  # by a move that was broken off
+                    _close_for_writing(path, assignment.version)
+                else:  # with the writer's lock, for another process may be the host still
+                    with Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS):
+                        _close_for_writing(path, assignment.version)
+            backup_index(path, uri)
+            with Partition(path, "r", assignment.config) as partition:
+                return partition.state()
+
+    def take(self, assignment: Assignment, number: int, uri: str | Objects, path: str, state: str) -> None:
+        """Make a partition of the backup of one that was closed for writing."""
+        with naming(assignment, number):
+            if not os.path.exists(path):
+                restore_index(uri, path)
+            with Partition(path, "r", assignment.config) as copy:
+                if copy.state() != state:
+                    raise PartitionError(
+                        f"partition {number}: expected a copy of the state {state} at "
+                        f"{assignment.place}, found {copy.state()}; it was not moved",
+                        place=assignment.place,
+                        partition=number,
+                    )
+
+    def remove_left(self, assignment: Assignment, number: int, path: str) -> None:
+        """Remove the folder of a partition that another place has now, and answer for it no more."""
+        self.partitions(assignment)  # refuses earlier versions of the catalog from here on
+        with naming(assignment, number):
+            shutil.rmtree(path, ignore_errors=True)
+            _open_again(path)
+        self.remove_way(assignment, number, path)
+
+    def remove_way(self, assignment: Assignment, number: int, path: str) -> None:
+        """Remove the backup by which a partition was to go from host to host."""
+        with naming(assignment, number):
+            shutil.rmtree(path + WAY, ignore_errors=True)
+
+    def way_sizes(self, _: Assignment, path: str, folder: str) -> dict[str, int]:
+        """Return names and bytes of the objects on a partition's way; see `WayObjects`."""
+        return FolderObjects(path + WAY).sizes(folder)
+
+    def way_object(self, _: Assignment, path: str, name: str) -> bytes:
+        """Return an object on a partition's way; see `WayObjects`."""
+        return FolderObjects(path + WAY).get(name)
 
     # ---- all, some or one of them ----
 
@@ -450,125 +554,6 @@ def _is_out_of_descriptors(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
-
-
-CLOSED = ".closed"
-"""Behind the name of a partition's folder: a file with the version of the catalog that closed it for writing.
-"""
-
-
-class KeepingHost(Host):
-    """A host, as an actor of Ray is made of."""
-
-    def opened(self, assignment: Assignment, number: int, path: str) -> Partition:
-        """Open a partition: one that is closed for writing to be read, another with its journal, if any."""
-        version = _closed_by(path)
-        if number in assignment.closed or version >= assignment.version:
-            partition = Partition(path, "r", assignment.config)
-            partition.is_closed_for_writing = True
-            return partition
-        if version:
-            _open_again(path)
-        partition = Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS)
-        try:
-            if number in dict(assignment.journals):
-                partition.keep_journal(dict(assignment.journals)[number])
-        except BaseException:
-            partition.close()
-            raise
-        return partition
-
-    # ---- changes are acknowledged when they are as durable as the catalog says ----
-
-    def change_some(
-        self, assignment: Assignment, numbers: np.ndarray, change: Callable[[Partition, list[int]], T]
-    ) -> list[T]:
-        """Change partitions; return when these changes are in the store, where they are to be."""
-        changed = list[Partition]()
-
-        def noted(partition: Partition, places: list[int]) -> T:
-            changed.append(partition)
-            return change(partition, places)
-
-        answers = super().change_some(assignment, numbers, noted)
-        number_of = {path: number for number, path in assignment.partitions}
-        for partition in changed:  # these, though the host may have let one go by now
-            with naming(assignment, number_of[partition.path]):
-                partition.settle()
-        return answers
-
-    # ---- backups and moves ----
-
-    def prove_store(self, _: Assignment, uri: str) -> None:
-        """Refuse a store that this host cannot reach, or that cannot be trusted; see `prove`."""
-        prove(open_store(uri))
-
-    def backup(self, assignment: Assignment, uris: dict[int, str]) -> dict[int, StoreBackupReport]:
-        """Back up partitions; returns number -> what was done."""
-        partitions, reports = self.partitions(assignment), {}
-        for number, uri in uris.items():
-            with naming(assignment, number):
-                reports[number] = partitions[number].back_up(uri)
-        return reports
-
-    def restore(self, assignment: Assignment, number: int, uri: str | Objects, path: str) -> RestoreReport:
-        """Make a partition of its backup, in a folder that nobody has."""
-        with naming(assignment, number):
-            report = restore_index(uri, path)
-            with Index(path, "r") as index:
-                require_equal(index.config, assignment.config)
-            return report
-
-    def let_go(self, assignment: Assignment, number: int, uri: str) -> str:
-        """Close a partition for writing, make a backup of it, and return its state."""
-        path = dict(assignment.partitions)[number]
-        with naming(assignment, number):
-            with self._lock:
-                if number in self._open:
-                    self._open.pop(number).finish()
-                if _closed_by(path):  # by a move that was broken off
-                    _close_for_writing(path, assignment.version)
-                else:  # with the writer's lock, for another process may be the host still
-                    with Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS):
-                        _close_for_writing(path, assignment.version)
-            backup_index(path, uri)
-            with Partition(path, "r", assignment.config) as partition:
-                return partition.state()
-
-    def take(self, assignment: Assignment, number: int, uri: str | Objects, path: str, state: str) -> None:
-        """Make a partition of the backup of one that was closed for writing."""
-        with naming(assignment, number):
-            if not os.path.exists(path):
-                restore_index(uri, path)
-            with Partition(path, "r", assignment.config) as copy:
-                if copy.state() != state:
-                    raise PartitionError(
-                        f"partition {number}: expected a copy of the state {state} at "
-                        f"{assignment.place}, found {copy.state()}; it was not moved",
-                        place=assignment.place,
-                        partition=number,
-                    )
-
-    def remove_left(self, assignment: Assignment, number: int, path: str) -> None:
-        """Remove the folder of a partition that another place has now, and answer for it no more."""
-        self.partitions(assignment)  # refuses earlier versions of the catalog from here on
-        with naming(assignment, number):
-            shutil.rmtree(path, ignore_errors=True)
-            _open_again(path)
-        self.remove_way(assignment, number, path)
-
-    def remove_way(self, assignment: Assignment, number: int, path: str) -> None:
-        """Remove the backup by which a partition was to go from host to host."""
-        with naming(assignment, number):
-            shutil.rmtree(path + WAY, ignore_errors=True)
-
-    def way_sizes(self, _: Assignment, path: str, folder: str) -> dict[str, int]:
-        """Return names and bytes of the objects on a partition's way; see `WayObjects`."""
-        return FolderObjects(path + WAY).sizes(folder)
-
-    def way_object(self, _: Assignment, path: str, name: str) -> bytes:
-        """Return an object on a partition's way; see `WayObjects`."""
-        return FolderObjects(path + WAY).get(name)
 
 
 def _closed_by(path: str) -> int:

@@ -169,8 +169,8 @@ class Partition(Index):
                 return query.matches(view, found)
 
     def keys_from(self, first: int, limit: int) -> tuple[list[Key], int | None, tuple[int, int]]:
-        """Return some keys from a number on, in order of insertion; the number behind them, ``None`` at the end;
-        and (next number, number of documents), by which one state is known from another."""
+        """Return some keys from a number on, in order of insertion; the number behind them, ``None`` at the
+        end; and (next number, number of documents), by which one state is known from another."""
         with self._store.reading() as txn:
             view = self._reader.view(txn)
             found = view.numbers_from(first, limit)

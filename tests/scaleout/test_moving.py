@@ -14,7 +14,7 @@ import simindex
 from simindex.maintenance.stores import FolderObjects
 from simindex.scaleout import CatalogChangedError, MissingObjectError, PartitionError, StoreError
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.host import KeepingHost, WayObjects
+from simindex.scaleout.host import Host, WayObjects
 from simindex.scaleout.moving import backup, move_partition, plan, restore_place
 from simindex.scaleout.partition import Partition as HostPartition
 
@@ -314,7 +314,7 @@ def test_a_copy_of_another_state_is_refused(cluster: Cluster) -> None:
 
 def test_objects_on_the_way_are_read_and_not_changed(tmp_path: Path) -> None:
     FolderObjects(tmp_path / "p.way").put("parts/one", b"content")
-    host = KeepingHost()
+    host = Host()
     way = WayObjects(str(tmp_path / "p"), lambda method, *rest: getattr(host, method)(None, *rest))
     parts = way.inside("parts")
     assert way.sizes() == way.sizes("parts") == {"parts/one": 7}

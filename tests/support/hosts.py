@@ -36,7 +36,7 @@ from simindex.scaleout.dedup_parts import (
     tables_of,
     write_lines,
 )
-from simindex.scaleout.host import Host, KeepingHost
+from simindex.scaleout.host import Host
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.range_hosts import TableHost
 from simindex.scaleout.wire import Routing, packed, unpacked
@@ -216,7 +216,7 @@ class Cluster:
 
     def __init__(self, folder: Path, places: str = "ab", partitions: int = 4, **options: Any) -> None:
         self.folder, self.uri = folder, str(folder / "catalog")
-        self.hosts = {place: KeepingHost() for place in places}
+        self.hosts = {place: Host() for place in places}
         rows = [
             Partition(place, str(folder / place / f"{number:05}.simindex"))
             for number, place in zip(range(partitions), places * partitions, strict=False)
@@ -234,7 +234,7 @@ class Cluster:
     def end(self, place: str) -> None:
         """What is left of a host that was killed: nothing but its folders."""
         self.hosts[place].close()
-        self.hosts[place] = KeepingHost()
+        self.hosts[place] = Host()
 
     def close(self) -> None:
         for host in self.hosts.values():
