@@ -46,6 +46,15 @@ def ray_module() -> Any:
     return optional_module("ray", "simindex.scaleout", "'simindex[scaleout]'")
 
 
+def answer(reference: Any, seconds: float | None = None) -> Any:
+    """Return what a call has returned, or raise what it has raised."""
+    ray = ray_module()
+    try:
+        return ray.get(reference, timeout=seconds)
+    except ray.exceptions.RayTaskError as exc:
+        raise (exc.cause if isinstance(exc.cause, Exception) else exc) from None
+
+
 def start(address: str | None, options: Mapping[str, Any] | None) -> bool:
     """Connect to Ray, or start it on this machine where there is none; returns whether this did it."""
     ray = ray_module()

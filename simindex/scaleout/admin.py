@@ -15,7 +15,7 @@ from simindex.checks import local_path, require_int
 from simindex.config import Config, require_equal
 from simindex.maintenance.reports import RestoreReport, StoreBackupReport
 from simindex.maintenance.stores import open_store
-from simindex.scaleout.actors import HERE, host_of, ray_module, sent_as, start
+from simindex.scaleout.actors import HERE, answer, host_of, ray_module, sent_as, start
 from simindex.scaleout.calls import assignment
 from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition
 from simindex.scaleout.errors import PlaceMissingError
@@ -200,11 +200,11 @@ def require_places(name: str, places: Iterable[str]) -> None:
 def _backup_all(catalog: Catalog, wanted: Mapping[str, Any]) -> dict[str, Any]:
     require_places("backup", wanted)
     sent = {place: _sent(catalog, place, "backup", uris) for place, uris in wanted.items()}
-    return {place: _answer(reference) for place, reference in sent.items()}
+    return {place: pickle.loads(answer(reference, JOB_SECONDS)) for place, reference in sent.items()}
 
 
 def _call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
-    return _answer(_sent(catalog, place, method, *arguments))
+    return pickle.loads(answer(_sent(catalog, place, method, *arguments), JOB_SECONDS))
 
 
 def _sent(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
@@ -213,14 +213,6 @@ def _sent(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
     bound = host_of(catalog.id, place).call.options(concurrency_group=group)
     own = pickle.dumps(assignment(catalog, place), protocol=5)
     return bound.remote(*sent_as(own, method, packed(arguments)))
-
-
-def _answer(reference: Any) -> Any:
-    ray = ray_module()
-    try:
-        return pickle.loads(ray.get(reference, timeout=JOB_SECONDS))
-    except ray.exceptions.RayTaskError as exc:
-        raise (exc.cause if isinstance(exc.cause, Exception) else exc) from None
 
 
 DEFAULT_PARTITIONS = 8

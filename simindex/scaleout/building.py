@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 import xxhash
@@ -34,9 +35,9 @@ from simindex.inputs import BadRowError, InputError, Inputs, Row
 from simindex.inputs.errors import NoTextError
 from simindex.maintenance.stores import MissingObjectError, Objects, open_store
 from simindex.remote import is_remote
-from simindex.scaleout.actors import ray_module, start
+from simindex.scaleout.actors import answer, ray_module, start
 from simindex.scaleout.calls import Calls
-from simindex.scaleout.catalog import Catalog
+from simindex.scaleout.catalog import Catalog, digest_of
 from simindex.scaleout.errors import CatalogChangedError, ScaleOutError, SourceError, UnfinishedBuildError
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.input_parts import Part, counted, parts_of
@@ -169,12 +170,6 @@ class Journal:
         return _opened(self._objects, name)
 
 
-def digest_of(value: Any) -> str:
-    """Return the XXH3-128 of the canonical JSON of a value, hexadecimal."""
-    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return xxhash.xxh3_128_hexdigest(canonical.encode("ascii"))
-
-
 def _sealed(content: dict[str, Any]) -> bytes:
     return (json.dumps(content | {"seal": digest_of(content)}) + "\n").encode("ascii")
 
@@ -287,19 +282,18 @@ def count_part(how: How, part: Part) -> int:
         return part.count_lines()
 
 
+def _ids(prefix: str) -> Callable[[], bytes]:
+    """Return what gives the ids of calls, one after the other: the same ones each time."""
+    numbers = count(1)
+    return lambda: xxhash.xxh3_128_digest(f"{prefix}/{next(numbers)}".encode())
+
+
 def insert_part(
     how: How, catalog: Catalog, number: int, part: Part, carrier: Callable[[Catalog], Calls] = Calls
 ) -> Counts:
     """Store the documents of a part; returns what became of its rows, all of it acknowledged."""
-    batches = 0
-
-    def next_id() -> bytes:
-        nonlocal batches
-        batches += 1
-        return xxhash.xxh3_128_digest(f"{how.job}/{number}/{batches}".encode())
-
     rows = _Rows(part, how)
-    index = _Feeder(how, catalog, next_id, carrier)
+    index = _Feeder(how, catalog, _ids(f"{how.job}/{number}"), carrier)
     report = index.insert_many(rows, on_conflict=how.on_conflict, batch_size=how.batch_size)
     return Counts(*report, rows.bad)
 
@@ -308,14 +302,8 @@ def insert_rows(
     how: How, catalog: Catalog, rows: list[tuple[Any, ...]], carrier: Callable[[Catalog], Calls] = Calls
 ) -> Counts:
     """Store documents that are all there, under an id that their content gives."""
-    content, batches = xxhash.xxh3_128_hexdigest(pickle.dumps(rows, protocol=5)), 0
-
-    def next_id() -> bytes:
-        nonlocal batches
-        batches += 1
-        return xxhash.xxh3_128_digest(f"{how.job}/{content}/{batches}".encode())
-
-    index = _Feeder(how, catalog, next_id, carrier)
+    content = xxhash.xxh3_128_hexdigest(pickle.dumps(rows, protocol=5))
+    index = _Feeder(how, catalog, _ids(f"{how.job}/{content}"), carrier)
     return Counts(*index.insert_many(rows, on_conflict=how.on_conflict, batch_size=how.batch_size))
 
 
@@ -495,9 +483,7 @@ class _Build:
 
     def _answer(self, reference: Any) -> Any:
         try:
-            return self._ray.get(reference)
-        except self._ray.exceptions.RayTaskError as exc:
-            raise (exc.cause if isinstance(exc.cause, Exception) else exc) from None
+            return answer(reference)
         except self._ray.exceptions.RayError as exc:
             raise ScaleOutError(
                 f"build: a task has died {_RETRIES + 1} times: {str(exc).splitlines()[0]}; what is done is "

@@ -16,7 +16,7 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from simindex.errors import CorruptIndexError, FormatError
 from simindex.maintenance.stores import Objects, open_store, prove
 from simindex.remote import is_remote
 from simindex.scaleout.errors import CatalogChangedError
+from simindex.storage.folder import sync_folder
 
 Durability = Literal["node", "store"]
 """What an acknowledged change survives: the end of its processes, or that of its node with the disk."""
@@ -114,7 +115,7 @@ class Catalog:
     @property
     def digest(self) -> str:
         """The digest of the configuration: XXH3-128 of its canonical JSON, hexadecimal."""
-        return _digest(self.config.to_dict())
+        return digest_of(self.config.to_dict())
 
     @property
     def places(self) -> dict[str, tuple[int, ...]]:
@@ -152,9 +153,9 @@ class Catalog:
             "config_digest": self.digest,
             "store": self.store,
             "durability": self.durability,
-            "partitions": [_partition_to_dict(partition) for partition in self.partitions],
+            "partitions": [asdict(partition) for partition in self.partitions],
         }
-        return json.dumps(content | {"seal": _digest(content)}, indent=1) + "\n"
+        return json.dumps(content | {"seal": digest_of(content)}, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes, uri: str = "catalog") -> Catalog:
@@ -171,7 +172,7 @@ class Catalog:
                 "open it with the simindex version that wrote it"
             )
         seal = content.pop("seal", None)
-        if seal != _digest(content):
+        if seal != digest_of(content):
             raise CorruptIndexError(
                 f"{uri}: expected a catalog that fits its seal, found one that was changed; restore it, or "
                 "write it anew from the folders of the partitions",
@@ -243,7 +244,7 @@ class Catalog:
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         return self
 
     def _replace_in_store(self, objects: Objects, old: Catalog | None) -> Catalog:
@@ -283,38 +284,12 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _digest(value: Mapping[str, Any]) -> str:
+def digest_of(value: Any) -> str:
+    """Return the XXH3-128 of the canonical JSON of a value, hexadecimal."""
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return xxhash.xxh3_128_hexdigest(canonical.encode("ascii"))
 
 
-def _partition_to_dict(partition: Partition) -> dict[str, Any]:
-    backup = partition.backup
-    return {
-        "place": partition.place,
-        "path": partition.path,
-        "documents": partition.documents,
-        "backup": None
-        if backup is None
-        else {"uri": backup.uri, "time": backup.time, "documents": backup.documents},
-        "closed": partition.closed,
-    }
-
-
 def _partition_from_dict(stored: Mapping[str, Any]) -> Partition:
     backup = stored["backup"]
-    return Partition(
-        str(stored["place"]),
-        str(stored["path"]),
-        int(stored["documents"]),
-        None if backup is None else Backup(backup["uri"], backup["time"], backup["documents"]),
-        None if stored["closed"] is None else int(stored["closed"]),
-    )
+    return Partition(**{**stored, "backup": None if backup is None else Backup(**backup)})

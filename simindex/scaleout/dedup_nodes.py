@@ -35,7 +35,7 @@ from simindex.pairs.ranges import RangeEnd
 from simindex.pairs.tables import Numbering
 from simindex.pairs.walk_plan import Edges, WalkPlan
 from simindex.queries.search import Method
-from simindex.scaleout.actors import probe, ray_module, start, why_unfit
+from simindex.scaleout.actors import answer, probe, ray_module, start, why_unfit
 from simindex.scaleout.dedup import ScaledJob, Step, told_nobody
 from simindex.scaleout.dedup_parts import (
     PART_OF_FILE,
@@ -52,7 +52,7 @@ from simindex.scaleout.dedup_parts import (
     write_lines,
 )
 from simindex.scaleout.errors import ScaleOutError, UnsupportedError
-from simindex.scaleout.range_hosts import Hosts, TableHost, answer, host_as_actor, lost, on_node, swept
+from simindex.scaleout.range_hosts import Hosts, TableHost, host_as_actor, lost, on_node, swept
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 _T = TypeVar("_T")

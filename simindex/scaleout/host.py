@@ -247,21 +247,26 @@ class Host:
         self, assignment: Assignment, call: bytes, encoded_keys: list[bytes], numbers: np.ndarray
     ) -> int:
         """Remove the documents of some keys, a commit a partition; returns how many there were."""
-
-        def remove(partition: Partition, places: list[int]) -> int:
-            return partition.remove_once(call, [encoded_keys[at] for at in places])
-
-        return sum(self._change(assignment, numbers, remove))
+        return self._change_keys(assignment, Partition.remove_once, call, encoded_keys, numbers)
 
     def touch(
         self, assignment: Assignment, call: bytes, encoded_keys: list[bytes], numbers: np.ndarray
     ) -> int:
         """Renew the age of the documents of some keys; returns how many there were."""
+        return self._change_keys(assignment, Partition.touch_once, call, encoded_keys, numbers)
 
-        def touch(partition: Partition, places: list[int]) -> int:
-            return partition.touch_once(call, [encoded_keys[at] for at in places])
+    def _change_keys(
+        self,
+        assignment: Assignment,
+        change: Callable[[Partition, bytes, list[bytes]], int],
+        call: bytes,
+        encoded_keys: list[bytes],
+        numbers: np.ndarray,
+    ) -> int:
+        def of_own(partition: Partition, places: list[int]) -> int:
+            return change(partition, call, [encoded_keys[at] for at in places])
 
-        return sum(self._change(assignment, numbers, touch))
+        return sum(self._change(assignment, numbers, of_own))
 
     def expire(self, assignment: Assignment, call: bytes, limit: int, batch_size: int) -> int:
         """Remove the documents seen last before a time; returns how many."""

@@ -29,10 +29,10 @@ from simindex.pairs.tables import Numbering
 from simindex.pairs.union_find import Forest, edges_between
 from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan, scheme_of_config
 from simindex.queries.search import Method
-from simindex.scaleout.actors import SHARE, ray_module, start
+from simindex.scaleout.actors import SHARE, answer, ray_module, start
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import PlaceMissingError, ScaleOutError
-from simindex.scaleout.range_hosts import Hosts, RangeHost, answer, host_as_actor, lost, swept
+from simindex.scaleout.range_hosts import Hosts, RangeHost, host_as_actor, lost, swept
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 from simindex.tuning.curve import DEFAULT_THRESHOLD

@@ -26,7 +26,7 @@ from simindex.pairs.snapshot_tables import PinnedTables
 from simindex.pairs.tables import LEAST_PIECE, LocalSource, Numbering, Piece, Slice, Source, Tables, merged
 from simindex.pairs.walk_plan import Earlier, Edges, WalkPlan
 from simindex.queries.search import require_comparable
-from simindex.scaleout.actors import ray_module
+from simindex.scaleout.actors import answer, ray_module
 
 _Tables = TypeVar("_Tables", bound=Tables)
 
@@ -201,15 +201,6 @@ def on_node(node: str, *, soft: bool = False) -> Any:
         "ray.util.scheduling_strategies", "simindex.scaleout", "'simindex[scaleout]'"
     )
     return strategies.NodeAffinitySchedulingStrategy(node, soft=soft)
-
-
-def answer(reference: Any) -> Any:
-    """Return what a call has returned, or raise what it has raised."""
-    ray = ray_module()
-    try:
-        return ray.get(reference)
-    except ray.exceptions.RayTaskError as exc:
-        raise (exc.cause if isinstance(exc.cause, Exception) else exc) from None
 
 
 def lost() -> tuple[type[Exception], ...]:
