@@ -1,18 +1,17 @@
-"""A sealed segment as a value of its own: the unit that backups are given, and other machines and stores.
+"""A sealed segment as a value of its own: the unit of backups.
 
 Owns which stored values belong to a segment, the proof that each fits its seals, and the digest that stands
-for all of them. Must not open transactions, and knows bytes only through `format`. Invariant: what is handed
-out or taken in was checked against its seals; a segment never changes, so whoever has a digest once has the
-segment for good.
+for all of them. Must not open transactions, and knows bytes only through `format`. A segment never
+changes, so its digest stands for it for good.
 
 The digest is the XXH3-128 of all database keys and seals of the segment. The seals depend on every byte of
 the values, so it costs reading a hundredth of them. Like the seals it protects against accidents, not
-against somebody who makes up both.
+against a forger, who makes up both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -126,37 +125,3 @@ def sealed_segment(geometry: Geometry, entry: SegmentEntry, get: Get) -> SealedS
         else:
             digest.add(piece, value)
     return SealedSegment(entry, sum(piece.num_bytes for piece in pieces), digest.value())
-
-
-def export_segment(geometry: Geometry, entry: SegmentEntry, get: Get) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (database key, value) of a segment, checked, in the order of keys.
-
-    Raises:
-        CorruptIndexError: a value is missing or fails its seal.
-    """
-    for piece in pieces_of(geometry, entry):
-        yield piece.key, checked_value(entry, piece, get(piece.key))
-
-
-def import_segment(
-    geometry: Geometry, segment: SealedSegment, items: Iterable[tuple[bytes, bytes]]
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yield what `export_segment` gave elsewhere, checked again, to be stored under the same keys.
-
-    The last value comes only when all of them together have the segment's digest.
-
-    Raises:
-        CorruptIndexError: values are missing, damaged, or another segment's.
-    """
-    digest, values = Digest(), iter(items)
-    for piece in (pieces := pieces_of(geometry, segment.entry)):
-        key, value = next(values, (b"", None))
-        found = checked_value(segment.entry, piece, value if key == piece.key else None)
-        digest.add(piece, found)
-        if piece is pieces[-1] and digest.value() != segment.digest:
-            raise CorruptIndexError(
-                f"segment {segment.entry.id}: expected values of the digest {segment.digest.hex()}, found "
-                f"{digest.value().hex()}; they are another segment's",
-                segment=segment.entry.id,
-            )
-        yield key, found
