@@ -178,7 +178,7 @@ class StoreTarget:
         if not self._objects.exchange(MANIFEST, self._content, encode_backup(backup)):
             raise StoreError(
                 self._objects.uri,
-                "somebody else has made a backup there meanwhile, which stands; this one was given up. "
+                "another process has made a backup there meanwhile, which stands; this one was given up. "
                 "Let one at a time make them",
             )
         removed = self._uploads.remove_others(backup.parts())
@@ -263,7 +263,7 @@ def read_manifest(objects: Objects) -> StoredBackup | None:
 
 
 def batch_names(objects: Objects) -> dict[int, str]:
-    """Return the batches of a journal by their numbers, ascending."""
+    """Return the batches of the commit log by their numbers, ascending."""
     names = (name.rpartition("/")[2] for name in objects.sizes(LOG))
     return {int(name): f"{LOG}/{name}" for name in names if name.isdigit()}
 

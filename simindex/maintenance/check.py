@@ -44,7 +44,7 @@ class _Check:
         self._done = self._total = 0
         self._told_at = 0.0
         self._is_backup = False
-        """Whether it is a backup that nobody has changed; a later one may be under way or broken off."""
+        """Whether it is an unchanged backup; a later one may be under way or broken off."""
 
     def found(self, problem: Problem) -> None:
         """Take note of a problem."""

@@ -37,7 +37,7 @@ _FIRST, _SECOND, _THIRD = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xC2B2AE3D
 class Sum:
     """Adds up entries, so that two sets of them can be compared without sorting: what is added is a hash of
     key and number under a secret of this process, so that different sets have different sums, up to one
-    chance in 2**64, whoever made them."""
+    chance in 2**64, even if they were made on purpose."""
 
     def __init__(self) -> None:
         self._secrets = np.frombuffer(os.urandom(16), dtype=np.uint64)

@@ -1,17 +1,16 @@
-"""A journal: every commit since the last backup, an object each: nothing acknowledged is lost with a disk.
+"""Commit log: every commit since the last backup is put into the backup's store, an object (batch) each.
 
-Owns the numbers of batches, their way to the store, and how they are done again. Must not decide when a
-caller is answered: `Journal.settle` says whether he may be. Invariants: a batch is put behind its commit, so
-that it says what really came of it; who is answered after `settle` has his batch and all before it in the
-store; a batch that lies behind a gap was acknowledged to nobody, and is not done again.
+A change that is acknowledged after `CommitLog.settle` is not lost with its disk. Invariants: a batch is put
+behind its commit, so that it says what really came of it; when `settle` returns, all batches so far are in
+the store; a batch behind a gap was not acknowledged, and is not replayed.
 
-A batch tells the state that its commit has left (the seal of the index's manifest). So who opens the index
-again sees whether the store has all of it: where the last commit before a kill is missing, or somebody else
-has changed the index, a backup is made before anything is acknowledged.
+A batch holds the state that its commit has left (the seal of the index's manifest). So the next process that
+opens the index sees whether the store has all of it: where the last commit before a kill is missing, or the
+index was changed without a log, a backup is made before anything is acknowledged.
 
-Batches are created and never replaced, and whoever opens an index begins with a batch of his own. So where an
-index was restored elsewhere while its old host was thought to be dead, the old host finds its next number
-taken: it acknowledges nothing any more.
+Batches are created and never replaced, and a log begins with a batch of its own. So where an index was
+restored elsewhere while its old host was thought to be dead, the old host finds its next number taken: it
+acknowledges nothing any more.
 """
 
 from __future__ import annotations
@@ -58,12 +57,12 @@ class _Put:
     future: Future[None] | None = None
 
 
-class Journal:
-    """The journal of one index that is open for writing. Safe to share between threads.
+class CommitLog:
+    """The commit log of one index that is open for writing. Safe to share between threads.
 
     Args:
-        session: of the index; from here on each of its commits is put into the journal.
-        uri: of the backup that the journal belongs to; it is made where there is none, or where the store
+        session: of the index; from here on each of its commits is put into it.
+        uri: of the backup that the log belongs to; it is made where there is none, or where the store
             does not have all of the index.
 
     Raises:
@@ -109,13 +108,13 @@ class Journal:
         """Refuse an index that is older than what the store has: it was restored elsewhere, and went on."""
         if backup is not None and state in self._states(backup, names):
             raise BackupTargetError(
-                f"{self._objects.uri}: expected a journal that ends with the state of "
+                f"{self._objects.uri}: expected a commit log that ends with the state of "
                 f"{self._session.store.path}, found later batches: the index was restored elsewhere and went "
                 "on. Restore it from there, or choose another place for its backup"
             )
 
     def _note(self, pending: Pending, prepared: Prepared) -> None:
-        """Take a commit, just behind it, while nobody else may change the index."""
+        """Take a commit, just behind it, while nothing else may change the index."""
         self._last += 1
         batch = _batch_of(pending, prepared, self._writer)
         put = _Put(f"{LOG}/{batch_name(self._last)}", encode_batch(batch))
@@ -126,7 +125,7 @@ class Journal:
     def _start(self, put: _Put) -> None:
         if self._is_closed:
             raise ClosedError(
-                f"{self._session.store.path}: expected an open journal, found one that was closed while "
+                f"{self._session.store.path}: expected an open commit log, found one that was closed while "
                 "changes were under way; those are not acknowledged, make them again"
             )
         put.future = self._pool.submit(self._put, put)
@@ -135,8 +134,8 @@ class Journal:
         if not self._objects.create(put.name, put.content):
             raise StoreError(
                 self._objects.uri_of(put.name),
-                f"expected to be the only writer of {self._session.store.path}, found a batch of somebody "
-                "else: the index was restored elsewhere, and goes on there. Nothing is acknowledged here "
+                f"expected to be the only writer of {self._session.store.path}, found a batch of another "
+                "process: the index was restored elsewhere, and goes on there. Nothing is acknowledged here "
                 "any more; open the catalog again",
             )
 
@@ -145,7 +144,7 @@ class Journal:
 
         Raises:
             StoreError: one cannot be put; nothing since then is acknowledged, and the next call tries again.
-            ClosedError: the journal was closed before one was put.
+            ClosedError: the log was closed before one was put.
         """
         with self._lock:
             waiting = list(self._under_way)
@@ -162,7 +161,7 @@ class Journal:
                     self._under_way.popleft()
 
     def position(self) -> int:
-        """Return the number of the last batch: whoever reads the index from now on sees all up to it."""
+        """Return the number of the last batch: a read from now on sees all up to it."""
         return self._last
 
     def backup(self, progress: Callable[[int], object] | None = None) -> StoreBackupReport:
@@ -204,8 +203,8 @@ def _without_gaps(names: dict[int, str], covered: int) -> Iterable[str]:
 
 
 def replay(path: str | os.PathLike[str], objects: Objects, covered: int) -> tuple[int, int]:
-    """Do the batches of a journal again, in an index that was restored; returns the number of the last one,
-    and how many documents there are.
+    """Do the batches of a commit log again, in an index that was restored; returns the number of the last
+    one, and how many documents there are.
 
     Args:
         path: of the index.

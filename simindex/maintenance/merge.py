@@ -328,7 +328,7 @@ def merge(
         ConfigMismatchError: two sources of different settings or seeds, or one of texts and one of rows that
             others made.
         FormatError: there is something at the destination.
-        IndexLockedError: somebody else merges to the same destination.
+        IndexLockedError: another process merges to the same destination.
         KeyExistsError: a key is in two sources (`on_conflict` "error"); no destination was made.
         SimIndexError: a source was compacted meanwhile, so that its snapshot has ended, and changed, if it
             does not go by segments.

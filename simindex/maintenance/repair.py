@@ -65,7 +65,7 @@ class Salvage:
         # Pages that the file does not have yet have no number there.
         self._orphans, self._free = (pages[pages < file.num_used] for pages in (orphans, free))
         self.are_orphans_current = is_free_known
-        """Whether pages that nobody reaches are surely of the newest state."""
+        """Whether pages that no tree reaches are surely of the newest state."""
 
     def header(self, where: str) -> Header:
         """Return the header. Raises CorruptIndexError where none is left."""
@@ -77,8 +77,8 @@ class Salvage:
         with contextlib.suppress(SimIndexError):
             return decode_header(second_header(where), where)
         raise CorruptIndexError(
-            f"{where}: expected a header, found none in any page nor beside them: nobody can tell what the "
-            "rest means; restore a backup",
+            f"{where}: expected a header, found none in any page nor beside them, and without one the "
+            "rest cannot be read; restore a backup",
             path=where,
         )
 
@@ -192,7 +192,7 @@ def repair(
     Raises:
         FileNotFoundError: there is no index.
         FileExistsError: there is something at the destination.
-        IndexLockedError: somebody else repairs to the same destination.
+        IndexLockedError: another process repairs to the same destination.
         CorruptIndexError: no header or no manifest is left in any page, or the process that reads died.
 
     >>> import simindex, tempfile
@@ -289,7 +289,7 @@ class _Repair:
 
     def _find_lost_chunks(self, remains: list[SegmentRemains]) -> None:
         """Find chunks of sketches, and segments of one value, whose leaf is gone, among the pages of large
-        values that nobody tells of."""
+        values that no tree reaches."""
         missing = [(part, key, count) for part in remains for key, count in part.missing()]
         if not missing:
             return

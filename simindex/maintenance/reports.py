@@ -218,7 +218,7 @@ class StoreBackupReport:
         copied_segments, reused_segments: which were uploaded now, and which the store had.
         copied_bytes: that were uploaded, records and other entries included.
         reused_bytes: that the store had already.
-        removed_objects: that the new backup does not need, and batches of the journal that are part of it.
+        removed_objects: that the new backup does not need, and batches of the commit log that are part of it.
         seconds: from the call to the end.
         pinned_seconds: of these, how long one snapshot of the index was held, so that the space of what was
             removed meanwhile could not be used again.
@@ -246,7 +246,7 @@ class RestoreReport:
         path: the folder of the index.
         documents: that it holds now.
         num_bytes: that were read.
-        batches: of the journal that were done again.
+        batches: of the commit log that were done again.
         last_batch: the number of the last one, or of the last one that the backup has.
         seconds: from the call to the end.
     """

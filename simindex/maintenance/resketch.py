@@ -51,7 +51,7 @@ def resketch(
     Raises:
         ConfigMismatchError: a setting that stored sketches do not give; `fields` names it.
         FormatError: there is something at the destination.
-        IndexLockedError: somebody else makes an index for the same destination.
+        IndexLockedError: another process makes an index for the same destination.
         SimIndexError: the source was compacted and changed meanwhile, so that its snapshot has ended.
         ValueError: both methods switched off, a value out of range, a destination inside of the source, or a
             document that was brought in with nothing but the half that is to go.

@@ -60,7 +60,7 @@ def restore_index(
         MissingObjectError: there is no backup, or it has lost an object, which is named.
         CorruptIndexError: an object is damaged; it is named.
         FormatError: there is something else at the path, or a backup of a later version at the uri.
-        IndexLockedError: somebody restores to the same path.
+        IndexLockedError: another process restores to the same path.
         StoreError: the store cannot be read.
         IndexFullError: no room.
     """

@@ -335,7 +335,7 @@ class RemoteObjects(Objects):
 
     Raises:
         MissingPackageError: fsspec, or its package for such paths, is not installed.
-        InputError: nobody knows such paths, or they take no files.
+        InputError: fsspec knows no such paths, or they take no files.
     """
 
     def __init__(self, uri: str) -> None:
@@ -438,7 +438,7 @@ def open_store(uri: str | os.PathLike[str] | Objects) -> Objects:
 
     Raises:
         MissingPackageError: fsspec, or its package for such a uri, is not installed.
-        InputError: nobody knows such a uri.
+        InputError: fsspec knows no such uri.
 
     >>> open_store("file:///srv/backups")
     FolderObjects('/srv/backups')

@@ -1,8 +1,8 @@
-"""An index from somebody else: a private copy of it, proven in a process of its own before anything is
+"""An index from an untrusted source: a private copy of it, proven in a process of its own before anything is
 opened.
 
 Owns the copy and its end. Must not open it. Invariant: what is handed on lies in a folder that only this user
-can enter, was checked in full after it was copied, and is changed by nobody afterwards.
+can enter, was checked in full after it was copied, and does not change afterwards.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def probe(**where: Any) -> Any:
 
 
 def why_unfit(probed: Any) -> str | None:
-    """Return why nothing of simindex can run where a task was sent; ``None``: it can, or nobody knows."""
+    """Return why simindex cannot run where a task was sent; ``None``: it can, or that is not known."""
     ray = ray_module()
     try:
         ray.get(probed)

@@ -276,7 +276,7 @@ def create(
         index.make_partitions()
         catalog.replace(uri, None)
     except BaseException:
-        index.stop()  # without a catalog nobody would find the hosts
+        index.stop()  # without a catalog the hosts cannot be found
         raise
     return _watched(index, restore_after, restore_onto)
 

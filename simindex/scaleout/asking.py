@@ -37,7 +37,7 @@ from simindex.sketching.sketch import SketchBatch
 from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
 
 QUERY_SECONDS = 30.0
-"""Deadline of a question where nobody says another one."""
+"""Default deadline of a question."""
 
 UNDER_WAY = 4
 """Batches that are sent ahead of the answer to the oldest."""

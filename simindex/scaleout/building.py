@@ -141,7 +141,7 @@ class Journal:
         job = {"job": secrets.token_hex(16), "sources": sources}
         if not self._objects.create(_JOB, _sealed(job)):
             raise UnfinishedBuildError(
-                f"{self._objects.uri}: somebody began a build at the same moment; try again"
+                f"{self._objects.uri}: another process began a build at the same moment; try again"
             )
         return job
 

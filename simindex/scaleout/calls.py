@@ -10,9 +10,9 @@ group, and the actor does them in that order. One that is cancelled before it wa
 the actor waits for it, and all later calls of the group with it, until it has been sent nothing for 30
 seconds, not in other groups either (`OrderedActorTaskExecutionQueue` in Ray's sources, and its issue "Actor
 reorder timer is re-armed on every task arrival, so a missing seq_no is never skipped"). Under load that is
-for ever. So what was given up stays with the actor, which does it for nobody once it is there. That those are
-few, however long it is away, is what a `Lane` is for: while a place has as many unanswered calls as threads,
-further calls are held back here, in their order.
+for ever. So what was given up stays with the actor, which does it once it is there, and the answer is
+dropped. That those are few, however long it is away, is what a `Lane` is for: while a place has as many
+unanswered calls as threads, further calls are held back here, in their order.
 """
 
 from __future__ import annotations
@@ -423,9 +423,9 @@ def assignment(catalog: Catalog, place: str) -> Assignment:
     """Return what a place's host is to have open."""
     numbers = catalog.places.get(place, ())
     folders = tuple((number, catalog.partitions[number].path) for number in numbers)
-    journals: tuple[tuple[int, str], ...] = ()
+    commit_logs: tuple[tuple[int, str], ...] = ()
     if catalog.durability == "store":
         uris = ((number, catalog.backup_uri(number)) for number in numbers)
-        journals = tuple((number, uri) for number, uri in uris if uri is not None)
+        commit_logs = tuple((number, uri) for number, uri in uris if uri is not None)
     closed = tuple(number for number in numbers if catalog.partitions[number].closed is not None)
-    return Assignment(catalog.id, catalog.version, place, folders, catalog.config, journals, closed)
+    return Assignment(catalog.id, catalog.version, place, folders, catalog.config, commit_logs, closed)

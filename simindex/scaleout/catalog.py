@@ -135,7 +135,7 @@ class Catalog:
         return replace(self, partitions=taken, version=self.version + 1)
 
     def backup_uri(self, number: int) -> str | None:
-        """Return where the backup of a partition lies, and its journal; ``None`` without a store."""
+        """Return where the backup of a partition lies, and its commit log; ``None`` without a store."""
         return None if self.store is None else f"{self.store.rstrip('/')}/{self.id}/{number:05}"
 
     def to_json(self) -> str:
@@ -254,7 +254,7 @@ class Catalog:
         self._require(objects.uri, found, old)
         if not objects.exchange(_NAME, content, self.to_json().encode("ascii")):
             raise CatalogChangedError(
-                f"{objects.uri}: somebody replaced the catalog at the same time; load it and begin again"
+                f"{objects.uri}: another process replaced the catalog at once; load it and begin again"
             )
         return self
 
@@ -269,8 +269,8 @@ class Catalog:
         elif found is None or (found.id, found.version) != (old.id, old.version):
             there = "none" if found is None else f"version {found.version} of {found.id}"
             raise CatalogChangedError(
-                f"{where}: expected version {old.version} of the catalog {old.id}, found {there}; somebody "
-                "replaced it meanwhile. Load it and begin again"
+                f"{where}: expected version {old.version} of the catalog {old.id}, found {there}; another "
+                "process replaced it meanwhile. Load it and begin again"
             )
 
 

@@ -42,7 +42,7 @@ Step = Callable[[str, int, int], object]
 
 
 class Workers(Protocol):
-    """What a job asks. All answers are the same whoever gives them, and however often he died over it."""
+    """What a job asks. Answers are the same whichever worker gives them, and however often one died."""
 
     @property
     def parallel(self) -> int:
@@ -87,8 +87,8 @@ class Workers(Protocol):
         """Let those go who work."""
 
 
-def told_nobody(name: str, done: int, total: int) -> None:
-    """Tell nobody how far it is."""
+def no_step(name: str, done: int, total: int) -> None:
+    """Take no note of progress."""
 
 
 _ENTRIES_OF_A_RANGE = 16 << 20

@@ -36,7 +36,7 @@ from simindex.pairs.tables import Numbering
 from simindex.pairs.walk_plan import Edges, WalkPlan
 from simindex.queries.search import Method
 from simindex.scaleout.actors import answer, probe, ray_module, start, why_unfit
-from simindex.scaleout.dedup import ScaledJob, Step, told_nobody
+from simindex.scaleout.dedup import ScaledJob, Step, no_step
 from simindex.scaleout.dedup_parts import (
     PART_OF_FILE,
     Made,
@@ -192,7 +192,7 @@ class Nodes:
         self._parts: Sequence[InputPart] = ()
         self._making: Making | None = None
         self._hosts = Hosts([], {})
-        self._step: Step = told_nobody
+        self._step: Step = no_step
 
     @property
     def parallel(self) -> int:
@@ -290,7 +290,7 @@ class Nodes:
         return self._hosts.numbering
 
     def _make(self) -> None:
-        """Let workers make the partitions that nobody has."""
+        """Let workers make the partitions that no worker has."""
         wanted = self._unmade()
         done = len(self._parts) - len(wanted)
         for at, worker, _ in self._dealt(wanted, lambda actor, at: actor.make.remote(self._parts[at], at)):
@@ -530,7 +530,7 @@ def deduplicate(
         MissingPackageError: Ray is not installed.
         JobError, InputError, BadRowError, OSError: as `simindex.corpus.deduplicate`; an input that cannot be
             read ends the job before anything is written.
-        ScaleOutError: nodes are gone and nobody took over.
+        ScaleOutError: nodes are gone and none took over.
     """
     given = locals()
     for name, value in others.items():
@@ -554,7 +554,7 @@ def deduplicate(
         sink,
         threshold,
         nodes=nodes,
-        step=on_step or told_nobody,
+        step=on_step or no_step,
         **{name: given[name] for name in _OF_THE_JOB},
     )
     try:

@@ -281,7 +281,7 @@ PART_OF_FILE = 64 << 20
 
 _LEAST_PART = 4 << 20
 _OF_EACH = 4
-"""Parts that everybody who works has, or more: so nobody waits long for the last one."""
+"""Parts for each worker, or more: so no worker waits long for the last one."""
 
 
 def parts_of(inputs: Inputs, size: int = PART_OF_FILE) -> list[InputPart]:
@@ -314,7 +314,7 @@ def counted(parts: list[InputPart], num_lines: list[int]) -> list[InputPart]:
 
 
 def num_lines(inputs: Inputs, part: InputPart) -> int:
-    """Return how many lines a part has; 0 for a whole file, whose lines nobody has to know."""
+    """Return how many lines a part has; 0 for a whole file, whose lines need not be counted."""
     return 0 if part.extent is None else count_lines(inputs.paths[part.place], part.extent)
 
 

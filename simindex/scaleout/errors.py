@@ -2,7 +2,7 @@
 
     SimIndexError
     └── ScaleOutError                          names place and partition where it knows them
-        ├── CatalogChangedError                somebody replaced the catalog meanwhile
+        ├── CatalogChangedError                another process replaced the catalog
         ├── PartitionError                     a partition cannot be opened, read or written
         ├── PlaceMissingError  (TimeoutError)  a place did not answer within the deadline
         ├── SourceError                        a node cannot read what is built from
@@ -44,7 +44,7 @@ class ScaleOutError(SimIndexError):
 
 
 class CatalogChangedError(ScaleOutError):
-    """The catalog is another version than expected: somebody replaced it meanwhile. Nothing was changed."""
+    """The catalog is of another version than expected: another process replaced it. Nothing was changed."""
 
 
 class PartitionError(ScaleOutError):

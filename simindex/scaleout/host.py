@@ -119,7 +119,7 @@ class Assignment(NamedTuple):
         place: of the host.
         partitions: (number, folder) of each.
         config: of all of them.
-        journals: (number, uri) of those whose commits go to a store, too, before they are acknowledged.
+        commit_logs: (number, uri) of those whose commits go to a store, too, before they are acknowledged.
         closed: numbers of those that take no changes, for they are moved.
     """
 
@@ -128,7 +128,7 @@ class Assignment(NamedTuple):
     place: str
     partitions: tuple[tuple[int, str], ...]
     config: Config
-    journals: tuple[tuple[int, str], ...] = ()
+    commit_logs: tuple[tuple[int, str], ...] = ()
     closed: tuple[int, ...] = ()
 
 
@@ -183,7 +183,7 @@ class Host:
             return dict(self._open)
 
     def _opened(self, assignment: Assignment, number: int, path: str) -> Partition:
-        """Open a partition: one that is closed for writing to be read, another with its journal, if any."""
+        """Open a partition: one that is closed for writing to be read, another with its commit log."""
         version = _closed_by(path)
         if number in assignment.closed or version >= assignment.version:
             partition = Partition(path, "r", assignment.config)
@@ -193,8 +193,8 @@ class Host:
             _open_again(path)
         partition = Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS)
         try:
-            if number in dict(assignment.journals):
-                partition.keep_journal(dict(assignment.journals)[number])
+            if number in dict(assignment.commit_logs):
+                partition.keep_commit_log(dict(assignment.commit_logs)[number])
         except BaseException:
             partition.close()
             raise
@@ -389,7 +389,7 @@ class Host:
         return reports
 
     def restore(self, assignment: Assignment, number: int, uri: str | Objects, path: str) -> RestoreReport:
-        """Make a partition of its backup, in a folder that nobody has."""
+        """Make a partition of its backup, in a folder of its own."""
         with naming(assignment, number):
             report = restore_index(uri, path)
             with Index(path, "r") as index:

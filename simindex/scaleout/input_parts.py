@@ -76,7 +76,7 @@ def lines_before(files: Iterable[Hashable], num_lines: Iterable[int]) -> list[in
 
 
 _MOST_BYTES = 64 << 20
-"""Bytes of a part, about, where nobody says how many: some ten thousand documents, a second of a core."""
+"""Default bytes of a part, about: some ten thousand documents, a second of a core."""
 
 _LEAST_BYTES = 16 << 20
 _PARTS = 64

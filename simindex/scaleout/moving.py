@@ -2,8 +2,8 @@
 
 Owns the order of the steps, and when the catalog changes. Must not know how a host does its part. Invariant:
 a partition is changed at one place at most. To be moved it is closed for writing by a version of the catalog;
-whoever opens it again, here or there, exchanges the catalog first, so that one of two movers fails, however
-slow either is.
+a call that opens it again, here or there, exchanges the catalog first, so that one of two movers fails,
+however slow either is.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def restore_place(uri: str, place: str, onto: Mapping[str, str], call: Call) -> 
             found = newest.partitions[number]
             if found.place != place:
                 raise CatalogChangedError(
-                    f"{uri}: expected partition {number} at {place}, found it at {found.place}: somebody "
-                    "else has restored it; nothing was changed",
+                    f"{uri}: expected partition {number} at {place}, found it at {found.place}: another "
+                    "call has restored it; nothing was changed",
                     place=found.place,
                     partition=number,
                 )
@@ -201,7 +201,7 @@ def move_partition(
     try:
         state = call(catalog, found.place, "let_go", number, put)
         call(catalog, target, "take", number, way, path, state)
-        # Both places answer the same until it is opened, so nobody reads what is out of date.
+        # Both places answer the same until it is opened, so no answer is out of date.
         moved = change_catalog(uri, partial(changed, place=target, path=path))
     except BaseException:
         with suppress(CatalogChangedError):

@@ -21,7 +21,7 @@ from simindex.format.keys import Key, key_hashes
 from simindex.format.rows import MATCH, MATCHES
 from simindex.index.index import Index
 from simindex.maintenance.backup import backup_index
-from simindex.maintenance.commit_log import Journal
+from simindex.maintenance.commit_log import CommitLog
 from simindex.maintenance.reports import StoreBackupReport
 from simindex.queries.matches import Matches
 from simindex.queries.search import Found, Method, Query
@@ -87,11 +87,11 @@ class Partition(Index):
     is_closed_for_writing = False
     """Whether it is being moved, and was opened to be read alone."""
 
-    _journal: Journal | None = None
+    _commit_log: CommitLog | None = None
 
-    def keep_journal(self, uri: str) -> None:
-        """Put every commit from here on into the journal of a backup, too; see `Journal`."""
-        self._journal = Journal(self._session, uri)
+    def keep_commit_log(self, uri: str) -> None:
+        """Put every commit from here on into the commit log of a backup, too; see `CommitLog`."""
+        self._commit_log = CommitLog(self._session, uri)
 
     def state(self) -> str:
         """Return what tells its newest commit from all others: the seal of the manifest."""
@@ -105,15 +105,15 @@ class Partition(Index):
             StoreError: the store does not take one.
             ClosedError: it was closed meanwhile, and the store does not have one.
         """
-        if self._journal is not None:
-            self._journal.settle()
+        if self._commit_log is not None:
+            self._commit_log.settle()
 
     def back_up(self, uri: str) -> StoreBackupReport:
         """Make a backup in a store, or bring it up to date."""
-        return backup_index(self.path, uri) if self._journal is None else self._journal.backup()
+        return backup_index(self.path, uri) if self._commit_log is None else self._commit_log.backup()
 
     def finish(self) -> None:
-        """Close it when its journal has every commit. None can come between, for it is closed first."""
+        """Close it when its commit log has every commit. None can come between, for it is closed first."""
         super().close()
         try:
             self.settle()
@@ -121,12 +121,12 @@ class Partition(Index):
             self.close()
 
     def close(self) -> None:
-        """Close it, and its journal: behind it, so that no commit comes past the journal."""
+        """Close it, and its commit log: behind it, so that no commit comes past the log."""
         try:
             super().close()
         finally:
-            if self._journal is not None:
-                self._journal.close()
+            if self._commit_log is not None:
+                self._commit_log.close()
 
     def answers(
         self, query: Query | Nearest, batch: SketchBatch, looking_up: AbstractContextManager[Any]

@@ -15,7 +15,7 @@ from support.indexes import TINY, texts
 import simindex
 from simindex import BackupTargetError, Config, CorruptIndexError, Index
 from simindex.maintenance.backup import backup_index
-from simindex.maintenance.commit_log import Journal
+from simindex.maintenance.commit_log import CommitLog
 from simindex.maintenance.restore import restore_index
 from simindex.maintenance.stores import FolderObjects, StoreError
 
@@ -39,9 +39,9 @@ def paths(tmp_path: Path) -> tuple[Path, Path, Path]:
 
 
 @contextmanager
-def journalled(path: Path, store: Path, config: Config | None = None) -> Iterator[tuple[Index, Journal]]:
+def journalled(path: Path, store: Path, config: Config | None = None) -> Iterator[tuple[Index, CommitLog]]:
     with simindex.open(path, layout=TINY, config=config) as index:
-        journal = Journal(index._session, store)
+        journal = CommitLog(index._session, store)
         try:
             yield index, journal
         finally:
@@ -184,7 +184,7 @@ def test_who_opens_again_goes_on_without_a_backup(
     with journalled(path, store) as (index, journal):
         index.insert_many(texts(0, 10))
         journal.settle()
-    monkeypatch.setattr(Journal, "backup", None)
+    monkeypatch.setattr(CommitLog, "backup", None)
     with journalled(path, store) as (index, journal):
         index.insert_many(texts(10, 10))
         journal.settle()
@@ -231,7 +231,7 @@ def test_what_came_between_the_restoring_and_the_opening_is_not_forgotten(
         index.insert_many(texts(10, 1))
         journal.settle()
     with simindex.open(restored) as late, pytest.raises(BackupTargetError, match="found later batches"):
-        Journal(late._session, store)
+        CommitLog(late._session, store)
     assert restore_index(store, restored.with_name("again")).documents == 11
 
 
@@ -266,7 +266,7 @@ def test_whatever_was_done_comes_back(steps: list[tuple[str, int, int]]) -> None
     with tempfile.TemporaryDirectory() as folder:
         path, store, restored = (Path(folder) / name for name in ("index", "store", "restored"))
         index = simindex.open(path, layout=TINY, config=CONFIGS[0])
-        journal = Journal(index._session, store)
+        journal = CommitLog(index._session, store)
         for name, first, number in steps:
             if name == "insert":
                 index.insert_many(texts(first, number), on_conflict="replace")
@@ -281,7 +281,7 @@ def test_whatever_was_done_comes_back(steps: list[tuple[str, int, int]]) -> None
             elif name == "again":
                 journal.settle()
                 journal.close()
-                journal = Journal(index._session, store)
+                journal = CommitLog(index._session, store)
         journal.settle()
         journal.close()
         index.close()

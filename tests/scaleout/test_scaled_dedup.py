@@ -20,7 +20,7 @@ from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 from simindex.pairs.plan import plan_pairs
 from simindex.pairs.walk_plan import scheme_of_config
 from simindex.scaleout import UnsupportedError, dedup_nodes, dedup_parts
-from simindex.scaleout.dedup import ScaledJob, told_nobody
+from simindex.scaleout.dedup import ScaledJob, no_step
 from simindex.scaleout.dedup_nodes import Worker
 from simindex.scaleout.dedup_parts import Making, Wanted, Writing, lines_of, size_for
 from simindex.sketching.sketch import HAS_SIGNATURE
@@ -76,7 +76,7 @@ def both(
             memory_bytes=1 << 20,
             max_run=max_run,
             part_bytes=8_000,
-            step=told_nobody,
+            step=no_step,
             **(usual | named | more),
         ).run()
 

@@ -172,7 +172,7 @@ def test_what_was_uploaded_before_is_not_uploaded_again(
     with filled(path, 100):
         with monkeypatch.context() as patched:
             patched.setattr(FolderObjects, "exchange", lambda *_: False)
-            with pytest.raises(StoreError, match="somebody else has made a backup there meanwhile"):
+            with pytest.raises(StoreError, match="another process has made a backup there meanwhile"):
                 backup_index(path, store)
         report = backup_index(path, store)
     assert (report.created, report.copied_bytes) == (True, 0)
