@@ -15,7 +15,7 @@ from simindex.maintenance.restore import restore_index
 from simindex.maintenance.stores import MissingObjectError, StoreError, UnprovenStoreError
 from simindex.scaleout.admin import backup, create, move, open, rebalance, restore  # noqa: A004 - the public name
 from simindex.scaleout.building import BuildReport, build
-from simindex.scaleout.dedup_nodes import deduplicate
+from simindex.scaleout.dedup import deduplicate
 from simindex.scaleout.errors import (
     CatalogChangedError,
     PartitionError,

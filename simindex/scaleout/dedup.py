@@ -1,95 +1,54 @@
-"""Deduplication by many workers: `simindex.corpus.deduplicate`, decided by ranges of sorted tables.
+"""`scaleout.deduplicate`: `simindex.corpus.deduplicate` with workers on all nodes of a Ray cluster.
 
-`Workers` says what the job asks of those who work; it does not know Ray. The calling process decides which
-rows stay. Reading again, writing, the journal and the report are one machine's: so is the output, byte for
-byte.
+Workers find what is alike by ranges of sorted tables, the calling process decides which rows stay. Reading
+again, writing, the journal and the report are one machine's: so is the output, byte for byte.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.checks import require_callable, require_int
+from simindex.config import Config
 from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.journal import digest_of
-from simindex.corpus.dedup.output_files import Sink
+from simindex.corpus.dedup.output_files import Mode, Sink
+from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.rows import READ_AHEAD
-from simindex.corpus.dedup.sorting.orders import KeepOrder, by_rank, newest_first
-from simindex.corpus.dedup.sorting.second_pass import InputPart, PartRead, rows_of_parts
+from simindex.corpus.dedup.sorting.orders import Keep, KeepOrder, by_rank, newest_first
+from simindex.corpus.dedup.sorting.second_pass import PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.star import Star
 from simindex.corpus.dedup.sorting.verdict_file import Teller, write_told
 from simindex.corpus.dedup.writer_loop import DecidedRows, Lines
 from simindex.corpus.outputs.output import LinesOutput, temporary
+from simindex.inputs import BadRowError
 from simindex.inputs.streams import without_packing
-from simindex.pairs.plan import PairPlan, plan_pairs
-from simindex.pairs.tables import Numbering
-from simindex.pairs.walk_plan import Edges, WalkPlan, scheme_of_config
+from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, PairPlan, plan_pairs
+from simindex.pairs.walk_plan import WalkPlan, scheme_of_config
 from simindex.parallel import ahead
 from simindex.queries.scheme import Scheme
-from simindex.queries.search import BandQuery
-from simindex.scaleout.dedup_parts import Making, Wanted, Writing, counted, parts_of, size_for
+from simindex.queries.search import BandQuery, Method
+from simindex.scaleout.actors import ray_module, start
+from simindex.scaleout.dedup_nodes import Nodes, Step, no_step
+from simindex.scaleout.dedup_parts import (
+    PART_OF_FILE,
+    Making,
+    Wanted,
+    Writing,
+    counted,
+    parts_of,
+    size_for,
+)
 from simindex.scaleout.errors import UnsupportedError
 from simindex.tuning.curve import DEFAULT_THRESHOLD
-
-Step = Callable[[str, int, int], object]
-"""Is called as step(name, done, total)."""
-
-
-class Workers(Protocol):
-    """What a job asks. Answers are the same whichever worker gives them, and however often one died."""
-
-    @property
-    def parallel(self) -> int:
-        """How many work at a time."""
-
-    def count_lines(self, making: Making, parts: Sequence[InputPart]) -> list[int]:
-        """Return how many lines each part has."""
-
-    def make(self, making: Making, parts: Sequence[InputPart], step: Step) -> Numbering:
-        """Make the partitions of all parts, and number their rows."""
-
-    def ranks(self) -> Iterator[list[Any]]:
-        """Yield what the rows are ordered by, a partition after the other."""
-
-    def copies(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (leaders, copies): rows that are stored as copies, by number; see `PinnedTables.copies`."""
-
-    def walk(self, walk_plan: WalkPlan, step: Step) -> Iterator[Edges]:
-        """Yield what all ranges of all tables have; some of it twice where a worker died."""
-
-    def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (words, fingerprints) of ascending numbers."""
-
-    def labels(self, numbers: np.ndarray) -> list[tuple[str, int]]:
-        """Return what the partitions know of rows by ascending numbers (`corpus.dedup.entries.label_of`), and
-        which halves of a sketch these have."""
-
-    def drop(self) -> None:
-        """Remove the partitions."""
-
-    def can_write(self, making: Making, writing: Writing) -> bool:
-        """Return whether everybody sees the output."""
-
-    def lines(self, making: Making, writing: Writing, at: int, wanted: Iterator[Wanted]) -> Iterator[Lines]:
-        """Write the lines of parts, and yield what is to be known of them, in order. Needs no partitions.
-
-        Args:
-            at: where those of the first part begin in the output.
-        """
-
-    def release(self) -> None:
-        """Let those go who work."""
-
-
-def no_step(name: str, done: int, total: int) -> None:
-    """Take no note of progress."""
-
 
 _ENTRIES_OF_A_RANGE = 16 << 20
 """Entries of all tables that a range has, about: a worker who dies costs some seconds. Two rows that are like
@@ -114,7 +73,7 @@ class ScaledJob(Job):
         sink: Sink | None,
         threshold: float,
         *,
-        nodes: Callable[[str], Workers],
+        nodes: Callable[[str], Nodes],
         memory_bytes: int,
         max_run: int,
         part_bytes: int,
@@ -162,7 +121,7 @@ class ScaledJob(Job):
         entries, compares = self._entries, self._query.compares
         return Making(entries.inputs, self._config, compares, self._keep, entries.takes_bad_rows)
 
-    def _decide(self, folder: str, path: str, workers: Workers) -> None:
+    def _decide(self, folder: str, path: str, workers: Nodes) -> None:
         """Let the workers find what is alike, and write down what goes."""
         assert isinstance(self._entries, PathEntries)
         entries, making = self._entries, self._making()
@@ -199,7 +158,7 @@ class ScaledJob(Job):
         figures = method, distance, recall, False, False, "all", self._max_run, self._memory_bytes
         return plan_pairs(scheme, threshold, *figures, "deduplicate"), scheme  # type: ignore[arg-type]
 
-    def _order(self, folder: str, workers: Workers, total: int) -> KeepOrder:
+    def _order(self, folder: str, workers: Nodes, total: int) -> KeepOrder:
         if self._keep == "first":
             return KeepOrder(total)
         if self._keep == "newest":
@@ -212,7 +171,7 @@ class ScaledJob(Job):
 
     # ---- the output ----
 
-    def _as_told(self, file: Any, workers: Workers) -> Iterator[DecidedRows | Lines]:
+    def _as_told(self, file: Any, workers: Nodes) -> Iterator[DecidedRows | Lines]:
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
         told = Teller(file, self._config.num_perm, self._plan()[0])
@@ -236,7 +195,7 @@ class ScaledJob(Job):
         yield from told.of(parts if by_lines else ahead(parts, READ_AHEAD), self._entries.tell)
 
     @contextmanager
-    def _writing_by(self, workers: Workers) -> Iterator[Writing | None]:
+    def _writing_by(self, workers: Nodes) -> Iterator[Writing | None]:
         """Give how those who work write, where the output is a file that all of them see."""
         assert isinstance(self._entries, PathEntries)
         assert isinstance(self._output, LinesOutput)
@@ -270,3 +229,110 @@ class ScaledJob(Job):
                 skipped = max(done - first, 0)
                 yield Wanted(part, first, skipped, told.next_rows(first + skipped, behind))
         told.finish()
+
+
+_ON_ONE_MACHINE = {"against": None, "into": None, "level": "document", "explain": False, "exact": False}
+"""What one machine keeps and many do not -> its usual value."""
+
+_OF_THE_JOB = (
+    *("keep", "mode", "recall", "by", "max_distance", "config", "removed", "batch_size", "progress"),
+    *("on_removed", "on_bad_row", "journal", "force", "memory_bytes", "max_run", "part_bytes"),
+)
+"""Arguments that are handed on as they are."""
+
+
+def deduplicate(
+    sources: Any,
+    sink: Sink | None,
+    threshold: float = DEFAULT_THRESHOLD,
+    *,
+    keep: Keep = "first",
+    mode: Mode = "remove",
+    recall: float | None = None,
+    by: Method | None = None,
+    max_distance: int | None = None,
+    config: Config | None = None,
+    removed: str | os.PathLike[str] | None = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    max_run: int = DEFAULT_MAX_RUN,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    part_bytes: int = PART_OF_FILE,
+    work: str | os.PathLike[str] | None = None,
+    progress: Callable[[int], object] | None = None,
+    on_step: Step | None = None,
+    on_removed: Callable[[Removed], object] | None = None,
+    on_bad_row: Callable[[BadRowError], object] | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    address: str | None = None,
+    ray: Mapping[str, Any] | None = None,
+    **others: Any,
+) -> DedupReport:
+    """Write a corpus without its near duplicates, found by all nodes of a Ray cluster.
+
+    The output is what `simindex.corpus.deduplicate` writes, byte for byte, and so is the report of removed
+    rows, but where a limit on candidates was hit there or here (`DedupReport.bounded`). The sketches of
+    each part of the input are sorted on the disk of the node that read it; ranges of band words are compared
+    by tasks; the calling process decides who stays. The input is read once more then, and written by
+    the nodes where they see the output, a file of JSON lines that is not packed; by the calling process else.
+
+    What dies is done again: a worker's part or range by Ray, what a lost node held by the others. The calling
+    process itself goes on as on one machine when it is called again: by the journal beside the output.
+
+    Args:
+        sources: paths of files that every node can read, as in `simindex.corpus.deduplicate`.
+        sink, threshold, keep, mode, recall, by, max_distance, config, removed, batch_size, progress,
+            on_removed, on_bad_row, journal, force: as there. `progress` is called while the output is
+            written. With `on_bad_row` a bad row is passed over; it is reported in the second reading.
+        max_run: documents of one prefix that workers compare two by two; those of longer runs are compared by
+            the calling process with what stays, as on one machine: slower, and the same result.
+        memory_bytes: of buffers of each worker, and of edges in the calling process, which has 4 bytes a row
+            beside (12 with another order than "first" or "newest"), and 8 a row that is stored as a copy.
+        part_bytes: bytes of lines that are one part; other files than plain .jsonl are a part each.
+        work: folder on each node's own disk for what it works with, some hundred bytes a row; default: that
+            of temporary files. It is removed at the end.
+        on_step: called as ``on_step(name, done, total)`` with parts and ranges that are done.
+        address, ray: of Ray; see `simindex.scaleout.open`.
+        others: `against`, `into`, `level`, `explain` and `exact` are refused, for one machine alone keeps
+            them.
+
+    Returns:
+        DedupReport(read, kept, removed, bounded, seconds, missed).
+
+    Raises:
+        UnsupportedError: an option that one machine alone keeps; an iterable or standard input.
+        MissingPackageError: Ray is not installed.
+        JobError, InputError, BadRowError, OSError: as `simindex.corpus.deduplicate`; an input that cannot be
+            read ends the job before anything is written.
+        ScaleOutError: nodes are gone and none took over.
+    """
+    given = locals()
+    for name, value in others.items():
+        if name not in _ON_ONE_MACHINE:
+            raise TypeError(f"deduplicate() got an unexpected keyword argument {name!r}")
+        if value != _ON_ONE_MACHINE[name]:
+            raise UnsupportedError(
+                f"scaleout.deduplicate: expected a job without {name}=, which many machines do not keep; "
+                "simindex.corpus.deduplicate does, on one"
+            )
+    require_callable("on_step", on_step)
+    require_int("part_bytes", part_bytes, 1)
+    started = list[bool]()
+
+    def nodes(digest: str) -> Nodes:
+        started.append(start(address, ray))
+        return Nodes(digest, None if work is None else os.fspath(work))
+
+    job = ScaledJob(
+        sources,
+        sink,
+        threshold,
+        nodes=nodes,
+        step=on_step or no_step,
+        **{name: given[name] for name in _OF_THE_JOB},
+    )
+    try:
+        return job.run()
+    finally:
+        if any(started):
+            ray_module().shutdown()

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 from itertools import combinations, product
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from simindex.pairs.merged_entries import set_bits
 from simindex.pairs.pair import Bounded, Pair
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, PairPlan, plan_pairs
 from simindex.pairs.ranges import RangeEnd
-from simindex.pairs.tables import Numbering
 from simindex.pairs.union_find import Forest, edges_between
 from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan, scheme_of_config
 from simindex.queries.search import Method
@@ -51,35 +50,6 @@ class Live(NamedTuple):
     present: int
 
 
-class Walkers(Protocol):
-    """Who has the partitions, and walks them."""
-
-    @property
-    def numbering(self) -> Numbering:
-        """Of the documents of all partitions."""
-
-    @property
-    def parallel(self) -> int:
-        """How many walk at a time."""
-
-    def swept(
-        self, walk_plan: WalkPlan, table: int, earlier: Earlier, step: Callable[[int], object]
-    ) -> Iterator[Edges | RangeEnd]:
-        """Yield what all ranges of a table have."""
-
-    def live(self, numbers: np.ndarray, limit: int) -> list[list[Live]]:
-        """Return the live documents of sketches by ascending numbers, oldest first."""
-
-    def keys(self, numbers: np.ndarray) -> list[Key | None]:
-        """Return the keys of documents by ascending numbers; ``None`` for one that is removed."""
-
-    def copies(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (leaders, copies): documents that are stored as copies, by number."""
-
-    def close(self) -> None:
-        """Let go of the partitions."""
-
-
 class Walk:
     """Ranges of all tables, one after the other.
 
@@ -90,7 +60,7 @@ class Walk:
 
     def __init__(
         self,
-        walkers: Walkers,
+        walkers: Partitions,
         config: Config,
         plan: PairPlan,
         progress: Callable[[int, int], object] | None,
@@ -266,10 +236,10 @@ class _Firsts:
     """The first live document of each sketch that is stored under a removed one.
 
     Args:
-        leaders, copies: as of `Walkers.copies`.
+        leaders, copies: as of `Partitions.copies`.
     """
 
-    def __init__(self, walkers: Walkers, leaders: np.ndarray, copies: np.ndarray) -> None:
+    def __init__(self, walkers: Partitions, leaders: np.ndarray, copies: np.ndarray) -> None:
         order = np.lexsort((copies, leaders))
         leaders, places = np.unique(leaders[order], return_index=True)
         firsts = copies[order][places]
@@ -287,7 +257,7 @@ class _Firsts:
         return np.where(self._gone[places] == numbers, self._firsts[places], numbers)
 
 
-def _listed(forest: Forest, walkers: Walkers) -> Iterator[list[Key]]:
+def _listed(forest: Forest, walkers: Partitions) -> Iterator[list[Key]]:
     """Yield the keys of each group of two live documents or more."""
     begun: list[Key] = []
     for members, is_last in forest.groups():
@@ -301,11 +271,14 @@ def _listed(forest: Forest, walkers: Walkers) -> Iterator[list[Key]]:
 
 
 class Partitions:
-    """The partitions of a catalog, as `Walkers`.
+    """The partitions of a catalog, and the actors that walk them.
 
     Args:
         half: of a sketch, that is compared.
         seconds: how long a place has to answer at first.
+
+    Attributes:
+        numbering: of the documents of all partitions.
 
     Raises:
         PlaceMissingError: one does not.
@@ -330,6 +303,7 @@ class Partitions:
             self._wait(catalog, places, seconds)
             self._hosts = Hosts(self._actors, host_of)
             self._hosts.number()
+            self.numbering = self._hosts.numbering
             for at, actor in enumerate(self._actors):
                 answer(actor.require.remote(self._hosts.partitions(at), half))
         except BaseException:
@@ -353,11 +327,6 @@ class Partitions:
                 partitions=numbers,
                 reasons=dict.fromkeys(late, "no answer within the deadline"),
             )
-
-    @property
-    def numbering(self) -> Numbering:
-        """Of the documents of all partitions."""
-        return self._hosts.numbering
 
     @property
     def parallel(self) -> int:

@@ -20,8 +20,8 @@ from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 from simindex.pairs.plan import plan_pairs
 from simindex.pairs.walk_plan import scheme_of_config
 from simindex.scaleout import UnsupportedError, dedup_nodes, dedup_parts
-from simindex.scaleout.dedup import ScaledJob, no_step
-from simindex.scaleout.dedup_nodes import Worker
+from simindex.scaleout.dedup import ScaledJob
+from simindex.scaleout.dedup_nodes import Worker, no_step
 from simindex.scaleout.dedup_parts import Making, Wanted, Writing, lines_of, size_for
 from simindex.sketching.sketch import HAS_SIGNATURE
 

@@ -16,14 +16,14 @@ from simindex.pairs.plan import plan_pairs
 from simindex.pairs.ranges import RangeEnd, walk_range
 from simindex.pairs.tables import LocalSource, Numbering
 from simindex.pairs.walk_plan import Earlier, Edges, WalkPlan, scheme_of_config
-from simindex.scaleout.pair_job import Live, ScaledPairs, Walk, clusters_of
+from simindex.scaleout.pair_job import Live, Partitions, ScaledPairs, Walk, clusters_of
 from simindex.scaleout.range_hosts import RangeHost
 from simindex.scaleout.wire import partition_of
 
 CONFIG = Config(num_perm=64, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
 
 
-class LocalWalkers:
+class LocalWalkers(Partitions):
     """One host that has all partitions."""
 
     parallel = 2

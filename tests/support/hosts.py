@@ -23,7 +23,7 @@ from simindex.scaleout import CatalogChangedError, PartitionError
 from simindex.scaleout.actors import Group
 from simindex.scaleout.calls import Calls, Gathered, Sent, assignment
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.dedup import Step
+from simindex.scaleout.dedup_nodes import Nodes, Step
 from simindex.scaleout.dedup_parts import (
     Making,
     SketchTables,
@@ -127,7 +127,7 @@ class LocalIndex(ScaledIndex):
 # ---- local workers ----
 
 
-class LocalWorkers:
+class LocalWorkers(Nodes):
     """One host with all partitions."""
 
     parallel = 2
