@@ -24,7 +24,7 @@ from simindex.format.replies import DONE_KEYS, NOTES, decode_done
 from simindex.maintenance.check_documents import Documents, Sum
 from simindex.maintenance.check_segments import SegmentCheck
 from simindex.maintenance.reports import MOST_PROBLEMS, CheckReport, Problem
-from simindex.maintenance.subprocess_call import ChildDiedError, Tell, run
+from simindex.maintenance.subprocess_call import ChildDiedError, Send, run
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.folder import require_place, second_header
 from simindex.storage.page_file import PageFile, pinned_pages
@@ -37,12 +37,12 @@ _META_KEYS = {CONFIG_KEY, MANIFEST_KEY, BACKUP_KEY, b"moved", b"copied"}
 class _Check:
     """What a check has come to so far."""
 
-    def __init__(self, path: str, level: str, tell: Tell) -> None:
-        self._path, self._level, self._tell = path, level, tell
+    def __init__(self, path: str, level: str, send: Send) -> None:
+        self._path, self._level, self._send = path, level, send
         self.num_problems = 0
         self.num_documents = self.num_segments = 0
         self._done = self._total = 0
-        self._told_at = 0.0
+        self._sent_at = 0.0
         self._is_backup = False
         """Whether it is an unchanged backup; a later one may be under way or broken off."""
 
@@ -50,15 +50,15 @@ class _Check:
         """Take note of a problem."""
         self.num_problems += 1
         if self.num_problems <= MOST_PROBLEMS:
-            self._tell({"problem": asdict(problem)})
+            self._send({"problem": asdict(problem)})
 
     def advance(self, num_bytes: int) -> None:
-        """Take note of work done; tell of it now and then."""
+        """Take note of work done; send of it now and then."""
         self._done += num_bytes
         now = time.monotonic()
-        if now - self._told_at > _PAUSE_SECONDS:
-            self._told_at = now
-            self._tell({"progress": [min(self._done, self._total), self._total]})
+        if now - self._sent_at > _PAUSE_SECONDS:
+            self._sent_at = now
+            self._send({"progress": [min(self._done, self._total), self._total]})
 
     def run(self, file: PageFile) -> None:
         """Check a file."""
@@ -140,7 +140,7 @@ class _Check:
     def _has_room(self, walked: Walked, scheme: Scheme, manifest: Manifest) -> bool:
         """Prove that the counts fit the pages of the segments, before memory is asked for by them."""
         if "segments" not in walked.trees:
-            return True  # that is told already
+            return True  # that is reported already
         record = walked.trees["segments"].record
         pages = record.leaf_pages + record.branch_pages + record.overflow_pages
         found = min(pages, walked.file.num_used) * walked.file.page_bytes
@@ -247,9 +247,9 @@ def _problem_of(finding: Finding) -> Problem:
     )
 
 
-def run_check(tell: Tell, path: str, level: str) -> dict[str, int]:
-    """Check an index; tells of problems and of progress, and returns the figures."""
-    check = _Check(path, level, tell)
+def run_check(send: Send, path: str, level: str) -> dict[str, int]:
+    """Check an index; sends problems and progress, and returns the figures."""
+    check = _Check(path, level, send)
     with pinned_pages(path) as file:
         check.run(file)
     return check.result()
@@ -264,7 +264,7 @@ def check(
     *,
     progress: Callable[[int, int], object] | None = None,
 ) -> CheckReport:
-    """Tell whether an index is all right, without dying of it.
+    """Send whether an index is all right, without dying of it.
 
     A process of its own reads one state of the index, the newest commit, past LMDB: whatever lies in the
     file, the caller gets a report. Others may read and write meanwhile; space that a writer frees is not used
@@ -301,7 +301,7 @@ def check(
     figures: dict[str, Any] = {}
     began = time.monotonic()
 
-    def told(message: Any) -> None:
+    def receive(message: Any) -> None:
         if "problem" in message:
             problems.append(_problem(message["problem"]))
         elif progress is not None:
@@ -309,7 +309,7 @@ def check(
 
     require_place(Path(folder), "r")
     try:
-        figures = run(run_check, folder, level, told=told)
+        figures = run(run_check, folder, level, on_message=receive)
     except ChildDiedError as exc:
         problems.append(Problem("process", str(exc)))
     except SimIndexError as exc:

@@ -1,7 +1,6 @@
-"""The check of what is stored by number: records, marks, groups, ages.
+"""Check of what is stored by document number: records, removal marks, groups of copies, ages.
 
-Owns `Documents`, what the records of an index say, in columns by segment. Must not know tables. Invariant:
-about thirty bytes a document are held, and no record.
+`Documents` holds what the records say, in columns by segment: about thirty bytes a document, and no record.
 """
 
 from __future__ import annotations
@@ -118,9 +117,11 @@ class Documents:
                 self.marks[number] = decode_flags(number, value)
             except CorruptIndexError as exc:
                 self.are_marks_whole = False
-                self._told("mark", "removed", str(exc), number)
+                self._report("mark", "removed", str(exc), number)
             if number >= self._manifest.next_number:
-                self._told("mark", "removed", f"expected numbers below {self._manifest.next_number}", number)
+                self._report(
+                    "mark", "removed", f"expected numbers below {self._manifest.next_number}", number
+                )
 
     def read_groups(self, tree: Tree) -> None:
         """Read how many documents share a leader's sketch."""
@@ -128,7 +129,7 @@ class Documents:
             try:
                 self.groups[number] = decode_group_size(number, value)
             except CorruptIndexError as exc:
-                self._told("group", "groups", str(exc), number)
+                self._report("group", "groups", str(exc), number)
 
     def _numbered(self, tree: Tree, kind: str) -> Iterator[tuple[int, bytes]]:
         for entries in tree.entries():
@@ -143,7 +144,7 @@ class Documents:
                         Problem(kind, str(exc), tree.name, first_key=key[: int(length)].tobytes().hex())
                     )
 
-    def _told(self, kind: str, database: str, message: str, number: int) -> None:
+    def _report(self, kind: str, database: str, message: str, number: int) -> None:
         self._found(Problem(kind, message, database, numbers=(number, number + 1)))
 
     # ---- records ----
@@ -175,7 +176,7 @@ class Documents:
         records = decode_records(numbers, values, self._scheme.config.keep_shingles)
         for place, error in records.errors:
             self.is_whole = False
-            self._told("record", "documents", str(error), int(numbers[place]))
+            self._report("record", "documents", str(error), int(numbers[place]))
         self._take(
             numbers[records.places].astype(np.int64), records.key_hashes, records.present, records.leaders
         )
@@ -189,7 +190,7 @@ class Documents:
         self.num_copies += int((leaders != NO_LEADER).sum())
         self._needs_source |= bool((present & HAS_SIGNATURE).any())
         for number in [int(n) for n in numbers if int(n) in self.marks] if self.marks else []:
-            self._told("record", "documents", "expected no record of a removed number, found one", number)
+            self._report("record", "documents", "expected no record of a removed number, found one", number)
         segments = np.searchsorted(np.array(self._bases, dtype=np.int64), numbers, side="right") - 1
         for segment in np.unique(segments).tolist():
             own = segments == segment
@@ -268,11 +269,11 @@ class Documents:
             if self.groups.get(leader) != size:
                 stored = self.groups.get(leader, "none")
                 message = f"expected a group of {size} live documents, found {stored}"
-                self._told("group", "groups", message, leader)
+                self._report("group", "groups", message, leader)
         for number, flags in self.marks.items():
             if (flags == 1) != (number in self.groups):
                 message = f"expected flag 1 alone where copies share the sketch, found flags {flags}"
-                self._told("mark", "removed", message, number)
+                self._report("mark", "removed", message, number)
 
     def is_live(self, number: int) -> bool:
         """Whether a number has a record in the range of a segment."""

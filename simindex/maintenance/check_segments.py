@@ -351,7 +351,7 @@ class SegmentCheck:
         self._scheme, self._entry, self._values, self._found = scheme, entry, values, found
         self._tables = scheme.tables
 
-    def _told(self, message: str, table: str | None = None, **where: object) -> None:
+    def _report(self, message: str, table: str | None = None, **where: object) -> None:
         entry = self._entry
         numbers = (entry.base, entry.base + entry.span)  # unless less of them is known
         problem = Problem("segment", message, "segments", segment=entry.id, table=table, numbers=numbers)
@@ -376,13 +376,13 @@ class SegmentCheck:
             if value is None or (size is not None and len(value) != size):
                 what = "nothing" if value is None else f"{len(value)} bytes"
                 table = self.name(places[at][0])
-                self._told(
+                self._report(
                     f"expected {'a value' if size is None else f'{size} bytes'}, found {what}",
                     table, chunk=places[at][1], first_key=key.hex(),
                 )  # fmt: skip
                 lost.add(key)
         for key in self._values.keys() - set(keys):
-            self._told("expected no such value of a live segment, found one", first_key=key.hex())
+            self._report("expected no such value of a live segment, found one", first_key=key.hex())
         return lost
 
     def name(self, table: int) -> str | None:
@@ -408,7 +408,7 @@ class SegmentCheck:
         try:
             directory = Directory(self._tables, [Segment(self._tables, self._entry, self._loaded(lost))])
         except CorruptIndexError as exc:
-            self._told(str(exc), exc.table)
+            self._report(str(exc), exc.table)
             return
         stored = StoredTables(self._tables, self._entry, directory)
         proof = Agreement(self._scheme, self._entry, documents, place, sums, self.differ)
@@ -449,7 +449,7 @@ class SegmentCheck:
             message = str(error)
             if error.block is not None:  # a problem says where it is by itself
                 message = "expected entries that fit their seal and ascend, found others"
-            self._told(message, error.table, chunk=error.chunk, block=error.block)
+            self._report(message, error.table, chunk=error.chunk, block=error.block)
 
     def _compare(self, puts: Puts, *, is_whole: bool) -> None:
         """Prove that entries written once more are what is stored."""
@@ -464,15 +464,15 @@ class SegmentCheck:
             at = keys.index(key)
             table, chunk = int(layout.tables[at]), int(layout.numbers[at])
             message = "expected the bytes that its table's entries give, found others"
-            self._told(message, self.name(table), chunk=chunk, first_key=key.hex())
+            self._report(message, self.name(table), chunk=chunk, first_key=key.hex())
 
     def differ(self, message: str, table: str, numbers: np.ndarray | None = None) -> None:
         """Tell of a table that does not agree with what it follows from; numbers: relative, of documents."""
         if numbers is None or not len(numbers):
-            self._told(message, table)
+            self._report(message, table)
             return
         base = self._entry.base
-        self._told(message, table, numbers=(base + int(numbers.min()), base + int(numbers.max()) + 1))
+        self._report(message, table, numbers=(base + int(numbers.min()), base + int(numbers.max()) + 1))
 
 
 def _are_equal(stored: memoryview, value: bytes) -> bool:

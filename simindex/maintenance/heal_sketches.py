@@ -1,16 +1,14 @@
-"""The sketches of a damaged index: what is left of sketch columns, healed from the tables where a part is
-lost.
+"""Repair of sketches: rows of damaged sketch columns, healed from the tables where a part is lost.
 
-Owns which row of which segment is taken, and on what ground. Must not read pages. Invariant: a row is taken
-where the seal of its block fits, or, where the seals themselves are lost, where at least half of its words
-stand in tables whose seals fit and none of these says otherwise.
+A row is taken where the seal of its block fits, or, where the seals themselves are lost, where at least half
+of its words stand in tables whose seals fit and none of these says otherwise.
 
 A sketch stands in a segment more than once: its words are keys of the band tables, its fingerprint is a key
 of each permutation table, and its number one of each. A chunk is laid out in blocks of a page each, which
 hold words, fingerprints and numbers of some sketches and their seal. Where a part of a block is damaged,
-fingerprints and numbers are put in from the tables, and the seal says whether it is right so.
-A segment that is one value has one seal for all of it. Where that is broken, and its keys are those of the
-records, so that it is not the value of another segment, what its tables confirm is taken (`_Agreement`).
+fingerprints and numbers are put in from the tables, and the seal says whether it is right so. A segment that
+is one value has one seal for all of it. Where that is broken, and its keys are those of the records, so that
+it is not the value of another segment, what its tables confirm is taken (`_Agreement`).
 """
 
 from __future__ import annotations

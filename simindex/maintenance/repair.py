@@ -28,7 +28,7 @@ from simindex.maintenance.build_index import BATCH, Builder, Saved, making
 from simindex.maintenance.check_documents import runs_of, times_of_runs
 from simindex.maintenance.heal_sketches import SegmentRemains
 from simindex.maintenance.reports import RepairReport
-from simindex.maintenance.subprocess_call import Tell, run
+from simindex.maintenance.subprocess_call import Send, run
 from simindex.maintenance.work_folder import forget
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.folder import require_place, second_header
@@ -129,7 +129,7 @@ class Salvage:
             yield from tree.entries()
 
     def by_number(self) -> Iterator[Entries]:
-        """Yield entries of unreached pages whose keys are numbers; what they are their seals tell."""
+        """Yield entries of unreached pages whose keys are numbers; what they are their seals send."""
         for entries in self._scanned(self._orphans):
             yield Entries(*(column[entries.key_bytes == NUMBER_KEY_BYTES] for column in entries))
 
@@ -145,7 +145,7 @@ class Salvage:
         return found
 
     def large_orphans(self) -> Iterator[memoryview]:
-        """Yield what lies on pages for large values that no leaf tells of any more, all of the pages."""
+        """Yield what lies on pages for large values that no leaf names any more, all of the pages."""
         pages = self._orphans
         for first in range(0, len(pages), _PAGES_AT_ONCE):
             part = pages[first : first + _PAGES_AT_ONCE]
@@ -207,9 +207,13 @@ def repair(
     require_place(damaged, "r")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(f"{target}: expected nothing or an empty folder, found something")
-    told = None if progress is None else _teller(progress)
     try:
-        fields = run(run_repair, str(damaged), os.path.realpath(target), told=told)
+        fields = run(
+            run_repair,
+            str(damaged),
+            os.path.realpath(target),
+            on_message=None if progress is None else lambda figures: progress(*figures),
+        )
     except BaseException:
         forget(Path(os.path.realpath(target)), _WORK)
         raise
@@ -219,30 +223,23 @@ def repair(
     return RepairReport(str(damaged), str(target), **fields)
 
 
-def _teller(progress: Callable[[int, int], object]) -> Callable[[Any], None]:
-    def told(figures: Any) -> None:
-        progress(*figures)
-
-    return told
-
-
-def run_repair(tell: Tell, source: str, destination: str) -> dict[str, Any]:
+def run_repair(send: Send, source: str, destination: str) -> dict[str, Any]:
     """Repair an index in this process; see `repair`. Returns the fields of the report."""
     try:
         with pinned_pages(source) as file:
-            return _Repair(Salvage(with_last_commit(file)), source, tell).run(destination)
+            return _Repair(Salvage(with_last_commit(file)), source, send).run(destination)
     except CorruptIndexError as exc:
         bare = bare_pages(source)
         if bare is None or "meta page of LMDB" not in str(exc):
             raise
-        return _Repair(Salvage(bare), source, tell).run(destination)
+        return _Repair(Salvage(bare), source, send).run(destination)
 
 
 class _Repair:
     """One repair under way."""
 
-    def __init__(self, salvage: Salvage, source: str, tell: Tell) -> None:
-        self._salvage, self._tell = salvage, tell
+    def __init__(self, salvage: Salvage, source: str, send: Send) -> None:
+        self._salvage, self._send = salvage, send
         self._scheme: Scheme = scheme_of_header(salvage.header(source), source)
         self._manifest: Manifest = salvage.manifest(source)
         self._values = salvage.segment_values()
@@ -444,7 +441,7 @@ class _Repair:
                 batch.append(self._saved(number, record, sketches))
             builder.add(batch)
             self._documents += len(batch)
-            self._tell([self._documents, max(self._manifest.num_documents, self._documents)])
+            self._send([self._documents, max(self._manifest.num_documents, self._documents)])
         self._note_lost(part, numbers)
 
     def _saved(

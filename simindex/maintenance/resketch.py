@@ -1,7 +1,6 @@
-"""Resketching: an index of other settings from the sketches of one, without the documents.
+"""`resketch`: an index of other settings from the sketches of one, without the documents.
 
-Owns which settings follow from stored sketches, and what is left of each. Must not see a document. Source:
-rows are drawn in order, so those of fewer rows are the first of more (docs/hashing.md, section 6).
+Source: rows are drawn in order, so those of fewer rows are the first of more (docs/hashing.md, section 6).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A function in a process of its own, so that nothing it meets can end its caller's.
+"""Call of a function in a process of its own, so that nothing it meets can end the caller's.
 
-Owns how the process is started, what goes to it and comes back, and what its death means. Must not know what
-the function does. The process is started anew, not forked: a caller may have threads, and an open index. What
-it writes to its error stream (a failed assertion of LMDB) is kept for the message about its death.
+The process is started anew, not forked: a caller may have threads, and an open index. What it writes to its
+error stream (a failed assertion of LMDB) is kept for the message about its death.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from simindex import errors
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.seals import pack, unpack
 
-Tell = Callable[[Any], None]
+Send = Callable[[Any], None]
 """Sends a value (what msgpack can hold) to the caller while the function runs."""
 
 _START = (
     "import sys, ast; where, place, arguments, send = ast.literal_eval(sys.argv[1]); sys.path[:] = where; "
     "from simindex.maintenance.subprocess_call import serve; serve(place, arguments, send)"
 )
-_TOLD, _RETURNED, _RAISED = "told", "returned", "raised"
+_SENT, _RETURNED, _RAISED = "sent", "returned", "raised"
 
 
 class ChildDiedError(CorruptIndexError):
@@ -46,14 +45,16 @@ class ChildDiedError(CorruptIndexError):
         self.last_words = last_words
 
 
-def run(function: Callable[..., Any], *arguments: object, told: Callable[[Any], None] | None = None) -> Any:
-    """Run ``function(tell, *arguments)`` in a new process and return what it returns.
+def run(
+    function: Callable[..., Any], *arguments: object, on_message: Callable[[Any], object] | None = None
+) -> Any:
+    """Run ``function(send_value, *arguments)`` in a new process and return what it returns.
 
     Args:
         function: of a module, by its name.
         arguments: values that Python's literals can write, and so the function's result that msgpack can
             hold.
-        told: called with each value that the function tells.
+        on_message: called with each value that the function sends.
 
     Raises:
         SimIndexError: what the function raised; another error of it as a plain SimIndexError.
@@ -78,7 +79,7 @@ def run(function: Callable[..., Any], *arguments: object, told: Callable[[Any], 
         finally:
             os.close(send)
         try:
-            outcome = _listen(incoming, told)
+            outcome = _listen(incoming, on_message)
             process.wait()
         finally:
             process.kill()
@@ -90,17 +91,17 @@ def run(function: Callable[..., Any], *arguments: object, told: Callable[[Any], 
     return _result(outcome)
 
 
-def _listen(incoming: Connection, told: Callable[[Any], None] | None) -> list[Any] | None:
-    """Hand on what is told; returns the last message, ``None`` where there was none."""
+def _listen(incoming: Connection, on_message: Callable[[Any], object] | None) -> list[Any] | None:
+    """Hand on what the process sends; returns its last message, ``None`` where there was none."""
     while True:
         try:
             kind, *rest = unpack(incoming.recv_bytes())
         except (EOFError, OSError):
             return None
-        if kind != _TOLD:
+        if kind != _SENT:
             return [kind, *rest]
-        if told is not None:
-            told(rest[0])
+        if on_message is not None:
+            on_message(rest[0])
 
 
 def _result(outcome: list[Any]) -> Any:
@@ -128,17 +129,17 @@ def _death(code: int, words: str) -> ChildDiedError:
 
 
 def serve(place: str, arguments: tuple[Any, ...], send: int) -> None:
-    """In the process: run the function and send what it tells, returns or raises."""
+    """In the process: run the function; send its values, then its result or error."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the caller says what an interrupt means
     gc.disable()  # it makes millions of lists, none of them in a circle, and then it ends
     module, _, name = place.partition(":")
     with Connection(send, readable=False) as outgoing:
 
-        def tell(value: Any) -> None:
-            outgoing.send_bytes(pack([_TOLD, value]))
+        def send_value(value: Any) -> None:
+            outgoing.send_bytes(pack([_SENT, value]))
 
         try:
-            result = getattr(importlib.import_module(module), name)(tell, *arguments)
+            result = getattr(importlib.import_module(module), name)(send_value, *arguments)
             message = [_RETURNED, result]
         except CorruptIndexError as exc:
             known = {"path", "segment", "table", "chunk", "block", "key"}

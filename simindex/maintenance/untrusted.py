@@ -1,8 +1,6 @@
-"""An index from an untrusted source: a private copy of it, proven in a process of its own before anything is
-opened.
+"""An index from an untrusted source: a private copy of it is checked in full before anything opens it.
 
-Owns the copy and its end. Must not open it. Invariant: what is handed on lies in a folder that only this user
-can enter, was checked in full after it was copied, and does not change afterwards.
+Invariant: the copy lies in a folder that only this user can enter, and does not change after its check.
 """
 
 from __future__ import annotations

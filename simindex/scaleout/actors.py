@@ -1,10 +1,9 @@
 """Hosts as actors of Ray: one a place, named, pinned to the machine that has the files.
 
-Owns the options that an actor is made with, and how Ray is started where none runs. Must not know what is
-asked of a host. A place is the name of a resource of Ray: ``node:10.0.0.1``, which every node has, or one of
-``ray start --resources='{"simindex:a": 1}'``. The actor asks for a thousandth of it, so that Ray itself
-starts it again when a node with that resource is there, whatever its id (Ray, fault tolerance of actors and
-nodes, docs.ray.io). Nothing is kept in Ray that the catalog does not say.
+A place is the name of a resource of Ray: ``node:10.0.0.1``, which every node has, or one of ``ray start
+--resources='{"simindex:a": 1}'``. The actor asks for a thousandth of it, so that Ray itself starts it again
+when a node with that resource is there, whatever its id (Ray, fault tolerance of actors and nodes,
+docs.ray.io). Nothing is kept in Ray that the catalog does not say.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""What a program or a person calls: make and open an index over many machines, back it up, restore and move.
-
-Owns the arguments of these calls. Must not know the steps, which `moving` has.
-"""
+"""The functions that a program calls: make and open an index over many machines, back it up, restore and
+move."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Asking: the questions of an index over many machines.
-
-Owns the methods that ask all partitions, and what becomes of those that do not answer. Must not change
-anything. While a batch is searched, the next one is sketched.
-"""
+"""The questions of an index over many machines. Partitions that do not answer are named in the result."""
 
 from __future__ import annotations
 

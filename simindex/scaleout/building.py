@@ -132,9 +132,9 @@ class Journal:
         lines = self._read(_LINES)
         self.lines: list[int] | None = None if lines is None or lines["job"] != self.job else lines["lines"]
         for name in self._objects.sizes(_DONE):
-            told = self._read(name)
-            if told is not None and told["job"] == self.job:
-                self.done[int(told["part"])] = Counts(*told["counts"])
+            stored = self._read(name)
+            if stored is not None and stored["job"] == self.job:
+                self.done[int(stored["part"])] = Counts(*stored["counts"])
 
     def _begin(self, sources: str) -> dict[str, Any]:
         self.forget()

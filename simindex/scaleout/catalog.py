@@ -1,9 +1,8 @@
 """The catalog: which partitions there are, where they lie, and with which configuration.
 
-Owns the small sealed file that is the only truth about an index over many machines: actors are made from it,
-whatever Ray has forgotten. It lies at a path, or in a store whose conditional puts were proved. Must not
-start anything. Invariant: a catalog is replaced whole, only by one of the next version, and one that was
-changed by hand is refused.
+A small sealed file, the only truth about an index over many machines: actors are made from it, whatever Ray
+has forgotten. It lies at a path, or in a store whose conditional puts were proved. Invariant: a catalog is
+replaced whole, only by one of the next version, and one that was changed by hand is refused.
 
 The file is JSON that people can read. Its seal is the XXH3-128 of the canonical JSON (sorted names, no
 blanks, ASCII) of everything else in it.

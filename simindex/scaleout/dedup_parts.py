@@ -403,7 +403,7 @@ def lines_of(writing: Writing, wanted: Wanted, room: bytearray) -> Made:
     stays[gone] = False
     spans = zip(begins[gone].tolist(), ends[gone].tolist(), strict=True)
     lines = [bytes(content[begin:end]) for begin, end in spans]
-    told = _told(writing, wanted, lines)
+    told = _report_lines(writing, wanted, lines)
     sizes[gone] = list(map(len, told))
     # What stays lies between two lines that go.
     firsts, behinds = np.append(begins[:1], ends[gone]), np.append(begins[gone], ends[-1:])
@@ -434,7 +434,7 @@ def _ends_of_lines(content: memoryview) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _told(writing: Writing, wanted: Wanted, lines: list[bytes]) -> list[bytes]:
+def _report_lines(writing: Writing, wanted: Wanted, lines: list[bytes]) -> list[bytes]:
     """Return the lines of the report of those that go."""
     if not lines:
         return []

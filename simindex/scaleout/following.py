@@ -1,9 +1,7 @@
 """Following the catalog: an open handle goes on by the newest one, while partitions change their places.
 
-Owns which version of the catalog a handle goes by, and that a call which met another one is done again. Must
-not know what is called. Invariant: places, calls and routes that are used together are of one version.
-A call is done again whole, with the id that it had: a partition that has done its part answers what it
-answered.
+Invariant: places, calls and routes that are used together are of one version. A call that met another version
+is made again whole, with the id that it had: a partition that has done its part answers what it answered.
 """
 
 from __future__ import annotations

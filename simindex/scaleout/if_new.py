@@ -1,7 +1,7 @@
-"""Insert if new, over many machines: a batch is asked of all partitions, then of itself, then stored.
+"""Insert if new, over many machines: a batch is compared with all partitions, then with itself, then stored.
 
-Owns which documents of a batch are new. Must not route. For one driver it comes out as one document after the
-other; two drivers do not see what the other one is about to store.
+For one driver it comes out as one document after the other; two drivers do not see what the other one is
+about to store.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def settle(
         outside: the matches of each in the partitions, all of them.
         within: its matches in the batch, with places as keys.
         stored: the keys of the batch that the partitions hold, in their stored form.
-        limit: so many matches are told of a document.
+        limit: most matches that are reported of a document.
 
     Raises:
         KeyExistsError: a key is stored already, nothing matches, and `on_conflict` is "error".

@@ -1,7 +1,4 @@
-"""Looking after an index over many machines: what its partitions hold, whether they are whole, compaction.
-
-Owns the methods that concern whole partitions. Must not know how a host does what it is asked.
-"""
+"""`ScaledIndex`: the calls of `Index` over many machines. It checks arguments and delegates."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Partitions on their way: backed up, restored elsewhere, moved.
+"""Backup, restore and move of partitions: the order of the steps, and when the catalog changes.
 
-Owns the order of the steps, and when the catalog changes. Must not know how a host does its part. Invariant:
-a partition is changed at one place at most. To be moved it is closed for writing by a version of the catalog;
-a call that opens it again, here or there, exchanges the catalog first, so that one of two movers fails,
-however slow either is.
+Invariant: a partition is changed at one place at most. To be moved it is closed for writing by a version of
+the catalog; a call that opens it again, here or there, exchanges the catalog first, so that one of two movers
+fails, however slow either is. A `Watch` restores lost places by itself: only with `durability="store"`, where
+an old host that comes back can acknowledge nothing any more.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def backup(
         partitions = list(newest.partitions)
         for number, report in reports.items():
             made_at = datetime.fromtimestamp(report.made_at / 1e6, UTC).isoformat(timespec="seconds")
-            told = Backup(report.uri, made_at, report.documents)
-            partitions[number] = replace(partitions[number], documents=report.documents, backup=told)
+            made = Backup(report.uri, made_at, report.documents)
+            partitions[number] = replace(partitions[number], documents=report.documents, backup=made)
         return newest.changed(partitions)
 
     change_catalog(uri, tell)

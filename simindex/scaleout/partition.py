@@ -1,8 +1,5 @@
-"""A partition: an index, with the calls that its host needs and people do not.
-
-Owns searches by sketches that were made elsewhere, and changes that may be repeated. Must not know of other
-partitions.
-"""
+"""A partition: an index with the calls that its host needs: searches by ready sketches, changes done once by
+id."""
 
 from __future__ import annotations
 
