@@ -29,6 +29,29 @@ from simindex.segments.load import Segment
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
 
+def chunk_places(tables: Geometry, entry: SegmentEntry) -> dict[bytes, tuple[int, int, int]]:
+    """Return database key -> (table, chunk, bytes) of the values of a chunked segment."""
+    layout = Chunks.of(tables.columns(entry))
+    keys = (bytes(key) for key in segment_keys(entry.id, layout.tables, layout.numbers))
+    columns = layout.tables.tolist(), layout.numbers.tolist(), layout.sizes.tolist()
+    return dict(zip(keys, zip(*columns, strict=True), strict=True))
+
+
+def with_zeros(
+    tables: Geometry, entry: SegmentEntry, values: Mapping[bytes, memoryview]
+) -> Callable[[bytes], object]:
+    """Return what gives values to a loading, zeros in the place of those that are missing or too short."""
+    if not entry.chunked:
+        return values.get
+    places = chunk_places(tables, entry)
+
+    def get(key: bytes) -> object:
+        value, size = values.get(key), places[key][2]
+        return value if value is not None and len(value) == size else bytes(size)
+
+    return get
+
+
 class StoredTables:
     """The tables of a segment that is loaded, alone in a directory.
 
@@ -361,27 +384,20 @@ class SegmentCheck:
 
     def check_values(self) -> set[bytes]:
         """Prove that there are the values that the manifest tells of, as long as they have to be."""
-        entry, tables = self._entry, self._tables
+        entry, lost = self._entry, set[bytes]()
+        places: dict[bytes, tuple[int, int, int | None]] = {whole_segment_key(entry.id): (-1, 0, None)}
         if entry.chunked:
-            layout = Chunks.of(tables.columns(entry))
-            keys = [bytes(key) for key in segment_keys(entry.id, layout.tables, layout.numbers)]
-            places = list(zip(layout.tables.tolist(), layout.numbers.tolist(), strict=True))
-            sizes = layout.sizes.tolist()
-        else:
-            keys, places, sizes = [whole_segment_key(entry.id)], [(-1, 0)], []
-        lost = set()
-        for at, key in enumerate(keys):
+            places = {**chunk_places(self._tables, entry)}
+        for key, (table, chunk, size) in places.items():
             value = self._values.get(key)
-            size = sizes[at] if sizes else None
             if value is None or (size is not None and len(value) != size):
                 what = "nothing" if value is None else f"{len(value)} bytes"
-                table = self.name(places[at][0])
+                expected = "a value" if size is None else f"{size} bytes"
                 self._report(
-                    f"expected {'a value' if size is None else f'{size} bytes'}, found {what}",
-                    table, chunk=places[at][1], first_key=key.hex(),
-                )  # fmt: skip
+                    f"expected {expected}, found {what}", self.name(table), chunk=chunk, first_key=key.hex()
+                )
                 lost.add(key)
-        for key in self._values.keys() - set(keys):
+        for key in self._values.keys() - places.keys():
             self._report("expected no such value of a live segment, found one", first_key=key.hex())
         return lost
 
@@ -406,7 +422,10 @@ class SegmentCheck:
         if lost and not self._entry.chunked:
             return
         try:
-            directory = Directory(self._tables, [Segment(self._tables, self._entry, self._loaded(lost))])
+            directory = Directory(
+                self._tables,
+                [Segment(self._tables, self._entry, with_zeros(self._tables, self._entry, self._values))],
+            )
         except CorruptIndexError as exc:
             self._report(str(exc), exc.table)
             return
@@ -435,15 +454,6 @@ class SegmentCheck:
         self._compare(puts, is_whole=len(stored.errors) == before)
         proof.finish(is_whole=len(stored.errors) == before)
 
-    def _loaded(self, lost: set[bytes]) -> Callable[[bytes], object]:
-        """Return what gives values to a loading, zeros in the place of what is lost."""
-        if not lost:
-            return self._values.get
-        layout = Chunks.of(self._tables.columns(self._entry))
-        keys = [bytes(key) for key in segment_keys(self._entry.id, layout.tables, layout.numbers)]
-        sizes = dict(zip(keys, layout.sizes.tolist(), strict=True))
-        return lambda key: bytes(sizes[key]) if key in lost else self._values.get(key)
-
     def _blocks(self, errors: list[CorruptIndexError]) -> None:
         for error in errors:
             message = str(error)
@@ -459,15 +469,12 @@ class SegmentCheck:
             stored = self._values.get(key)
             if stored is None or len(stored) != len(value) or _are_equal(stored, value):
                 continue
-            layout = Chunks.of(self._tables.columns(self._entry))
-            keys = [bytes(other) for other in segment_keys(self._entry.id, layout.tables, layout.numbers)]
-            at = keys.index(key)
-            table, chunk = int(layout.tables[at]), int(layout.numbers[at])
+            table, chunk, _ = chunk_places(self._tables, self._entry).get(key, (-1, 0, 0))
             message = "expected the bytes that its table's entries give, found others"
             self._report(message, self.name(table), chunk=chunk, first_key=key.hex())
 
     def differ(self, message: str, table: str, numbers: np.ndarray | None = None) -> None:
-        """Tell of a table that does not agree with what it follows from; numbers: relative, of documents."""
+        """Report a table that does not agree with what it follows from; numbers: relative, of documents."""
         if numbers is None or not len(numbers):
             self._report(message, table)
             return

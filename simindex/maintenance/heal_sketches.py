@@ -28,11 +28,10 @@ from simindex.format.chunks import (
     read_whole_segment,
     seals_of_sketches,
 )
-from simindex.format.column import Chunks
-from simindex.format.keys import segment_key, segment_keys, whole_segment_key
+from simindex.format.keys import segment_key, whole_segment_key
 from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, SegmentEntry
 from simindex.format.seals import SEAL_BYTES, unseal
-from simindex.maintenance.check_segments import StoredTables
+from simindex.maintenance.check_segments import StoredTables, with_zeros
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
 from simindex.segments.load import Segment
@@ -75,7 +74,8 @@ class SegmentRemains:
 
     def _load(self) -> None:
         try:
-            segment = Segment(self._tables, self._entry, self._loaded())
+            values = with_zeros(self._tables, self._entry, self._values)
+            segment = Segment(self._tables, self._entry, values)
         except CorruptIndexError:
             return
         self.is_lost = False
@@ -83,20 +83,6 @@ class SegmentRemains:
         hashes, numbers = self._table(KEY_TABLE)
         self.key_hashes, self.key_numbers = hashes, numbers + self._entry.base
         self.is_key_table_whole = len(numbers) == self._entry.num_keys
-
-    def _loaded(self) -> Callable[[bytes], object]:
-        """Return what gives values to a loading, zeros in the place of those that are lost."""
-        if not self._entry.chunked:
-            return self._values.get
-        layout = Chunks.of(self._tables.columns(self._entry))
-        keys = [bytes(key) for key in segment_keys(self._entry.id, layout.tables, layout.numbers)]
-        sizes = dict(zip(keys, layout.sizes.tolist(), strict=True))
-
-        def get(key: bytes) -> object:
-            value = self._values.get(key)
-            return value if value is not None and len(value) == sizes[key] else bytes(sizes[key])
-
-        return get
 
     def missing(self) -> Iterator[tuple[bytes, int]]:
         """Yield key and number of rows of the chunks of sketches, or of the one value, that are not there."""
