@@ -36,7 +36,7 @@ LONGEST = (
     "scaleout/test_keeping.py",
     "scaleout/test_one_node.py",
     "scaleout/test_scaled_build.py",
-    "scaleout/test_store_backups.py",
+    "maintenance/test_store_backups.py",
     "reliability/test_lost_handles.py",
     "test_memory_bounds.py",
     "reliability/test_crowd.py",
