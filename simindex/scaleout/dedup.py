@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from simindex.changes.ingest import DEFAULT_BATCH_SIZE
+from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
 from simindex.config import Config
 from simindex.corpus.dedup.deduplicate import Job

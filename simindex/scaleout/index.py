@@ -22,6 +22,7 @@ from simindex.errors import CorruptIndexError
 from simindex.format.keys import Key, encode_key
 from simindex.maintenance.check import Level
 from simindex.maintenance.reports import StoreBackupReport
+from simindex.queries.container import Record
 from simindex.queries.matches import Matches
 from simindex.queries.search import Method, Query
 from simindex.scaleout.actors import Group, ray_module, stop_hosts
