@@ -15,7 +15,7 @@ from simindex.format.layout import Geometry
 from simindex.pairs.merged_entries import bits_of
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.runs import BLOCK
-from simindex.pairs.tables import Piece, Source
+from simindex.pairs.tables import Piece, SketchSource
 from simindex.segments.directory import Directory
 from simindex.segments.memory import sketch_segment
 
@@ -34,7 +34,7 @@ class Sketches:
     fingerprints: np.ndarray
 
     @classmethod
-    def fetched(cls, source: Source, numbers: np.ndarray) -> Sketches:
+    def fetched(cls, source: SketchSource, numbers: np.ndarray) -> Sketches:
         """Return those of some documents."""
         wanted = np.unique(numbers)
         words, fingerprints = source.sketches(wanted)
@@ -49,7 +49,7 @@ class Sketches:
 class FetchedSketches:
     """Fetches the sketches of a buffer of entries; see `SketchReader`."""
 
-    def __init__(self, source: Source, geometry: Geometry) -> None:
+    def __init__(self, source: SketchSource, geometry: Geometry) -> None:
         self._source, self._geometry = source, geometry
 
     def at_hand(self, numbers: np.ndarray, more: np.ndarray) -> _AtHand:

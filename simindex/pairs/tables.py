@@ -67,7 +67,14 @@ class Tables(Protocol):
         """Let go of it."""
 
 
-class Source(Protocol):
+class SketchSource(Protocol):
+    """What sketches are read from."""
+
+    def sketches(self, numbers: np.ndarray) -> Piece:
+        """Return (words, fingerprints) of documents by their numbers, ascending."""
+
+
+class Source(SketchSource, Protocol):
     """What a range is read from."""
 
     def slices(self, wanted: Sequence[Slice], capacity: int) -> Iterator[Iterator[Piece]]:
@@ -77,9 +84,6 @@ class Source(Protocol):
         Args:
             capacity: entries that are in memory at a time, about.
         """
-
-    def sketches(self, numbers: np.ndarray) -> Piece:
-        """Return (words, fingerprints) of documents by their numbers, ascending."""
 
 
 class Numbering:

@@ -116,7 +116,7 @@ class BandQuery(NamedTuple):
         plan = exact_plan if self.exact else band_plan  # for each query: no call of `self.plan`
         prefix_bits, min_agree = plan(self.threshold, config.num_perm, self.recall)
         if self.exact:
-            _require_kept(config.keep_shingles, batch)
+            require_kept(config.keep_shingles, batch)
         cut = self.max_candidates, self.max_bucket, own_first
         return search_bands(view, batch, prefix_bits, min_agree, *cut)
 
@@ -288,7 +288,8 @@ def search_bands(
     return Found(batch, found, truncated)
 
 
-def _require_kept(keep_shingles: int, batch: SketchBatch) -> None:
+def require_kept(keep_shingles: int, batch: SketchBatch) -> None:
+    """Raise ValueError where sketches cannot be compared by kept shingles."""
     if not keep_shingles:
         raise ValueError(
             "exact=True compares kept shingle hashes, and this index keeps none; "

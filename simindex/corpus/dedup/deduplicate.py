@@ -27,7 +27,7 @@ from simindex.corpus.dedup.journal import Journal, State, folder_beside
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, Removed
-from simindex.corpus.dedup.sorting.decisions import Sorting, can_sort
+from simindex.corpus.dedup.sorting.decisions import Sorting
 from simindex.corpus.dedup.sorting.orders import Keep, OrderError, require_order
 from simindex.corpus.dedup.writer_loop import DecidedRows, Lines, Work
 from simindex.corpus.outputs.distinct import require_distinct
@@ -256,7 +256,7 @@ class Job:
         self._job = self._described() | how | {"by": by}
         self._output = self._writing.output(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
-        self.looks_first = into is None and can_sort(self._query, self._config)
+        self.looks_first = into is None
 
     def _described(self) -> dict[str, Any]:
         """Return what tells this job from others, beside how rows are compared and what they are."""

@@ -17,9 +17,14 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.corpus.dedup.sorting.sketches import SketchFiles, band_name
+from simindex.format.layout import Geometry
+from simindex.format.rows import PAIR_ROW
+from simindex.pairs.fetched import FetchedSketches, PieceEntries
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.runs import edges_of_runs, places_within, runs_among
+from simindex.pairs.table_walk import TableWalk
 from simindex.pairs.union_find import edges_between, ends_of
+from simindex.pairs.walk_plan import LongRuns
 from simindex.parallel import ahead
 from simindex.sketching.permutations import PermutationPlan
 
@@ -73,6 +78,10 @@ def copies_among(sketches: SketchFiles, compared: np.ndarray, entries: int = ENT
     for column in sketches.columns:  # a digest may be that of two sketches
         words = sketches.column(column)
         is_equal &= words[found.leaders] == words[found.copies]
+    if sketches.has_kept:
+        for place in np.flatnonzero(is_equal).tolist():
+            pair = found.leaders[place], found.copies[place]
+            is_equal[place] = len(set(map(sketches.packed_kept, map(int, pair)))) == 1
     return Copies(found.leaders[is_equal], found.copies[is_equal])
 
 
@@ -141,6 +150,36 @@ def candidates(
             a, b = ends_of(edges)
             is_near = np.bitwise_count(keys[a] ^ keys[b]) <= table.max_distance
             yield edges_between(numbers[a[is_near]], numbers[b[is_near]]), []
+
+
+def compared_runs(
+    tables: list[Table], sketches: SketchFiles, compared: np.ndarray, plan: PairPlan, geometry: Geometry
+) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+    """Yield the pairs of rows that share a short prefix and match, PAIR_ROW, each of one table; and the rows
+    of long runs, a run each, which are in no pair.
+
+    Short prefixes are shared by chance, by so many that their pairs are not written down before they are
+    compared: a run is compared where it stands, by the kernel.
+
+    Args:
+        sketches: of all rows.
+        compared: bool, by number: which rows take part.
+        plan: with the longest run that is compared two by two.
+    """
+    fetched = FetchedSketches(sketches, geometry)
+    for number, table in enumerate(tables):
+        for keys, numbers in _sorted(table.keys, len(compared), compared, ENTRIES, table.prefix_bits):
+            begins, sizes = runs_among(keys, _KEY_BITS - table.prefix_bits)
+            is_long = sizes > plan.max_run
+            runs = zip(begins[is_long].tolist(), sizes[is_long].tolist(), strict=True)
+            yield _NO_PAIRS, [np.sort(numbers[begin : begin + size]) for begin, size in runs]
+            at = places_within(begins[~is_long], sizes[~is_long])
+            entries = PieceEntries(iter([(keys[at], numbers[at])]), table.prefix_bits, plan)
+            for pairs in TableWalk(plan, number, entries, fetched, LongRuns.none(number)).steps():
+                yield pairs, []
+
+
+_NO_PAIRS = np.empty(0, dtype=PAIR_ROW)
 
 
 def _sorted(

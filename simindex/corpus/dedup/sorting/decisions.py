@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -26,7 +27,15 @@ from simindex.corpus.dedup.entries import Entries, Entry, PathEntries, Spool, Sp
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.results import Decided
 from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
-from simindex.corpus.dedup.sorting.candidates import LONG_RUN, candidates, copies_among, tables_of
+from simindex.corpus.dedup.sorting.candidates import (
+    LONG_RUN,
+    candidates,
+    compared_runs,
+    copies_among,
+    tables_of,
+)
+from simindex.corpus.dedup.sorting.exact import ExactComparison
+from simindex.corpus.dedup.sorting.large_buckets import room_by_chance
 from simindex.corpus.dedup.sorting.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
 from simindex.corpus.dedup.sorting.other_indexes import OtherIndexes, together
 from simindex.corpus.dedup.sorting.second_pass import InputPart, PartRead, rows_of_parts
@@ -44,7 +53,7 @@ from simindex.pairs.union_find import MOST_NUMBERS
 from simindex.pairs.walk_plan import scheme_of_config
 from simindex.parallel import ahead, in_order, num_workers
 from simindex.queries.scheme import Scheme
-from simindex.queries.search import BandQuery, FingerprintQuery
+from simindex.queries.search import BandQuery, FingerprintQuery, require_kept
 from simindex.sketching.sketch import SketchBatch, require_alike
 from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.curve import DEFAULT_THRESHOLD
@@ -53,23 +62,11 @@ T = TypeVar("T")
 
 _LEAST_PREFIX_BITS = 24
 """Shorter prefixes are shared by chance: by one row in 16 million of this length, and by half of them where
-rows are so many. An index bounds what is compared of them, row by row."""
+rows are so many. Their runs are compared where they stand."""
 
 _EDGE_BYTES = 32 << 20
 _SECONDS_A_MARK = 10.0
 """Between two times that sketches are made durable: it waits for the disk."""
-
-
-def can_sort(query: BandQuery | FingerprintQuery, config: Config) -> bool:
-    """Return whether rows can be decided by sorting.
-
-    Args:
-        query: what a match is.
-        config: of the sketches.
-    """
-    if not isinstance(query, BandQuery):
-        return True
-    return not query.exact and query.plan(config.num_perm).prefix_bits >= _LEAST_PREFIX_BITS
 
 
 class _Sketched(NamedTuple):
@@ -84,7 +81,7 @@ class Sorting:
     Args:
         folder: of the job; may have what an earlier process has done.
         entries: the rows, or paragraphs of them. What can be read but once waits in a file.
-        query, config: see `can_sort`.
+        query, config: what a match is, and of what sketches.
         keep: the order.
         others: paths of indexes; rows that are like one of their documents go, too.
         texts: takes the texts of all rows, or ``None``.
@@ -174,12 +171,18 @@ class Sorting:
     def _decide(self, path: str) -> None:
         folder = os.path.join(self._folder, "sketches")
         has_bits = self._config.simhash is not None
-        files = SketchFiles(folder, self._config.bands, has_fingerprints=has_bits)
+        is_exact = self._plan.kept
+        files = SketchFiles(folder, self._config.bands, has_fingerprints=has_bits, has_kept=is_exact)
+        figures = self._plan, self._config.num_perm, self._config.keep_shingles
+        exact = ExactComparison(files, *figures) if is_exact else None
         try:
             read = self._filled(files)
-            outcome = self._outcome(files)
+            outcome = self._outcome(files, exact)
             labels = partial(_labels, files)
-            write_told(path, read, outcome, labels, has_bits=has_bits, others=files.others())
+            estimate = None if exact is None else exact.estimate
+            write_told(
+                path, read, outcome, labels, has_bits=has_bits, others=files.others(), estimate=estimate
+            )
         finally:
             files.close()
         shutil.rmtree(folder, ignore_errors=True)
@@ -215,11 +218,14 @@ class Sorting:
             if self._texts is not None:
                 self._texts.put((row.number, row.document) for row in some.rows)
             sketches, ranks = some.sketches, None if rank is None else list(map(rank, some.rows))
+            if self._plan.kept:
+                require_kept(self._config.keep_shingles, sketches)
             require_alike(self._sources, sketches.sources)
             self._sources |= sketches.sources
             fingerprints = sketches.fingerprints if files.has_fingerprints else None
+            kept = sketches.kept if files.has_kept else None
             said = None if found is None else _of_others(found, files.count)
-            files.add(sketches.words, sketches.present, some.names, fingerprints, ranks, said)
+            files.add(sketches.words, sketches.present, some.names, fingerprints, ranks, said, kept)
             seen.add(some.rows)
             self._looked(files.count, False)
             if time.monotonic() - marked >= _SECONDS_A_MARK:
@@ -248,7 +254,7 @@ class Sorting:
     def _sketch(self, rows: Rows | Entered) -> _Sketched:
         return _Sketched(rows, sketch_rows(self._sketcher, rows, self._query.compares), Names.of(rows))
 
-    def _outcome(self, files: SketchFiles) -> Outcome:
+    def _outcome(self, files: SketchFiles, exact: ExactComparison | None) -> Outcome:
         plan, half = self._plan, self._query.compares
         compared = np.concatenate(
             [np.empty(0, dtype=bool), *(some & half != 0 for _, some in files.parts("present"))]
@@ -257,8 +263,17 @@ class Sorting:
             compared[[number for number, *_ in verdicts]] = False
         copies = copies_among(files, compared)
         compared[copies.copies] = False
-        star = Star(plan, self._config.num_perm, self._order(files), copies, _EDGE_BYTES, self._folder)
+        order = self._order(files)
+        assign = None if exact is None else partial(exact.assigned, order)
+        star = Star(plan, self._config.num_perm, order, copies, _EDGE_BYTES, self._folder, assign)
         tables = tables_of(files, plan, self._scheme.plan)
+        if plan.method == "minhash" and min(plan.bits) < _LEAST_PREFIX_BITS:
+            plan = replace(plan, max_run=max(LONG_RUN, room_by_chance(files.count, plan.bits)))
+            for pairs, runs in compared_runs(tables, files, compared, plan, self._scheme.tables):
+                star.add_pairs(pairs)
+                for run in runs:
+                    star.add_run(run)
+            return star.decided(files.sketches)
         with SortedEdges(_EDGE_BYTES, folder=self._folder) as edges:
             for some, runs in candidates(tables, compared, self._threads):
                 edges.add(some)
@@ -266,7 +281,7 @@ class Sorting:
                     star.add_run(run)
             for pairs in verified(files, edges.ascending(), plan.min_agree):
                 star.add_pairs(pairs)
-        return star.decided(lambda numbers: (files.words(numbers), files.fingerprints(numbers)))
+        return star.decided(files.sketches)
 
     def _order(self, files: SketchFiles) -> KeepOrder:
         if self._keep == "first":
@@ -343,7 +358,7 @@ def plan_of_query(
         by="minhash" if isinstance(query, BandQuery) else "simhash",
         max_distance=None if isinstance(query, BandQuery) else query.max_distance,
         recall=query.recall if isinstance(query, BandQuery) else None,
-        exact=False,
+        exact=isinstance(query, BandQuery) and query.exact,
         has_texts=False,
         copies="all",
         max_run=max_run,

@@ -7,7 +7,7 @@ which runs a document is in, and the sketches of those that stay. Must not decid
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -23,6 +23,8 @@ _AT_ONCE = 4_096
 
 NOBODY = 2**63
 
+_TIMES_CHANCE = 8
+
 _NO_EDGES = np.empty(0, dtype=FIGURED_EDGE)
 
 
@@ -32,13 +34,18 @@ class Crowd:
     Args:
         plan: what a match is.
         num_perm: of the sketches.
+        total: how many rows there are.
 
     Attributes:
+        most: documents of a run that another one is compared with: as many as by an index (`asked_if_new`).
         bounded: places of those that stay though there were more.
     """
 
-    def __init__(self, plan: PairPlan, num_perm: int) -> None:
+    def __init__(self, plan: PairPlan, num_perm: int, total: int) -> None:
         self._plan, self._num_perm = plan, num_perm
+        self.most = DEFAULT_MAX_CANDIDATES
+        if plan.method == "minhash":
+            self.most = max(MOST_IN_BUCKET, room_by_chance(total, plan.bits))
         self._parts: list[tuple[np.ndarray, int]] = []
         self._num_runs = 0
         self.bounded: list[int] = []
@@ -72,10 +79,19 @@ class Crowd:
         is_match = agree >= plan.min_agree if plan.method == "minhash" else distance <= plan.max_distance
         return is_match, figures_of(plan, agree, distance)
 
-    @property
-    def most(self) -> int:
-        """Documents of a run that another one is compared with: as many as by an index (`asked_if_new`)."""
-        return MOST_IN_BUCKET if self._plan.method == "minhash" else DEFAULT_MAX_CANDIDATES
+
+def room_by_chance(total: int, bits: Sequence[int]) -> int:
+    """Return how many documents may share a prefix in one table for their number alone, as an index has it.
+
+    Args:
+        total: documents.
+        bits: of the prefix of each table.
+
+    >>> room_by_chance(1_000_000, [32]), room_by_chance(1_000_000, [9] * 16)
+    (0, 4096)
+    """
+    chance = 1 << total.bit_length() >> (bits[0] + 1)
+    return min(_TIMES_CHANCE * chance, DEFAULT_MAX_CANDIDATES // len(bits))
 
 
 class _Run:

@@ -20,13 +20,17 @@ from simindex.changes.documents import prepare_documents
 from simindex.corpus.dedup.entries import labelled, shown_key
 from simindex.corpus.dedup.rows import Entered, Rows
 from simindex.corpus.outputs.frames import naming, replacing, sync_folder, write_all
+from simindex.format.records import decode_kept, encode_kept
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
 
 _MARK = "mark.json"
 _WORD = 8  # bytes of a band word, of a digest, of the number of a row or line, of an end of a key
 _PLACE = 4  # bytes of a place
-_OF_ANY_LENGTH = "keys", "ranks", "others"
+_OF_ANY_LENGTH = "keys", "ranks", "others", "kept"
+_HAS_KEPT = 4
+"""Bit of `present`: the kept shingles of a row are there."""
+
 _KINDS = "sbi"
 """Of keys; see `entries.labelled`."""
 
@@ -82,16 +86,20 @@ class SketchFiles:
         folder: made if it is missing.
         bands: words of a sketch.
         has_fingerprints: whether rows have fingerprints, too.
+        has_kept: whether rows have kept shingles.
 
     Attributes:
-        bands, has_fingerprints: the same.
+        bands, has_fingerprints, has_kept: the same.
         count: rows.
         mark: what was given to `sync` last, with what is there; ``None`` where nothing is.
     """
 
-    def __init__(self, folder: str, bands: int, *, has_fingerprints: bool = False) -> None:
+    def __init__(
+        self, folder: str, bands: int, *, has_fingerprints: bool = False, has_kept: bool = False
+    ) -> None:
         os.makedirs(folder, exist_ok=True)
-        self._folder, self.bands, self.has_fingerprints = folder, bands, has_fingerprints
+        self._folder, self.bands = folder, bands
+        self.has_fingerprints, self.has_kept = has_fingerprints, has_kept
         self.mark, self.count = None, 0
         self._bytes = dict.fromkeys(_OF_ANY_LENGTH, 0)
         self.mark = self._found_mark()
@@ -110,7 +118,7 @@ class SketchFiles:
 
     def _sizes(self) -> dict[str, int]:
         """Return the files, with the bytes that the rows take in each."""
-        names = *self.columns, "digests", "rows", "ends"
+        names = *self.columns, "digests", "rows", "ends", *(["kept_ends"] if self.has_kept else [])
         rest = {"present": self.count, "places": self.count * _PLACE}
         return dict.fromkeys(names, self.count * _WORD) | rest | self._bytes
 
@@ -132,6 +140,7 @@ class SketchFiles:
         fingerprints: np.ndarray | None = None,
         ranks: list[Any] | None = None,
         others: tuple[Any, ...] | None = None,
+        kept: list[np.ndarray | None] | None = None,
     ) -> None:
         """Take the next rows.
 
@@ -142,6 +151,7 @@ class SketchFiles:
             fingerprints: uint64, of each; where rows have them.
             ranks: what a keep order goes by, of each: as `orders.rank_of` returns it.
             others: what other indexes say of them, to be pickled.
+            kept: shingles, of each; where rows have them.
 
         Raises:
             OSError: the disk did not take them; it names the file.
@@ -155,6 +165,11 @@ class SketchFiles:
             self._write(files, band_name(band), np.ascontiguousarray(words[:, band]))
         if fingerprints is not None:
             self._write(files, "fingerprints", fingerprints)
+        shingles = [b"" if hashes is None else encode_kept(hashes) for hashes in kept or ()]
+        if kept is not None:
+            present = present | np.array([_HAS_KEPT * (hashes is not None) for hashes in kept], np.uint8)
+            lengths = np.fromiter(map(len, shingles), dtype=np.int64, count=len(shingles))
+            self._write(files, "kept_ends", np.cumsum(lengths) + self._bytes["kept"])
         self._write(files, "digests", digests)
         self._write(files, "present", np.ascontiguousarray(present, dtype=np.uint8))
         self._write(files, "places", names.places)
@@ -162,7 +177,8 @@ class SketchFiles:
         self._write(files, "ends", np.cumsum(names.lengths) + self._bytes["keys"])
         of_ranks = b"" if ranks is None else json.dumps(ranks).encode() + b"\n"
         of_others = b"" if others is None else pickle.dumps(others)
-        contents = dict(zip(_OF_ANY_LENGTH, (names.keys, of_ranks, of_others), strict=True))
+        any_length = names.keys, of_ranks, of_others, b"".join(shingles)
+        contents = dict(zip(_OF_ANY_LENGTH, any_length, strict=True))
         for name, content in contents.items():
             self._write(files, name, np.frombuffer(content, dtype=np.uint8))
         self.count += len(words)
@@ -246,6 +262,24 @@ class SketchFiles:
         if not self.has_fingerprints:
             return np.zeros(len(numbers), dtype=np.uint64)
         return np.array(self._mapped("fingerprints", np.uint64)[numbers])
+
+    def packed_kept(self, number: int) -> bytes | None:
+        """Return the kept shingles of a row, as `format.records.encode_kept` packs them."""
+        if not self.present(np.array([number]))[0] & _HAS_KEPT:
+            return None
+        ends = self._mapped("kept_ends", np.uint64)
+        begin, end = int(ends[number - 1]) if number else 0, int(ends[number])
+        with open(self._path("kept"), "rb", buffering=0) as file:
+            return os.pread(file.fileno(), end - begin, begin)
+
+    def kept(self, number: int) -> np.ndarray | None:
+        """Return the kept shingles of a row, uint32."""
+        packed = self.packed_kept(number)
+        return None if packed is None else decode_kept(packed)
+
+    def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (words, fingerprints) of some rows."""
+        return self.words(numbers), self.fingerprints(numbers)
 
     def ranks(self) -> Iterator[list[Any]]:
         """Yield what a keep order goes by, of all rows, some at a time."""

@@ -55,6 +55,7 @@ class Star:
         copies: (leaders, copies) by number: rows that are in no range, for their sketch is a leader's.
         memory_bytes: of edges.
         folder: of edges that do not fit; ``None``: that of temporary files.
+        assign: settles rows, by their sketches or by more; see `assigned`.
     """
 
     def __init__(
@@ -65,12 +66,13 @@ class Star:
         copies: tuple[np.ndarray, np.ndarray],
         memory_bytes: int,
         folder: str | None = None,
+        assign: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
     ) -> None:
-        self._plan, self._order = plan, order
+        self._plan, self._order, self._assigned = plan, order, assign or assigned
         self._new_edges = partial(SortedEdges, memory_bytes, FIGURED_EDGE, folder=folder)
         self._edges = self._new_edges()
         self._groups = _Groups(*copies, order)
-        self._crowd = Crowd(plan, num_perm)
+        self._crowd = Crowd(plan, num_perm, order.total)
         equal = figures_of(plan, np.array([num_perm or NO_FIGURE]), np.array([0]))
         self._add(copies[1], self._groups.firsts_of(copies[0]), equal)
         self._add(copies[0], self._groups.firsts_of(copies[0]), equal)
@@ -126,17 +128,17 @@ class Star:
             while (place := crowd.next_place()) < behind:
                 end = int(np.searchsorted(laters, np.uint64(place)))
                 if end > first:
-                    yield _assigned(links, rows[first:end])
+                    yield self._assigned(links, rows[first:end])
                 first = int(np.searchsorted(laters, np.uint64(place), side="right"))
                 own = np.concatenate([rows[end:first], crowd.matches()])
                 if len(own):
                     own = own[np.argsort(own["edge"], kind="stable")]
-                    yield _assigned(links, own)
+                    yield self._assigned(links, own)
                 crowd.settle(stays=bool(links[place] == place))
-            yield _assigned(links, rows[first:])
+            yield self._assigned(links, rows[first:])
 
 
-def _assigned(links: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def assigned(links: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Settle some rows, and return the best edge of each of them that goes.
 
     Args:

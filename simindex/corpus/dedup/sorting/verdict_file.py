@@ -25,7 +25,7 @@ from simindex.inputs import BadRowError
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.union_find import ends_of
 from simindex.queries.matches import Match
-from simindex.sketching.estimate import row_estimates
+from simindex.sketching.estimate import Estimate, row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT
 
 OF_OTHERS = ".others"
@@ -47,6 +47,7 @@ class Told(NamedTuple):
         figures: how much.
         labels: of the kept rows.
         has_bits: whether both have a fingerprint.
+        estimates: fields of the similarity that kept shingles say; ``None``: the rows of the sketches do.
     """
 
     numbers: list[int]
@@ -54,6 +55,7 @@ class Told(NamedTuple):
     figures: list[int]
     labels: list[str]
     has_bits: list[bool]
+    estimates: list[tuple[Any, ...] | None]
 
 
 OfOthers = tuple[list[tuple[int, tuple[Any, ...], str]], list[int]]
@@ -69,6 +71,7 @@ def write_told(
     *,
     has_bits: bool,
     others: Iterable[OfOthers] = (),
+    estimate: Callable[[int, int, int], Estimate] | None = None,
 ) -> None:
     """Write down what was decided, whole or not at all.
 
@@ -76,6 +79,7 @@ def write_told(
         read: how the input was read.
         has_bits: whether rows have fingerprints.
         others: what other indexes say of the rows, in order.
+        estimate: compares rows of two numbers and these figures by kept shingles.
     """
     bounded = [outcome.bounded]
     with replacing(path + OF_OTHERS) as file:
@@ -90,15 +94,24 @@ def write_told(
                 numbers, kept = ends_of(some["edge"])
                 wanted = np.unique(np.concatenate([numbers, kept]) if has_bits else kept)
                 known = dict(zip(wanted.tolist(), labels(wanted.astype(np.uint32)), strict=True))
-                of_both = zip(numbers.tolist(), kept.tolist(), strict=True)
+                of_both = list(zip(numbers.tolist(), kept.tolist(), strict=True))
                 told = Told(
                     numbers.tolist(),
                     kept.tolist(),
                     some["figures"].tolist(),
                     [known[number][0] for number in kept.tolist()],
                     [has_bits and bool(known[a][1] & known[b][1] & HAS_FINGERPRINT) for a, b in of_both],
+                    _estimates(estimate, of_both, some["figures"].tolist()),
                 )
                 pickle.dump(tuple(told), file)
+
+
+def _estimates(
+    estimate: Callable[[int, int, int], Estimate] | None, pairs: list[tuple[int, int]], figures: list[int]
+) -> list[tuple[Any, ...] | None]:
+    if estimate is None:
+        return [None] * len(pairs)
+    return [tuple(estimate(a, b, each)) for (a, b), each in zip(pairs, figures, strict=True)]
 
 
 class Teller:
@@ -186,7 +199,7 @@ class Teller:
         begin, end = np.searchsorted(self._bounded, (first, behind))
         return ToldRows(some, [int(number) - first for number in self._bounded[begin:end]])
 
-    def _all(self) -> Iterator[tuple[int, int, int, str, bool]]:
+    def _all(self) -> Iterator[tuple[Any, ...]]:
         for told in _pickled(self._file):
             yield from zip(*Told(*told), strict=True)
 
@@ -205,8 +218,8 @@ def _misnumbered(expected: str, found: str) -> SimIndexError:
     )
 
 
-ToldRow = tuple[int, int, str, bool]
-"""Number of the row that a row is like, figures, label of that row, and whether both have a fingerprint."""
+ToldRow = tuple[Any, ...]
+"""Number of the row that a row is like, and the other fields of `Told`."""
 
 
 class ToldRows(NamedTuple):
@@ -232,9 +245,12 @@ class Verdicts:
     def __init__(self, num_perm: int, plan: PairPlan) -> None:
         self._plan, self._estimates = plan, row_estimates(num_perm)
 
-    def __call__(self, kept: int, figures: int, label: str, has_bits: bool) -> Verdict:
-        """Return the verdict of a row that goes; see `ToldRow`."""
+    def __call__(
+        self, kept: int, figures: int, label: str, has_bits: bool, estimate: tuple[Any, ...] | None = None
+    ) -> Verdict:
+        """Return the verdict of a row that goes; see `Told`."""
         agree, distance = agree_and_distance(self._plan, figures)
-        similarity, exact, error = self._estimates[agree] if agree != NO_FIGURE else (None, False, None)
+        of_rows = self._estimates[agree] if agree != NO_FIGURE else (None, False, None)
+        similarity, exact, error = estimate or of_rows
         bits = distance if has_bits else None
         return Verdict(Match(kept, similarity, bits, label, exact, error), None)

@@ -1,0 +1,69 @@
+"""How much rows are alike by their kept shingles, and which of them stay then.
+
+Owns the exact comparison. Invariant: a row is compared with rows that stay alone, as an index compares it, so
+that rows that are all alike cost no square of their number.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from simindex.corpus.dedup.sorting.orders import KeepOrder
+from simindex.corpus.dedup.sorting.scored_edges import agree_and_distance
+from simindex.corpus.dedup.sorting.sketches import SketchFiles
+from simindex.pairs.plan import PairPlan
+from simindex.pairs.union_find import ends_of
+from simindex.sketching.estimate import Estimate, best_estimate
+
+_AT_HAND = 4_096
+"""Rows whose kept shingles are in memory."""
+
+
+class ExactComparison:
+    """Compares rows by kept shingles.
+
+    Args:
+        files: the rows.
+        plan: what a match is.
+        num_perm, keep: of the sketches.
+    """
+
+    def __init__(self, files: SketchFiles, plan: PairPlan, num_perm: int, keep: int) -> None:
+        self._plan, self._num_perm, self._keep = plan, num_perm, keep
+        self._kept = lru_cache(_AT_HAND)(files.kept)
+
+    def estimate(self, a: int, b: int, figures: int) -> Estimate:
+        """Return how much two rows are alike.
+
+        Args:
+            figures: of their sketches; see `scored_edges`.
+        """
+        some, others = self._kept(a), self._kept(b)
+        assert some is not None
+        assert others is not None
+        agree, _ = agree_and_distance(self._plan, figures)
+        return best_estimate(agree, self._num_perm, some, others, self._keep)
+
+    def assigned(self, order: KeepOrder, links: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Settle some rows, and return the best edge of each of them that goes; see `star.assigned`."""
+        if not len(rows):
+            return rows
+        later, earlier = (ends.astype(np.uint32) for ends in ends_of(rows["edge"]))
+        begins = np.flatnonzero(np.diff(later, prepend=np.int64(-1)))
+        best: list[int] = []
+        for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(rows)], strict=True):
+            number = int(order.numbers_of(later[begin : begin + 1])[0])
+            others = earlier[begin:end]
+            at = np.flatnonzero(links[others] == others) + begin
+            kept = order.numbers_of(earlier[at]).tolist()
+            found: list[tuple[float, int, int, int]] = []
+            for place, other, figures in zip(at.tolist(), kept, rows["figures"][at].tolist(), strict=True):
+                estimate = self.estimate(number, other, figures)
+                if estimate.similarity >= (self._plan.threshold if estimate.exact else self._plan.cut):
+                    found.append((-estimate.similarity, figures, int(earlier[place]), place))
+            if found:
+                best.append(min(found)[-1])
+                links[later[begin]] = earlier[best[-1]]
+        return rows[best]
