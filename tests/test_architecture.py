@@ -212,8 +212,6 @@ def test_a_folder_and_its_parent_import_one_way() -> None:
 
 STILL_BOTH = {
     ("corpus", "corpus/dedup"),
-    ("corpus", "corpus/dedup/asking"),
-    ("corpus/dedup", "corpus/dedup/asking"),
     ("corpus/dedup", "corpus/dedup/sorting"),
 }
 """Those that are left, to become none."""

@@ -17,7 +17,7 @@ from simindex import index as face
 from simindex.batching import bytes_of, in_parts
 from simindex.checks import require_callable
 from simindex.config import Config, both_values, differing_fields
-from simindex.corpus.dedup.asking.star import MOST_KEPT
+from simindex.corpus.dedup.comparison import MOST_KEPT
 from simindex.corpus.dedup.entries import entries_of
 from simindex.errors import ConfigMismatchError
 from simindex.format.keys import Key

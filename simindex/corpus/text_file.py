@@ -7,8 +7,7 @@ their number; putting one twice changes nothing.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 from typing import Any
 
 from simindex.config import Config
@@ -17,8 +16,6 @@ from simindex.corpus.sqlite_file import SqliteFile
 
 MOST_EXPLAINED = 1 << 20
 """Characters of a text that are compared, from its beginning: what is shared is held in arrays."""
-
-_AT_ONCE = 1_000
 
 
 class TextFile:
@@ -48,13 +45,6 @@ class TextFile:
         self._db.execute("begin")
         self._db.executemany("insert or replace into texts values (?, ?)", rows)
         self._db.execute("commit")
-
-    def passing(self, entries: Iterable[Any]) -> Iterator[Any]:
-        """Yield what has a `number` and a `document` as it comes, and keep the texts of all."""
-        iterator = iter(entries)
-        while part := list(islice(iterator, _AT_ONCE)):
-            self.put((entry.number, entry.document) for entry in part)
-            yield from part
 
     def explain(self, document: Any, kept: int | None) -> Explanation | None:
         """Return what a document shares with a kept row; ``None`` where one of them is no text at hand.

@@ -29,6 +29,7 @@ from simindex.corpus.dedup.sorting.star import Star
 from simindex.corpus.dedup.sorting.verdict_file import Teller, write_told
 from simindex.corpus.dedup.writer_loop import DecidedRows, Lines
 from simindex.corpus.outputs.output import LinesOutput, temporary
+from simindex.index import Index
 from simindex.inputs import BadRowError
 from simindex.inputs.streams import without_packing
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, PairPlan, plan_pairs
@@ -100,14 +101,12 @@ class ScaledJob(Job):
         return super()._described() | {"part_bytes": self._part_bytes}
 
     @contextmanager
-    def _decisions(
-        self, folder: str, resumed: bool, others: list[str]
-    ) -> Iterator[Iterator[DecidedRows | Lines]]:
-        assert not others, "there are no indexes beside the input"
+    def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows | Lines]]:
+        assert into is None, "there are no indexes beside the input"
         path = os.path.join(folder, "told")
         workers = self._make_workers(self._digest())
         try:
-            if not (resumed and os.path.exists(path)):
+            if not os.path.exists(path):
                 self._decide(folder, path, workers)
             with open(path, "rb") as file:
                 yield self._as_told(file, workers)

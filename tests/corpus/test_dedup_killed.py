@@ -90,15 +90,13 @@ def forget(folder: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-INTO: dict[str, Any] = {}
-"""An index decides, for the rows go into one."""
+INTO: dict[str, Any] = {"exact": True}
+"""Rows go into an index, with their kept shingles."""
 
 ALONE: dict[str, Any] = {"into": None}
-"""All rows are looked at first."""
-
 
 ORDERED: dict[str, Any] = {"into": None, "keep": "longest", "against": True, "explain": True}
-"""The same, with what an order goes by, what an index says, and texts of all rows."""
+"""With what an order goes by, what an index says, and texts of all rows."""
 
 
 @pytest.mark.parametrize("named", [INTO, ALONE, ORDERED], ids=["into", "alone", "ordered"])
@@ -190,20 +188,20 @@ def test_gone_on_with_it_does_not_begin_again(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, progress=stop)
+        run(tmp_path, mode="annotate", progress=stop)
     state = json.loads((tmp_path / "out.jsonl.gz.dedup" / "journal.json").read_bytes())["state"]
     assert state["phase"] == "reading"
     assert 100 <= state["read"] <= 150
     told: list[int] = []
-    report = run(tmp_path, progress=told.append, batch_size=7, workers=2)
+    report = run(tmp_path, mode="annotate", progress=told.append, batch_size=7, workers=2)
     assert told[0] == state["read"] + 7
     found = outputs(tmp_path)
-    assert run(tmp_path) == report
+    assert run(tmp_path, mode="annotate") == report
     forget(tmp_path)
-    whole = run(tmp_path)
+    whole = run(tmp_path, mode="annotate")
     assert outputs(tmp_path) == found
     assert whole[:4] == report[:4]
-    assert not (tmp_path / "out.jsonl.gz.dedup" / "working.simindex").exists()
+    assert not (tmp_path / "out.jsonl.gz.dedup" / "sketches").exists()
 
 
 def test_full_disk_is_named_and_what_was_done_is_kept(tmp_path: Path) -> None:
@@ -221,7 +219,7 @@ def test_full_disk_is_named_and_what_was_done_is_kept(tmp_path: Path) -> None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
         try:
-            run(tmp_path, name="out.jsonl", batch_size=100, progress=limit)
+            run(tmp_path, name="out.jsonl", mode="annotate", batch_size=100, progress=limit)
         except OSError as error:
             write(tell, str(error).encode())
             raise
@@ -231,14 +229,14 @@ def test_full_disk_is_named_and_what_was_done_is_kept(tmp_path: Path) -> None:
     with os.fdopen(told) as messages:
         message = messages.read()
     assert "File too large" in message
-    assert ".partial" in message or "working.simindex" in message
+    assert ".partial" in message
     state = json.loads((tmp_path / "out.jsonl.dedup" / "journal.json").read_bytes())["state"]
     assert state["read"] > 400
     assert not (tmp_path / "out.jsonl").exists()
-    run(tmp_path, name="out.jsonl", batch_size=400)
+    run(tmp_path, name="out.jsonl", mode="annotate", batch_size=400)
     found = outputs(tmp_path, "out.jsonl")
     forget(tmp_path)
-    run(tmp_path, name="out.jsonl", batch_size=900)
+    run(tmp_path, name="out.jsonl", mode="annotate", batch_size=900)
     assert outputs(tmp_path, "out.jsonl") == found
 
 

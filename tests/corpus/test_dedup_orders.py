@@ -1,7 +1,5 @@
 """Keep orders: a star in another order than the input's, written in the input's."""
 
-import itertools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,6 @@ import pytest
 from support.truth import kept_by_index, texts
 
 from simindex.corpus import deduplicate
-from simindex.corpus.dedup import writer_loop
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.sorting.orders import by_rank
 from simindex.inputs import BadRowError, Fields, InputError, Inputs
@@ -90,41 +87,6 @@ def test_what_comes_but_once_is_kept_in_a_file_meanwhile(tmp_path: Path) -> None
     deduplicate([(row["id"], row["text"], row) for row in ROWS], again.append, keep="longest")
     assert rows == again
     assert not list(tmp_path.iterdir())
-
-
-def test_broken_off_at_any_step_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 8_000)
-    monkeypatch.setattr(writer_loop, "_SECONDS_A_MARK", 0.0)
-    write(tmp_path / "a.jsonl")
-    deduplicate(tmp_path / "a.jsonl", tmp_path / "whole.jsonl", keep="longest", exact=True)
-    from simindex.corpus.dedup.asking import orders
-
-    ends = orders._Change.__exit__
-    counter, stops = itertools.count(), iter([2, 9, 14, 25, 30])
-    stop = next(stops)
-
-    def end(change: Any, *arguments: Any) -> None:
-        nonlocal stop
-        ends(change, *arguments)
-        if next(counter) == stop:
-            stop = next(stops, -1)
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(orders._Change, "__exit__", end)
-    broken = 0
-    while True:
-        try:
-            deduplicate(
-                tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep="longest", exact=True, batch_size=40
-            )
-            break
-        except KeyboardInterrupt:
-            broken += 1
-    assert broken == 4 or broken == 5
-    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-    removed = [(tmp_path / f"{name}.jsonl.dedup" / "removed.jsonl").read_bytes() for name in ("out", "whole")]
-    assert removed[0] == removed[1]
-    assert all(json.loads(line)["exact"] for line in removed[0].splitlines())
 
 
 def test_field_that_cannot_be_ordered_is_named_with_its_row(tmp_path: Path) -> None:

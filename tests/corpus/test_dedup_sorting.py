@@ -1,4 +1,4 @@
-"""A job that looks at all rows first: the same rows as by an index that is asked row by row."""
+"""What is decided by sorting: the same rows as by an index that is asked row by row."""
 
 import gzip
 import json
@@ -12,8 +12,8 @@ import pytest
 from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
-from simindex import Config, SimIndexError
-from simindex.corpus import deduplicate
+from simindex import Config, SimHashConfig, SimIndexError
+from simindex.corpus import Removed, deduplicate
 from simindex.corpus.dedup.rows import Rows, rows_by_columns
 from simindex.corpus.dedup.sorting import candidates, decisions, verified
 from simindex.corpus.dedup.sorting.sketches import SketchFiles
@@ -24,28 +24,41 @@ TEXTS = texts(400, seed=7)
 WRITE = "simindex.corpus.dedup.sorting.decisions.write_told"
 
 
-def sorts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """A list that grows with each job that looks at all rows first."""
-    found: list[Any] = []
-    decide = decisions.Sorting._decide
-
-    def counted(self: Any, path: str) -> None:
-        found.append(self)
-        decide(self, path)
-
-    monkeypatch.setattr(decisions.Sorting, "_decide", counted)
-    return found
-
-
 def told(folder: Path, name: str) -> list[Any]:
     return [json.loads(line) for line in (folder / f"{name}.dedup/removed.jsonl").read_bytes().splitlines()]
 
 
-def by_index(monkeypatch: pytest.MonkeyPatch, source: Path, output: Path, **named: Any) -> Any:
-    """The same job, decided by a working index."""
-    with monkeypatch.context() as patch:
-        patch.setattr("simindex.corpus.dedup.deduplicate.can_sort", lambda *_: False)
-        return deduplicate(source, output, **named)
+ORDERS: dict[str, Callable[[list[str]], list[int]]] = {
+    "first": lambda documents: list(range(len(documents))),
+    "newest": lambda documents: list(range(len(documents)))[::-1],
+    "field:id": lambda documents: list(range(len(documents)))[::-1],
+    "longest": lambda documents: sorted(range(len(documents)), key=lambda place: -len(documents[place])),
+}
+
+
+def said_by_an_index(path: Path, documents: list[str], named: dict[str, Any]) -> dict[int, tuple[Any, ...]]:
+    """What an index says of the rows that go, which is asked and given one row after the other."""
+    how = {name: named[name] for name in ("max_distance", "exact", "recall") if name in named}
+    found: dict[int, tuple[Any, ...]] = {}
+    against = named.get("against")
+    with simindex.open(path, "x", named["config"]) as own, own.transaction():
+        others = [simindex.open(against, "r")] if against else []
+        for number in ORDERS[named.get("keep", "first")](documents):
+            for index in (*others, own):
+                if named.get("by") == "simhash":
+                    matches = index.query_simhash(documents[number], limit=1, **how)
+                else:
+                    matches = index.query(documents[number], named["threshold"], limit=1, **how)
+                for match in matches:
+                    figures = match.similarity, match.distance, match.exact, match.standard_error
+                    found[number] = (match.key, None if index in others else match.key, *figures)
+                if matches:
+                    break
+            else:
+                own.insert(number, documents[number])
+        for index in others:
+            index.close()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -58,11 +71,16 @@ def by_index(monkeypatch: pytest.MonkeyPatch, source: Path, output: Path, **name
         (2, {"against": True, "keep": "newest", "by": "simhash", "mode": "annotate"}),
         (3, {"keep": "longest", "mode": "annotate", "explain": True}),
         (4, {"keep": "field:id", "config": Config()}),
-        (5, {"by": "simhash", "max_distance": 6}),
+        (5, {"by": "simhash", "max_distance": 6, "config": Config(simhash=SimHashConfig(6))}),
         (6, {"by": "simhash", "keep": "longest", "config": Config()}),
+        (7, {"threshold": 0.4}),
+        (8, {"threshold": 0.1, "keep": "longest", "recall": 0.9}),
+        (9, {"exact": True}),
+        (10, {"exact": True, "threshold": 0.3, "keep": "newest"}),
+        (11, {"exact": True, "against": True, "config": Config(keep_shingles=30)}),
     ],
 )
-def test_the_bytes_are_those_that_an_index_decides(
+def test_rows_go_as_an_index_says_that_is_asked_row_by_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, named: dict[str, Any]
 ) -> None:
     """With runs that are long, keys that are sorted in parts, and pairs that are compared a few at a time."""
@@ -77,25 +95,34 @@ def test_the_bytes_are_those_that_an_index_decides(
     dice.shuffle(some)
     some += ["", "one"]  # nothing to compare, and equal to nothing
     write_lines(tmp_path / "a.jsonl", some)
-    used = sorts(monkeypatch)
+    config = Config(keep_shingles=200) if "exact" in named else Config(simhash=None)
+    named = {"config": Config() if named.get("by") else config} | named
     if "against" in named:
-        with simindex.open(tmp_path / "seen") as index:
+        with simindex.open(tmp_path / "seen", "x", named["config"]) as index:
             index.insert_many(enumerate(texts(300, seed)[::5]))
         named = named | {"against": tmp_path / "seen"}
     if "by" not in named:
         named = {"threshold": 0.7} | named
+    expected = said_by_an_index(tmp_path / "index", some, named)
     named = named | {"workers": named.get("workers", 1 + seed % 2)}
-    found = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **named)
-    assert len(used) == 1
-    expected = by_index(monkeypatch, tmp_path / "a.jsonl", tmp_path / "index.jsonl", **named)
-    assert len(used) == 1
-    assert found[:4] == expected[:4]
-    assert expected.removed > 60
-    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "index.jsonl").read_bytes()
-    assert told(tmp_path, "out.jsonl") == told(tmp_path, "index.jsonl")
+    gone: list[Removed] = []
+    report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", on_removed=gone.append, **named)
+    assert {
+        row.number: (
+            row.duplicate_of,
+            row.cluster,
+            row.similarity,
+            row.distance,
+            row.exact,
+            row.standard_error,
+        )
+        for row in gone
+    } == expected
+    assert report[:4] == (len(some), len(some) - len(expected), len(expected), 0)
+    assert report.removed > 60
 
 
-def test_rows_that_no_lines_are_read_again_as_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_no_lines_are_read_again_as_rows(tmp_path: Path) -> None:
     """Blank lines, a byte order mark, lines without an end, other formats, packed ones; in one job."""
     own = lines(TEXTS[:200])
     (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + b"".join(own[:40]) + b"\n\n")
@@ -107,41 +134,13 @@ def test_rows_that_no_lines_are_read_again_as_rows(tmp_path: Path, monkeypatch: 
     paths = [
         tmp_path / name for name in ("a.jsonl", "b.jsonl", "c.jsonl.gz", "d.csv", "e.jsonl.xz", "f.jsonl")
     ]
-    used = sorts(monkeypatch)
     report = deduplicate(paths, tmp_path / "out.jsonl")
     kept = kept_by_index(tmp_path / "i", TEXTS[:200])
-    assert len(used) == 1
     assert report[:3] == (200, len(kept), 200 - len(kept))
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_bytes().splitlines()]
     assert [row["text"] for row in found] == [TEXTS[place] for place in kept]
     of_lines = [own[place] for place in kept if not 120 <= place < 150]
     assert set(of_lines) <= set((tmp_path / "out.jsonl").read_bytes().splitlines(keepends=True))
-
-
-@pytest.mark.parametrize(
-    ("named", "is_sorted"),
-    [
-        ({}, True),
-        ({"mode": "report-only"}, True),
-        ({"explain": True}, True),
-        ({"threshold": 0.4}, False),
-        ({"keep": "newest"}, True),
-        ({"exact": True}, False),
-        ({"by": "simhash", "keep": "longest"}, True),
-        ({"level": "paragraph"}, True),
-        ({"config": Config()}, True),
-        ({"config": Config(simhash=None, num_perm=64)}, True),
-    ],
-)
-def test_what_sorting_cannot_do_an_index_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: dict[str, Any], is_sorted: bool
-) -> None:
-    write_lines(tmp_path / "a.jsonl", TEXTS[:60])
-    used = sorts(monkeypatch)
-    report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **named)
-    assert (report.read, len(used)) == (60, is_sorted)
-    assert by_index(monkeypatch, tmp_path / "a.jsonl", tmp_path / "i.jsonl", **named)[:4] == report[:4]
-    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "i.jsonl").read_bytes()
 
 
 def test_documents_that_come_but_once_and_cannot_wait_in_a_file_are_named() -> None:
@@ -227,15 +226,13 @@ def test_bad_rows_are_told_once(tmp_path: Path) -> None:
 def test_more_rows_than_have_numbers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "MOST_NUMBERS", 39)
     write_lines(tmp_path / "a.jsonl", TEXTS[:40])
-    with pytest.raises(
-        SimIndexError, match="expected fewer than 40 rows, found more; into= has no such bound"
-    ):
+    with pytest.raises(SimIndexError, match="expected fewer than 40 rows, found more; cut the input"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
     write_lines(tmp_path / "a.jsonl", TEXTS[:39])
     assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", force=True).read == 39
 
 
-def test_keys_of_all_kinds_are_told_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_all_kinds_are_told_as_they_are(tmp_path: Path) -> None:
     """In one batch with others and without, of some bytes a character."""
     keys: list[Any] = ["a b", "\u00fc\n", 7, -(2**63), "7", {"bytes": "AAE="}, None, ""]
     for name, some in (("mixed", keys), ("texts", ["\u00fc", "b\U0001f600"]), ("plain", ["x", "y"])):
@@ -243,14 +240,13 @@ def test_keys_of_all_kinds_are_told_as_they_are(tmp_path: Path, monkeypatch: pyt
         source = tmp_path / f"{name}.jsonl"
         source.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *reversed(rows)]))
         deduplicate(source, tmp_path / f"{name}.out.jsonl")
-        by_index(monkeypatch, source, tmp_path / f"{name}.index.jsonl")
-        assert told(tmp_path, f"{name}.out.jsonl") == told(tmp_path, f"{name}.index.jsonl")
-        assert len(told(tmp_path, f"{name}.out.jsonl")) == 2 * len(some) - 1
+        found = told(tmp_path, f"{name}.out.jsonl")
+        ids = [f"{source}:{row}" if key is None else key for row, key in enumerate((*some, *some[::-1]), 1)]
+        assert [row["id"] for row in found] == ids[1:]
+        assert {json.dumps(row["duplicate_of"]) for row in found} == {json.dumps(ids[0])}
 
 
-def test_a_run_that_is_long_is_bounded_as_an_index_bounds_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_long_is_bounded(tmp_path: Path) -> None:
     """Pages that share four fifths of their words: more than 256 of them share a prefix that is of these."""
     shared = " ".join(f"menu{number}" for number in range(40))
     pages = [f"{shared} " + " ".join(f"w{n * 1_000 + i}" for i in range(10)) for n in range(2_400)]
@@ -258,7 +254,6 @@ def test_a_run_that_is_long_is_bounded_as_an_index_bounds_it(
     report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", 0.9)
     assert report.kept == 2_400
     assert report.bounded > 0
-    assert by_index(monkeypatch, tmp_path / "a.jsonl", tmp_path / "i.jsonl", threshold=0.9)[:4] == report[:4]
 
 
 @pytest.mark.parametrize("shift", [1, 5, 10_000])

@@ -59,10 +59,7 @@ def is_allowed(options: Combination) -> bool:
     return not (options["by"] == "simhash" and options["exact"])
 
 
-SORTED = {"exact": (False,), "into": (False,)}
-"""What is decided by sorting all sketches; other jobs ask a working index."""
-
-COMBINATIONS = pairwise(OPTIONS, is_allowed) + pairwise(OPTIONS | SORTED, is_allowed)
+COMBINATIONS = pairwise(OPTIONS, is_allowed)
 
 
 class Judged:

@@ -277,7 +277,7 @@ def test_equal_sketches_are_found_from_one_buffer_to_the_next() -> None:
     plan = plan_pairs(scheme, 0.7, None, None, None, False, False, "first", 20, 1 << 20)
     keys, numbers = np.full(300, 5, dtype=np.uint64), np.arange(300, dtype=np.uint32)
     entries = PieceEntries(iter([(keys, numbers)]), 64, replace(plan, capacity=40))
-    equal = EqualSketches(plan, entries, FetchedSketches(Equals(), scheme.tables))  # type: ignore[arg-type]
+    equal = EqualSketches(plan, entries, FetchedSketches(Equals(), scheme.tables))
     rows = [row for rows in equal.steps() for row in rows[["a", "b", "agree"]].tolist()]
     assert rows == [(number % 7, number, 32) for number in range(7, 300)]
 

@@ -115,7 +115,7 @@ _Explain = Annotated[
     bool,
     typer.Option("--explain", help="Add the passages that both rows share to the report."),
 ]
-_Exact = Annotated[bool, typer.Option("--exact", help="Compare all shingles; takes a larger working index.")]
+_Exact = Annotated[bool, typer.Option("--exact", help="Compare all shingles; takes more disk.")]
 Recall = Annotated[
     float | None,
     typer.Option(

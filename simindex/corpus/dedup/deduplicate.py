@@ -18,11 +18,9 @@ from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_int
 from simindex.config import Config
 from simindex.corpus.dedup.annotations import Telling
-from simindex.corpus.dedup.asking.decisions import Asking
-from simindex.corpus.dedup.asking.orders import num_waiting
-from simindex.corpus.dedup.asking.star import comparison_for
-from simindex.corpus.dedup.asking.store import store_kept
+from simindex.corpus.dedup.comparison import comparison_for
 from simindex.corpus.dedup.entries import PathEntries, entries_of
+from simindex.corpus.dedup.into_index import store_kept
 from simindex.corpus.dedup.journal import Journal, State, folder_beside
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
@@ -87,7 +85,7 @@ def deduplicate(
     Args:
         sources: a path, or a list of paths, of what `simindex insert` reads (with the fields "id" and
             "text"); or an iterable of (key, document) or (key, document, metadata). Rows are told apart by
-            their place: an id may be missing or given twice.
+            their place: an id may be missing or given twice. Nothing is written before the last row was read.
         sink: a path, whose name says the format: .parquet, .jsonl, .csv, .tsv, .txt (the paths of text
             files), with .gz, .xz or .zst behind it; or a callable, which is given (key, document, metadata)
             of each row, with mode="annotate" (key, document, metadata, duplicate_of, similarity, cluster).
@@ -117,7 +115,7 @@ def deduplicate(
         explain: say in the report, and in annotated rows, which passages a row shares with the kept one
             (`corpus.explain`, that row being `a`); of the first 1,048,576 characters of both, and not of
             documents of an index. The texts of kept rows wait in the journal's folder, packed.
-        exact: compare all shingles, which takes a larger working index; estimated similarities otherwise.
+        exact: compare all shingles; estimated similarities otherwise.
         recall: wanted probability, in (0, 1], that a row right at the threshold is found: of estimates
             less similar rows go then, too (``None``: about one half); with `exact` only the share of such
             rows that are compared at all (``None``: 0.99). `DedupReport.missed` says what is left.
@@ -147,9 +145,7 @@ def deduplicate(
         OSError: the output cannot be written; it names the file, and what was done is kept.
 
     Cost: time linear in the rows, some hundred bytes of disk a row while it works; of memory some 300 MB and
-    5 bytes a row, 13 in another order than the input's. The input is read twice, and its sketches sorted, by
-    SimHash and with a threshold above some 0.6; what goes into an index, and what is compared exactly, is
-    asked of a working index instead.
+    5 bytes a row, 13 in another order than the input's. The input is read twice, and its sketches are sorted.
 
     >>> rows = [("a", "the same words twice"), ("b", "The same words twice!"), ("c", "quite other words")]
     >>> kept = []
@@ -192,7 +188,6 @@ class Job:
         num_bytes: of the output, whole frames.
         can_resume: whether it can be broken off and gone on with.
         done_before, looked_before: rows that were done, and looked at, when it was gone on with.
-        looks_first: whether all rows are looked at before the first is written.
         on_looked: told then how many were looked at.
     """
 
@@ -256,7 +251,6 @@ class Job:
         self._job = self._described() | how | {"by": by}
         self._output = self._writing.output(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
-        self.looks_first = into is None
 
     def _described(self) -> dict[str, Any]:
         """Return what tells this job from others, beside how rows are compared and what they are."""
@@ -294,7 +288,7 @@ class Job:
             self.was_done = True
             return self._report()
         try:
-            self._run_in(journal.folder, journal, resumed)
+            self._run_in(journal.folder, journal)
         except BaseException as exc:
             self.state = journal.durable
             if isinstance(exc, OrderError) or not (resumed or self._has_begun()):
@@ -304,10 +298,9 @@ class Job:
         return self._report()
 
     def _has_begun(self) -> bool:
-        """Return whether a row was done, looked at or put in order, as a later process would find it."""
+        """Return whether a row was done or looked at, as a later process would find it."""
         state = self.state
-        begun = state.phase != "reading" or state.read or state.looked
-        return bool(begun or (self._keep != "first" and self._folder and num_waiting(self._folder)))
+        return bool(state.phase != "reading" or state.read or state.looked)
 
     def _run_at_once(self) -> DedupReport:
         """Do a job that cannot be gone on with, without a journal."""
@@ -319,7 +312,7 @@ class Job:
         )
         self._output = self._writing.output(folder)
         try:
-            self._run_in(folder, None, False)
+            self._run_in(folder, None)
         except BaseException:
             self._writing.drop_partials()
             raise
@@ -327,7 +320,7 @@ class Job:
             shutil.rmtree(folder, ignore_errors=True)
         return self._report()
 
-    def _run_in(self, folder: str, journal: Journal | None, resumed: bool) -> None:
+    def _run_in(self, folder: str, journal: Journal | None) -> None:
         self._journal = journal
         output, report = self._output, self._writing.removed(journal, folder)
         rollup = self._writing.rollup(journal)
@@ -346,8 +339,7 @@ class Job:
         with self._opened_into() as into:
             try:
                 if self.state.phase == "reading":
-                    others = self._others if into is None else [*self._others, into.path]
-                    with self._decisions(folder, resumed, others) as decided:
+                    with self._decisions(folder, into) as decided:
                         gathering = None if self._cut is None else Gathering(self._entries.text_field, rollup)
                         texts = self._texts if self._keep == "first" else None
                         telling = Telling(
@@ -357,7 +349,7 @@ class Job:
                     enter("storing")
                 if self.state.phase == "storing":
                     if into is not None:
-                        store_kept(_working(folder), into, self._entries.names)
+                        store_kept(self._sorting(folder, into).kept(), into, self._entries.names)
                     output.complete()
                     enter("publishing")
                 output.publish()
@@ -375,42 +367,35 @@ class Job:
                     self._texts.close()
 
     @contextmanager
-    def _decisions(
-        self, folder: str, resumed: bool, others: list[str]
-    ) -> Iterator[Iterator[DecidedRows | Lines]]:
+    def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows | Lines]]:
         """Give the rows that are not done yet, with what becomes of them."""
-        if self.looks_first:
-
-            def looked(count: int, is_durable: bool) -> None:
-                self.state.looked = count
-                if self._journal is not None and is_durable:
-                    self._journal.write()
-                self.on_looked(count)
-
-            texts = None if self._keep == "first" else self._texts
-            how = self._query, self._config, self._keep, others, texts
-            speed = self._batch_size, self._workers, looked
-            keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
-            by_lines = keeps_lines and self._mode != "annotate" and not self._explain
-            with Sorting(folder, self._entries, *how, *speed).decided(
-                self.state.read, by_lines=by_lines
-            ) as decided:
-                yield decided
-            return
-        asking = Asking(
-            folder=folder,
-            working=_working(folder),
-            entries=self._entries,
-            query=self._query,
-            config=self._config,
-            keep=self._keep,
-            others=others,
-            batch_size=self._batch_size,
-            workers=self._workers,
-            texts=self._texts,
-        )
-        with asking.decided(self.state.read, self.state.kept if resumed else None) as decided:
+        keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
+        by_lines = keeps_lines and self._mode != "annotate" and not self._explain
+        with self._sorting(folder, into).decided(self.state.read, by_lines=by_lines) as decided:
             yield decided
+
+    def _sorting(self, folder: str, into: Index | None) -> Sorting:
+        """Return what decides the rows."""
+
+        def looked(count: int, is_durable: bool) -> None:
+            self.state.looked = count
+            if self._journal is not None and is_durable:
+                self._journal.write()
+            self.on_looked(count)
+
+        return Sorting(
+            folder,
+            self._entries,
+            self._query,
+            self._config,
+            self._keep,
+            self._others if into is None else [*self._others, into.path],
+            None if self._keep == "first" else self._texts,
+            self._batch_size,
+            self._workers,
+            looked,
+            keeps_sketches=into is not None,
+        )
 
     @contextmanager
     def _opened_into(self) -> Iterator[Index | None]:
@@ -445,11 +430,6 @@ class Job:
             return 0.0  # all fingerprints within the distance are found
         plan = query.plan(self._config.num_perm)
         return 1.0 - returned_probability(query.threshold, self._config.num_perm, plan)
-
-
-def _working(folder: str) -> str:
-    """Return where the working index of a job is."""
-    return os.path.join(folder, "working.simindex")
 
 
 def _require_word(name: str, value: object, words: tuple[str, ...]) -> None:

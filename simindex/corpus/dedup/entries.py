@@ -276,7 +276,7 @@ def entries_of(
 
 
 def place_of(label: str, names: Sequence[str]) -> tuple[Key, Place]:
-    """Return the key and the place of a kept row, from what the working index holds of it.
+    """Return the key and the place of a kept row, from its label.
 
     >>> place_of("0 7 i12", ["a.jsonl"])
     (12, Place(input='a.jsonl', row=7, paragraph=None))
@@ -292,8 +292,7 @@ def place_of(label: str, names: Sequence[str]) -> tuple[Key, Place]:
 
 
 def label_of(entry: Entry) -> str:
-    """Return what the working index holds of a row, beside its number: where it was, and its id. A text, for
-    that is packed and unpacked the fastest."""
+    """Return what a row is told by, beside its number: where it was, and its id."""
     row: int | str = entry.row if entry.part is None else f"{entry.row}#{entry.part.number}"
     return labelled(entry.place, row, *shown_key(entry.key))
 

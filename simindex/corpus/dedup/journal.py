@@ -1,6 +1,6 @@
 """The journal of a job: what it is, and how far it is.
 
-Owns the folder beside the output: `journal.json`, the working index or the sketches, and the report of
+Owns the folder beside the output: `journal.json`, the sketches, and the report of
 removed rows where it has no place of its own. Invariant: the journal is replaced as a whole, after what it
 speaks of is durable.
 """

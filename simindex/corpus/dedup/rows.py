@@ -77,7 +77,7 @@ class Rows(Sequence[Entry]):
         )
 
     def items(self) -> list[tuple[int, Any, str]]:
-        """Return (number, document, what the working index holds of it) of each."""
+        """Return (number, document, label) of each; see `entries.label_of`."""
         if set(map(type, self.keys)) == {str}:
             labels = [f"{p} {r} s{k}" for p, r, k in zip(self.places, self.rows, self.keys, strict=True)]
         else:
@@ -124,7 +124,7 @@ class Entered(list[Entry]):
         return [entry.document for entry in self]
 
     def items(self) -> list[tuple[int, Any, str]]:
-        """Return (number, document, what the working index holds of it) of each."""
+        """Return (number, document, label) of each; see `entries.label_of`."""
         return [(entry.number, entry.document, label_of(entry)) for entry in self]
 
 

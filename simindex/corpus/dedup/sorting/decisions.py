@@ -2,14 +2,14 @@
 then the input once more.
 
 Owns the order of these steps, and where each is gone on with after a kill. Must not know how a row is
-written. Invariant: what stays is what an index keeps that is asked row by row (`star` beside this room);
-nothing is read here and there, so that a corpus may be far larger than the memory.
+written. Invariant: what stays is what an index keeps that is asked row by row;
+nothing is read here and there, so that a corpus may be far larger than the memory, but where chance shares
+prefixes.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -41,7 +41,7 @@ from simindex.corpus.dedup.sorting.other_indexes import OtherIndexes, together
 from simindex.corpus.dedup.sorting.second_pass import InputPart, PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles, sketch_rows
 from simindex.corpus.dedup.sorting.star import Outcome, Star
-from simindex.corpus.dedup.sorting.verdict_file import OF_OTHERS, OfOthers, Teller, write_told
+from simindex.corpus.dedup.sorting.verdict_file import OF_OTHERS, OfOthers, Teller, numbers_told, write_told
 from simindex.corpus.dedup.sorting.verified import verified
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.text_file import TextFile
@@ -54,7 +54,7 @@ from simindex.pairs.walk_plan import scheme_of_config
 from simindex.parallel import ahead, in_order, num_workers
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, require_kept
-from simindex.sketching.sketch import SketchBatch, require_alike
+from simindex.sketching.sketch import OF_ROWS, Sketch, SketchBatch, require_alike
 from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
@@ -65,6 +65,7 @@ _LEAST_PREFIX_BITS = 24
 rows are so many. Their runs are compared where they stand."""
 
 _EDGE_BYTES = 32 << 20
+_STORED_AT_ONCE = 4_096
 _SECONDS_A_MARK = 10.0
 """Between two times that sketches are made durable: it waits for the disk."""
 
@@ -87,6 +88,7 @@ class Sorting:
         texts: takes the texts of all rows, or ``None``.
         batch_size, workers: as in `Index.insert_many`.
         looked: told how many rows were looked at so far, and whether that is durable.
+        keeps_sketches: whether the sketches of rows that stay are wanted; see `kept`.
     """
 
     def __init__(
@@ -101,6 +103,8 @@ class Sorting:
         batch_size: int,
         workers: int | None,
         looked: Callable[[int, bool], object],
+        *,
+        keeps_sketches: bool,
     ) -> None:
         self._folder, self._entries, self._query, self._config = folder, entries, query, config
         self._rows: Iterable[Entry] | SpooledColumns = entries
@@ -114,7 +118,7 @@ class Sorting:
                 self._rows = Spool(path, entries)
         documents = entries.documents if isinstance(entries, Paragraphs) else entries
         self._files = documents if isinstance(documents, PathEntries) else None
-        self._sources = 0
+        self._keeps_sketches = keeps_sketches
         self._batch_size, self._threads, self._looked = batch_size, num_workers(workers), looked
         self._sketcher, self._keep, self._others, self._texts = Sketcher(config), keep, others, texts
         self._scheme = scheme_of_config(config)
@@ -166,15 +170,37 @@ class Sorting:
                 "force=True begins anew",
             )
 
+    def kept(self) -> Iterator[tuple[str, Sketch]]:
+        """Yield label (`entries.label_of`) and sketch of each row that stays, in keep order."""
+        files = self._sketch_files()
+        stays, path = np.ones(files.count, dtype=bool), os.path.join(self._folder, "told")
+        with open(path, "rb") as file, open(path + OF_OTHERS, "rb") as others:
+            for gone in numbers_told(file, others):
+                stays[gone] = False
+        numbers = self._order(files).numbers_of(np.arange(files.count, dtype=np.uint32))
+        numbers = numbers[stays[numbers]]
+        assert files.mark is not None
+        of_rows = files.mark["sources"] & OF_ROWS
+        for first in range(0, len(numbers), _STORED_AT_ONCE):
+            some = numbers[first : first + _STORED_AT_ONCE]
+            yield from zip(
+                files.labels(some), files.sketch_values(some, self._sketcher, of_rows), strict=True
+            )
+
     # ---- the decision ----
 
-    def _decide(self, path: str) -> None:
+    def _sketch_files(self) -> SketchFiles:
+        config = self._config
+        has_kept = bool(config.keep_shingles and (self._plan.kept or self._keeps_sketches))
+        has_bits = config.simhash is not None
         folder = os.path.join(self._folder, "sketches")
+        return SketchFiles(folder, config.bands, has_fingerprints=has_bits, has_kept=has_kept)
+
+    def _decide(self, path: str) -> None:
         has_bits = self._config.simhash is not None
-        is_exact = self._plan.kept
-        files = SketchFiles(folder, self._config.bands, has_fingerprints=has_bits, has_kept=is_exact)
+        files = self._sketch_files()
         figures = self._plan, self._config.num_perm, self._config.keep_shingles
-        exact = ExactComparison(files, *figures) if is_exact else None
+        exact = ExactComparison(files, *figures) if self._plan.kept else None
         try:
             read = self._filled(files)
             outcome = self._outcome(files, exact)
@@ -185,7 +211,8 @@ class Sorting:
             )
         finally:
             files.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        if not self._keeps_sketches:
+            files.remove()
 
     def _filled(self, files: SketchFiles) -> list[PartRead]:
         """Read the rows that were not read yet, and return what the input is."""
@@ -213,15 +240,16 @@ class Sorting:
             if files.count + len(some.rows) > MOST_NUMBERS:
                 most = f"{MOST_NUMBERS + 1:,}"
                 raise SimIndexError(
-                    f"deduplicate: expected fewer than {most} rows, found more; into= has no such bound"
+                    f"deduplicate: expected fewer than {most} rows, found more; cut the input, and give the "
+                    "index of the first part (into=) with the second one (against=)"
                 )
             if self._texts is not None:
                 self._texts.put((row.number, row.document) for row in some.rows)
             sketches, ranks = some.sketches, None if rank is None else list(map(rank, some.rows))
             if self._plan.kept:
                 require_kept(self._config.keep_shingles, sketches)
-            require_alike(self._sources, sketches.sources)
-            self._sources |= sketches.sources
+            require_alike(seen.sources, sketches.sources)
+            seen.sources |= sketches.sources
             fingerprints = sketches.fingerprints if files.has_fingerprints else None
             kept = sketches.kept if files.has_kept else None
             said = None if found is None else _of_others(found, files.count)
@@ -297,10 +325,14 @@ class _Seen:
     Args:
         entries: the rows, or paragraphs of them.
         mark: what `state` was, or ``None``.
+
+    Attributes:
+        sources: what the sketches so far are of; see `SketchBatch.sources`.
     """
 
     def __init__(self, entries: Entries | Paragraphs, mark: dict[str, Any] | None) -> None:
         self._rows = [0] * len(entries.names) if mark is None else list(mark["rows"])
+        self.sources = 0 if mark is None else int(mark["sources"])
         # Whether the rows so far are the first lines.
         self._are_lines = [False] * len(entries.names) if mark is None else list(mark["are_lines"])
         if mark is None and isinstance(entries, PathEntries) and entries.are_here:
@@ -323,7 +355,7 @@ class _Seen:
 
     def state(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {"rows": self._rows, "are_lines": self._are_lines}
+        return {"rows": self._rows, "are_lines": self._are_lines, "sources": self.sources}
 
     def parts(self) -> list[PartRead]:
         """Return the inputs, a part each."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from simindex.corpus.dedup.entries import labelled, shown_key
 from simindex.corpus.dedup.rows import Entered, Rows
 from simindex.corpus.outputs.frames import naming, replacing, sync_folder, write_all
 from simindex.format.records import decode_kept, encode_kept
-from simindex.sketching.sketch import SketchBatch
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 
 _MARK = "mark.json"
@@ -106,6 +107,7 @@ class SketchFiles:
         if self.mark is not None:
             self.count, self._bytes = int(self.mark["count"]), dict(self.mark["bytes"])
         self._files: dict[str, Any] = {}
+        self._maps: dict[str, np.ndarray] = {}
 
     def _found_mark(self) -> dict[str, Any] | None:
         try:
@@ -221,11 +223,15 @@ class SketchFiles:
             file.write(json.dumps(self.mark).encode())
         sync_folder(self._folder)
 
+    def remove(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
     def close(self) -> None:
         """Close the files."""
         for file in self._files.values():
             file.close()
-        self._files = {}
+        self._files, self._maps = {}, {}
 
     # ---- reading ----
 
@@ -265,12 +271,11 @@ class SketchFiles:
 
     def packed_kept(self, number: int) -> bytes | None:
         """Return the kept shingles of a row, as `format.records.encode_kept` packs them."""
-        if not self.present(np.array([number]))[0] & _HAS_KEPT:
+        if not self._mapped("present", np.uint8)[number] & _HAS_KEPT:
             return None
         ends = self._mapped("kept_ends", np.uint64)
         begin, end = int(ends[number - 1]) if number else 0, int(ends[number])
-        with open(self._path("kept"), "rb", buffering=0) as file:
-            return os.pread(file.fileno(), end - begin, begin)
+        return self._mapped("kept", np.uint8, self._bytes["kept"])[begin:end].tobytes()
 
     def kept(self, number: int) -> np.ndarray | None:
         """Return the kept shingles of a row, uint32."""
@@ -280,6 +285,25 @@ class SketchFiles:
     def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (words, fingerprints) of some rows."""
         return self.words(numbers), self.fingerprints(numbers)
+
+    def sketch_values(self, numbers: np.ndarray, sketcher: Sketcher, of_rows: int) -> Iterator[Sketch]:
+        """Yield the sketches of some rows.
+
+        Args:
+            sketcher: that has made them.
+            of_rows: whether their rows were brought in; see `sketch.OF_ROWS`.
+        """
+        config, present = sketcher.config, self.present(numbers).tolist()
+        each = zip(numbers.tolist(), present, *self.sketches(numbers), strict=True)
+        for number, halves, words, fingerprint in each:
+            is_own = not of_rows and halves & ~_HAS_KEPT != HAS_FINGERPRINT
+            yield Sketch(
+                config.num_perm,
+                words.copy() if halves & HAS_SIGNATURE else None,
+                int(fingerprint) if halves & HAS_FINGERPRINT else None,
+                self.kept(number) if self.has_kept else None,
+                sketcher.origin if is_own or not config.num_perm else None,
+            )
 
     def ranks(self) -> Iterator[list[Any]]:
         """Yield what a keep order goes by, of all rows, some at a time."""
@@ -315,8 +339,12 @@ class SketchFiles:
         wheres = zip(places.tolist(), shown, kinds.tolist(), keys, strict=True)
         return [labelled(place, row, _KINDS[kind], key) for place, row, kind, key in wheres]
 
-    def _mapped(self, name: str, dtype: Any) -> np.ndarray:
-        return np.memmap(self._path(name), dtype=dtype, mode="r", shape=(self.count,))
+    def _mapped(self, name: str, dtype: Any, count: int | None = None) -> np.ndarray:
+        count = self.count if count is None else count
+        known = self._maps.get(name)
+        if known is None or len(known) != count:
+            known = self._maps[name] = np.memmap(self._path(name), dtype=dtype, mode="r", shape=(count,))
+        return known
 
 
 def sketch_rows(sketcher: Sketcher, rows: Rows | Entered, compares: int) -> SketchBatch:

@@ -6,28 +6,29 @@ there already is known by its place and passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.corpus.dedup.entries import place_of
 from simindex.format.keys import Key
 from simindex.index import Index
+from simindex.sketching.sketch import Sketch
 
 
-def store_kept(working: str, into: Index, names: Sequence[str]) -> None:
-    """Add the documents of a working index to another one.
+def store_kept(kept: Iterable[tuple[str, Sketch]], into: Index, names: Sequence[str]) -> None:
+    """Add the rows that stay to an index.
 
     Args:
-        working: its path.
+        kept: label (`entries.label_of`) and sketch of each.
         into: takes them.
         names: of the sources.
     """
 
     def items() -> Iterator[tuple[Key, Any, Any]]:
         taken, before = set[Key](), set[Key]()  # of the batch that is not stored yet, at least
-        for record in kept.values():
-            key, place = place_of(record.metadata, names)
+        for label, sketch in kept:
+            key, place = place_of(label, names)
             metadata = {"input": place.input, "row": place.row}
             named = f"{place.input}:{place.row}"
             if place.paragraph is not None:
@@ -43,7 +44,6 @@ def store_kept(working: str, into: Index, names: Sequence[str]) -> None:
             taken.add(key)
             if len(taken) > DEFAULT_BATCH_SIZE:
                 taken, before = set(), taken
-            yield key, record.sketch, metadata
+            yield key, sketch, metadata
 
-    with Index(working, "r") as kept:
-        into.insert_many(items(), on_conflict="skip", workers=1)
+    into.insert_many(items(), on_conflict="skip", workers=1)

@@ -1,0 +1,102 @@
+"""What a match is in a job, and how its rows are sketched.
+
+Owns the choice of a configuration where a caller gave none. Must not decide rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+
+import simindex.index as face
+from simindex.checks import require_int
+from simindex.config import Config, SimHashConfig
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method, method_of
+from simindex.tuning.match_odds import band_plan
+
+
+def config_for(
+    config: Config | None,
+    others: Iterable[str],
+    by: str | None,
+    max_distance: int | None,
+    exact: bool,
+    has_into: bool,
+) -> Config:
+    """Return the configuration of a job.
+
+    Args:
+        config: as the caller gave it.
+        others: paths of the indexes that rows are compared with; the first that is there decides.
+        by, max_distance, exact: how they are compared.
+        has_into: whether the kept ones go into an index, which is to have all that an index has.
+    """
+    for other in others:
+        try:
+            with face.open(other, "r") as index:
+                found = index.config
+        except FileNotFoundError:
+            continue  # there is none, or a process was killed while it made one
+        if config is not None and config != found:
+            with face.open(other, "r", config):
+                pass
+        return found
+    if config is not None and config.seed == "random":
+        raise ValueError(
+            'seed: expected a number, for a job that is gone on with needs the same one, found "random"; '
+            "draw one and keep it (secrets.randbits(64)), or give an index that has one (against=, into=)"
+        )
+    if config is None:
+        config = Config(keep_shingles=MOST_KEPT if exact and by != "simhash" else 0)
+        if by == "simhash" and max_distance is not None and max_distance > SimHashConfig().max_distance:
+            config = replace(config, simhash=SimHashConfig(max_distance))
+        if not has_into:
+            config = _halved(config, by)
+    return config
+
+
+MOST_KEPT = 1_000_000
+"""All shingle hashes of nearly every document: what `keep_shingles` goes up to."""
+
+
+def _halved(config: Config, by: str | None) -> Config:
+    """Return it without the half of a sketch that is not compared."""
+    if by == "simhash":
+        return Config(num_perm=0, simhash=config.simhash, seed=config.seed)
+    return Config(
+        shingles=config.shingles,
+        num_perm=config.num_perm,
+        simhash=None,
+        keep_shingles=config.keep_shingles,
+        seed=config.seed,
+    )
+
+
+def comparison_for(
+    threshold: float,
+    by: Method | None,
+    max_distance: int | None,
+    exact: bool,
+    recall: float | None,
+    config: Config | None,
+    others: list[str],
+    into: str | None,
+) -> tuple[BandQuery | FingerprintQuery, Config]:
+    """Return what a match is in a job, and how its documents are sketched; see `deduplicate`.
+
+    Args:
+        others: paths of the indexes that rows are compared with, but for `into`.
+    """
+    others = others if into is None else [*others, into]
+    config = config_for(config, others, by, max_distance, exact, into is not None)
+    if method_of("deduplicate", config, by, threshold, max_distance, recall, exact) == "simhash":
+        assert config.simhash is not None
+        most = config.simhash.max_distance
+        distance = most if max_distance is None else max_distance
+        require_int("max_distance", distance, 0, most)
+        return FingerprintQuery(distance, 1, DEFAULT_MAX_CANDIDATES), config
+    if exact and not config.keep_shingles and not any(map(os.path.exists, others)):
+        config = replace(config, keep_shingles=MOST_KEPT)
+    band_plan(threshold, config.num_perm, recall)  # refuses one out of range
+    return BandQuery(threshold, recall, 1, exact, DEFAULT_MAX_CANDIDATES), config
