@@ -7,7 +7,7 @@ there. So an option given for an existing index is compared with what is stored,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
 import typer
@@ -97,6 +97,7 @@ class CreationOptions:
     no_minhash: bool = False
 
     def __post_init__(self) -> None:
+        given = self.given()
         for first, second in (
             ("words", "chars"),
             ("no_simhash", "max_distance"),
@@ -104,7 +105,7 @@ class CreationOptions:
             ("no_minhash", "keep_shingles"),
             ("no_minhash", "no_simhash"),
         ):
-            if is_given(getattr(self, first)) and is_given(getattr(self, second)):
+            if first in given and second in given:
                 names = [f"--{name.replace('_', '-')}" for name in (first, second)]
                 raise typer.BadParameter(f"{names[0]} and {names[1]} exclude each other")
 
@@ -113,9 +114,9 @@ class CreationOptions:
         """Return those among the options of a command."""
         return cls(**{field.name: given[field.name] for field in fields(cls)})
 
-    def given(self) -> bool:
-        """Return whether any was given."""
-        return any(map(is_given, astuple(self)))
+    def given(self) -> set[str]:
+        """Return the names of those that were given: 0 is a value, ``None`` and False are none."""
+        return {name for name, value in vars(self).items() if value is not None and value is not False}
 
     def config(self, base: Config) -> Config:
         """Return `base` with what was given in place of its values.

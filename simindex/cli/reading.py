@@ -228,30 +228,26 @@ class Batches:
         self._pass_over = pass_over
 
     def __iter__(self) -> Iterator[list[Row]]:
-        good_rows = self._good_rows()
+        rows = iter(self._rows)
         while self.failure is None:
             batch: list[Row] = []
             try:
                 room = PART_BYTES
-                for row in islice(good_rows, self._size):
-                    batch.append(row)  # one by one: those before an error stay
-                    room -= bytes_of_item(row)
-                    if room <= 0:
+                for row in rows:
+                    if isinstance(row, Row):
+                        batch.append(row)  # one by one: those before an error stay
+                        room -= bytes_of_item(row)
+                    elif self._pass_over is not None:
+                        self._pass_over(row)
+                    else:
+                        raise row
+                    if room <= 0 or len(batch) == self._size:
                         break
             except Exception as exc:
                 self.failure = exc
             if not batch:
                 return
             yield batch
-
-    def _good_rows(self) -> Iterator[Row]:
-        for row in self._rows:
-            if isinstance(row, Row):
-                yield row
-            elif self._pass_over is not None:
-                self._pass_over(row)
-            else:
-                raise row
 
 
 Keys = Annotated[

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
@@ -115,25 +116,28 @@ class _Feed:
         return self._batches.failure
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows to insert."""
+        """Return an iterator over the rows to insert."""
+        return chain.from_iterable(self._rows_of_batches())
+
+    def _rows_of_batches(self) -> Iterator[list[Row]]:
         handed = 0
         for batch in self._batches:
             if self.failure is not None:
                 return
-            batch = [row for row in batch if not self._equals_another(row)]
+            batch = [row for row in batch if not isinstance(row, RowByContent) or self._is_new(row)]
             made = [row.key for row in batch if isinstance(row, RowByContent)]
             handed += len(batch)
             self._batches_at.append((handed, self._inputs.bytes_read, made))
-            yield from batch
+            yield batch
 
-    def _equals_another(self, row: Row) -> bool:
-        if self._is_stored is None or not isinstance(row, RowByContent):
-            return False
+    def _is_new(self, row: RowByContent) -> bool:
+        if self._is_stored is None:
+            return True
         if row.key in self._under_way or self._is_stored(row.key):
             self.equal += 1
-            return True
+            return False
         self._under_way.add(row.key)
-        return False
+        return True
 
     def _skip(self, row: BadRowError) -> None:
         self.bad_rows.add(f"{in_options(str(row))}; skipped")
