@@ -1,16 +1,18 @@
 """Documents on their way into a commit: checked, encoded and sketched in batches, then numbered.
 
 `prepared_batches` makes `NewDocuments` of a caller's items, some batches ahead of the writer in threads;
-`Documents` has the numbers that a change gave them. Must not commit or search. Invariants: batches come out
+a change gives them numbers. Must not commit or search. Invariants: batches come out
 in the order of the items, an error of an item in its batch's turn and with its key; numbers ascend.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
+from types import NoneType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -30,7 +32,7 @@ from simindex.format.records import (
     rests_with_kept,
 )
 from simindex.format.seals import unpack
-from simindex.parallel import Crew, in_order, num_workers
+from simindex.parallel import in_order, num_workers
 from simindex.queries.scheme import Scheme
 from simindex.segments.build import Puts, SegmentData
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
@@ -39,13 +41,21 @@ from simindex.sketching.sketcher import Sketcher
 
 @dataclass
 class NewDocuments:
-    """Documents to be inserted: keys, packed metadata and sketches, in order."""
+    """Documents to be inserted, in order.
+
+    Attributes:
+        encoded_keys, packed_metadata: as they will be stored.
+        key_hashes: uint64, as the key table is sorted.
+        sketches: one a document.
+        numbers: uint64, ascending, there may be gaps: those that a change has given them.
+    """
 
     keys: list[Key]
     encoded_keys: list[bytes]
     key_hashes: np.ndarray
     packed_metadata: list[bytes]
     sketches: SketchBatch
+    numbers: np.ndarray = field(default_factory=partial(np.empty, 0, np.uint64))
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -85,27 +95,6 @@ class NewDocuments:
             None if kept is None else encode_kept(kept),
         )
 
-
-@dataclass
-class Documents:
-    """Documents of a change, in order of their numbers.
-
-    Attributes:
-        numbers: uint64, ascending; there may be gaps.
-        key_hashes: uint64, as the key table is sorted.
-        encoded_keys, packed_metadata: as they will be stored.
-        sketches: one a document.
-    """
-
-    numbers: np.ndarray
-    key_hashes: np.ndarray
-    encoded_keys: list[bytes]
-    packed_metadata: list[bytes]
-    sketches: SketchBatch
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
     def segment_data(self, scheme: Scheme, leaders: dict[int, int]) -> SegmentData:
         """Return what a segment of these documents (one at least) holds.
 
@@ -128,7 +117,7 @@ class Documents:
             span=int(relative[-1]) + 1,
             key_hashes=self.key_hashes,
             key_numbers=relative,
-            leaders=np.array([leaders[int(i)] for i in copies], dtype=np.uint64),
+            leaders=np.array(list(map(leaders.__getitem__, copies.tolist())), dtype=np.uint64),
             copies=relative[copies],
             words=np.ascontiguousarray(batch.words[own]),
             fingerprints=np.ascontiguousarray(fingerprints),
@@ -141,8 +130,8 @@ class Documents:
     def records(self, leaders: dict[int, int], inserted_at: int) -> Puts:
         """Return the database keys and values of all records."""
         kinds, kept = self.sketches.present.tolist(), self.sketches.kept
-        plain = {present: encode_rest(inserted_at, present) for present in set(kinds)}
-        rests: list[Any] = [plain[present] for present in kinds]
+        plain = dict(zip(set(kinds), map(partial(encode_rest, inserted_at), set(kinds)), strict=True))
+        rests: list[Any] = list(map(plain.__getitem__, kinds))
         if kept is not None:
             rests = rests_with_kept(rests, kept)
         for at, leader in leaders.items():
@@ -196,8 +185,7 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares
     lengths = set(map(len, items)) if set(map(type, items)) <= {tuple, list} else set()
     if not lengths or not lengths <= {2, 3}:
         _require_items(items)
-    keys = [item[0] for item in items]
-    documents = [item[1] for item in items]
+    keys, documents = list(map(itemgetter(0), items)), list(map(itemgetter(1), items))
     if not set(map(type, documents)) <= _REPEATABLE:
         documents = list(map(repeatable, keys, documents))
     encoded = encode_keys(keys)
@@ -205,7 +193,7 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares
     if lengths != {2}:
         metadata = _packed(items, lengths)
     try:
-        sketches = sketcher.sketch_many(documents)
+        sketches = sketcher.sketch_list(documents)
     except (TypeError, ValueError):
         for key, document in zip(keys, documents, strict=True):
             _naming(key, sketcher.sketch, document)
@@ -217,10 +205,13 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares
 
 def _packed(items: list[tuple[Any, ...]], lengths: set[int]) -> list[bytes]:
     """Return the packed metadata of items."""
-    if lengths == {3} and {type(item[2]) for item in items} == {str}:
-        texts = [item[2] for item in items]
-        if max(map(len, texts)) < MAX_METADATA_BYTES // 4:
-            return pack_texts(texts)
+    if lengths == {3}:
+        values = list(map(itemgetter(2), items))
+        kinds = set(map(type, values))
+        if kinds == {NoneType}:
+            return [NIL] * len(items)
+        if kinds == {str} and max(map(len, values)) < MAX_METADATA_BYTES // 4:
+            return pack_texts(values)
     return [_naming(item[0], pack_metadata, item[2]) if len(item) == 3 else NIL for item in items]
 
 
@@ -268,21 +259,19 @@ def prepared_batches(
     items: Iterable[tuple[Any, ...]],
     sketcher: Sketcher,
     batch_size: int,
-    workers: int | Crew | None,
+    workers: int | None,
     compares: int = 0,
-) -> Iterator[NewDocuments]:
+) -> Generator[NewDocuments, None, None]:
     """Yield prepared batches in order; with several workers, some batches ahead of the consumer.
 
     A batch has up to `batch_size` items, fewer where these take `PART_BYTES`. At most workers + 5 batches are
     in memory, and at most `AHEAD_BYTES` and two batches, whatever the number and the length of the items.
+    Its threads end with the generator: close it.
 
     Args:
         compares: see `prepare_documents`.
     """
-    if not isinstance(workers, Crew):
-        with Crew(num_workers(workers)) as crew:
-            yield from prepared_batches(items, sketcher, batch_size, crew, compares)
-        return
+    threads = num_workers(workers)
     parts = in_parts(items, batch_size, bytes_of_item)
     begin = next(parts, None)
     if begin is None:
@@ -293,11 +282,11 @@ def prepared_batches(
     def prepare(part: Part[tuple[Any, ...]]) -> NewDocuments:
         return prepare_documents(part.values, sketcher, compares)
 
-    if not is_full or workers.workers == 1:
+    if not is_full or threads == 1:
         yield from map(prepare, parts)
     else:
         num_bytes = attrgetter("num_bytes")
-        yield from in_order(prepare, parts, workers, READY_BATCHES, num_bytes, _is_of_sketches)
+        yield from in_order(prepare, parts, threads, READY_BATCHES, num_bytes, _is_of_sketches)
 
 
 def _is_of_sketches(part: Part[tuple[Any, ...]]) -> bool:

@@ -51,9 +51,10 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
         if not dead[leader]:
             leaders[place] = leader
     if len(places) > 1:
-        new = np.array([place not in leaders for place in places.tolist()], dtype=bool)
-        places = places[new]
-        for place, first in _twins(words[new], fingerprints[new]):
+        if leaders:
+            new = np.array([place not in leaders for place in places.tolist()], dtype=bool)
+            places, words, fingerprints = places[new], words[new], fingerprints[new]
+        for place, first in _twins(words, fingerprints):
             leaders[int(places[place])] = int(numbers[places[first]])
     for leader in leaders.values():
         if leader not in groups:

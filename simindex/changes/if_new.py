@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from simindex import _kernel
-from simindex.changes.documents import Documents, InsertReport, NewDocuments
+from simindex.changes.documents import InsertReport, NewDocuments
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
 from simindex.errors import KeyExistsError
@@ -65,7 +65,7 @@ def insert_if_new(
                 raise KeyExistsError(document.keys[0])
             if on_conflict == "skip":
                 return matches
-            pending.require_room(document)
+            pending.require_fit(document)
             pending.remove(document.encoded_keys[0], own)
         pending.add(document, [0])
         return matches
@@ -228,10 +228,9 @@ class Batch:
 
     def _segment_of(self, places: np.ndarray) -> MemorySegment:
         new = self._documents.taken(places.tolist())
-        numbers = places.astype(np.uint64) + np.uint64(self._first)
-        documents = Documents(numbers, new.key_hashes, new.encoded_keys, new.packed_metadata, new.sketches)
+        new.numbers = places.astype(np.uint64) + np.uint64(self._first)
         scheme = self._view.scheme
-        return memory_segment(scheme.tables, _SEGMENT, documents.segment_data(scheme, {}))
+        return memory_segment(scheme.tables, _SEGMENT, new.segment_data(scheme, {}))
 
     def _view_over(self, segments: list[MemorySegment]) -> View:
         """Return what is stored with segments on top, without what is gone by now."""
@@ -407,7 +406,7 @@ def insert_batch_if_new(
     with session.changing() as (_, pending), session.store.reading() as txn:
         view = session.reader.view(txn)
         require_comparable(view, query.compares)
-        pending.require_room(documents)
+        pending.require_fit(documents)
         decisions = Batch(view, pending, asked_if_new(query), documents, on_conflict).settled()
         if touch:
             pending.touch(numbers_of(view, decisions.keys_of_matches()))

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simindex.changes.documents import Documents, NewDocuments
+from simindex.changes.documents import NewDocuments
 from simindex.errors import SimIndexError
 from simindex.format.ages import Run
 from simindex.format.keys import number_key
@@ -96,7 +96,7 @@ class Pending:
         runs: (time, first number) -> number behind, of runs of ages to be stored; 0: to be removed.
         tail: the youngest run that it leaves of those that are committed; ``None``: as it was.
         gone: numbers in `removed` and `dropped`.
-        num_bytes: about what its documents take in memory.
+        num_bytes: about what its documents take in memory, where that is bounded.
         max_bytes: what they may take; ``None``: any number.
         sources: what the sketches of the index are of, those to be added included; as in the manifest.
         done: the note of the call that makes it, where that may be repeated.
@@ -132,40 +132,35 @@ class Pending:
     def add(self, documents: NewDocuments, places: list[int]) -> None:
         """Give the documents at `places` their numbers.
 
-        Raises as `require_room` and `require_alike`, with nothing added.
+        Raises as `require_fit`, with nothing added.
         """
         if not places:
             return
-        self.require_room(documents)
-        self.require_alike(documents)
+        self.require_fit(documents)
         self.sources |= documents.sketches.sources
-        taken = documents if len(places) == len(documents) else documents.taken(places)
-        part = _Part(taken, self.first_number + self.count)
-        self._parts.append(part)
-        self.by_key.update(zip(taken.encoded_keys, range(part.first, part.behind), strict=True))
+        taken = documents if len(places) == len(documents.keys) else documents.taken(places)
+        first = self.first_number + self.count
+        self._parts.append(_Part(taken, first))
+        self.by_key.update(zip(taken.encoded_keys, range(first, first + len(places)), strict=True))
         self.count += len(places)
-        self.num_bytes += _bytes_of(taken)
+        if self.max_bytes is not None:
+            self.num_bytes += _bytes_of(taken)
 
-    def require_room(self, documents: NewDocuments) -> None:
-        """Refuse documents that would take it over `max_bytes`, before anything is done with them.
+    def require_fit(self, documents: NewDocuments) -> None:
+        """Refuse documents that cannot be added, before anything is done with them.
 
         Raises:
-            SimIndexError: they would.
+            SimIndexError: they would take it over `max_bytes`.
+            ConfigMismatchError: the index holds signatures of its own configuration, and these are of others,
+                or the other way round, or these are of both.
         """
+        require_alike(self.sources, documents.sketches.sources)
         if self.max_bytes is not None and self.num_bytes + _bytes_of(documents) > self.max_bytes:
             raise SimIndexError(
                 f"transaction: expected at most {self.max_bytes:,} bytes of documents that wait for its end, "
                 f"found {len(documents):,} more beside the {self.num_bytes:,} bytes of {self.count:,}; "
                 "end it more often, or begin it with a larger max_bytes"
             )
-
-    def require_alike(self, documents: NewDocuments) -> None:
-        """Refuse signatures of others beside those of the index's own configuration.
-
-        Raises:
-            ConfigMismatchError: the index holds the one kind, and these are of the other or of both.
-        """
-        require_alike(self.sources, documents.sketches.sources)
 
     def remove(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
         """Remove a key; `committed` is what the snapshot has of it. False when it is nowhere."""
@@ -203,23 +198,21 @@ class Pending:
             return True
         return committed is not None and committed[0] not in self.removed
 
-    def documents(self) -> Documents:
-        """Return its documents without the dropped ones."""
-        if not self._parts:
+    def documents(self, at: int = 0) -> NewDocuments:
+        """Return its documents without the dropped ones, with their numbers; from part `at` on."""
+        parts = self._parts[at:]
+        if not parts:
             batch = SketchBatch(0, self.scheme.config.num_perm, False, None)
-            return Documents(np.empty(0, np.uint64), np.empty(0, np.uint64), [], [], batch)
-        return self._numbered(
-            NewDocuments.joined([part.documents for part in self._parts]), self.first_number
-        )
-
-    def _numbered(self, new: NewDocuments, first: int) -> Documents:
-        """Return documents with their numbers, from `first` on, without the dropped ones."""
-        numbers = np.arange(first, first + len(new), dtype=np.uint64)
+            return NewDocuments([], [], np.empty(0, np.uint64), [], batch)
+        first = parts[0].first
+        new = parts[0].documents if len(parts) == 1 else NewDocuments.joined([p.documents for p in parts])
+        numbers = np.arange(first, first + len(new.keys), dtype=np.uint64)
         if self.dropped:
             kept = [at for at, number in enumerate(numbers.tolist()) if number not in self.dropped]
-            if len(kept) < len(new):
+            if len(kept) < len(new.keys):
                 new, numbers = new.taken(kept), numbers[kept]
-        return Documents(numbers, new.key_hashes, new.encoded_keys, new.packed_metadata, new.sketches)
+        hashes, metadata = new.key_hashes, new.packed_metadata
+        return NewDocuments(new.keys, new.encoded_keys, hashes, metadata, new.sketches, numbers)
 
     # ---- what queries see ----
 
@@ -261,9 +254,9 @@ class Pending:
         while True:
             documents = NewDocuments.joined([part.documents for part in parts[at:]])
             first, segment = parts[at].first, None
-            numbered = self._numbered(documents, first)
-            if len(numbered):
-                data = numbered.segment_data(self.scheme, {})
+            live = self.documents(at)
+            if live.keys:
+                data = live.segment_data(self.scheme, {})
                 segment = memory_segment(self.scheme.tables, self._next_id(), data)
             parts[at:] = [_Part(documents, first, segment)]
             while at and parts[at - 1].size_class <= parts[-1].size_class:
@@ -309,6 +302,8 @@ def change_of_ages(pending: Pending, tail: Run, view: View) -> tuple[Puts, dict[
     tail, ended = (pending.tail or tail).grown(pending.count, pending.inserted_at)
     if ended is not None:
         runs[ended.time, ended.first] = ended.behind
+    if not pending.removed and not pending.touched:
+        return [], runs, tail
     leaving = {n: record.seen_at for n, record in pending.removed.items() if record.seen_at is not None}
     records: Puts = []
     touched: list[int] = []

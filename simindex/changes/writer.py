@@ -25,10 +25,10 @@ from simindex.format.keys import number_key, numbered, segment_of, segment_prefi
 from simindex.format.manifest import MANIFEST_KEY, Manifest, ManifestEncoder, decode_manifest, encode_manifest
 from simindex.format.records import REMOVED_SKETCH, encode_flags, encode_group_size, flags_unverified
 from simindex.format.replies import DONE_KEYS, NOTES, Done, decode_done, encode_done
-from simindex.queries.scheme import Scheme
-from simindex.queries.view import View, stored_manifest
+from simindex.queries.view import Reader, View, stored_manifest
 from simindex.segments.build import Puts, num_bytes, segment_puts
 from simindex.segments.directory import Directory
+from simindex.segments.load import COPIED_BYTES
 from simindex.segments.merge_policy import step_budget
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
@@ -102,7 +102,7 @@ class Prepared:
         touched: records that are stored anew, with another age.
         runs: (time, first number) -> number behind, of runs of ages; 0: to be removed.
         done: the note of the call that is done by it, where that may be repeated.
-        newest: the value of the last segment of the manifest, where that is one of one document.
+        newest: the value of the manifest's last segment, where that is new, is one value and short.
         before: the manifest that has all other segments, there.
         encoded_manifest: the manifest's stored form, at the latest once it was stored.
     """
@@ -163,41 +163,30 @@ class Prepared:
 class Writer:
     """The counters, the merges and the commits of an index. Not thread-safe by itself."""
 
-    def __init__(self, store: Store, scheme: Scheme, manifest: Manifest) -> None:
+    def __init__(self, store: Store, reader: Reader) -> None:
         self._store = store
-        self._scheme = scheme
-        self.manifest = manifest
+        self._scheme = scheme = reader.scheme
         self.merges = Merges(scheme)
         self.done = DoneCalls(store)
         self._encoder = ManifestEncoder()
         self._is_unsure = False
         """True from the first step of a preparation until its commit is known to have succeeded."""
-        self._remove_orphans()
-        store.hold_ballast()
-        self.merges.recount_dead(manifest, self._removed_sketches())
-
-    def _remove_orphans(self) -> None:
-        """Remove what an unfinished merge or compaction of an earlier writer left behind."""
-        clear_traces(self._store)
-        live = {entry.id for entry in self.manifest.segments}
-        with self._store.reading() as txn:
-            orphans = stored_segments(txn) - live
+        with store.reading() as txn:
+            self.manifest = reader.current(txn).manifest
+            # What an unfinished merge or compaction of an earlier writer left behind.
+            orphans = stored_segments(txn) - {entry.id for entry in self.manifest.segments}
+            removed = _removed_sketches(txn)
+        clear_traces(store)
         if orphans:
-            self._store.commit(
+            store.commit(
                 lambda txn: [txn.delete_prefix("segments", segment_prefix(o)) for o in sorted(orphans)], True
             )
+        store.hold_ballast()
+        self.merges.recount_dead(self.manifest, removed)
 
-    def _removed_sketches(self) -> list[int]:
-        """Return the numbers whose sketches are gone.
-
-        Flags are looked at unsealed: a wrong count rewrites a segment too early or too late.
-        """
+    def _recount_dead(self) -> None:
         with self._store.reading() as txn:
-            return [
-                number
-                for number, value in numbered(txn.items("removed"), "removed")
-                if flags_unverified(value) & REMOVED_SKETCH
-            ]
+            self.merges.recount_dead(self.manifest, _removed_sketches(txn))
 
     # ---- gathering ----
 
@@ -219,11 +208,11 @@ class Writer:
         self.merges.forget_live(manifest)
         next_segment = max(manifest.next_segment, self.manifest.next_segment)
         self.manifest = manifest._replace(next_segment=next_segment)
-        self.merges.recount_dead(self.manifest, self._removed_sketches())
+        self._recount_dead()
         self._is_unsure = False
 
     def insert(
-        self, pending: Pending, documents: NewDocuments, on_conflict: str, view: View
+        self, pending: Pending, view: View, documents: NewDocuments, on_conflict: str
     ) -> tuple[int, int, int]:
         """Add documents to a change; returns (inserted, replaced, skipped).
 
@@ -232,7 +221,6 @@ class Writer:
             ConfigMismatchError: signatures of others beside those of the own configuration, or the other way
                 round; nothing was added.
         """
-        pending.require_alike(documents)
         encoded_keys = documents.encoded_keys
         committed = view.find_keys(encoded_keys, documents.key_hashes)
         all_new = not committed and pending.by_key.keys().isdisjoint(encoded_keys)
@@ -255,7 +243,7 @@ class Writer:
             places.append(place)
         # Of a key that comes twice in one call the last one stays.
         kept = set(new.values())
-        pending.require_room(documents)
+        pending.require_fit(documents)
         for place in replaced:
             pending.remove(encoded_keys[place], committed.get(place))
         pending.add(documents, [place for place in places if place in kept])
@@ -272,19 +260,24 @@ class Writer:
         self._is_unsure = True
         documents = pending.documents()
         leaders, groups = fold_copies(documents.numbers, documents.sketches, view)
-        records = documents.records(leaders, pending.inserted_at)
-        flags, lost_copies = removal_marks(pending.removed, groups, view)
-        committed, puts = self.manifest, list[tuple[bytes, bytes]]()
+        flags, lost_copies = removal_marks(pending.removed, groups, view) if pending.removed else ({}, 0)
+        committed = self.manifest
         segments, next_segment = committed.segments, committed.next_segment
         touched, runs, tail = change_of_ages(pending, committed.tail, view)
-        if len(documents):
+        records: Puts = []
+        puts: Puts = []
+        newest = b""
+        if documents.keys:
+            records = documents.records(leaders, pending.inserted_at)
             data = documents.segment_data(self._scheme, leaders)
             entry, puts = segment_puts(self._scheme.tables, data.entry(next_segment), data)
             segments, next_segment = (*segments, entry), next_segment + 1
+            if not entry.chunked and len(puts[0][1]) < COPIED_BYTES:
+                newest = puts[0][1]
         manifest = Manifest(
             next_number=committed.next_number + pending.count,
             next_segment=next_segment,
-            num_documents=committed.num_documents + len(documents) - len(pending.removed),
+            num_documents=committed.num_documents + len(documents.keys) - len(pending.removed),
             num_copies=committed.num_copies + len(leaders) - lost_copies,
             tail_first=tail.first,
             tail_time=tail.time,
@@ -294,13 +287,18 @@ class Writer:
         if not manifest.num_documents:
             manifest = manifest._replace(sources=0)
         if merging:
-            written = num_bytes(puts) + num_bytes(records) + num_bytes(touched)
+            written = num_bytes([*puts, *records, *touched])
             merged = self._merged(manifest, pending.size, written, view)
         else:
             merged = self.merges.pause(manifest)
-        merged.count_dead(number for number, flag in flags.items() if flag & REMOVED_SKETCH)
+        if flags:
+            merged.count_dead(number for number, flag in flags.items() if flag & REMOVED_SKETCH)
         gone = pending.removed.keys()
-        return Prepared(merged, records, puts, gone, flags, groups, touched, runs, pending.done)
+        prepared = Prepared(merged, records, puts, gone, flags, groups, touched, runs, pending.done)
+        if newest and merged.manifest is manifest:
+            prepared.newest, prepared.before = newest, committed
+            prepared.encoded_manifest = self._encoder.encode(manifest, committed)
+        return prepared
 
     def prepare_one(self, new: OneDocument, directory: Directory, view: View | None) -> Prepared | None:
         """Return what `begin`, `insert` and `prepare` come to for one document under a new key, in half of
@@ -361,7 +359,7 @@ class Writer:
     def adopt(self, manifest: Manifest) -> None:
         """Go on with a stored manifest that names further segments; merges under way go on, too."""
         self.manifest = manifest
-        self.merges.recount_dead(manifest, self._removed_sketches())
+        self._recount_dead()
 
     # ---- compaction ----
 
@@ -373,8 +371,20 @@ class Writer:
         """Go on with a file of this manifest, which holds no chunks of merges under way."""
         self.manifest = manifest
         self.merges = Merges(self._scheme)
-        self.merges.recount_dead(manifest, self._removed_sketches())
+        self._recount_dead()
         self._is_unsure = False
+
+
+def _removed_sketches(txn: ReadTransaction) -> list[int]:
+    """Return the numbers whose sketches are gone.
+
+    Flags are looked at unsealed: a wrong count rewrites a segment too early or too late.
+    """
+    return [
+        number
+        for number, value in numbered(txn.items("removed"), "removed")
+        if flags_unverified(value) & REMOVED_SKETCH
+    ]
 
 
 def stored_segments(txn: ReadTransaction) -> set[int]:

@@ -16,8 +16,9 @@ from collections.abc import (
     Sequence,
     ValuesView,
 )
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self, TypeVar, overload
 
@@ -29,7 +30,6 @@ from simindex.changes.documents import (
     DEFAULT_BATCH_SIZE,
     Conflict,
     InsertReport,
-    NewDocuments,
     prepare_documents,
     prepared_batches,
 )
@@ -38,6 +38,7 @@ from simindex.changes.if_new import OnMatch, insert_if_new, insert_many_if_new
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
 from simindex.changes.single_insert import prepare_document
+from simindex.changes.writer import Writer
 from simindex.checks import require_callable, require_conflict, require_int, require_many
 from simindex.config import Config
 from simindex.errors import ClosedError, SimIndexError
@@ -53,7 +54,6 @@ from simindex.pairs.clusters import Clusters, Linkage, require_linkage
 from simindex.pairs.pairs import Pairs, pairs_of
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, plan_pairs
 from simindex.pairs.texts import Texts
-from simindex.parallel import Crew, num_workers
 from simindex.queries.batch_query import Asked
 from simindex.queries.container import (
     Items,
@@ -289,19 +289,14 @@ class Index:
         """
         require_conflict(on_conflict)
         new = prepare_document(key, document, metadata, self._sketcher)
-        self._session.insert_one(
+        self._session.change(
+            lambda writer, pending, view: writer.insert(pending, view, new.many(self._sketcher), on_conflict),
             new,
-            lambda writer, pending, view: writer.insert(pending, new.many(self._sketcher), on_conflict, view),
         )
 
     def replace(self, key: Key, document: Document, metadata: object = None) -> None:
         """Store one document, in place of the one of the same key if there is one, in one commit."""
         self.insert(key, document, metadata, on_conflict="replace")
-
-    def _insert(self, documents: NewDocuments, on_conflict: Conflict) -> tuple[int, int, int]:
-        return self._session.change(
-            lambda writer, pending, view: writer.insert(pending, documents, on_conflict, view)
-        )
 
     def insert_many(
         self,
@@ -348,10 +343,10 @@ class Index:
         require_int("batch_size", batch_size, 1)
         self._session.writer()
         totals = [0, 0, 0]
-        with Crew(num_workers(workers)) as crew:
-            batches = prepared_batches(rows, self._sketcher, batch_size, crew)
+        with closing(prepared_batches(rows, self._sketcher, batch_size, workers)) as batches:
             for documents in batches:
-                for place, count in enumerate(self._insert(documents, on_conflict)):
+                insert = partial(Writer.insert, documents=documents, on_conflict=on_conflict)
+                for place, count in enumerate(self._session.change(insert)):
                     totals[place] += count
                 if progress is not None:
                     progress(sum(totals))
@@ -758,8 +753,7 @@ class Index:
         rows = keyed_documents(items, id, text, metadata)
         require_many("insert_many_if_new", "items", rows, "insert_if_new(key, document)")
         self._session.writer()
-        with Crew(num_workers(workers)) as crew:
-            batches = prepared_batches(rows, self._sketcher, batch_size, crew, query.compares)
+        with closing(prepared_batches(rows, self._sketcher, batch_size, workers, query.compares)) as batches:
             return insert_many_if_new(self._session, query, batches, on_conflict, touch, on_match, progress)
 
     # ---- jobs over the whole index ----

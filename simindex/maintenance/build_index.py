@@ -84,7 +84,7 @@ class Builder:
             pending.inserted_at = min(record.age_from for record in records)
             with store.reading() as txn:
                 view = self.session.reader.committed_view(txn)
-                counts = writer.insert(pending, documents, on_conflict, view)
+                counts = writer.insert(pending, view, documents, on_conflict)
             if not pending.size:
                 return counts
             with store.reading() as txn:

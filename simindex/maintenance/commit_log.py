@@ -239,7 +239,7 @@ def _apply(session: Session, writer: Writer, batch: Batch) -> None:
             pending.remove(key, stored.get(place))
         _touch(pending, view, batch.touched)
         if batch.keys:
-            writer.insert(pending, _documents(batch), "replace", view)
+            writer.insert(pending, view, _documents(batch), "replace")
         for key, value in batch.notes:
             pending.done = decode_done(key, value)
         prepared = writer.prepare(pending, view) if pending.size else None

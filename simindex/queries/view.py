@@ -104,7 +104,8 @@ class Reader:
         self._tables = scheme.tables
         self._last: Snapshot | None = None
         self._expected = _Expected(b"", Manifest())
-        self._form: WholeForm | None = None
+        self._form: tuple[tuple[int, ...], WholeForm] | None = None
+        """Of the last segment that was handed over, with its counts."""
 
     def expect(
         self,
@@ -118,8 +119,8 @@ class Reader:
 
         Args:
             transaction_id: of the commit.
-            newest: where its last segment is one of one document, the value of that: neither the manifest nor
-                this is read again.
+            newest: the value of its last segment, where that is new, is one value and short: neither the
+                manifest nor this is read again.
             before: the manifest that has all other segments, there.
         """
         self._expected = _Expected(encoded, manifest, transaction_id, newest, before)
@@ -177,11 +178,12 @@ class Reader:
         return None
 
     def _with_own(self, last: Snapshot, own: _Expected) -> Snapshot:
-        """Return the snapshot of this handle's own commit of one document, on top of the last one."""
+        """Return the snapshot of this handle's own commit of one more segment, on top of the last one."""
         entry = own.manifest.segments[-1]
-        if self._form is None:
-            self._form = whole_form(self._tables, entry[3:8])
-        segment = Segment.of_value(self._form, entry, own.newest)
+        known = self._form
+        if known is None or known[0] != entry[3:8]:
+            self._form = known = entry[3:8], whole_form(self._tables, entry[3:8])
+        segment = Segment.of_value(known[1], entry, own.newest)
         directory = last.directory.with_newest(segment)
         self._last = Snapshot(own.transaction_id, last.map_generation, own.encoded, own.manifest, directory)
         return self._last

@@ -181,7 +181,7 @@ class Partition(Index):
         return self._session.once(
             call,
             lambda writer, pending, view, before: (
-                before or list(writer.insert(pending, documents, on_conflict, view))
+                before or list(writer.insert(pending, view, documents, on_conflict))
             ),
         )
 

@@ -23,7 +23,7 @@ from simindex.format.rows import CHUNK_ROW, TABLE_ROW, segment_row
 from simindex.format.seals import SEAL_BYTES, unseal
 from simindex.storage.pages import FoundValues
 
-_COPIED_BYTES = 1 << 15
+COPIED_BYTES = 1 << 15
 """A shorter value may lie in a B-tree page, which moves with its neighbours: it is copied. A longer one
 has overflow pages of its own, which stay where they are for as long as the segment lives."""
 
@@ -267,7 +267,7 @@ class Segment:
     def _kept(self, key: bytes, value: Any, expected: int) -> Any:
         """Return a value so that it lives as long as the segment."""
         self._require_bytes(key, expected, None if value is None else len(value))
-        if isinstance(value, memoryview) and expected < _COPIED_BYTES:
+        if isinstance(value, memoryview) and expected < COPIED_BYTES:
             value = bytes(value)
         if isinstance(value, bytes):
             self._held.append(value)

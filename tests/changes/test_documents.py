@@ -1,12 +1,14 @@
 """Documents on their way into a commit: what a segment of them holds, and their records."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simindex import Config, Layout, Sketch, Sketcher
-from simindex.changes.documents import Documents, NewDocuments, prepare_documents
+from simindex.changes.documents import NewDocuments, prepare_documents
 from simindex.changes.pending import Pending
 from simindex.format.keys import encode_key, key_hashes, number_key
 from simindex.format.records import StoredRecord, decode_kept, decode_record
@@ -21,11 +23,11 @@ def new_documents(count: int, config: Config = CONFIG) -> NewDocuments:
     return prepare_documents(items, Sketcher(config))
 
 
-def numbered(numbers: list[int], config: Config = CONFIG) -> Documents:
+def numbered(numbers: list[int], config: Config = CONFIG) -> NewDocuments:
     """Documents with these numbers, ascending."""
     new = new_documents(len(numbers), config)
     given_numbers = np.array(numbers, dtype=np.uint64)
-    return Documents(given_numbers, new.key_hashes, new.encoded_keys, new.packed_metadata, new.sketches)
+    return replace(new, numbers=given_numbers)
 
 
 def test_record_of_a_new_document_is_what_was_handed_in() -> None:
@@ -88,7 +90,7 @@ def test_segment_data_of_sketches_that_lack_a_half() -> None:
     ]
     new = prepare_documents(items, Sketcher(CONFIG))
     numbers = np.arange(4, dtype=np.uint64)
-    documents = Documents(numbers, new.key_hashes, new.encoded_keys, new.packed_metadata, new.sketches)
+    documents = replace(new, numbers=numbers)
     data = documents.segment_data(SCHEME, {})
     assert data.key_numbers.tolist() == [0, 1, 2, 3]
     assert data.numbers.tolist() == [0, 2, 3]

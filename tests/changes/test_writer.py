@@ -50,7 +50,7 @@ def insert_into(
 ) -> tuple[int, int, int]:
     documents = prepare_documents(items, index._sketcher)
     with index._store.reading() as txn:
-        return writer.insert(pending, documents, on_conflict, index._reader.committed_view(txn))
+        return writer.insert(pending, index._reader.committed_view(txn), documents, on_conflict)
 
 
 ITEMS: list[tuple[Any, ...]] = [("fox", FOX, 1), ("a", FOX, 2), ("a", CAR, 3), ("fox", CAR, 4), ("a", FOX, 5)]

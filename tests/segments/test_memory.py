@@ -1,5 +1,6 @@
 """Segments in memory answer as the same documents do when they are stored and loaded."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from support.stored import layouts, load
 
 from simindex import Config, Layout, Sketch, SketchBatch, Sketcher, _kernel
-from simindex.changes.documents import Documents, prepare_documents
+from simindex.changes.documents import NewDocuments, prepare_documents
 from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import EACH_SEES_ALL
@@ -39,10 +40,10 @@ def scheme_of(layout: Layout) -> Scheme:
     return Scheme.of(CONFIG, layout, 4)
 
 
-def documents_of(contents: list[Any], gaps: bool = False) -> Documents:
+def documents_of(contents: list[Any], gaps: bool = False) -> NewDocuments:
     new = prepare_documents([(place, content) for place, content in enumerate(contents)], SKETCHER)
     numbers = np.arange(BASE, BASE + len(contents), dtype=np.uint64) * np.uint64(2 if gaps else 1)
-    return Documents(numbers, new.key_hashes, new.encoded_keys, new.packed_metadata, new.sketches)
+    return replace(new, numbers=numbers)
 
 
 def answers(scheme: Scheme, segment: Segment | MemorySegment, batch: SketchBatch, keys: np.ndarray) -> object:
