@@ -136,7 +136,7 @@ class Batch:
     Args:
         view: what the change sees.
         pending: the change, whose next numbers they are.
-        query: what a match is. With a limit, so many are told.
+        query: what a match is. With a limit, so many are returned.
         on_conflict: "error", "skip" or "replace".
     """
 
@@ -324,11 +324,17 @@ class Batch:
 
 
 class _Compared:
-    """Which documents of its batch each was compared with out of crowded buckets: the rows that tell it."""
+    """The documents of its batch that each document was compared with, out of crowded buckets.
 
-    def __init__(self, told: np.ndarray, first: int, count: int) -> None:
-        self._starts = np.searchsorted(told["query"], np.arange(count + 1)).tolist()
-        self._places = (told["number"] - np.uint64(first)).astype(np.int64)
+    Args:
+        rows: of `MATCHES`, without a figure, by query.
+        first: number of the batch's first document.
+        count: of its documents.
+    """
+
+    def __init__(self, rows: np.ndarray, first: int, count: int) -> None:
+        self._starts = np.searchsorted(rows["query"], np.arange(count + 1)).tolist()
+        self._places = (rows["number"] - np.uint64(first)).astype(np.int64)
 
     def with_place(self, place: int) -> np.ndarray:
         """Return the places of those that the one at a place was compared with."""
@@ -375,10 +381,7 @@ def insert_many_if_new(
     on_match: OnMatch | None,
     progress: Callable[[int], object] | None,
 ) -> InsertReport:
-    """Store the documents of batches that nothing is like; see `Index.insert_many_if_new`.
-
-    Args:
-    """
+    """Store the documents of batches that nothing is like; see `Index.insert_many_if_new`."""
     if on_match is None and not touch:
         query = query._replace(limit=1)  # that there is one is enough
     inserted = replaced = skipped = 0

@@ -1,7 +1,7 @@
-"""Session: whose turn it is to change the index, the open transaction, and what a thread sees of both.
+"""Session: the writer's lock of one handle, and its open transaction.
 
-Owns the lock between threads of one handle and the change that is being gathered. Must not know documents or
-bytes.
+`change` and `changing` gather a change and commit it, or add it to the open transaction. Must not know
+documents or bytes.
 
 Locking rule: the lock is held for every change and for the whole of a transaction; queries take no lock,
 and see pending documents only where the transaction is their own.
@@ -47,11 +47,11 @@ class _Block:
         self._task = _current_task()
 
     def begin(self) -> None:
-        """From here on this context is inside of it."""
+        """Enter it with this context."""
         _BLOCKS.set((*(block for block in _BLOCKS.get() if block.is_open), self))
 
     def end(self) -> None:
-        """It is over, for whoever has inherited it as well."""
+        """End it, in every context that has inherited it, too."""
         self.is_open = False
         # Contexts that have inherited it live on.
         self._task = None
@@ -94,7 +94,11 @@ def _current_task() -> object | None:
 
 
 class Session:
-    """The changes and the views of one handle. Safe to share between threads."""
+    """Makes the changes of one handle, one at a time. Safe to share between threads.
+
+    Attributes:
+        reader: gives calls the state that they see.
+    """
 
     def __init__(self, store: Store, scheme: Scheme, is_copy: bool = False) -> None:
         """Begin.
@@ -113,7 +117,7 @@ class Session:
             with store.reading() as txn:
                 self.reader.current(txn)  # what is damaged is refused now
         self.watch: Callable[[Pending, Prepared], object] | None = None
-        """Told of each change behind its commit, before anybody else may change the index."""
+        """Called with each change behind its commit, before the lock is released."""
 
     def writer(self) -> Writer:
         """Return the writer. Raises ReadOnlyError when the handle only reads."""
@@ -221,8 +225,8 @@ class Session:
 
         Args:
             call: id of the call, 16 bytes; of two calls with one id the second one is a repetition.
-            gather: as in `change`, and returns the answer, a value of msgpack. It is also told what the call
-                answered before, ``None`` the first time; where it returns just that, nothing is stored.
+            gather: as in `change`, and returns the answer, a value of msgpack. Its last argument is what the
+                call answered before, ``None`` the first time; where it returns just that, nothing is stored.
         """
         with self.alone("a call that may be repeated") as writer:
             writer.read_again_if_unsure()

@@ -54,7 +54,7 @@ from simindex.pairs.clusters import Clusters, Linkage, require_linkage
 from simindex.pairs.pairs import Pairs, pairs_of
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, plan_pairs
 from simindex.pairs.texts import Texts
-from simindex.queries.batch_query import Asked
+from simindex.queries.batch_query import BatchQuery
 from simindex.queries.container import (
     Items,
     Keys,
@@ -75,9 +75,9 @@ from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
     BandQuery,
     Method,
-    OfStored,
     Query,
-    Questions,
+    QueryFactory,
+    matches_of_stored,
     method_of,
     nearest,
     require_comparable,
@@ -158,7 +158,7 @@ class Index:
             self._store = store
             self._session = Session(store, scheme, untrusted)
             self._reader = self._session.reader
-            self._questions = Questions(scheme.config, max_candidates)
+            self._queries = QueryFactory(scheme.config, max_candidates)
             if warm:
                 with store.reading() as txn:
                     self._reader.current(txn).directory.warm()
@@ -450,7 +450,7 @@ class Index:
 
     # ---- queries ----
 
-    def _ask_once(self, call: str, query: Query, document: Document) -> Matches:
+    def _query_one(self, call: str, query: Query, document: Document) -> Matches:
         batch = sketched(call, query, self._sketcher, [document])
         with self._store.reading() as txn:
             view = self._reader.view(txn)
@@ -458,10 +458,12 @@ class Index:
                 require_comparable(view, query.compares)
             return query.matches(view, query.find(view, batch))[0]
 
-    def _ask(self, call: str, query: Query, documents: Iterable[Document], workers: int | None) -> Answers:
-        asked = Asked.by(call, query, documents, self._sketcher, workers)
+    def _query_all(
+        self, call: str, query: Query, documents: Iterable[Document], workers: int | None
+    ) -> Answers:
+        batch_query = BatchQuery.of(call, query, documents, self._sketcher, workers)
         with self._store.reading() as txn:
-            return Answers(asked.matches(self._reader.view(txn)))
+            return Answers(batch_query.matches(self._reader.view(txn)))
 
     def query(
         self,
@@ -501,8 +503,8 @@ class Index:
                 index without MinHash, or of bare fingerprints alone.
             ConfigMismatchError: a text in an index of rows that others made, or the other way round.
         """
-        query = self._questions.band_query("query", threshold, limit, recall, exact)
-        return self._ask_once("query", query, document)
+        query = self._queries.band_query("query", threshold, limit, recall, exact)
+        return self._query_one("query", query, document)
 
     def query_many(
         self,
@@ -529,8 +531,8 @@ class Index:
         """
         asked = documents_of(documents, text)
         require_many("query_many", "documents", asked, "query(document)")
-        query = self._questions.band_query("query", threshold, limit, recall, exact)
-        return self._ask("query", query, asked, workers)
+        query = self._queries.band_query("query", threshold, limit, recall, exact)
+        return self._query_all("query", query, asked, workers)
 
     def query_key(
         self,
@@ -557,9 +559,9 @@ class Index:
             ValueError: as `query` and `query_simhash`; the other method's parameter; or a document that
                 was brought in without the half that is compared.
         """
-        query = self._questions.query_by("query_key", by, threshold, max_distance, limit, recall, exact)
+        query = self._queries.query_by("query_key", by, threshold, max_distance, limit, recall, exact)
         with self._store.reading() as txn:
-            return OfStored(key, query).matches(self._reader.view(txn))
+            return matches_of_stored(self._reader.view(txn), key, query)
 
     def nearest(
         self,
@@ -595,7 +597,7 @@ class Index:
         if method == "simhash" and threshold is not None:
             raise ValueError("nearest: threshold is MinHash's, and this compares by SimHash; expected none")
         if method == "simhash":
-            return self._ask_once("nearest", self._questions.fingerprint_query(None, k), document)
+            return self._query_one("nearest", self._queries.fingerprint_query(None, k), document)
         recall = DEFAULT_RECALL if recall is None else recall
         floor = 1.0 if threshold is None else threshold
         prefix_bits_for(floor, self._config.bands, recall)  # refuses what is out of range
@@ -604,7 +606,7 @@ class Index:
         with self._store.reading() as txn:
             view = self._reader.view(txn)
             require_comparable(view, query.compares)
-            return nearest(view, batch, k, recall, self._questions.max_candidates, threshold)
+            return nearest(view, batch, k, recall, self._queries.max_candidates, threshold)
 
     def query_simhash(
         self, document: Document, max_distance: int | None = None, *, limit: int | None = None
@@ -621,8 +623,8 @@ class Index:
         Raises:
             ValueError: a distance out of range, or an index without SimHash.
         """
-        return self._ask_once(
-            "query_simhash", self._questions.fingerprint_query(max_distance, limit), document
+        return self._query_one(
+            "query_simhash", self._queries.fingerprint_query(max_distance, limit), document
         )
 
     def query_simhash_many(
@@ -641,8 +643,8 @@ class Index:
         """
         asked = documents_of(documents, text)
         require_many("query_simhash_many", "documents", asked, "query_simhash(document)")
-        query = self._questions.fingerprint_query(max_distance, limit)
-        return self._ask("query_simhash", query, asked, workers)
+        query = self._queries.fingerprint_query(max_distance, limit)
+        return self._query_all("query_simhash", query, asked, workers)
 
     def insert_if_new(
         self,
@@ -692,7 +694,7 @@ class Index:
         ['first']
         []
         """
-        query = self._questions.query_by("insert_if_new", by, threshold, max_distance)
+        query = self._queries.query_by("insert_if_new", by, threshold, max_distance)
         require_conflict(on_conflict)
         documents = prepare_documents([(key, document, metadata)], self._sketcher, query.compares)
         return insert_if_new(self._session, query, documents, on_conflict, touch)
@@ -745,7 +747,7 @@ class Index:
         b is a
         InsertReport(inserted=2, replaced=0, skipped=1)
         """
-        query = self._questions.query_by("insert_many_if_new", by, threshold, max_distance)
+        query = self._queries.query_by("insert_many_if_new", by, threshold, max_distance)
         require_conflict(on_conflict)
         require_callable("on_match", on_match)
         require_callable("progress", progress)
@@ -934,7 +936,7 @@ class Index:
         ...     index.cluster_of("c", threshold=0.7)
         ['a', 'b', 'c']
         """
-        query = self._questions.query_by("cluster_of", by, threshold, max_distance, None, recall, exact)
+        query = self._queries.query_by("cluster_of", by, threshold, max_distance, None, recall, exact)
         if limit is not None:
             require_int("limit", limit, 1)
         with self._store.reading() as txn:

@@ -1,4 +1,4 @@
-"""One query asked of many documents: sketched, searched by threads, answered in order.
+"""One query for each of many documents: sketched, searched by threads, answered in order.
 
 Owns how documents are parted among threads, and what is sketched before a transaction begins. Must not run a
 caller's code inside of one.
@@ -24,12 +24,12 @@ _QUERY_PART = 512
 """Documents that a thread sketches and searches in one go."""
 
 
-class Asked(NamedTuple):
+class BatchQuery(NamedTuple):
     """One query by many documents, sketched as far as that must be done before a transaction begins.
 
     Attributes:
         call: the public name, for messages.
-        query: what is asked of each.
+        query: the same for each document.
         sketcher: makes the sketches.
         parts: the sketches, or documents that threads sketch and search.
         threads: how many.
@@ -42,9 +42,9 @@ class Asked(NamedTuple):
     threads: int
 
     @classmethod
-    def by(
+    def of(
         cls, call: str, query: Query, documents: Iterable[Document], sketcher: Sketcher, workers: int | None
-    ) -> Asked:
+    ) -> BatchQuery:
         """Take the documents.
 
         Args:
@@ -64,7 +64,7 @@ class Asked(NamedTuple):
     @classmethod
     def _of_stream(
         cls, call: str, query: Query, documents: Iterable[Document], sketcher: Sketcher, workers: int | None
-    ) -> Asked:
+    ) -> BatchQuery:
         """Sketch documents as they are read, so that a few parts of them are in memory at a time."""
         parts = in_parts(documents, _QUERY_PART, bytes_of)
         begin = list(islice(parts, 2))

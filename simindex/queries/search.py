@@ -1,11 +1,12 @@
 """Queries as values: sketches go in, matches come out.
 
-`Questions` makes a query of a caller's arguments and refuses what the index cannot answer. `BandQuery.find`
-and `FingerprintQuery.find` run in the kernel, in any thread, and `matches` looks the documents up. A value
-can be passed on: to threads, to a stored document (`OfStored`), to a job over the whole index. `nearest`
-finds the k most similar documents by shortening the prefix (LSH Forest, Bawa et al. 2005). Must not change
-anything. Every search is complete up to its stated odds: by bands with the probability that
-`tuning.match_probability` gives, by permutation tables always, unless `truncated` says otherwise.
+`QueryFactory` makes a query of a caller's arguments and refuses what the index cannot answer.
+`BandQuery.find` and `FingerprintQuery.find` run in the kernel, in any thread, and `matches` looks the
+documents up. A value can be passed on: to threads, to a stored document (`matches_of_stored`), to a job
+over the whole index. `nearest` finds the k most similar documents by shortening the prefix (LSH Forest,
+Bawa et al. 2005). Must not change anything. Every search is complete up to its stated odds: by bands with
+the probability that `tuning.match_probability` gives, by permutation tables always, unless `truncated` says
+otherwise.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from simindex.checks import require_int
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
-from simindex.format.records import StoredRecord, decode_kept
+from simindex.format.records import decode_kept
 from simindex.format.rows import MATCH, MATCHES, NO_FIGURE
 from simindex.queries.matches import Match, Matches
 from simindex.queries.scheme import Scheme
@@ -196,34 +197,25 @@ class FingerprintQuery(NamedTuple):
 Query = BandQuery | FingerprintQuery
 
 
-class OfStored(NamedTuple):
-    """A query by a stored document, without itself."""
+def matches_of_stored(view: View, key: Key, query: Query) -> Matches:
+    """Return the matches of a stored document, without itself.
 
-    key: Key
-    query: Query
-
-    def matches(self, view: View) -> Matches:
-        """Return its matches.
-
-        Raises:
-            KeyError: the key is not stored.
-            ValueError: it was brought in without the half that is compared.
-        """
-        number, record = view.find_stored(self.key)
-        require_comparable(view, self.query.compares)
-        self._require_half(view, record)
-        batch = view.sketch_batch(number, record)
-        return self.query.matches(view, self.query.find(view, batch), without=number)[0]
-
-    def _require_half(self, view: View, record: StoredRecord) -> None:
-        # A text of punctuation can lack the fingerprint, too, but no text has a fingerprint alone.
-        is_brought_in = record.present == HAS_FINGERPRINT or view.sources & OF_ROWS
-        if record.present and not record.present & self.query.compares and is_brought_in:
-            other = "simhash" if record.present == HAS_FINGERPRINT else "minhash"
-            raise ValueError(
-                f"key {self.key!r}: expected {half_of(self.query)}, found a sketch that was brought in "
-                f'without; take by="{other}"'
-            )
+    Raises:
+        KeyError: the key is not stored.
+        ValueError: it was brought in without the half that is compared.
+    """
+    number, record = view.find_stored(key)
+    require_comparable(view, query.compares)
+    # A text of punctuation can lack the fingerprint, too, but no text has a fingerprint alone.
+    is_brought_in = record.present == HAS_FINGERPRINT or view.sources & OF_ROWS
+    if record.present and not record.present & query.compares and is_brought_in:
+        other = "simhash" if record.present == HAS_FINGERPRINT else "minhash"
+        raise ValueError(
+            f"key {key!r}: expected {half_of(query)}, found a sketch that was brought in "
+            f'without; take by="{other}"'
+        )
+    batch = view.sketch_batch(number, record)
+    return query.matches(view, query.find(view, batch), without=number)[0]
 
 
 def require_comparable(view: View, compares: int) -> None:
@@ -470,8 +462,8 @@ def method_of(
     return method
 
 
-class Questions(NamedTuple):
-    """Makes queries of what a caller asks for, and refuses what an index cannot be asked.
+class QueryFactory(NamedTuple):
+    """Makes a query of a caller's arguments, and refuses what the index cannot answer.
 
     Attributes:
         config: of the index.

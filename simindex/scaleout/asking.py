@@ -18,7 +18,7 @@ from simindex.queries.search import (
     FingerprintQuery,
     Method,
     Query,
-    Questions,
+    QueryFactory,
     method_of,
     sketched,
 )
@@ -58,7 +58,7 @@ class Asking(Following):
     def __init__(self, uri: str, catalog: Catalog, carrier: Callable[[Catalog], Calls]) -> None:
         super().__init__(uri, catalog, carrier)
         self.seconds = QUERY_SECONDS
-        self._questions = Questions(catalog.config, DEFAULT_MAX_CANDIDATES)
+        self._questions = QueryFactory(catalog.config, DEFAULT_MAX_CANDIDATES)
 
     def query(
         self,

@@ -36,8 +36,8 @@ from support.truth import (
 
 import simindex
 from simindex import Config, Index, Layout, Match, Matches, Sketch, Sketcher, textbook
-from simindex.queries.batch_query import Asked
-from simindex.queries.search import BandQuery, FingerprintQuery, OfStored, Query, nearest
+from simindex.queries.batch_query import BatchQuery
+from simindex.queries.search import BandQuery, FingerprintQuery, Query, matches_of_stored, nearest
 from simindex.sketching.sketch import HAS_SIGNATURE, SketchBatch
 from simindex.tuning.estimator import similarity_table
 from simindex.tuning.match_odds import band_plan
@@ -373,16 +373,16 @@ def test_query_of_a_stored_document_leaves_itself_out_and_not_its_copies(
 ) -> None:
     with foxes._store.reading() as txn:
         view = foxes._reader.view(txn)
-        matches = OfStored(key, query).matches(view)
+        matches = matches_of_stored(view, key, query)
         everything = query.matches(view, query.find(view, SKETCHER.sketch_many([FOX])))[0]
         assert key in keys_of(everything)
         assert keys_of(matches) == [other for other in keys_of(everything) if other != key]
         assert {"fox", "copy", "copy too"} - {key} <= set(keys_of(matches))
         for limit in (1, 2):
-            limited = OfStored(key, query._replace(limit=limit)).matches(view)
+            limited = matches_of_stored(view, key, query._replace(limit=limit))
             assert limited == matches[:limit]
         with pytest.raises(KeyError, match="'absent'"):
-            OfStored("absent", query).matches(view)
+            matches_of_stored(view, "absent", query)
 
 
 def test_query_leaves_out_the_number_that_it_is_told_and_no_other(foxes: Index) -> None:
@@ -402,10 +402,10 @@ def test_documents_are_sketched_before_the_transaction_unless_they_are_plain_and
     """An iterable's code must not run inside a transaction; threads sketch what can run no code."""
     many = [FOX] * 1_024
     query = BandQuery(0.5, 0.95)
-    asked = Asked.by("query", query, many, SKETCHER, 2)
+    asked = BatchQuery.of("query", query, many, SKETCHER, 2)
     assert [(type(part), len(part)) for part in asked.parts] == [(list, 512)] * 2
     assert asked.threads == 2
-    asked = Asked.by("query", query, iter(many), SKETCHER, 2)
+    asked = BatchQuery.of("query", query, iter(many), SKETCHER, 2)
     assert [(type(part), len(part)) for part in asked.parts] == [(SketchBatch, 512)] * 2
     assert asked.threads == 2
     for documents, workers in (
@@ -416,7 +416,7 @@ def test_documents_are_sketched_before_the_transaction_unless_they_are_plain_and
         ([], None),
     ):
         count = len(documents)
-        asked = Asked.by("query", query, documents, SKETCHER, workers)
+        asked = BatchQuery.of("query", query, documents, SKETCHER, workers)
         assert [(type(part), len(part)) for part in asked.parts] == [(SketchBatch, count)]
         assert asked.threads == 1
 
@@ -424,11 +424,11 @@ def test_documents_are_sketched_before_the_transaction_unless_they_are_plain_and
 def test_sketch_without_what_is_compared_is_refused_before_the_transaction() -> None:
     rows, bits = Sketch.from_rows(range(64)), Sketch.from_fingerprint(7)
     with pytest.raises(ValueError, match="call: expected a fingerprint, found a sketch"):
-        Asked.by("call", FingerprintQuery(3), [bits, rows], SKETCHER, None)
+        BatchQuery.of("call", FingerprintQuery(3), [bits, rows], SKETCHER, None)
     with pytest.raises(ValueError, match="call: expected MinHash rows, found a sketch"):
-        Asked.by("call", BandQuery(0.5, 0.9), [rows, bits], SKETCHER, None)
+        BatchQuery.of("call", BandQuery(0.5, 0.9), [rows, bits], SKETCHER, None)
     # One that was made here of nothing finds nothing.
-    asked = Asked.by("call", BandQuery(0.5, 0.9), [SKETCHER.sketch("")], SKETCHER, None)
+    asked = BatchQuery.of("call", BandQuery(0.5, 0.9), [SKETCHER.sketch("")], SKETCHER, None)
     assert [len(part) for part in asked.parts] == [1]
 
 
@@ -437,8 +437,8 @@ def test_parts_that_threads_search_answer_as_one_batch_does(foxes: Index) -> Non
     query = BandQuery(0.5, 0.95)
     with foxes._store.reading() as txn:
         view = foxes._reader.view(txn)
-        alone = Asked.by("query", query, documents, SKETCHER, 1).matches(view)
-        assert Asked.by("query", query, documents, SKETCHER, 3).matches(view) == alone
+        alone = BatchQuery.of("query", query, documents, SKETCHER, 1).matches(view)
+        assert BatchQuery.of("query", query, documents, SKETCHER, 3).matches(view) == alone
         assert len(alone) == 1_200
         assert [keys_of(matches) for matches in alone[2:4]] == [["other"], []]
 
