@@ -78,7 +78,7 @@ def _foldable(batch: SketchBatch, scheme: Scheme) -> np.ndarray:
     """Return the places of the documents that may be copies: those with a whole sketch."""
     if batch.kept is not None:
         return np.empty(0, dtype=np.intp)  # equal rows do not mean equal kept shingles
-    if len(batch) == 1:
+    if len(batch.present) == 1:
         one = batch.present[0] == scheme.whole_sketch and (not scheme.config.simhash or batch.fingerprints[0])
         return np.arange(1 if one else 0)
     is_whole = batch.present == scheme.whole_sketch

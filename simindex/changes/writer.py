@@ -192,7 +192,8 @@ class Writer:
 
     def begin(self, max_bytes: int | None = None) -> Pending:
         """Return an empty change, whose documents may take so many bytes of memory."""
-        self.read_again_if_unsure()
+        if self._is_unsure:
+            self.read_again_if_unsure()
         manifest, now = self.manifest, current_time()
         return Pending(self._scheme, manifest.next_number, now, max_bytes=max_bytes, sources=manifest.sources)
 
@@ -393,10 +394,16 @@ def stored_segments(txn: ReadTransaction) -> set[int]:
     Raises:
         CorruptIndexError: the keys do not ascend.
     """
-    found, first = set[int](), b""
-    while (key := next((key for key, _ in txn.items("segments", first)), None)) is not None:
-        if key < first:
-            raise CorruptIndexError("segments: expected ascending keys; restore a backup", key=key)
-        found.add(segment_of(key))
-        first = segment_prefix(segment_of(key) + 1)
-    return found
+    found, last, first = set[int](), -1, b""
+    while True:
+        for key, _ in txn.items("segments", first):
+            segment = segment_of(key)
+            if segment < last or key < first:
+                raise CorruptIndexError("segments: expected ascending keys; restore a backup", key=key)
+            if segment == last:
+                break  # it has many values: go on behind the last of them
+            found.add(segment)
+            last = segment
+        else:
+            return found
+        first = segment_prefix(last + 1)

@@ -1,9 +1,10 @@
 """The `simindex` command: the typer app, its commands, and `main`.
 
 `commands` has one file a command (its function is `run`); beside it stand `options` (what several commands
-take), `creation` (settings from options), `batches` (rows up to a bad one), `output` and `progress` (what is
-printed) and `failures` (errors to exit codes). Files are read by `simindex.inputs`. Only this package
-prints. Results go to stdout, messages to stderr; exit 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+take), `creation` (settings from options), `reading` (inputs, rows in batches, keys), `output` and `progress`
+(what is printed) and `failures` (errors to exit codes). Files are read by `simindex.inputs`. Only this
+package prints. Results go to stdout, messages to stderr; exit 0 done, 1 failed, 2 wrong usage, 130
+interrupted.
 
 Invariant: importing stays light. A command is imported when it is named; rich, orjson and the optional
 readers are imported where they are used, so that a missing one costs only those who ask for it. Without the

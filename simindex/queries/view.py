@@ -203,7 +203,7 @@ class Reader:
         if entry.chunked:
             scan = partial(txn.values, "segments")
             return Segment(self._tables, entry, txn.finder("segments"), scan)
-        return Segment(self._tables, entry, lambda key: txn.get("segments", key))
+        return Segment(self._tables, entry, partial(txn.get, "segments"))
 
 
 EVERY = 2**62
