@@ -35,35 +35,6 @@ def num_workers(workers: int | None) -> int:
     return workers
 
 
-class Crew:
-    """Threads for the length of one call: a ``with`` block, behind which none is left.
-
-    A thread begins with the first work that needs it. Not for several callers at a time.
-
-    Attributes:
-        workers: how many at most.
-    """
-
-    def __init__(self, workers: int) -> None:
-        self.workers = workers
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="simindex")
-
-    def __enter__(self) -> Crew:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Wait for the work that is being done, and forget what nobody has begun."""
-        _surely(lambda: self._pool.shutdown(cancel_futures=True))
-
-    def start(self, work: Callable[[], Result]) -> Future[Result]:
-        """Let one of the threads do some work, when it has done what came before."""
-        return self._pool.submit(work)
-
-    def end(self) -> None:
-        """Wait for the work that is being done, and forget what nobody has begun."""
-        _surely(lambda: self._pool.shutdown(cancel_futures=True))
-
-
 def _settle(futures: Iterable[Future[Any]]) -> None:
     """Forget the work that nobody has begun, and wait for the rest, whatever comes of it."""
     running = [future for future in futures if not future.cancel()]
@@ -87,12 +58,12 @@ def _surely(waiting: Callable[[], object]) -> None:
 def in_order(
     function: Callable[[Part], Result],
     parts: Iterable[Part],
-    workers: int | Crew,
+    workers: int,
     ready: int,
     num_bytes: Callable[[Part], int] = lambda _: 0,
     is_python: Callable[[Part], bool] = lambda _: False,
 ) -> Iterator[Result]:
-    """Yield function(part) of each part in order, made by `workers` threads, or by those of a crew.
+    """Yield function(part) of each part in order, made by `workers` threads, which end with the iterator.
 
     At most workers + ready parts are taken ahead of the consumer, fewer where these have `AHEAD_BYTES`. Where
     `parts` or a call raises, the results before it are yielded first.
@@ -101,10 +72,7 @@ def in_order(
         is_python: whether the work on a part keeps Python's lock, so that another thread gains nothing: then
             it is done in its turn.
     """
-    if not isinstance(workers, Crew):
-        with Crew(workers) as crew:
-            yield from in_order(function, parts, crew, ready, num_bytes, is_python)
-        return
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="simindex")
     following = iter(parts)
     ahead: deque[tuple[Future[Result] | None, Callable[[], Result], int]] = deque()
     room = AHEAD_BYTES
@@ -112,10 +80,10 @@ def in_order(
     try:
         while True:
             try:
-                while failure is None and len(ahead) < workers.workers + ready and room > 0:
+                while failure is None and len(ahead) < workers + ready and room > 0:
                     part = next(following)
                     work = partial(function, part)
-                    future = None if is_python(part) else workers.start(work)
+                    future = None if is_python(part) else pool.submit(work)
                     ahead.append((future, work if future is None else future.result, num_bytes(part)))
                     room -= ahead[-1][2]
                     del part, work, future  # or they would be held until there is room for another one
@@ -133,7 +101,10 @@ def in_order(
             yield value
             del value
     finally:
-        _settle(future for future, _, _ in ahead if future is not None)
+        try:
+            _settle(future for future, _, _ in ahead if future is not None)
+        finally:
+            _surely(lambda: pool.shutdown(cancel_futures=True))
 
 
 def ahead(values: Iterable[Part], most: int) -> Iterator[Part]:

@@ -54,11 +54,6 @@ class _Part:
         return len(self.documents)
 
     @property
-    def behind(self) -> int:
-        """The number after the last one's."""
-        return self.first + len(self.documents)
-
-    @property
     def size_class(self) -> int:
         """Of eight times as many documents it is one more."""
         return (len(self.documents).bit_length() - 1) // _TIER_BITS

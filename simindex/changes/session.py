@@ -187,14 +187,15 @@ class Session:
         writer = self._require_turn()
         with self._lock:
             try:
-                is_short = one is not None and self._open is None and self.watch is None
-                prepared = self._prepared_apart(writer, one) if is_short and one is not None else None
+                if self._open is not None or self.watch is not None:
+                    one = None
+                prepared = None if one is None else self._prepared_apart(writer, one)
                 result: Any = None
                 pending = None
                 if prepared is None:
                     with self.store.reading() as txn:
                         view = self.reader.committed_view(txn)
-                        if is_short and one is not None:
+                        if one is not None:
                             prepared = writer.prepare_one(one, view.directory, view)
                         if prepared is None:
                             pending = writer.begin() if self._open is None else self._open.pending
