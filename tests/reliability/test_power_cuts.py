@@ -11,7 +11,7 @@ pytest.importorskip("resource")  # the attacks need a POSIX system
 
 
 @needs_faults
-@pytest.mark.parametrize("rounds", [40, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [50, pytest.param(200, marks=pytest.mark.long)])
 def test_what_was_acknowledged_survives_power_cuts(rounds: int) -> None:
     told = torture("power", rounds=rounds)
     [(right, n)] = re.findall(r"^all +(\d+) .* (\d+)$", told, re.MULTILINE)
