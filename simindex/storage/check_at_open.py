@@ -20,7 +20,7 @@ from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.storage.folder import DATA_FILE
 from simindex.storage.lmdb_file import DATABASES
-from simindex.storage.meta_pages import Wrong, wrong_fields, wrong_numbers
+from simindex.storage.meta_pages import Wrong, wrong_fields, wrong_last_page, wrong_numbers
 from simindex.storage.page_file import (
     LONGEST_METAS,
     META_PAGES,
@@ -81,8 +81,11 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: b
 
 def _prove(file: PageFile, path: str, *, of_records: bool) -> None:
     _require_right(wrong_numbers(file), path)
-    for name, record in _databases(file, path):
+    databases = _databases(file, path)
+    for name, record in databases:
         _walk(file, name, record, path, levels=_levels_of(name, record.depth, of_records=of_records))
+    if databases and not of_records:
+        _require_right(list(wrong_last_page(file, [record for _, record in databases])), path)
 
 
 def prove_meta_pages(file: int, path: str) -> None:

@@ -14,7 +14,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -23,11 +23,12 @@ from simindex.storage.page_file import (
     META_PAGES,
     NO_PAGE,
     PAGE_HEADER_BYTES,
+    DatabaseRecord,
     Meta,
     PageFile,
     metas_of,
 )
-from simindex.storage.page_nodes import BIG_VALUE, read_nodes
+from simindex.storage.page_nodes import BIG_VALUE, Nodes, read_nodes
 
 _PAGE_FLAGS, _FREE_FLAGS = 0x08, 0x08
 """Of every meta page (P_META), and of every free list, whose keys are integers (MDB_INTEGERKEY)."""
@@ -36,6 +37,8 @@ _LOOKS, _PAUSE_SECONDS = 100, 0.01
 
 _NUMBER_BYTES = 8
 """Of a page in a list of free pages."""
+
+_NOWHERE = 2**62
 
 Wrong = tuple[int, str]
 """Number of a meta page, and what was expected and found."""
@@ -83,6 +86,31 @@ def wrong_numbers(file: PageFile) -> list[Wrong]:
         if metas_of(file.octets)[1] == metas:
             return found
     return []
+
+
+def wrong_last_page(file: PageFile, records: Iterable[DatabaseRecord]) -> Iterator[Wrong]:
+    """Yield what contradicts the number of the last page, behind which a commit takes new pages.
+
+    Every page up to the last is in use once or free, so by their counts they are not more. They are counted
+    where the file is longer alone: no file is shorter than its last pages in use, and one that a commit has
+    made longer stays so.
+
+    Args:
+        records: of all named databases.
+    """
+    if file.num_pages <= file.meta.last_page + 1:
+        return
+    used = META_PAGES + sum(
+        record.branch_pages + record.leaf_pages + record.overflow_pages
+        for record in (file.meta.free, file.meta.main, *records)
+    )
+    expected = used + _num_free(file) - 1
+    if expected > file.meta.last_page:
+        page = metas_of(file.octets)[1].index(file.meta)
+        yield (
+            page,
+            f"expected {expected} or more as the number of the last page, found {file.meta.last_page}",
+        )
 
 
 def with_last_commit(file: PageFile) -> PageFile:
@@ -136,23 +164,48 @@ def _last_freed(file: PageFile, meta: Meta) -> tuple[int, list[int]]:
     root, depth = meta.free.root, meta.free.depth
     if root == NO_PAGE or not depth:
         return (0, []) if root == NO_PAGE and not depth else damaged
-    page = root
-    for level in range(1, depth + 1):
-        if not META_PAGES <= page < file.num_pages:
-            return damaged
-        pages = np.array([page], dtype=np.int64)
-        nodes, is_sound = read_nodes(file, pages, are_leaves=level == depth, integer_keys=True)
-        if not is_sound[0]:
-            return damaged
-        page = int(nodes.numbers[-1])
-    place, length = int(nodes.data[-1]), int(nodes.numbers[-1])
-    if nodes.flags[-1] & BIG_VALUE:
-        place = place * file.page_bytes + PAGE_HEADER_BYTES
+    nodes = _free_nodes(file, meta, slice(-1, None))
+    if nodes is None:
+        return damaged
+    places = _places_of_lists(file, nodes)
+    place, length = int(places[-1]), int(nodes.numbers[-1])
     if not 0 <= place <= place + length <= len(file.octets) or length % _NUMBER_BYTES or not length:
         return damaged
     # LMDB's list of page numbers (MDB_IDL): how many, and then each.
     numbers = np.frombuffer(file.value(place, length), dtype="<u8")
     return int(nodes.keys.high[-1]), numbers[1 : 1 + int(numbers[0])].tolist()
+
+
+def _num_free(file: PageFile) -> int:
+    """Return how many pages are on the free list, as far as it is whole."""
+    nodes = _free_nodes(file, file.meta, slice(None)) if file.meta.free.depth else None
+    if nodes is None:
+        return 0
+    places = _places_of_lists(file, nodes)
+    places = places[(places >= 0) & (places + _NUMBER_BYTES <= len(file.octets))]
+    return int(file.octets[places[:, None] + np.arange(_NUMBER_BYTES)].view("<u8").sum())
+
+
+def _free_nodes(file: PageFile, meta: Meta, followed: slice) -> Nodes | None:
+    """Return the entries of the lowest pages of a free list; ``None`` where it is damaged.
+
+    Args:
+        followed: which branches of each level.
+    """
+    pages = np.array([min(meta.free.root, _NOWHERE)], dtype=np.int64)
+    for level in range(1, meta.free.depth + 1):
+        if not ((pages >= META_PAGES) & (pages < file.num_pages)).all():
+            return None
+        nodes, is_sound = read_nodes(file, pages, are_leaves=level == meta.free.depth, integer_keys=True)
+        if not is_sound.all() or not len(nodes.numbers):
+            return None
+        pages = nodes.numbers[followed]
+    return nodes
+
+
+def _places_of_lists(file: PageFile, nodes: Nodes) -> np.ndarray:
+    is_big = nodes.flags & BIG_VALUE != 0
+    return np.where(is_big, nodes.data * file.page_bytes + PAGE_HEADER_BYTES, nodes.data)
 
 
 class OlderMeta:

@@ -64,6 +64,28 @@ def test_flags_that_lmdb_does_not_write_are_an_error_of_check_and_open(
             simindex.open(path, mode)
 
 
+@pytest.mark.parametrize("num_removed", [0, 200, 400])
+def test_a_lowered_number_of_the_last_page_is_refused_by_open(tmp_path: Path, num_removed: int) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path, "x") as index:
+        index.insert_many((number, f"{number} is a number of its own", "m" * 300) for number in range(400))
+        index.remove_many(range(num_removed))
+    pages = (path / "data.mdb").read_bytes()[: 2 * PAGE]
+    numbers = [int.from_bytes(pages[at : at + 8], "little") for at in (144, PAGE + 144)]
+    newest = numbers.index(max(numbers))
+    last_page = int.from_bytes(pages[newest * PAGE + 136 :][:8], "little")
+    for bit in [bit for bit in range(20) if last_page >> bit & 1]:
+        flip(path, newest * PAGE + 136 + bit // 8, bit % 8)
+        assert not simindex.check(path).ok
+        for mode in ("r", "a"):
+            with pytest.raises(CorruptIndexError):
+                simindex.open(path, mode)
+        flip(path, newest * PAGE + 136 + bit // 8, bit % 8)
+    with simindex.open(path, "a") as index:
+        index.insert("new", "a document")
+    assert simindex.check(path).ok
+
+
 def flip(path: Path, at: int, bit: int) -> None:
     data = bytearray((path / "data.mdb").read_bytes())
     data[at] ^= 1 << bit
