@@ -113,8 +113,6 @@ class Decisions:
         removed: encoded key -> (number, record) of the older versions that go, as the view has them.
         matched: (place, matches) of the documents that are not stored because of a match, in order.
         inserted, replaced, skipped: as they would have been counted one by one.
-        bounded: places of documents that are to be stored though a limit on candidates was hit: something
-            that was not looked at may be like them.
     """
 
     places: list[int] = field(default_factory=list)
@@ -123,7 +121,6 @@ class Decisions:
     inserted: int = 0
     replaced: int = 0
     skipped: int = 0
-    bounded: list[int] = field(default_factory=list)
 
     def keys_of_matches(self) -> list[Key]:
         """Return the keys that something is like, each once."""
@@ -252,8 +249,6 @@ class Batch:
             decisions.skipped += 1
             decisions.matched.append((place, in_order(matches, self._number_of)))
             return
-        if matches.truncated:
-            decisions.bounded.append(place)
         if key not in self._owners:
             decisions.inserted += 1
         elif self._on_conflict == "error":
@@ -402,8 +397,8 @@ def insert_batch_if_new(
     session: Session,
     query: BandQuery | FingerprintQuery,
     documents: NewDocuments,
-    on_conflict: str = "error",
-    touch: bool = False,
+    on_conflict: str,
+    touch: bool,
 ) -> Decisions:
     """Store the documents of one batch that nothing is like, and return what became of each."""
     with session.changing() as (_, pending), session.store.reading() as txn:

@@ -291,14 +291,12 @@ def place_of(label: str, names: Sequence[str]) -> tuple[Key, Place]:
     return key, Place(names[int(at)] if row != "0" else str(key), int(row))
 
 
-def label_of(entry: Entry) -> str:
-    """Return what a row is told by, beside its number: where it was, and its id."""
-    row: int | str = entry.row if entry.part is None else f"{entry.row}#{entry.part.number}"
-    return labelled(entry.place, row, *shown_key(entry.key))
-
-
 def labelled(place: int, row: int | str, kind: str, key: str) -> str:
-    """Return `label_of` of a row of these; see `shown_key`."""
+    """Return what a row is told by, beside its number: where it was, and its id; see `shown_key`.
+
+    Args:
+        row: in its input; of a paragraph with its number behind it, ``7#2``.
+    """
     return f"{place} {row} {kind}{key}"
 
 
@@ -326,4 +324,4 @@ def _of_file(path: str) -> list[Any]:
     return [os.path.abspath(path), found.st_size, found.st_mtime_ns]
 
 
-__all__ = ["Entries", "Entry", "ItemEntries", "PathEntries", "Row", "entries_of", "label_of", "place_of"]
+__all__ = ["Entries", "Entry", "ItemEntries", "PathEntries", "Row", "entries_of", "labelled", "place_of"]

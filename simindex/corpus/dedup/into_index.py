@@ -20,7 +20,7 @@ def store_kept(kept: Iterable[tuple[str, Sketch]], into: Index, names: Sequence[
     """Add the rows that stay to an index.
 
     Args:
-        kept: label (`entries.label_of`) and sketch of each.
+        kept: label (`entries.labelled`) and sketch of each.
         into: takes them.
         names: of the sources.
     """

@@ -12,7 +12,7 @@ from sys import getsizeof
 from typing import Any, Protocol, TypeVar, overload
 
 from simindex.batching import PART_BYTES, bytes_of, in_parts
-from simindex.corpus.dedup.entries import Entry, PathEntries, SpooledColumns, label_of, labelled, shown_key
+from simindex.corpus.dedup.entries import Entry, PathEntries, SpooledColumns
 from simindex.inputs import BadRowError, Columns
 
 READ_AHEAD = 3
@@ -76,16 +76,6 @@ class Rows(Sequence[Entry]):
             self.contents[index],
         )
 
-    def items(self) -> list[tuple[int, Any, str]]:
-        """Return (number, document, label) of each; see `entries.label_of`."""
-        if set(map(type, self.keys)) == {str}:
-            labels = [f"{p} {r} s{k}" for p, r, k in zip(self.places, self.rows, self.keys, strict=True)]
-        else:
-            shown = map(shown_key, self.keys)
-            labels = [labelled(p, r, *s) for p, r, s in zip(self.places, self.rows, shown, strict=True)]
-        numbers = range(self.first, self.first + len(self))
-        return list(zip(numbers, self.documents, labels, strict=True))
-
 
 class Entered(list[Entry]):
     """Rows or paragraphs that come one by one, with what `Rows` has of them; one at least."""
@@ -122,10 +112,6 @@ class Entered(list[Entry]):
     def documents(self) -> list[Any]:
         """As in `Entry`, of each."""
         return [entry.document for entry in self]
-
-    def items(self) -> list[tuple[int, Any, str]]:
-        """Return (number, document, label) of each; see `entries.label_of`."""
-        return [(entry.number, entry.document, label_of(entry)) for entry in self]
 
 
 def rows_of(entries: Iterable[Entry] | SpooledColumns, size: int, skipped: int) -> Iterator[Rows | Entered]:

@@ -171,7 +171,7 @@ class Sorting:
             )
 
     def kept(self) -> Iterator[tuple[str, Sketch]]:
-        """Yield label (`entries.label_of`) and sketch of each row that stays, in keep order."""
+        """Yield label (`entries.labelled`) and sketch of each row that stays, in keep order."""
         files = self._sketch_files()
         stays, path = np.ones(files.count, dtype=bool), os.path.join(self._folder, "told")
         with open(path, "rb") as file, open(path + OF_OTHERS, "rb") as others:

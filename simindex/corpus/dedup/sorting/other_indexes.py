@@ -18,7 +18,6 @@ from simindex.corpus.dedup.rows import with_failure
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.sketching.sketch import SketchBatch
-from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 
@@ -31,15 +30,13 @@ of 30,000 rows it takes half of the time that it takes for each of 4,000."""
 
 
 class Opened:
-    """An index as the jobs need it: its session, below the public face."""
+    """An index as it is now: its session, below the public face."""
 
-    def __init__(self, path: str, mode: Mode, config: Config | None = None, *, pinned: bool = False) -> None:
+    def __init__(self, path: str, config: Config) -> None:
         self.path = path
-        self.store = Store(path, mode, DEFAULT_MAP_BYTES, None, pinned=pinned)
+        self.store = Store(path, "r", DEFAULT_MAP_BYTES, None, pinned=True)
         try:
-            scheme = scheme_of(self.store, config, None)
-            self.config = scheme.config
-            self.session = Session(self.store, scheme)
+            self.session = Session(self.store, scheme_of(self.store, config, None))
         except BaseException:
             self.store.close()
             raise
@@ -63,13 +60,10 @@ class OtherIndexes:
         self._opened: list[Opened] = []
         try:
             for path in paths:
-                self._opened.append(Opened(path, "r", config, pinned=True))
+                self._opened.append(Opened(path, config))
         except BaseException:
             self.close()
             raise
-
-    def __bool__(self) -> bool:
-        return bool(self._opened)
 
     def close(self) -> None:
         """Let go of all indexes."""
@@ -79,8 +73,6 @@ class OtherIndexes:
 
     def decided(self, batches: list[SketchBatch]) -> list[Decided]:
         """Return what becomes of the rows of some batches."""
-        if not self._opened:
-            return [Decided([None] * len(batch), set()) for batch in batches]
         sketches = SketchBatch.joined(batches)
         verdicts: list[Verdict | None] = [None] * len(sketches)
         bounded: set[int] = set()

@@ -321,7 +321,7 @@ class SketchFiles:
         return np.array(self._mapped("present", np.uint8)[numbers])
 
     def labels(self, numbers: np.ndarray) -> list[str]:
-        """Return what is told of some rows: `entries.label_of`."""
+        """Return what is told of some rows: `entries.labelled`."""
         if not len(numbers):
             return []
         ends, rows = (self._mapped(name, np.uint64) for name in ("ends", "rows"))
@@ -360,7 +360,8 @@ def sketch_rows(sketcher: Sketcher, rows: Rows | Entered, compares: int) -> Sket
     if set(map(type, documents)) == {str}:
         with suppress(TypeError, ValueError):  # they are raised below, and name the one
             return sketcher.sketch_many(documents)
-    return prepare_documents(rows.items(), sketcher, compares).sketches
+    numbers = range(rows.first, rows.first + len(rows))
+    return prepare_documents(list(zip(numbers, documents, strict=True)), sketcher, compares).sketches
 
 
 def band_name(band: int) -> str:
