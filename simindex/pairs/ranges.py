@@ -14,9 +14,10 @@ from simindex.format.rows import LONG_RUN, PAIR_ROW
 from simindex.pairs.candidates import verified_candidates
 from simindex.pairs.fetched import FetchedSketches, PieceEntries
 from simindex.pairs.pair import Bounded
+from simindex.pairs.plan import PairPlan
 from simindex.pairs.runs import Block, runs_of
 from simindex.pairs.table_walk import EqualSketches, TableWalk
-from simindex.pairs.tables import Slice, Source
+from simindex.pairs.tables import Piece, Slice, Source
 from simindex.pairs.union_find import Forest, edges_between
 from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan
 
@@ -85,12 +86,23 @@ def _edges_of_blocks(
     """Yield the pairs of a range run by run, and the documents of its long runs."""
     plan, sketches = walk_plan.plan, FetchedSketches(source, walk_plan.geometry)
     for table, pieces in zip(tables, source.slices(wanted, plan.capacity), strict=True):
-        for part in runs_of(pieces, plan.bits[table], plan.max_run):
-            if not isinstance(part, Block):
-                yield Edges.put_off(part)
-                continue
-            entries = PieceEntries(iter([(part.keys, part.numbers)]), plan.bits[table], plan)
-            yield from map(Edges, TableWalk(plan, table, entries, sketches, LongRuns.none(table)).steps())
+        yield from compared_runs(pieces, table, plan, sketches)
+
+
+def compared_runs(
+    pieces: Iterator[Piece], table: int, plan: PairPlan, sketches: FetchedSketches
+) -> Iterator[Edges]:
+    """Yield the pairs of a table run by run, and the documents of its long runs.
+
+    Args:
+        pieces: entries of the table in order.
+    """
+    for part in runs_of(pieces, plan.bits[table], plan.max_run):
+        if not isinstance(part, Block):
+            yield Edges.put_off(part)
+            continue
+        entries = PieceEntries(iter([(part.keys, part.numbers)]), plan.bits[table], plan)
+        yield from map(Edges, TableWalk(plan, table, entries, sketches, LongRuns.none(table)).steps())
 
 
 def _together(found: Iterator[Edges], *, forests: bool) -> Iterator[Edges]:

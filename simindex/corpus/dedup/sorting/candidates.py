@@ -18,13 +18,12 @@ import numpy as np
 from simindex import _kernel
 from simindex.corpus.dedup.sorting.sketches import SketchFiles, band_name
 from simindex.format.layout import Geometry
-from simindex.format.rows import PAIR_ROW
-from simindex.pairs.fetched import FetchedSketches, PieceEntries
+from simindex.pairs.fetched import FetchedSketches
 from simindex.pairs.plan import PairPlan
+from simindex.pairs.ranges import compared_runs
 from simindex.pairs.runs import edges_of_runs, places_within, runs_among
-from simindex.pairs.table_walk import TableWalk
 from simindex.pairs.union_find import edges_between, ends_of
-from simindex.pairs.walk_plan import LongRuns
+from simindex.pairs.walk_plan import Edges
 from simindex.parallel import ahead
 from simindex.sketching.permutations import PermutationPlan
 
@@ -152,14 +151,13 @@ def candidates(
             yield edges_between(numbers[a[is_near]], numbers[b[is_near]]), []
 
 
-def compared_runs(
+def short_prefixes(
     tables: list[Table], sketches: SketchFiles, compared: np.ndarray, plan: PairPlan, geometry: Geometry
-) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Yield the pairs of rows that share a short prefix and match, PAIR_ROW, each of one table; and the rows
-    of long runs, a run each, which are in no pair.
+) -> Iterator[Edges]:
+    """Yield the pairs of rows that share a short prefix and match, and the rows of long runs.
 
     Short prefixes are shared by chance, by so many that their pairs are not written down before they are
-    compared: a run is compared where it stands, by the kernel.
+    compared: a run is compared where it stands.
 
     Args:
         sketches: of all rows.
@@ -168,18 +166,8 @@ def compared_runs(
     """
     fetched = FetchedSketches(sketches, geometry)
     for number, table in enumerate(tables):
-        for keys, numbers in _sorted(table.keys, len(compared), compared, ENTRIES, table.prefix_bits):
-            begins, sizes = runs_among(keys, _KEY_BITS - table.prefix_bits)
-            is_long = sizes > plan.max_run
-            runs = zip(begins[is_long].tolist(), sizes[is_long].tolist(), strict=True)
-            yield _NO_PAIRS, [np.sort(numbers[begin : begin + size]) for begin, size in runs]
-            at = places_within(begins[~is_long], sizes[~is_long])
-            entries = PieceEntries(iter([(keys[at], numbers[at])]), table.prefix_bits, plan)
-            for pairs in TableWalk(plan, number, entries, fetched, LongRuns.none(number)).steps():
-                yield pairs, []
-
-
-_NO_PAIRS = np.empty(0, dtype=PAIR_ROW)
+        for entries in _sorted(table.keys, len(compared), compared, ENTRIES, table.prefix_bits):
+            yield from compared_runs(iter([entries]), number, plan, fetched)
 
 
 def _sorted(

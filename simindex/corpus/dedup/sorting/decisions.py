@@ -30,8 +30,8 @@ from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
 from simindex.corpus.dedup.sorting.candidates import (
     LONG_RUN,
     candidates,
-    compared_runs,
     copies_among,
+    short_prefixes,
     tables_of,
 )
 from simindex.corpus.dedup.sorting.exact import ExactComparison
@@ -297,10 +297,10 @@ class Sorting:
         tables = tables_of(files, plan, self._scheme.plan)
         if plan.method == "minhash" and min(plan.bits) < _LEAST_PREFIX_BITS:
             plan = replace(plan, max_run=max(LONG_RUN, room_by_chance(files.count, plan.bits)))
-            for pairs, runs in compared_runs(tables, files, compared, plan, self._scheme.tables):
-                star.add_pairs(pairs)
-                for run in runs:
-                    star.add_run(run)
+            for found in short_prefixes(tables, files, compared, plan, self._scheme.tables):
+                if len(found.waiting):
+                    star.add_run(found.waiting, begins=found.begins)
+                star.add_pairs(found.pairs)
             return star.decided(files.sketches)
         with SortedEdges(_EDGE_BYTES, folder=self._folder) as edges:
             for some, runs in candidates(tables, compared, self._threads):
