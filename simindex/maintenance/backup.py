@@ -3,7 +3,7 @@
 Segments are copied first, a step at a time, then what is small on one snapshot, then the target takes the new
 state at once. Nothing in the index is changed. Invariants: every value that is written fits its seal; the
 target names nothing new before its last step; between two steps nothing of the index is held, and only the
-last part, whose length the report tells, pins a snapshot.
+last part, whose length the report has, pins a snapshot.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def backup_index(
         path: the folder of an index.
         uri: of the backup, which is of this index alone; see `open_store`.
         progress: called as ``progress(done)`` with bytes.
-        position: tells, just before the snapshot, up to which number the batches of the commit log are part
-            of it; ``None``: those that are in the store by then.
+        position: returns, just before the snapshot, up to which number the batches of the commit log are
+            part of it; ``None``: those that are in the store by then.
 
     Returns:
         StoreBackupReport.

@@ -155,7 +155,7 @@ class StoreTarget:
         if txn.count("documents") != manifest.num_documents:
             raise CorruptIndexError(
                 f"{self._source}: expected {manifest.num_documents} records, found "
-                f"{txn.count('documents')}; simindex check tells more"
+                f"{txn.count('documents')}; simindex check says what else is wrong"
             )
         self._backup = StoredBackup(
             header=bytes(txn.get("meta", CONFIG_KEY) or b""),

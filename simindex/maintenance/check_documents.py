@@ -150,7 +150,7 @@ class Documents:
     # ---- records ----
 
     def read_records(self, tree: Tree, advance: Callable[[int], None]) -> None:
-        """Read every record; `advance` is told of bytes."""
+        """Read every record; calls `advance` with bytes."""
         self.is_whole = tree.is_whole
         for entries in tree.entries():
             for first in range(0, len(entries.places), _AT_ONCE):

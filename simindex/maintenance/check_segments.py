@@ -64,7 +64,7 @@ class StoredTables:
         self.errors: list[CorruptIndexError] = []
 
     def entries(self, table: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (keys, numbers) of a sorted table, a chunk at a time; what is damaged is left out, and told
+        """Yield (keys, numbers) of a sorted table, a chunk at a time; what is damaged is left out, and noted
         in `errors`. The arrays are written anew for the next ones."""
         count = self._geometry.entry_counts(self._entry)[table]
         room = min(count, self._geometry.entries_per_chunk)
@@ -124,7 +124,7 @@ class StoredTables:
             start = error.chunk * column.per_chunk + error.block * column.block
             if start < position + wanted and position < _block_end(column, start):
                 return start, _block_end(column, start)
-        # It was met beside the part: nothing here can be told to be sound.
+        # It was met beside the part: nothing here is known to be sound.
         return position, _block_end(column, position)
 
 
@@ -383,7 +383,7 @@ class SegmentCheck:
     # ---- what is stored at all ----
 
     def check_values(self) -> set[bytes]:
-        """Prove that there are the values that the manifest tells of, as long as they have to be."""
+        """Prove that there are the values that the manifest names, each of its length."""
         entry, lost = self._entry, set[bytes]()
         places: dict[bytes, tuple[int, int, int | None]] = {whole_segment_key(entry.id): (-1, 0, None)}
         if entry.chunked:

@@ -285,7 +285,7 @@ def _filled(numbers: np.ndarray, kept: np.ndarray, named: np.ndarray, span: int)
 
 
 class _Agreement:
-    """Which rows of a segment of one value its tables confirm, where no seal tells what is damaged.
+    """Which rows of a segment of one value its tables confirm, where no seal shows what is damaged.
 
     A word of a row is a key of its band's table under the row's number, and its fingerprint one of each
     permutation table. Damage comes in sectors: one in which more words are contradicted than confirmed, of

@@ -355,18 +355,18 @@ def merge(
         held = _require_alike(read)
         folder = place_of(destination, [source.path for source in read])
         builder = stack.enter_context(making(folder, "merge", read[0].config, read[0].layout, held))
-        tell = progress or (lambda _: None)
+        report = progress or (lambda _: None)
         for source in read:
             done = sum(counts)
             with builder.session.alone("merge") as writer:
                 manifest = writer.manifest
             if goes_by_segments(source, builder.session.scheme, manifest):
-                found = join(source, builder.session, on_conflict, lambda n, done=done: tell(done + n))  # type: ignore[misc]
+                found = join(source, builder.session, on_conflict, lambda n, done=done: report(done + n))  # type: ignore[misc]
                 counts = list(map(add, counts, found))
                 continue
             for batch in source.batches():
                 counts = list(map(add, counts, builder.add(batch, on_conflict)))
-                tell(sum(counts))
+                report(sum(counts))
     return InsertReport(*counts)
 
 

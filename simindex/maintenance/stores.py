@@ -112,7 +112,7 @@ class Objects(ABC):
         """Store an object that is not there yet; returns whether this call did.
 
         Where an answer was lost on its way, content that is there and equals the one given counts as stored
-        by this call. So who must be told from others puts something of his own into it.
+        by this call. So a writer that has to know puts something of its own into it.
 
         Raises:
             StoreError: it cannot be written; whether it was, shows `get`.

@@ -62,11 +62,11 @@ def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, Calla
             raise _no_room(source / DATA_FILE, folder, exc) from exc
         report = check(folder)
         if not report.ok:
-            told = "; ".join(str(problem) for problem in report.problems[:_SHOWN])
+            found = "; ".join(str(problem) for problem in report.problems[:_SHOWN])
             noun = "problem" if report.num_problems == 1 else "problems"
             raise CorruptIndexError(
                 f"{source}: expected an index that is right in itself, found {report.num_problems} {noun}: "
-                f"{told}; it was not opened",
+                f"{found}; it was not opened",
                 path=str(source),
             )
     except BaseException:

@@ -65,7 +65,7 @@ class ScaledJob(Job):
         memory_bytes: of edges in memory, and of entries that a worker has in memory.
         max_run: documents of one prefix that are compared two by two.
         part_bytes: bytes of lines that a part of the input has.
-        step: told how far each step is.
+        step: called with the progress of each step.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class ScaledJob(Job):
             if not os.path.exists(path):
                 self._decide(folder, path, workers)
             with open(path, "rb") as file:
-                yield self._as_told(file, workers)
+                yield self._as_decided(file, workers)
         finally:
             workers.release()
 
@@ -170,7 +170,7 @@ class ScaledJob(Job):
 
     # ---- the output ----
 
-    def _as_told(self, file: Any, workers: Nodes) -> Iterator[DecidedRows | Lines]:
+    def _as_decided(self, file: Any, workers: Nodes) -> Iterator[DecidedRows | Lines]:
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
         told = Teller(file, self._config.num_perm, self._plan()[0])

@@ -78,7 +78,7 @@ class Worker(TableHost[SketchTables]):
     """
 
     def __init__(self, work: str | None, name: str, making: Making, beside: str) -> None:
-        # Absolute paths do not need it, and of others the one that is missing is told.
+        # Absolute paths do not need it, and of others the missing one is named.
         with suppress(OSError):
             os.chdir(beside)
         self._making = making
@@ -444,7 +444,7 @@ def _has_answer(reference: Any) -> bool:
 
 
 def _this_boot() -> str:
-    """Return what tells this run of the system from others: what was written, not synced, is whole in it."""
+    """Return an id of this run of the system: what was written, not synced, is whole in it."""
     with suppress(OSError), open(_BOOT_FILE, encoding="ascii") as file:
         return file.read().strip()
     return f"process-{os.getpid()}-{time.time_ns()}"

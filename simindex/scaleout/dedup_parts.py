@@ -403,12 +403,12 @@ def lines_of(writing: Writing, wanted: Wanted, room: bytearray) -> Made:
     stays[gone] = False
     spans = zip(begins[gone].tolist(), ends[gone].tolist(), strict=True)
     lines = [bytes(content[begin:end]) for begin, end in spans]
-    told = _report_lines(writing, wanted, lines)
-    sizes[gone] = list(map(len, told))
+    report_lines = _report_lines(writing, wanted, lines)
+    sizes[gone] = list(map(len, report_lines))
     # What stays lies between two lines that go.
     firsts, behinds = np.append(begins[:1], ends[gone]), np.append(begins[gone], ends[-1:])
     kept = [content[a:b] for a, b in zip(firsts.tolist(), behinds.tolist(), strict=True) if a < b]
-    report = np.frombuffer(b"".join(told), dtype=np.uint8)
+    report = np.frombuffer(b"".join(report_lines), dtype=np.uint8)
     return Made(kept, Lines(sizes, stays, report, len(wanted.rows.bounded)), room)
 
 
@@ -445,14 +445,14 @@ def _report_lines(writing: Writing, wanted: Wanted, lines: list[bytes]) -> list[
     orjson = optional_module("orjson", "the report of removed rows")
     numbers = [extent.lines_before + 1 + wanted.skipped + at for at, _ in wanted.rows.told]
     keys = writing.inputs.keys_of_lines(place, numbers, lines)
-    told = []
+    found = []
     for key, number, (at, what) in zip(keys, numbers, wanted.rows.told, strict=True):
         match = verdicts(*what).match
         kept, kept_place = place_of(match.metadata, writing.names)
         cluster = int(match.key)
         row = row_told(key, Place(name, number), kept, kept_place, match, cluster, first + at)
-        told.append(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
-    return told
+        found.append(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+    return found
 
 
 def write_lines(path: str, kept: Sequence[memoryview], at: int) -> None:

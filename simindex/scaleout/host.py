@@ -204,7 +204,7 @@ class Host:
         current = self._assignment
         if current is not None and assignment.version < current.version:
             if assignment.partitions == current.partitions:
-                return  # the newer version tells of backups, or of other places
+                return  # the newer version has other backups or places
             raise CatalogChangedError(
                 f"{assignment.place}: expected version {current.version} of the catalog, found a call by "
                 f"version {assignment.version}; load it and begin again",

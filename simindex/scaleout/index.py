@@ -500,13 +500,13 @@ class ScaledIndex(Asking):
         """
         counts = by_partition(self._every("asks", "count", seconds=self.seconds))
 
-        def tell(newest: Catalog) -> Catalog:
+        def counted(newest: Catalog) -> Catalog:
             return newest.changed(
                 replace(partition, documents=counts[number])
                 for number, partition in enumerate(newest.partitions)
             )
 
-        catalog = change_catalog(self.uri, tell)
+        catalog = change_catalog(self.uri, counted)
         self._follow(catalog)
         return catalog
 

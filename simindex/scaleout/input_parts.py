@@ -102,7 +102,7 @@ class Part:
     extent: Extent | None = None
 
     def to_json(self) -> list[Any]:
-        """Return what tells the part from another one."""
+        """Return what identifies the part."""
         changed = [None if is_remote(path) else os.stat(path).st_mtime_ns for path in self.inputs.paths]
         lines = [] if self.extent is None else [self.extent.begin, self.extent.end]
         return [list(self.inputs.paths), self.num_bytes, changed, *lines]

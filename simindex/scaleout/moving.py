@@ -79,7 +79,7 @@ def with_partition(catalog: Catalog, number: int, partition: Partition) -> Catal
 def backup(
     uri: str, call: Callable[[Catalog, Mapping[str, Any]], Mapping[str, Any]]
 ) -> dict[int, StoreBackupReport]:
-    """Back up all partitions to the catalog's store, all places at once; the catalog tells of them.
+    """Back up all partitions to the catalog's store, all places at once, and note them in the catalog.
 
     Args:
         uri: of the catalog.
@@ -93,7 +93,7 @@ def backup(
     }
     reports = {number: report for found in call(catalog, wanted).values() for number, report in found.items()}
 
-    def tell(newest: Catalog) -> Catalog:
+    def noted(newest: Catalog) -> Catalog:
         partitions = list(newest.partitions)
         for number, report in reports.items():
             made_at = datetime.fromtimestamp(report.made_at / 1e6, UTC).isoformat(timespec="seconds")
@@ -101,7 +101,7 @@ def backup(
             partitions[number] = replace(partitions[number], documents=report.documents, backup=made)
         return newest.changed(partitions)
 
-    change_catalog(uri, tell)
+    change_catalog(uri, noted)
     return dict(sorted(reports.items()))
 
 
@@ -129,7 +129,7 @@ def restore_place(uri: str, place: str, onto: Mapping[str, str], call: Call) -> 
         path = new_path(onto[target], number)
         reports[number] = call(catalog, target, "restore", number, str(catalog.backup_uri(number)), path)
 
-        def say(newest: Catalog, number: int = number, target: str = target, path: str = path) -> Catalog:
+        def placed(newest: Catalog, number: int = number, target: str = target, path: str = path) -> Catalog:
             found = newest.partitions[number]
             if found.place != place:
                 raise CatalogChangedError(
@@ -143,7 +143,7 @@ def restore_place(uri: str, place: str, onto: Mapping[str, str], call: Call) -> 
                 newest, number, replace(found, place=target, path=path, documents=documents, closed=None)
             )
 
-        catalog = change_catalog(uri, say)
+        catalog = change_catalog(uri, placed)
     return reports
 
 

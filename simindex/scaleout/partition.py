@@ -91,7 +91,7 @@ class Partition(Index):
         self._commit_log = CommitLog(self._session, uri)
 
     def state(self) -> str:
-        """Return what tells its newest commit from all others: the seal of the manifest."""
+        """Return what identifies its newest commit: the seal of the manifest."""
         with self._store.reading() as txn:
             return state_of(bytes(stored_manifest(txn)))
 

@@ -387,7 +387,7 @@ def swept(
 
     Args:
         hosts: returns those that there are.
-        recover: is told of a host that was lost, and returns when there is another one, or raises.
+        recover: called with the error of a host that was lost; returns when there is another one, or raises.
         step: called with the number of ranges that are done.
     """
     ray = ray_module()
