@@ -47,10 +47,6 @@ class Tables(Protocol):
     def total(self) -> int:
         """How many ranks there are."""
 
-    @property
-    def snapshot(self) -> int:
-        """What tells what is seen from what was there at other times."""
-
     def slice(self, table: int, first: int, behind: int, capacity: int) -> Entries:
         """Return the entries of a table whose keys are in first..behind-1."""
 

@@ -118,8 +118,6 @@ class SketchTables:
         half: of a sketch, that is compared.
     """
 
-    snapshot = 0
-
     def __init__(self, folder: str, scheme: Scheme, half: int) -> None:
         self._folder = folder
         self._files = SketchFiles(folder, scheme.config.bands)

@@ -94,10 +94,9 @@ class TableHost(Generic[_Tables]):
                 found = self._open[number] = self._opened(number)
             return found
 
-    def totals(self, numbers: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """Return number of each partition -> (its ranks, the id of its snapshot)."""
-        opened = {number: self._tables(number) for number in numbers}
-        return {number: (each.total, each.snapshot) for number, each in opened.items()}
+    def totals(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Return number of each partition -> its ranks."""
+        return {number: self._tables(number).total for number in numbers}
 
     # ---- slices ----
 
@@ -238,14 +237,13 @@ class Hosts:
         """Return the partitions of an actor, ascending."""
         return tuple(sorted(number for number, host in self._host_of.items() if host == place))
 
-    def number(self) -> dict[int, int]:
-        """Number the documents of all partitions; returns the snapshot of each."""
-        found: dict[int, tuple[int, int]] = {}
+    def number(self) -> None:
+        """Number the documents of all partitions."""
+        found: dict[int, int] = {}
         asked = [actor.totals.remote(self.partitions(place)) for place, actor in enumerate(self.actors)]
         for totals in map(answer, asked):
             found |= totals
-        self.numbering = Numbering([found[number][0] for number in sorted(found)])
-        return {number: snapshot for number, (_, snapshot) in found.items()}
+        self.numbering = Numbering([found[number] for number in sorted(found)])
 
     # ---- slices ----
 

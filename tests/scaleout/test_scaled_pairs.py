@@ -32,7 +32,7 @@ class LocalWalkers(Partitions):
         self._host = RangeHost(paths.__getitem__, CONFIG)
         self._numbers = range(len(paths))
         totals = self._host.totals(self._numbers)
-        self.numbering = Numbering([totals[number][0] for number in self._numbers])
+        self.numbering = Numbering([totals[number] for number in self._numbers])
         opened = {number: self._host._tables(number) for number in self._numbers}
         self._source = LocalSource(opened, self.numbering)
         self.emitted = 0

@@ -151,7 +151,7 @@ class LocalWorkers(Nodes):
         self.num_parts = len(parts)
         self.host = TableHost[SketchTables](lambda number: tables_of(making, self._path(number)))
         totals = self.host.totals(range(len(parts)))
-        self.numbering = Numbering([totals[number][0] for number in range(len(parts))])
+        self.numbering = Numbering([totals[number] for number in range(len(parts))])
         opened = {number: self.host._tables(number) for number in range(len(parts))}
         self.source = LocalSource(opened, self.numbering)
         return self.numbering
