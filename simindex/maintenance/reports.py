@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from simindex.format.keys import Key
@@ -46,8 +46,7 @@ class Problem:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known as values that JSON has."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        known: dict[str, Any] = plain({k: v for k, v in values.items() if v is not None and v != ()})
+        known: dict[str, Any] = plain({k: v for k, v in vars(self).items() if v is not None and v != ()})
         return known
 
     def __str__(self) -> str:
@@ -102,8 +101,7 @@ class CheckReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as values that JSON has."""
-        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "problems"}
-        as_plain: dict[str, Any] = plain(values)
+        as_plain: dict[str, Any] = plain({k: v for k, v in vars(self).items() if k != "problems"})
         return as_plain | {"problems": [problem.to_dict() for problem in self.problems]}
 
     def __str__(self) -> str:
@@ -160,8 +158,7 @@ class RepairReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as values that JSON has."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        as_plain: dict[str, Any] = plain(values | {"is_whole": self.is_whole})
+        as_plain: dict[str, Any] = plain(vars(self) | {"is_whole": self.is_whole})
         return as_plain
 
     def __str__(self) -> str:
