@@ -18,7 +18,7 @@ _BLOCK = re.compile(r'^```python(?: title="([\w.]+)")?\n(.*?)^```$', re.MULTILIN
 def programs() -> dict[str, str]:
     """The programs by the names of their files: blocks of README and guide one by one, those of a page
     together."""
-    found = {}
+    found: dict[str, str] = {}
     for page in (ROOT / "README.md", ROOT / "docs" / "guide.md"):
         blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
         found |= {f"{page.stem.lower()}_{number}.py": block for number, (_, block) in enumerate(blocks, 1)}
