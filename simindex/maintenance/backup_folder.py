@@ -33,7 +33,7 @@ from simindex.format.manifest import (
 )
 from simindex.format.replies import DONE_KEYS
 from simindex.format.seals import unseal
-from simindex.maintenance.backup_parts import SMALL, Counter, checked_parts
+from simindex.maintenance.backup_parts import SMALL, Counter, batched, checked
 from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import stored_manifest
@@ -226,7 +226,7 @@ class FolderTarget:
         """Copy a database into a new target."""
         if first is None:
             return
-        for part in checked_parts(name, txn.parts(name, first)):
+        for part in checked(name, batched(txn.parts(name, first))):
             self._store.commit(lambda writing, part=part: writing.append(name, part))  # type: ignore[misc]
             self._advance(sum(len(value) for _, value in part))
 
@@ -265,7 +265,7 @@ def _apply(txn: ReadTransaction, writing: WriteTransaction, name: str, found: Di
         writing.put(name, key, value)
         written += len(value)
     if found.tail is not None:
-        for batch in checked_parts(name, txn.parts(name, found.tail)):
+        for batch in checked(name, batched(txn.parts(name, found.tail))):
             writing.append(name, batch)
             written += sum(len(value) for _, value in batch)
     return written

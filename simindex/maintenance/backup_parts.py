@@ -8,6 +8,7 @@ one document changes one part, and new documents make new parts at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from simindex.format.seals import unseal_many
 from simindex.segments.portable import Piece
@@ -56,11 +57,24 @@ def in_parts(pieces: list[Piece]) -> Iterator[list[Piece]]:
         yield part
 
 
-def checked_parts(database: str, items: Iterator[Items]) -> Iterator[Items]:
-    """Yield the entries of a database as `cut` does. Raises CorruptIndexError where one fails its seal."""
-    for part in cut(database, items):
+def checked(database: str, parts: Iterator[Items]) -> Iterator[Items]:
+    """Yield parts of a database. Raises CorruptIndexError where an entry fails its seal."""
+    for part in parts:
         unseal_many(database, part, f"{database}, entry")
         yield part
+
+
+def batched(parts: Iterator[Items]) -> Iterator[Items]:
+    """Yield entries that come some at a time, about `PART_BYTES` at a time."""
+    batch, size = Items(), 0
+    for part in parts:
+        batch += part
+        size += _bytes_of(part)
+        if size >= PART_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def cut(database: str, parts: Iterator[Items]) -> Iterator[Items]:
@@ -106,4 +120,4 @@ def _runs(items: Items, length: int) -> Iterator[Items]:
 
 
 def _bytes_of(items: Items) -> int:
-    return sum(len(key) + len(value) for key, value in items)
+    return sum(map(len, chain.from_iterable(items)))

@@ -28,7 +28,7 @@ from simindex.format.backup_objects import (
 from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
-from simindex.maintenance.backup_parts import SMALL, Counter, checked_parts, in_parts
+from simindex.maintenance.backup_parts import SMALL, Counter, checked, cut, in_parts
 from simindex.maintenance.stores import Objects, StoreError
 from simindex.queries.scheme import Scheme
 from simindex.segments.portable import Digest, Piece, SealedSegment
@@ -145,7 +145,8 @@ class StoreTarget:
         """Upload the small databases."""
         databases = {
             name: tuple(
-                self._uploads.add(encode_entries(items)) for items in checked_parts(name, txn.parts(name))
+                self._uploads.add(encode_entries(items))
+                for items in checked(name, cut(name, txn.parts(name)))
             )
             for name in SMALL
         }
