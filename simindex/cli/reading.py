@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import islice
@@ -245,6 +245,8 @@ class Batches:
                         break
             except Exception as exc:
                 self.failure = exc
+                if isinstance(rows, Generator):
+                    rows.close()  # its file; the error and its frames hold one another till collected
             if not batch:
                 return
             yield batch

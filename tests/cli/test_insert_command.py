@@ -1,6 +1,7 @@
 """`simindex insert`: what it stores, what it says, and where it ends."""
 
 import base64
+import gc
 import gzip
 import io
 import json
@@ -48,6 +49,18 @@ def test_insert_keeps_the_batches_before_a_bad_row(run: Run, tmp_path: Path, wor
     assert "simindex: a.jsonl:26: " in result.err
     assert result.err.endswith("; the first 20 documents of the input are stored, none after them\n")
     assert stored("news") == list(range(20))
+
+
+def test_insert_closes_an_input_that_a_bad_row_ended(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS) + b"{}\n" + json_lines(ROWS))
+    gc.disable()
+    try:
+        run("insert", "news", "a.jsonl")
+        descriptors = [Path(entry.path) for entry in os.scandir("/proc/self/fd")]
+        is_open = any(each.is_symlink() and each.readlink().name == "a.jsonl" for each in descriptors)
+    finally:
+        gc.enable()
+    assert not is_open
 
 
 def test_insert_skip_bad_rows_reports_the_first_and_counts_all(run: Run, tmp_path: Path) -> None:
