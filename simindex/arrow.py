@@ -1,10 +1,7 @@
 """Tables of other libraries -> keys, documents and metadata, by the Arrow PyCapsule protocol.
 
-Owns which objects are tables, which types of columns are keys and documents, and how a column becomes
-Python's values. pyarrow reads the streams, and is imported when the first table comes. Must not know
-sketches or disk. Invariant: a stream is read batch by batch, of a batch only the wanted columns, and
-Python's values are made of about `_PIECE_BYTES` or `_PIECE_ROWS` at a time; a null is refused with its row
-and column, never skipped.
+Invariant: a stream is read batch by batch, of a batch only the wanted columns, and Python's values are made
+of about `_PIECE_BYTES` or `_PIECE_ROWS` at a time; a null is refused with its row and column, never skipped.
 
 Source: The Arrow PyCapsule Interface, https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
 """

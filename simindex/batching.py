@@ -1,7 +1,6 @@
-"""An input in parts that are bounded in bytes, so that long documents do not fill the memory.
+"""Cut an input into batches of a bounded number of bytes, so that long documents do not fill the memory.
 
-Owns how long a value is taken to be, and where a part ends. Must not know what the parts are for. Invariant:
-beside the value that ends it, a part holds at most `PART_BYTES`, as far as `bytes_of` tells.
+Invariant: beside the value that ends it, a part holds at most `PART_BYTES`, as far as `bytes_of` tells.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Arguments of the wrong kind: refused with what was expected and what was found.
-
-Owns the wording of these checks. Must not know what an argument is for; that is the name it is given.
-"""
+"""Check the types and ranges of arguments; errors say what was expected and what was found."""
 
 from __future__ import annotations
 

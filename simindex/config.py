@@ -1,6 +1,5 @@
 """Config: everything that a result depends on. Stored in the index and compared on open.
 
-Owns the settings, their ranges and their stored form. Must not touch text, sketches or disk.
 Invariant: two equal configs give equal sketches for equal documents, on every machine and Python.
 """
 

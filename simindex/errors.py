@@ -1,4 +1,4 @@
-"""Every exception that simindex raises on its own account.
+"""Every exception that simindex raises.
 
     SimIndexError
     ├── BackupTargetError    (ValueError)    the target of a backup is something else

@@ -1,7 +1,6 @@
-"""Tables for people, as HTML: what a notebook shows of a value.
+"""Render values as HTML tables for notebooks.
 
-Owns the escaping and the look. Must not know what a table is about. Invariant: whatever stands in a cell,
-what comes out is text in cells and can be encoded as UTF-8.
+Invariant: whatever stands in a cell, what comes out is text in cells and can be encoded as UTF-8.
 """
 
 from __future__ import annotations

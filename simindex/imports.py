@@ -1,7 +1,4 @@
-"""Packages that simindex does not require: imported when something needs them, or an error that says how.
-
-Owns that error. Must not know what a package is for; that is said by who asks.
-"""
+"""Import optional packages, with an error that names the extra to install."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Plain values: what JSON can hold, made of what an index can hold.
+"""Convert values of an index to values that JSON can hold.
 
-Owns the form of bytes and times in JSON. Must not know what a value is for. Invariant: what comes out is the
-same after `json.dumps` and `json.loads`, but for numbers that JSON has not (NaN and the infinities).
+Invariant: what comes out is the same after `json.dumps` and `json.loads`, but for numbers that JSON has not
+(NaN and the infinities).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Threads for work that releases Python's global lock: how many, and results in order.
-
-Owns the meaning of `workers`. Must not know what the work is.
-"""
+"""Run work on threads, with results in order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Paths of other machines, by `fsspec`: s3://, gs://, https:// and whatever else it has a package for.
 
-Owns what a remote path is, and where it leads. Must not read or write files. Credentials and settings are
-fsspec's: from the environment, from `~/.config/fsspec`.
+Credentials and settings are fsspec's: from the environment, from `~/.config/fsspec`.
 """
 
 from __future__ import annotations

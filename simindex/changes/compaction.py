@@ -1,8 +1,7 @@
-"""Compaction: a new file with one segment in place of many, and no free pages.
+"""Compact an index: write a new data file with one segment and no free pages, and replace the old one by it.
 
-Owns what goes into the new file, and how much space that needs. Must not know how a merge is made or how a
-file is put in another's place. Invariant: the old file is not changed before the new one is whole, and gives
-place only where nobody has changed the index meanwhile.
+Invariant: the old file is not changed before the new one is whole, and gives place only where nobody has
+changed the index meanwhile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Documents on their way into a commit: checked, encoded and sketched in batches, then numbered.
+"""A batch of documents with their numbers, as the lists that a commit stores.
 
-`prepared_batches` makes `NewDocuments` of a caller's items, some batches ahead of the writer in threads;
-a change gives them numbers. Must not commit or search. Invariants: batches come out
-in the order of the items, an error of an item in its batch's turn and with its key; numbers ascend.
+`prepared_batches` makes `NewDocuments` of a caller's items, some batches ahead of the writer in threads; a
+change gives them numbers. Invariants: batches come out in the order of the items, an error of an item in its
+batch's turn and with its key; numbers ascend.
 """
 
 from __future__ import annotations

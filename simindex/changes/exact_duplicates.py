@@ -1,9 +1,9 @@
-"""Exact copies: documents that share the sketch of an earlier one.
+"""Find documents whose sketch equals that of an earlier one; a copy stores only the number of that document.
 
-A document whose whole sketch equals that of a stored one (its leader) gets no table entries of its own:
-its record names the leader, and the copy table lists it under the leader's number. A group counts its live
-documents; the leader's sketch stays until the last of them is removed, whether the leader's own document
-is still there or not. Owns who follows whom and what a removal does to a group. Must not store anything.
+A document whose whole sketch equals that of a stored one (its leader) gets no table entries of its own: its
+record names the leader, and the copy table lists it under the leader's number. A group counts its live
+documents; the leader's sketch stays until the last of them is removed, whether the leader's own document is
+still there or not.
 """
 
 from __future__ import annotations

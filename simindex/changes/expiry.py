@@ -1,8 +1,7 @@
-"""Touch and expiry: documents become young again, and those that are older than a time go.
+"""`touch` sets the time of documents to now; `expire` removes those that are older than a time.
 
-Owns the walk through the runs of ages, and its batches. Must not know how a document is removed, or stored
-with another age. Invariant: a run is given up only when each of its documents was removed, or lies in another
-run whose time is not behind its own.
+Invariant: a run is given up only when each of its documents was removed, or lies in another run whose time is
+not behind its own.
 """
 
 from __future__ import annotations

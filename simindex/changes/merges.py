@@ -1,8 +1,6 @@
-"""The merges of a writer: which are under way, how far a commit advances them, and what they leave to do.
+"""Schedule the merging of segments: which merges run, and how many bytes of them each commit does.
 
-Owns the debt that small commits run up, ids whose chunks must go again, and the count of dead documents by
-segment. Must not commit: a step is a `Merged`, plain values that a commit stores. Invariant: which ones it
-stores follows from what it writes.
+Invariant: which ones it stores follows from what it writes.
 """
 
 from __future__ import annotations

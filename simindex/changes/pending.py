@@ -1,8 +1,7 @@
-"""Changes that are not committed yet: documents gathered in memory, with their numbers, and what queries see
-of them; and what a commit does to the order of ages.
+"""Changes of an open transaction: documents in memory with their numbers, and a view of them for queries.
 
-Owns what an insert or a remove adds to a change. Must not commit. Invariant: numbers are given in order of
-insertion and never twice, those of documents that are removed again in the same change included.
+Invariant: numbers are given in order of insertion and never twice, those of documents that are removed again
+in the same change included.
 
 What queries see is a log-structured merge tree like the stored one: the newest documents are a segment that
 grows by one, and neighbouring segments of one size class become one of the next. So each document is sorted

@@ -1,7 +1,6 @@
 """Session: the writer's lock of one handle, and its open transaction.
 
-`change` and `changing` gather a change and commit it, or add it to the open transaction. Must not know
-documents or bytes.
+`change` and `changing` gather a change and commit it, or add it to the open transaction.
 
 Locking rule: the lock is held for every change and for the whole of a transaction; queries take no lock,
 and see pending documents only where the transaction is their own.

@@ -1,7 +1,6 @@
-"""The commonest change: one new document, a text under a new key with a sketch that no other has.
+"""Fast path of an insert of one new document under a new key.
 
-Owns the short way to what `prepare_documents` and `Writer.prepare` make of it. Must not commit. Invariant:
-the values are those of the long way, bit for bit, and whatever is not of this kind is left to it.
+Invariant: the values are those of the long way, bit for bit, and whatever is not of this kind is left to it.
 
 After the wait for the disk that ended the commit before, most of what a commit touches has left the caches of
 the processor. So it counts how much code and how many objects there are, and the long way goes through 240

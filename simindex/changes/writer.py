@@ -1,10 +1,9 @@
-"""The one writer of an index: a change goes in, a prepared commit comes out and becomes durable.
+"""The writer of an index: prepares commits from changes and makes them durable.
 
-Owns the newest manifest, and what happens to it when a change is broken off. Must not search for matches. A
-commit is prepared as plain values (`Prepared`) and then stored in one write transaction; `Prepared.store`
+A commit is prepared as plain values (`Prepared`) and then stored in one write transaction; `Prepared.store`
 is a pure function of that transaction, so that it can run again after the map has grown. `DoneCalls` is the
-idempotency log: replies of the last calls, so that a retry returns the first reply. A reply is stored by
-the commit that did the call, so there is never the one without the other.
+idempotency log: replies of the last calls, so that a retry returns the first reply. A reply is stored by the
+commit that did the call, so there is never the one without the other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The options of a new index, options -> Config, and how a command opens an index.
+"""The options that create an index, and how a command makes a `Config` of them and opens an index.
 
-Owns what an option left out means: the default when the index is created, the stored value when it is
-there. So an option given for an existing index is compared with what is stored, and only that one.
+What an option left out means: the default when the index is created, the stored value when it is there. So an
+option given for an existing index is compared with what is stored, and only that one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What two texts share, as it is printed: each text with its passages marked, and long stretches left out.
+"""Print two texts with their shared passages marked and long stretches left out.
 
-Owns the form for people. What is shared is `corpus.explain`.
+`corpus.explain` finds what is shared.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Errors -> one line on stderr and an exit code.
-
-Owns the wording of library errors for people at a shell, who have options where a program has arguments,
-and what an interrupt or a closed pipe means. Must not catch what can only be a mistake of this program
-(AssertionError, AttributeError, KeyError ...): those keep their traceback.
-"""
+"""Turn errors into one line on stderr and an exit code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Options as types: what a command's function writes behind a parameter to have it on the command line.
+"""Annotated types of the options that several commands share.
 
-Owns their texts, so that an option reads alike wherever it stands, and what a key is that was typed. Those of
-a new index stand in `creation`, beside what they mean. Must not know the index, nor a single command.
+Options of a new index stand in `creation`, beside what they mean.
 """
 
 from __future__ import annotations

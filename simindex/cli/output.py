@@ -1,9 +1,8 @@
-"""What is printed: tables for people, JSON lines for programs, messages.
+"""Print results: tables for people, JSON lines for programs, messages on stderr.
 
-Owns the form of keys in both: in a table a key stands as it is, with unprintable characters escaped; in
-JSON a str is a string, an int a number, and bytes are {"bytes": base64}. Must not know the index.
-Invariant: stdout carries results alone; whatever comes from data cannot send control characters to a
-terminal.
+The form of keys in both: in a table a key stands as it is, with unprintable characters escaped; in JSON a str
+is a string, an int a number, and bytes are {"bytes": base64}. Invariant: stdout carries results alone;
+whatever comes from data cannot send control characters to a terminal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The progress bar of a long command, on stderr, when that is a terminal; nothing otherwise.
 
-Owns its looks. Remaining time follows what is known beforehand: the bytes of an input, or a number of
-documents. Must not know where documents come from or go to. Where results go to a terminal, too, there is no
-bar: it would be drawn across them, and they show that work goes on.
+Remaining time follows what is known beforehand: the bytes of an input, or a number of documents. Where
+results go to a terminal, too, there is no bar: it would be drawn across them, and they show that work goes
+on.
 """
 
 from __future__ import annotations

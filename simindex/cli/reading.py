@@ -1,7 +1,6 @@
 """How a command reads its inputs: the options for it, rows in batches, and keys.
 
-Owns the names of encodings and delimiters as they are typed, and what becomes of the rows before one that
-cannot be read. What an input is, is `simindex.inputs`.
+`simindex.inputs` reads them.
 """
 
 from __future__ import annotations

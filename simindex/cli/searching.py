@@ -1,8 +1,4 @@
-"""Which of the searches of an index the options of a query ask for.
-
-Owns the options that exclude each other, and what is said where an index cannot be searched so. Must not know
-where the documents come from, nor print.
-"""
+"""Choose the query that the options of `simindex query` ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs over whole corpora, and what two of their texts share.
+"""Jobs over whole corpora: `deduplicate`, `join`, `explain` and the report.
 
 `deduplicate` writes a corpus without its near duplicates, `join` streams the similar pairs of two, `explain`
 says in which passages two texts are alike. Must not print. Importing `simindex` does not load this room, for

@@ -1,8 +1,7 @@
-"""Two texts -> what they share, and where: `explain`.
+"""`explain`: the passages that two texts share, with their places.
 
-Owns `Explanation` and what a passage and a share are. The places of shingles come from `sketching.spans`, the
-runs from `passages`. Must not print, nor know an index: an index keeps no texts.
-Invariant: every occurrence of a shared shingle, in both texts, lies in a passage.
+The places of shingles come from `sketching.spans`, the runs from `passages`. Invariant: every occurrence of a
+shared shingle, in both texts, lies in a passage.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`join`: the similar pairs of two indexes or corpora, one document of each.
 
-Owns which of the two is asked and which is walked. Must not compare documents: queries do. Invariant: nothing
-is written but a temporary index, of a corpus that is to be asked.
+Invariant: nothing is written but a temporary index, of a corpus that is to be asked.
 """
 
 from __future__ import annotations

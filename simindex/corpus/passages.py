@@ -1,7 +1,6 @@
-"""Two rows of shingle numbers -> their common runs.
+"""Find the common runs of two sequences of shingle numbers.
 
-Owns which occurrence of a shingle goes with which, for a shingle may be in both texts many times. Must not
-know texts or characters. Invariant: every occurrence of a shared shingle, in both rows, is in a run.
+Invariant: every occurrence of a shared shingle, in both rows, is in a run.
 
 A run is maximal at its end; at its beginning, too, but where it would reach back over more than
 `_LONGEST_REACH` shingles of an earlier one. Of many occurrences a few are tried, so the time is linear in

@@ -1,7 +1,4 @@
-"""A file of SQLite that a job works in, whose errors of the disk are told as those of other files.
-
-Owns that telling. Must not know what is in the file.
-"""
+"""A SQLite work file whose disk errors are raised as OSError."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The texts of rows by their number, in a file, so that two of them can be laid side by side.
+"""Store the texts of rows in a file by row number.
 
-Owns what is kept of a text, and for how long: as long as the job works. Invariant: memory does not grow with
-their number; putting one twice changes nothing.
+What is kept of a text, and for how long: as long as the job works. Invariant: memory does not grow with their
+number; putting one twice changes nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Rows of inputs -> the texts of some keys: an index keeps no texts, so who shows one brings it along.
+"""Read the texts of some keys from inputs: an index stores no texts.
 
-Must not open an index. Invariant: memory is that of the texts that were asked for.
+Invariant: memory is that of the texts that were asked for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every byte of an index: what is stored and how it is found again. docs/format.md describes it.
+"""The file format: how every value of an index is encoded. See docs/format.md.
 
 In the order of imports: `rows` (structs shared with the kernel), `seals`, `keys`, `records`, `columns`,
 `layout`, `chunks`, `manifest`. The law of this folder: it alone knows offsets, widths and byte orders, and it

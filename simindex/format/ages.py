@@ -1,8 +1,7 @@
-"""Ages: runs of documents by age, so that expiry finds what is old without reading the rest.
+"""Encode the age index: runs of documents in order of age.
 
-Owns the key and the value of a stored run, and how the youngest run grows. Must not know records.
-Invariant: every live document lies in a run whose time is not behind its own (the time of its last touch,
-or of its insert). So all documents older than a limit lie in runs whose times are older than it.
+Invariant: every live document lies in a run whose time is not behind its own (the time of its last touch, or
+of its insert). So all documents older than a limit lie in runs whose times are older than it.
 
 A run costs an entry, so documents that are inserted one by one share one: the youngest run, the tail, stands
 in the manifest, which every commit writes anyway, and is stored once it is long enough.

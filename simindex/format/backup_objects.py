@@ -1,7 +1,7 @@
-"""A backup in a store: parts, which are named by their content, and a manifest that names the parts.
+"""Encode a backup in a store: parts named by their content, and a manifest that lists them.
 
-Owns both forms. Must not read or write objects. Invariants: a part of equal name is equal, so it is uploaded
-once; a manifest that was changed fails its seal, and what it says of parts proves their bytes.
+Invariants: a part of equal name is equal, so it is uploaded once; a manifest that was changed fails its seal,
+and what it says of parts proves their bytes.
 
 A part of a segment is some of its values, in the order of their keys, one behind the other: the manifest's
 entry of the segment says where each ends. A part of a small database is a msgpack array of key, value, key,

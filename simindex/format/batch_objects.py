@@ -1,8 +1,7 @@
-"""A batch of a journal: what one commit has changed, so that it can be done again.
+"""Encode a journal entry: what one commit changed, so that it can be repeated.
 
-Owns its bytes. Must not know how it is done again. Invariant: it says what became of each key (this document,
-gone, seen at this time) and not what was called, so that doing it twice, or to an index that has it already,
-gives the same.
+Invariant: it says what became of each key (this document, gone, seen at this time) and not what was called,
+so that doing it twice, or to an index that has it already, gives the same.
 """
 
 from __future__ import annotations

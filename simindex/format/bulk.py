@@ -1,7 +1,6 @@
-"""Records by the thousand, for those who read all of them: checks, repairs and merges of indexes.
+"""Decode many records at once, for checks, repairs and merges.
 
-Owns how many records are decoded at once. Must not know where they come from. Invariant: what is accepted is
-what `decode_record` accepts, with the same fields.
+Invariant: what is accepted is what `decode_record` accepts, with the same fields.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The bytes of segments: chunks of tables, sketch columns and filters, and segments that are one value.
+"""Encode the chunks of a segment: sorted tables, sketch columns and filters.
 
-Owns how arrays are joined and sealed, and where the arrays of a one-value segment lie in it. Must not decide
-how a segment is cut. Invariants: values are little-endian; a chunk has one seal for each of its blocks,
-seeded with its database and its key, and a block of entries or sketches is a page that begins where one of
-LMDB's does; a segment of one value ends in one seal.
+Invariants: values are little-endian; a chunk has one seal for each of its blocks, seeded with its database
+and its key, and a block of entries or sketches is a page that begins where one of LMDB's does; a segment of
+one value ends in one seal.
 """
 
 from __future__ import annotations

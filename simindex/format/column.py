@@ -1,7 +1,6 @@
-"""A column of a segment: the chunks it is cut into, and where the arrays of each lie.
+"""The layout of a column: how it is cut into chunks, and where the arrays of each begin.
 
-Owns the shape of a page and the offsets inside a chunk. Must not know which columns a segment has, nor touch
-values. Invariant: a place follows from the number of entries and the widths of an entry alone.
+Invariant: a place follows from the number of entries and the widths of an entry alone.
 """
 
 from __future__ import annotations

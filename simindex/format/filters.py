@@ -1,8 +1,4 @@
-"""How large the filters and bitmaps of sorted tables are, and how a filter is cut.
-
-Owns their sizes, from the number of entries alone. Must not know which tables have one (`layout` does), nor
-set a bit: that is the kernel's.
-"""
+"""The sizes of filters and bitmaps, and how a filter is cut."""
 
 from __future__ import annotations
 

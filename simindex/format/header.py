@@ -1,9 +1,8 @@
-"""The header: what an index is, and what a reader has to know of it.
+"""The header of an index: format version, features, configuration.
 
-Owns the sealed value that everything else is read by, magic and version among its fields. Must not choose a
-configuration. Invariant: magic, seal and version stay where and what they are, so that any version can
-refuse the files of another. What a later version adds without changing what stands here (a kind of table, a
-way to code) it names in the header; a reader that does not know the name refuses the index.
+Invariant: magic, seal and version stay where and what they are, so that any version can refuse the files of
+another. What a later version adds without changing what stands here (a kind of table, a way to code) it names
+in the header; a reader that does not know the name refuses the index.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Keys: those of documents, and those of the databases.
+"""Encode keys: of documents and of databases.
 
-Owns the stored form of an external key and its hash, and the fixed-width database keys of documents and of
-segments' chunks. Must not know values. Invariant: database keys are big-endian, so that LMDB's order of
-bytes is the order of the numbers.
+Invariant: database keys are big-endian, so that LMDB's order of bytes is the order of the numbers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Where everything of a segment lies: what the manifest says of it, how it is cut, and what follows.
+"""The geometry of a segment: what the manifest says of it, and the tables and columns that follow from it.
 
-Owns table numbers, widths, and which columns a segment has; `columns` has the arithmetic of each. Must not
-touch values. Invariant: all lengths and offsets follow from a segment's entry in the manifest and the index's
-header; no value of a segment says anything about itself.
+`columns` has the arithmetic of each. Invariant: all lengths and offsets follow from a segment's entry in the
+manifest and the index's header; no value of a segment says anything about itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The manifest: which segments are live, and the counters.
+"""Encode the manifest: the live segments and the counters.
 
-Owns the sealed value that every commit replaces whole. Must not know how segments come about. Invariant:
-what is decoded agrees with itself: every field has its type and range, ids are given once, the ranges of
-segments ascend, and no segment holds more than its range has room for.
+Invariant: what is decoded agrees with itself: every field has its type and range, ids are given once, the
+ranges of segments ascend, and no segment holds more than its range has room for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""What is stored under a document's number: its record, the flags of a removal, the size of a group.
+"""Encode what is stored by document number: record, removal flags, size of a group of copies.
 
-Owns the fields of a record and their bytes, and which metadata a record can hold. Must not know segments.
 Invariants: the seal of each value covers its database and its key, so that a value is never taken for another
 number's or for one of another kind; what is decoded has fields of the types and ranges of docs/format.md.
 """

@@ -1,8 +1,7 @@
-"""Calls that were done: their ids with what they answered, stored by the commits that did them.
+"""Encode the idempotency log: ids of calls with their replies.
 
-Owns the key and the value of such a note. Must not know what a call is. Invariant: there are at most `NOTES`
-of them, for each takes the slot of the one that many notes before it; so a call that is repeated sooner than
-that answers what it answered, and does nothing twice.
+Invariant: there are at most `NOTES` of them, for each takes the slot of the one that many notes before it; so
+a call that is repeated sooner than that answers what it answered, and does nothing twice.
 """
 
 from __future__ import annotations

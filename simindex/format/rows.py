@@ -1,8 +1,7 @@
-"""The kernel's structs: what Python lays out for C and takes back from it.
+"""NumPy dtypes of the structs that Python and the kernel exchange.
 
-Owns the names and the order of their fields; kernel.h says what each one means. Must not hold values.
-Invariant: each is as long as the kernel's own struct (`_kernel.STRUCT_BYTES`, compared by a test).
-All addresses are in bytes.
+Kernel.h says what each one means. Invariant: each is as long as the kernel's own struct
+(`_kernel.STRUCT_BYTES`, compared by a test). All addresses are in bytes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Values and their seals: msgpack, and the hash that binds a value to its database and its key.
+"""Seal values: msgpack, and a hash that binds a value to its database and key.
 
-Owns how a value is packed and how damage to it is noticed. Must not know what a value means.
 Invariant: a value that was changed, cut, put under another key or into another database is refused by
 `unseal`.
 """

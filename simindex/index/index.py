@@ -1,6 +1,6 @@
 """The public face: the class `Index` and the function `open`.
 
-It checks arguments and delegates; it does nothing itself. Must not know bytes, lmdb or table layouts.
+It checks arguments and delegates; it does nothing itself.
 """
 
 from __future__ import annotations

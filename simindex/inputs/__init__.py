@@ -1,4 +1,4 @@
-"""Files, folders and standard input -> rows: a key, a document, metadata.
+"""Read files, folders and standard input as rows: a key, a document, metadata.
 
 `Inputs` reads several in order, `Reading` says how, `Fields` which fields of a row are what, `Limits` how
 much of them may be held in memory at once. `formats` has a file each; a format reads a `Source` and knows

@@ -1,7 +1,7 @@
-"""Rows some at a time, column by column: what costs a call a row costs one for many.
+"""Read rows in batches of columns, which is cheaper than row by row.
 
-Owns how rows are gathered. Invariant: the rows are those that come one by one, in the same order; what is no
-row ends its columns, and comes with them.
+Invariant: the rows are those that come one by one, in the same order; what is no row ends its columns, and
+comes with them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can go wrong with an input, and packages that only some inputs need.
+"""Errors of inputs, and of packages that only some inputs need.
 
     SimIndexError
     ├── InputError           (ValueError)           an input cannot be read, or not to its end

@@ -1,7 +1,7 @@
-"""Fingerprints as files and people write them -> 64-bit numbers.
+"""Parse fingerprints, hexadecimal or decimal, into 64-bit numbers.
 
-Owns which forms are understood. Invariant: digits are never guessed at: those of a hexadecimal number may
-all be decimal ones, so the base is told.
+Invariant: digits are never guessed at: those of a hexadecimal number may all be decimal ones, so the base is
+told.
 """
 
 from __future__ import annotations

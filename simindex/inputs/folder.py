@@ -1,7 +1,7 @@
-"""A folder -> a row for each text file in it, under the path by which `find` tells it.
+"""Read a folder: one row for each text file, its path as the key.
 
-Owns which files those are, and their order. What is hidden or binary is passed over and counted. Files and
-folders that cannot be read, or have vanished, come out as a `BadRowError`, in their turn.
+What is hidden or binary is passed over and counted. Files and folders that cannot be read, or have vanished,
+come out as a `BadRowError`, in their turn.
 """
 
 from __future__ import annotations

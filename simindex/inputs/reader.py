@@ -1,8 +1,8 @@
-"""Several inputs in order, and which format reads which.
+"""Read several inputs in order, each by the reader of its format.
 
-Owns the table of formats. A new one is a file in `formats` with ``read(source, fields)``, its line in
-`FORMATS` and its suffixes in `SUFFIXES`. ``read`` imports what it needs when it is called, and opens the file
-when its first row is asked for: so inputs can be looked over before anything is done.
+A new one is a file in `formats` with ``read(source, fields)``, its line in `FORMATS` and its suffixes in
+`SUFFIXES`. ``read`` imports what it needs when it is called, and opens the file when its first row is asked
+for: so inputs can be looked over before anything is done.
 """
 
 from __future__ import annotations

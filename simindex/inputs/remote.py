@@ -1,7 +1,6 @@
 """Files on other machines, read by `fsspec`.
 
-Each error names the path as it was given. Must not know formats. Invariant: a file that ends before its known
-size is an error.
+Each error names the path as it was given. Invariant: a file that ends before its known size is an error.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Rows: what a line of JSON, CSV or Parquet must look like to be a document.
+"""Turn a line of JSON, CSV or Parquet into a row, or say what is wrong with it.
 
-Owns the checks, the keys that are made for rows without one, and the place (`name:number`) in every
-complaint. Must not read files. Invariant: what is no document is a `BadRowError`, a value that the reader
-hands on in its turn; it is never mended, and no key is made that was not asked for: one made of the place
-is the same tomorrow, when another row stands there.
+Invariant: what is no document is a `BadRowError`, a value that the reader hands on in its turn; it is never
+mended, and no key is made that was not asked for: one made of the place is the same tomorrow, when another
+row stands there.
 """
 
 from __future__ import annotations

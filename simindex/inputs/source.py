@@ -1,9 +1,7 @@
-"""One input while it is read: its path, its name in messages, how far the reading is, what it may hold.
+"""State of one input while it is read: its name in messages, its position, its limits.
 
-Owns the place of an input in what others are told: keys of rows without one, errors, progress. Owns the
-limits on what is held in memory whole, their words, and keeping the one on lines. Must not know formats:
-they know it.
-Invariant: what is read in pieces and passes on is never limited, however large it is in all.
+The place of an input in what others are told: keys of rows without one, errors, progress. Invariant: what is
+read in pieces and passes on is never limited, however large it is in all.
 """
 
 from __future__ import annotations

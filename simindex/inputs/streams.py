@@ -1,8 +1,8 @@
-"""Files and standard input -> UTF-8: plain, gzip, xz and Zstandard, and where in the file the reading stands.
+"""Decompress and decode files and standard input: plain, gzip, xz and Zstandard; report the position.
 
-Owns decompression, and the way from other encodings. Must not know rows. Invariants: a file that ends too
-early is an error, never a shorter file; what decompression holds does not grow with what a compressed file
-unfolds to; what is no character of the file's encoding is not UTF-8 either when it comes out.
+Invariants: a file that ends too early is an error, never a shorter file; what decompression holds does not
+grow with what a compressed file unfolds to; what is no character of the file's encoding is not UTF-8 either
+when it comes out.
 """
 
 from __future__ import annotations

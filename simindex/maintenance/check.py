@@ -1,8 +1,7 @@
 """`check`: what is wrong with an index, found by a process of its own, which may die of it.
 
 `check` starts the process and makes the report; `run_check` is the work there: page by page, then what the
-pages say. It must not be called in a process that has to live: a file that is cut short while it is read,
-or a disk that fails, ends it.
+pages say.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The check of one segment: its values, its seals, its filters and bitmaps, and its agreement with the
-records.
+"""Check one segment: values, seals, filters, bitmaps, and agreement with the records.
 
 A segment's entries are read as a merge reads them (`StoredTables`), which proves seals, order and range of
 numbers; they are written once more, which has to give the bytes that are stored, filters and bitmaps among

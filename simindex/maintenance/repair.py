@@ -1,4 +1,4 @@
-"""`repair`: a new index of all that is left of a damaged one.
+"""`repair`: build a new index from what is left of a damaged one.
 
 `repair` starts a process that reads, and may die of a failing disk; `Salvage` finds values by database and
 key, out of trees and out of pages that no tree reaches any more. A value is taken only where its seal, which

@@ -1,4 +1,4 @@
-"""Candidates of one range of all tables: pairs that share a prefix, compared column by column in one go.
+"""Find candidates in one range of all tables: pairs that share a prefix, compared column by column.
 
 For walks that put long runs off and compare rows; the others compare run by run (table_walk.py). Invariant: a
 pair comes in one range, that of the first table in which both stand in one run; there twice at most, where

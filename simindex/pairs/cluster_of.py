@@ -1,8 +1,7 @@
-"""The cluster of one document, found breadth-first by queries, without a walk over the whole index.
+"""`cluster_of`: the cluster of one document, breadth-first by queries.
 
-Owns the order in which documents are asked, and what a bound leaves out. Must not change anything. Invariant:
-where no bound was hit it is the component that has the document, of all pairs that match: whether two
-documents do does not depend on which of them is asked.
+Invariant: where no bound was hit it is the component that has the document, of all pairs that match: whether
+two documents do does not depend on which of them is asked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Clusters: the iterator that `Index.clusters` returns.
+"""`Clusters`: the iterator that `Index.clusters` returns.
 
-Owns the way from pairs to a forest and from its groups to keys. Must not compare documents: the pairs do.
 Invariant: pairs and keys are of one snapshot, that of the pairs. As copies are in pairs with others by their
 first one alone, they are united before stars are looked for: what is equal has the same centre.
 """

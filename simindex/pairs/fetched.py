@@ -1,6 +1,6 @@
-"""Entries and sketches of a range that several partitions have, as a walk of a table reads them.
+"""Fetch the entries and sketches of a range from several partitions.
 
-Owns how many sketches are in memory: those of one buffer of entries. Must not know where they come from.
+How many sketches are in memory: those of one buffer of entries.
 """
 
 from __future__ import annotations

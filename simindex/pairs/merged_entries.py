@@ -1,9 +1,6 @@
-"""The entries of one table in the order of their keys, all segments at once, a buffer at a time; all of them,
-or those of a range of keys.
+"""Merge the entries of one table over all segments in key order, a buffer at a time.
 
-Owns ranks, the numbers that entries of several segments have in common, and which sketches are left out.
-Must not know what entries are compared for. Source: merging of sorted runs, Knuth, The Art of Computer
-Programming, volume 3, 5.4.
+Source: merging of sorted runs, Knuth, The Art of Computer Programming, volume 3, 5.4.
 """
 
 from __future__ import annotations

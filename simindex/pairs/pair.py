@@ -1,6 +1,6 @@
-"""Pair: two stored documents that are similar, and what was bounded while pairs were looked for.
+"""`Pair`: two similar documents and their similarity.
 
-Owns the values; typed as those of `Match`. Must not know how they were found.
+Typed as those of `Match`.
 """
 
 from __future__ import annotations

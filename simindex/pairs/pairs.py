@@ -1,8 +1,7 @@
-"""Pairs: the iterator that `Index.pairs` returns.
+"""`Pairs`: the iterator that `Index.pairs` returns.
 
-Owns the order of the walks (stored copies, equal sketches, one table of the method after the other), and the
-way from sketches to keys. Must not compare sketches: the walks do. Invariant: between two steps nothing but
-the pinned snapshot is held, and the caller's code runs between steps only.
+Invariant: between two steps nothing but the pinned snapshot is held, and the caller's code runs between steps
+only.
 """
 
 from __future__ import annotations

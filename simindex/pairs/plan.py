@@ -1,7 +1,4 @@
-"""What pairs are to be found: the tables that are walked, their prefixes, and where is cut.
-
-Owns how a threshold or a distance becomes the kernel's figures. Must not read documents.
-"""
+"""Plan of a pair search: the tables to walk, the prefix lengths, the cut."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A range of some tables, walked from its first entry to its last verified pair.
-
-Owns what is handed on together. Must not know where entries and sketches come from.
-"""
+"""Walk a range of sorted tables from its first entry to its last verified pair."""
 
 from __future__ import annotations
 

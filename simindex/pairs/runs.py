@@ -1,7 +1,6 @@
-"""Runs: the entries of a range, cut where the prefix of their keys changes.
+"""Cut the entries of a range into runs that share a prefix.
 
-Owns which entries come together, and when a run is a long one. Must not read sketches. Invariant: a piece
-of the range is in memory, and a run up to `max_run`, however long the runs are.
+Invariant: a piece of the range is in memory, and a run up to `max_run`, however long the runs are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Snapshot of an index as a provider of sorted tables: its newest commit, pinned, as keys and ranks.
+"""Provide the sorted tables of an index's pinned snapshot as keys and ranks.
 
-Owns a handle of its own, and what is read of it in pieces: ranges of sorted tables, sketches, copies,
-documents. Must not know that there are other indexes.
+A handle of its own, and what is read of it in pieces: ranges of sorted tables, sketches, copies, documents.
 """
 
 from __future__ import annotations

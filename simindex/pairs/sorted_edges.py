@@ -1,8 +1,6 @@
-"""Edges in ascending order, in bounded memory: what does not fit lies on the disk meanwhile.
+"""Sort edges in bounded memory, spilling to disk.
 
-Owns the sorted runs in a temporary file that has no name, so that it is gone when the process ends, however
-it ends. Must not know what edges mean. Source: merging of sorted runs, Knuth, The Art of Computer
-Programming, volume 3, 5.4.
+Source: merging of sorted runs, Knuth, The Art of Computer Programming, volume 3, 5.4.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Documents that an index stores as copies of one another: pairs that need no comparison."""
+"""Pairs of documents that are stored as copies of one another; they need no comparison."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-"""Walk of one sorted table: runs of one prefix, compared by the kernel; and equal sketches in a table.
+"""Walk one sorted table: compare the runs that share a prefix, by the kernel.
 
-The engine of `Index.pairs`, of clusters, and of jobs over many machines. Owns the cursors of the kernel, so
-that a walk goes on at any later time in the same snapshot. Must not know where entries and sketches come
-from: a snapshot's are compared where they lie (`SnapshotSketches`), those of several partitions are fetched
-(`FetchedSketches`). Invariant: no pair comes twice, and nothing is remembered for that but the long runs: two
-sketches show by themselves whether they share a prefix in an earlier table.
-Source: the walk of sorted signatures, Leskovec, Rajaraman and Ullman, Mining of Massive Datasets, 3.4.
+The engine of `Index.pairs`, of clusters, and of jobs over many machines. Invariant: no pair comes twice, and
+nothing is remembered for that but the long runs: two sketches show by themselves whether they share a prefix
+in an earlier table. Source: the walk of sorted signatures, Leskovec, Rajaraman and Ullman, Mining of Massive
+Datasets, 3.4.
 """
 
 from __future__ import annotations

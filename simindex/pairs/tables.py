@@ -1,7 +1,6 @@
-"""Where the slices and the sketches of a range come from, and how documents of all partitions are numbered.
+"""Provider of the tables and sketches of a range, and the numbering of the documents of all partitions.
 
-Owns the numbering, and the merging of the slices of several partitions. Must not compare anything. Source:
-merging of sorted runs, Knuth, The Art of Computer Programming, volume 3, 5.4.
+Source: merging of sorted runs, Knuth, The Art of Computer Programming, volume 3, 5.4.
 """
 
 from __future__ import annotations

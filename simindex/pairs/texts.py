@@ -1,8 +1,4 @@
-"""Similarity of documents by their own texts, where the caller has them at hand.
-
-Owns the texts' shingles for as long as they are likely to be asked for again. Must not read the index: it
-runs between transactions, for it calls the caller's code.
-"""
+"""Verify similarities by the documents' own texts."""
 
 from __future__ import annotations
 

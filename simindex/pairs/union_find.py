@@ -1,7 +1,6 @@
-"""Forest: groups of the numbers 0..n-1, by components or by stars, in four bytes a number.
+"""Union-find over the numbers 0..n-1, in four bytes a number.
 
-Owns the array of links; the kernel's forest.c says how it is used. Must not know documents. Invariant: edges
-first, then the groups, once.
+The kernel's forest.c says how it is used. Invariant: edges first, then the groups, once.
 """
 
 from __future__ import annotations

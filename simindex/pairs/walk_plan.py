@@ -1,4 +1,4 @@
-"""What is compared in all ranges of sorted tables, and what a walk of a range hands on."""
+"""Settings of a walk over ranges, and the batches that it yields."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""One query for each of many documents: sketched, searched by threads, answered in order.
-
-Owns how documents are parted among threads, and what is sketched before a transaction begins. Must not run a
-caller's code inside of one.
-"""
+"""One query for each of many documents: sketched, searched by threads, answered in order."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The index as a container: records by key, and the views of keys, values and items, as a dict has them.
 
 `Walk` reads all documents in order of number, a part at a time, and checks that none is missing: pages of
-LMDB have no seals, and one that is lost takes its documents along without a trace. Must not begin
-transactions: the index walks. Invariant: a walk ends, for it meets no number that was given since it began;
-where nothing was changed meanwhile it met as many documents as there are, or it raises.
+LMDB have no seals, and one that is lost takes its documents along without a trace. Invariant: a walk ends,
+for it meets no number that was given since it began; where nothing was changed meanwhile it met as many
+documents as there are, or it raises.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Scheme: what the settings of an index come to, as one value.
+"""`Scheme`: the tables, plans and sketcher that follow from a configuration.
 
-Owns how a scheme follows from the stored header, and how a new index gets its header. Must not know
-documents. Invariant: the blocks of the permutation tables are those that were stored at creation, so a
-later version's better choice loses no table of an existing index.
+Invariant: the blocks of the permutation tables are those that were stored at creation, so a later version's
+better choice loses no table of an existing index.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Queries as values: sketches go in, matches come out.
+"""Query values: find candidates of sketches and turn them into matches.
 
 `QueryFactory` makes a query of a caller's arguments and refuses what the index cannot answer.
 `BandQuery.find` and `FingerprintQuery.find` run in the kernel, in any thread, and `matches` looks the
-documents up. A value can be passed on: to threads, to a stored document (`matches_of_stored`), to a job
-over the whole index. `nearest` finds the k most similar documents by shortening the prefix (LSH Forest,
-Bawa et al. 2005). Must not change anything. Every search is complete up to its stated odds: by bands with
-the probability that `tuning.match_probability` gives, by permutation tables always, unless `truncated` says
-otherwise.
+documents up. A value can be passed on: to threads, to a stored document (`matches_of_stored`), to a job over
+the whole index. `nearest` finds the k most similar documents by shortening the prefix (LSH Forest, Bawa et
+al. 2005). Every search is complete up to its stated odds: by bands with the probability that
+`tuning.match_probability` gives, by permutation tables always, unless `truncated` says otherwise.
 """
 
 from __future__ import annotations

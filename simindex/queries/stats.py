@@ -1,7 +1,4 @@
-"""Stats: counts, sizes and what the settings give, as one record for people and programs.
-
-Owns the record and its arithmetic; must not read or write anything.
-"""
+"""`Stats`: counts, sizes and settings of an index."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a query sees: one snapshot of the index, with the documents of an open transaction on top.
+"""The view of a query: one snapshot, with the documents of an open transaction on top.
 
-`Reader` keeps the live segments of the last committed state between calls and loads only those that
-are new. `View` reads records by number and by key, and expands copies. Must not change anything. Invariant:
-a match is reported only for a document whose sealed record and sketch were read.
+`Reader` keeps the live segments of the last committed state between calls and loads only those that are new.
+`View` reads records by number and by key, and expands copies. Invariant: a match is reported only for a
+document whose sealed record and sketch were read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hosts as actors of Ray: one a place, named, pinned to the machine that has the files.
+"""Hosts as Ray actors: one a place, named, pinned to the machine that has the files.
 
 A place is the name of a resource of Ray: ``node:10.0.0.1``, which every node has, or one of ``ray start
 --resources='{"simindex:a": 1}'``. The actor asks for a thousandth of it, so that Ray itself starts it again

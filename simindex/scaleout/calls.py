@@ -1,4 +1,4 @@
-"""Calls of hosts: one a place, all at once, within a deadline.
+"""Call the hosts of all places at once, within a deadline.
 
 A place that is missing in the answers is named, with the reason as far as it is known. Ray repeats a call
 when its actor is started again, and what Ray has given up is made anew, of the catalog, and called again

@@ -1,4 +1,4 @@
-"""The catalog: which partitions there are, where they lie, and with which configuration.
+"""The catalog: the partitions, their places and the configuration.
 
 A small sealed file, the only truth about an index over many machines: actors are made from it, whatever Ray
 has forgotten. It lies at a path, or in a store whose conditional puts were proved. Invariant: a catalog is

@@ -1,4 +1,4 @@
-"""What can go wrong over many machines, beside what can go wrong in an index.
+"""Errors of an index over many machines.
 
     SimIndexError
     └── ScaleOutError                          names place and partition where it knows them

@@ -1,4 +1,4 @@
-"""Following the catalog: an open handle goes on by the newest one, while partitions change their places.
+"""Follow the catalog: an open handle reloads it when partitions have moved.
 
 Invariant: places, calls and routes that are used together are of one version. A call that met another version
 is made again whole, with the id that it had: a partition that has done its part answers what it answered.

@@ -1,4 +1,4 @@
-"""A host: the open partitions of one place, and what all of them are asked at once.
+"""A host: the open partitions of one place and the calls over all of them.
 
 A plain class, so that it can be used and tested without Ray. A document is sketched once, whatever the number
 of partitions. A partition is opened, never made, unless that is what was asked; one that is not there is an

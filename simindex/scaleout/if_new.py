@@ -1,4 +1,4 @@
-"""Insert if new, over many machines: a batch is compared with all partitions, then with itself, then stored.
+"""Insert if new over many machines: query all partitions, then the batch itself, then store.
 
 For one driver it comes out as one document after the other; two drivers do not see what the other one is
 about to store.

@@ -1,6 +1,6 @@
-"""The input in parts, each read by another process: some files in order, or some lines of a large one.
+"""Cut the input into parts for workers: a file, or a range of lines of a large one.
 
-The same sources and size give the same parts, in order, each of whole lines. Must not read rows.
+The same sources and size give the same parts, in order, each of whole lines.
 """
 
 from __future__ import annotations

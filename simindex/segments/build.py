@@ -1,9 +1,7 @@
-"""Building a segment: what a batch of documents adds, sorted, and as stored values.
+"""Build a segment: sort the entries of a batch and encode them.
 
-Owns `SegmentData` (the documents of a segment to be written) and `SegmentWriter`, the one way that sorted
-tables, sketches, filters and bitmaps become values, for commits and for merges alike. Must not open
-transactions, and knows bytes only through `format`. Invariant: what is built depends on the documents and the
-geometry alone, so that a commit which is replayed stores the same bytes.
+Invariant: what is built depends on the documents and the geometry alone, so that a commit which is replayed
+stores the same bytes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Searching segments: all live ones of a snapshot, as the kernel takes them.
-
-Owns the calls of the kernel's searches, and what becomes of damage that they meet. Must not load segments.
+"""Search all live segments of a snapshot, by the kernel.
 
 Everything is one structure, the sorted table, and one operation: all entries whose key starts with these p
 bits. Band tables answer every number of rows from 1 to 8 (LSH Forest, Bawa et al. 2005); permutation tables

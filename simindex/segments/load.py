@@ -1,8 +1,6 @@
-"""Loading a segment: from stored values to the addresses that the kernel follows.
+"""Load a segment: validate stored values and give the kernel their addresses.
 
-Owns `Segment`, a live segment by the rows of its chunks and tables, and what keeps them valid. Must not open
-transactions, and knows bytes only through `format`. Invariant: every value has the length that the manifest
-says before an address of it reaches the kernel.
+Invariant: every value has the length that the manifest says before an address of it reaches the kernel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Segments in memory: documents of an open change, sorted as a stored segment is, and never stored.
+"""Segments of an open transaction: sorted in memory, never stored.
 
-Owns `MemorySegment`, built of any documents, and `GrowingSegment`, which takes one more document at a time.
-Must not know who may see them. Invariant: a `MemorySegment` is never changed, so whoever asks it may keep it.
+Invariant: a `MemorySegment` is never changed, so whoever asks it may keep it.
 
 Nothing is encoded or sealed on the way, for these addresses never leave the process.
 """

@@ -1,9 +1,7 @@
-"""Merging: neighbouring segments become one, in bounded steps.
+"""Merge neighbouring segments into one, in bounded steps.
 
-Owns the generator that joins sorted tables and sketch columns, the dead left out. Must not open
-transactions: a step returns what is to be stored, so that a commit that has to be replayed stays a pure
-function. Invariants: chunks of an unfinished merge lie under a segment id that no manifest names; steps
-depend on the sources alone.
+Invariants: chunks of an unfinished merge lie under a segment id that no manifest names; steps depend on the
+sources alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Which segments are merged, and how much of it a commit does.
+"""Merge policy: which segments to merge, and how many bytes a commit merges.
 
-Owns the tiers of segments and the budget of a commit's merging. Must not touch segments: it goes by what the
-manifest says of them. Invariant: only neighbours are merged, so segments stay in order of their documents'
-numbers.
+Invariant: only neighbours are merged, so segments stay in order of their documents' numbers.
 
 Source: log-structured merge tree, O'Neil et al. 1996; tiers of equal size as in Lucene.
 """

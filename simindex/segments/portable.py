@@ -1,8 +1,6 @@
-"""A sealed segment as a value of its own: the unit of backups.
+"""Export and import a sealed segment: the unit of backups.
 
-Owns which stored values belong to a segment, the proof that each fits its seals, and the digest that stands
-for all of them. Must not open transactions, and knows bytes only through `format`. A segment never
-changes, so its digest stands for it for good.
+A segment never changes, so its digest stands for it for good.
 
 The digest is the XXH3-128 of all database keys and seals of the segment. The seals depend on every byte of
 the values, so it costs reading a hundredth of them. Like the seals it protects against accidents, not

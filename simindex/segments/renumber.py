@@ -1,8 +1,8 @@
-"""A sealed segment under another id and other numbers: what a merge of indexes takes over as it is.
+"""Renumber a sealed segment, for merges of indexes.
 
-Owns what of a segment says where it lies: the seals, which are seeded with the database key, and the copy
-table, which names leaders by their numbers. Must not open transactions, and knows bytes only through
-`format`. Invariant: other numbers are relative to the segment, so no other table, sketch or filter changes.
+What of a segment says where it lies: the seals, which are seeded with the database key, and the copy table,
+which names leaders by their numbers. Invariant: other numbers are relative to the segment, so no other table,
+sketch or filter changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a merge reads of its sources: asked for ahead, chunk by chunk, and let go behind.
+"""Read the sources of a merge: prefetch chunk by chunk, and release pages behind.
 
 A source is read from one end to the other: its tables, then its sketch column, which is the order of its
 chunks. LMDB's map is advised as random, so a chunk that nobody has asked for comes in pages of 4 KiB, one
@@ -6,7 +6,7 @@ wait each; and what a merge has read stays in memory in the place of what querie
 chunks are asked for, and a chunk that had to be read for the merge leaves the memory behind it. One that was
 there before stays: others read it, too.
 
-Owns which chunks are asked for and let go. Must not read them, nor know bytes. No result depends on it.
+No result depends on it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The alphabet of the hashing contract: letters, marks, symbols and white space; how they fold.
 
-Owns the character ranges of Unicode 14.0 (the oldest that a supported Python knows), written down
-once; the kernel and the Python side read them from here, so an index answers the same under every
-Python version. `tests/sketching/test_alphabet.py` checks them against `unicodedata`. Must not cut or hash.
+The kernel and the Python side read them from here, so an index answers the same under every Python version.
+`tests/sketching/test_alphabet.py` checks them against `unicodedata`.
 
 A range is `first-last` in hexadecimal; a lone value is a range of one.
 """

@@ -1,8 +1,7 @@
-"""What counts as one document, and what is handed over in its place by mistake.
+"""Recognise a document, and explain what was passed instead by mistake.
 
-Owns the kinds of documents and the sentence that names the right call for anything else. Must not sketch, and
-must not import what it recognises. Invariant: sets, tuples, mappings and iterators of shingles are taken as
-they are, whatever their shingles look like; only a list can be taken for many documents.
+Invariant: sets, tuples, mappings and iterators of shingles are taken as they are, whatever their shingles
+look like; only a list can be taken for many documents.
 """
 
 from __future__ import annotations

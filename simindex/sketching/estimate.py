@@ -1,10 +1,9 @@
-"""Kept shingles and agreeing rows of two documents -> their similarity, exact or as near as both can tell.
+"""Estimate the similarity of two documents from kept shingles and agreeing rows.
 
-Owns the estimate from kept shingles and what joins it with that from rows. Must not make sketches or read
-stored ones. Invariant: an estimate that is not exact has a standard error above 0.
-Sources: samples of two sets by hashes below a common bound, Cohen and Kaplan, Leveraging discarded samples
-for tighter estimation of multiple-set aggregates, 2009; weights by inverse variance and the correction for
-samples out of a finite set, Cochran, Sampling Techniques, 1977, section 2.
+Invariant: an estimate that is not exact has a standard error above 0. Sources: samples of two sets by hashes
+below a common bound, Cohen and Kaplan, Leveraging discarded samples for tighter estimation of multiple-set
+aggregates, 2009; weights by inverse variance and the correction for samples out of a finite set, Cochran,
+Sampling Techniques, 1977, section 2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Fingerprints of others: numbers and hexadecimal text -> 64-bit fingerprints.
+"""Take fingerprints of other programs, as numbers or hexadecimal text.
 
-Owns the forms in which a fingerprint comes from elsewhere. Must not make one of a document. Invariant: two
-forms of the same 64 bits are one fingerprint: unsigned, as two's complement (a bigint of SQL), hexadecimal.
+Invariant: two forms of the same 64 bits are one fingerprint: unsigned, as two's complement (a bigint of SQL),
+hexadecimal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The family of hash functions behind the rows of a signature, and the words that rows are packed into.
 
-Owns the coefficients of every row, drawn from the seed, and the order of rows in a band word. Must not see
-a document. Sources: MinHash, Broder 1997; SplitMix64, Steele et al. 2014; b-bit MinHash, Li and Koenig 2010.
-Invariant: the same bits on every machine; they are a contract, docs/hashing.md.
+Sources: MinHash, Broder 1997; SplitMix64, Steele et al. 2014; b-bit MinHash, Li and Koenig 2010. Invariant:
+the same bits on every machine; they are a contract, docs/hashing.md.
 """
 
 from __future__ import annotations

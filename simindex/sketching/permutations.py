@@ -1,9 +1,9 @@
 """Blocks of a fingerprint and the permuted orders of the SimHash tables.
 
-Owns which tables there are for a maximal distance k: the 64 bits are cut into m blocks; every choice of
-m - k leading blocks is one table, sorted by the fingerprint with those blocks in front. Two
-fingerprints that differ in at most k bits differ in at most k blocks, so they agree in the whole
-prefix of at least one table: complete by the pigeonhole principle. Must not search or store.
+Which tables there are for a maximal distance k: the 64 bits are cut into m blocks; every choice of m - k
+leading blocks is one table, sorted by the fingerprint with those blocks in front. Two fingerprints that
+differ in at most k bits differ in at most k blocks, so they agree in the whole prefix of at least one table:
+complete by the pigeonhole principle.
 
 Source: Manku, Jain and Das Sarma 2007, section 3; seed 004 (k = 2, m = 4: the six sorted lists).
 """

@@ -1,8 +1,7 @@
-"""Documents -> shingles: how a text is normalised and cut, and how shingles are hashed.
+"""Cut documents into shingles: normalise, cut, hash.
 
-Owns the settings that the kernel cuts by and the hashes of ready and weighted shingles; the cutting
-itself is in the kernel, its definition in `textbook`. Must not sketch or store.
-Invariant: insert and query pass through the same functions, so their normalisation is equal.
+The cutting itself is in the kernel, its definition in `textbook`. Invariant: insert and query pass through
+the same functions, so their normalisation is equal.
 
 Source: w-shingling, Broder 1997; seeds on shingles and bags of shingles.
 """

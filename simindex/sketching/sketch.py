@@ -1,7 +1,6 @@
-"""What is kept of a document: a MinHash signature, a SimHash fingerprint, or both, as values.
+"""`Sketch` and `SketchBatch`: MinHash signature, SimHash fingerprint, or both.
 
-Owns `Sketch`, one document's, and `SketchBatch`, many as arrays. Must not make them of documents, and must
-not know keys, tables or disk. The exact bits are a contract: docs/hashing.md.
+The exact bits are a contract: docs/hashing.md.
 """
 
 from __future__ import annotations

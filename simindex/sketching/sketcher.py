@@ -1,8 +1,7 @@
-"""Documents -> sketches: the MinHash signatures and SimHash fingerprints of many documents at once.
+"""`Sketcher`: make MinHash signatures and SimHash fingerprints of many documents.
 
-Owns `Sketcher`, and which passes of the kernel a configuration needs. Must not know keys, tables or disk.
-Sources: MinHash, Broder 1997; b-bit MinHash, Li and Koenig 2010; SimHash, Charikar 2002.
-Invariant: a document's sketch depends on the configuration alone, not on the others of its batch.
+Sources: MinHash, Broder 1997; b-bit MinHash, Li and Koenig 2010; SimHash, Charikar 2002. Invariant: a
+document's sketch depends on the configuration alone, not on the others of its batch.
 """
 
 from __future__ import annotations

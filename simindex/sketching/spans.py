@@ -1,10 +1,9 @@
-"""Text -> tokens and shingles as numbers, each with the place in the original text that it comes from.
+"""Tokens and shingles of a text as numbers, with their places in the text.
 
-Owns the way back: normalisation changes lengths, and here every normalised character remembers the characters
-that it was made of. For people who want to see what two texts share; sketching never comes here, and cuts in
-the kernel. Must not decide what belongs together.
-Invariant: the tokens are those of `shingles_of`, in number and text (a property test), and numbers are equal
-where tokens or shingles are: nothing here is hashed.
+The way back: normalisation changes lengths, and here every normalised character remembers the characters that
+it was made of. For people who want to see what two texts share; sketching never comes here, and cuts in the
+kernel. Invariant: the tokens are those of `shingles_of`, in number and text (a property test), and numbers
+are equal where tokens or shingles are: nothing here is hashed.
 
 Source: numbers of runs by doubling, Karp, Miller and Rosenberg, Rapid identification of repeated patterns in
 strings, trees and arrays, 1972.

@@ -1,10 +1,9 @@
-"""The pages that opening an index walks, proven before LMDB follows them.
+"""Verify the pages that opening an index touches, before LMDB follows them.
 
-LMDB believes what a page of its trees says, so a damaged one ends the process. Owns which pages opening
-touches: the names of the databases, the trees of those that are read whole then, and the branch pages of the
-others; those of the records are most of them, and are proven when LMDB is first to follow them. Must not read
-values: where they lie is compared with the end of the file, which is all that LMDB does with a place.
-Invariant: no more pages are walked than the file has, whatever damaged ones say.
+LMDB believes what a page of its trees says, so a damaged one ends the process. Which pages opening touches:
+the names of the databases, the trees of those that are read whole then, and the branch pages of the others;
+those of the records are most of them, and are proven when LMDB is first to follow them. Invariant: no more
+pages are walked than the file has, whatever damaged ones say.
 """
 
 from __future__ import annotations

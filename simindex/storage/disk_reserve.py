@@ -1,7 +1,4 @@
-"""The space that the commits of a writer may use, and what is kept back for removals.
-
-Owns the ballast file. Must not open the data file.
-"""
+"""Disk space: what commits may use, and a reserve for removals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Environment: one open LMDB environment of this process, shared by all handles on the same file.
-
-Owns pinned snapshots and where LMDB's map lies. Must not open or commit anything; `lmdb_file` and `store` do.
-"""
+"""One open LMDB environment, shared by all handles of a process on the same file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The folder of an index: what may lie in it, and who may read and write that.
-
-Owns the names of the files. Must not open the data file.
-"""
+"""The folder of an index: its files and their permissions."""
 
 from __future__ import annotations
 

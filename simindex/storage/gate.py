@@ -1,7 +1,7 @@
-"""Who is inside a transaction, and how everybody is kept out for a while.
+"""Gate: counts the threads inside transactions and excludes them all for growth, close and fork.
 
-Owns the count and the waiting. Must not know what lies behind the gate. Invariant: whoever is inside keeps
-the map where it is; growing, closing, changing files and fork wait until nobody is.
+Invariant: whoever is inside keeps the map where it is; growing, closing, changing files and fork wait until
+nobody is.
 """
 
 from __future__ import annotations

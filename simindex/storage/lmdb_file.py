@@ -1,8 +1,4 @@
-"""Opening an LMDB file with a map, and telling whether all of it is there.
-
-Plain functions of a path and an environment. Must not know handles, transactions of others, or what the
-bytes mean.
-"""
+"""Open an LMDB file with its map, and detect a truncated one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The lock that only one writer of an index gets.
-
-Owns the lock file. Must not open the data file.
-"""
+"""The writer's lock: one writer for an index."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Proof of LMDB's two meta pages, which have no seals: by what LMDB always writes, by each other and by free
-lists.
+"""Verify LMDB's two meta pages, which have no checksum: by their constants, by each other, by the free lists.
 
-Must not change which page counts; LMDB takes the one with the larger number, and so does `pagefile`.
 Invariant, of LMDB 0.9 and of every file that `replacement` puts in place: each commit writes the page of its
 parity, so the other page is of the commit before. A commit behind the first gives up at least the page that
 had the names of the databases; its own free list has that page under the commit's number, the last there. So

@@ -1,7 +1,4 @@
-"""Which pages of a file are used, by whom: each once, or on the free list, and no other.
-
-Owns the account of pages. Must not read them.
-"""
+"""Account for pages: each is used once, or on the free list."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""A data file as pages in memory, and its two meta pages.
+"""A data file as pages, with its two meta pages.
 
-Owns the map, the size of a page and which meta page counts. Must not follow a tree. Invariant: no offset
-behind the end of the file is read; a file that somebody cuts short while it is mapped kills the process, so
-whoever must not die reads in a child.
+Invariant: no offset behind the end of the file is read; a file that somebody cuts short while it is mapped
+kills the process, so whoever must not die reads in a child.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What lies in tree pages: many pages at once, each proven sound before its nodes are followed.
+"""Decode tree pages, many at once, each validated before its nodes are followed.
 
-Owns the structs of pages and nodes; what makes a page sound is in the kernel (`trees.c`). Must not follow
-nodes. Invariant: the nodes of a sound page lie in it, fill it without gaps or overlaps, and have keys of 1 to
-16 bytes (in a branch the first may have none), in strictly ascending order.
+What makes a page sound is in the kernel (`trees.c`). Invariant: the nodes of a sound page lie in it, fill it
+without gaps or overlaps, and have keys of 1 to 16 bytes (in a branch the first may have none), in strictly
+ascending order.
 """
 
 from __future__ import annotations

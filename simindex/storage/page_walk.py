@@ -1,7 +1,5 @@
-"""Walking a tree from its root, level by level, and a file's six trees and its free list.
+"""Walk the trees of a data file level by level, and its free list.
 
-Owns `Tree`, the sound leaves of a database in order, and `Walked`, all of a file. Must not know what values
-mean.
 Invariant: nothing is followed that was not proven: a page is the one that its parent names, on the level
 where it must be, taken once, and its keys lie between the parent's.
 """

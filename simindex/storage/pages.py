@@ -1,11 +1,11 @@
-"""Where a large value lies in LMDB's memory map, found without touching the value.
+"""Locate large values in LMDB's memory map without touching them.
 
 py-lmdb reads a byte of every page of a value before it hands the value out, so an index whose chunks were
 asked for in that way would be read whole when it is opened. LMDB keeps a value that is too long for a leaf
 page on pages of its own (overflow pages) and leaves their number in the leaf, right behind the key; this
-module reads it there. Must not open transactions: a place is valid as long as the one that its key came
-from. What does not look as expected is answered with ``None``, and the caller asks py-lmdb, which is slower
-and right with any engine: that of another LMDB (1.0 has a longer page header) is never looked into.
+module reads it there. What does not look as expected is answered with ``None``, and the caller asks py-lmdb,
+which is slower and right with any engine: that of another LMDB (1.0 has a longer page header) is never looked
+into.
 
 Source: MDB_page, MDB_node, MDB_meta in mdb.c of LMDB 0.9, whose data format (1) has been the same since 2011.
 """

@@ -1,9 +1,8 @@
-"""The environments of this process: one a file, however many handles, and what fork() does to them.
+"""Registry of the open environments of a process, and what fork() does to them.
 
-Owns the dictionary of open environments, and when one is closed. Must not open a file. A second environment
-of one file would break LMDB's locks, and a forked child must not touch the one that it has inherited: it
-forgets every environment without closing it, unless it opens the same file, or uses a reader's handle that
-it has inherited; then the inherited one is closed first.
+A second environment of one file would break LMDB's locks, and a forked child must not touch the one that it
+has inherited: it forgets every environment without closing it, unless it opens the same file, or uses a
+reader's handle that it has inherited; then the inherited one is closed first.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A new data file that is built beside the one in use, and put in its place.
+"""Replace the data file by a new one, atomically.
 
-Owns the new file, its way into place and the mark left in the old file. Must not know what the bytes mean:
-who calls `replace_file` fills it. Readers keep the old file until their next call, which finds the mark and
-changes over. A crash before the rename leaves the old file as it was, with a mark that counts for nothing as
-long as the file is in its place, and that the next writer takes back.
+Readers keep the old file until their next call, which finds the mark and changes over. A crash before the
+rename leaves the old file as it was, with a mark that counts for nothing as long as the file is in its place,
+and that the next writer takes back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Store: one handle on the LMDB file: reading, commits, growth, close.
+"""`Store`: one handle on the LMDB file: reading, commits, growth, close.
 
-Owns what reliability needs of LMDB: a writer lock of its own; a map that grows by itself; read
-transactions that live only for the length of one call. Must not know what the bytes mean.
+What reliability needs of LMDB: a writer lock of its own; a map that grows by itself; read transactions that
+live only for the length of one call.
 
 Locking rules.
 * A write transaction begins and ends inside `Store.commit`, on one thread. (Committed on another

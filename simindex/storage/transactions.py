@@ -1,8 +1,4 @@
-"""Transactions as the rest of simindex sees them: read ones for a call, write ones for a commit.
-
-Owns access to the databases by name, and the way in and out of a read transaction. Must not begin or commit
-anything: a store does, for it knows what to do when LMDB refuses.
-"""
+"""Read and write transactions over the named databases."""
 
 from __future__ import annotations
 

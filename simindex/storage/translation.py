@@ -1,7 +1,4 @@
-"""lmdb.Error and OSError -> SimIndexError, in one place.
-
-Owns the wording and what a user can do about it. Must not decide what happens next.
-"""
+"""lmdb.Error and OSError -> SimIndexError, in one place."""
 
 from __future__ import annotations
 

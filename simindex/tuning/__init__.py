@@ -1,4 +1,4 @@
-"""What a setting will find: candidates by the S-curve of banding, and of them those that a query returns.
+"""Formulas of a setting: the S-curve of banding, recall, thresholds.
 
 Owns nothing itself; `curve` and `found` have the formulas, and their names are offered here.
 

@@ -1,8 +1,7 @@
-"""The S-curve of banding: how likely a pair becomes a candidate, and how long a prefix to compare.
+"""The S-curve: probability that a pair becomes a candidate, and the prefix length to compare.
 
-Owns these formulas; which candidates a query returns is `found`'s. Must not touch sketches or disk.
-Sources: seeds on banding (the curve 1 - (1 - s^r)^b, and `pick_bands`); b-bit correction, Li and Koenig 2010;
-rows chosen at query time, LSH Forest, Bawa et al. 2005.
+Which candidates a query returns is `found`'s. Sources: seeds on banding (the curve 1 - (1 - s^r)^b, and
+`pick_bands`); b-bit correction, Li and Koenig 2010; rows chosen at query time, LSH Forest, Bawa et al. 2005.
 """
 
 from __future__ import annotations

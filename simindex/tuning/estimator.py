@@ -1,6 +1,5 @@
-"""How many rows of two signatures agree -> their similarity, and how far it may be off.
+"""Estimate similarity from agreeing rows, with its standard error.
 
-Owns the estimate from rows. Must not touch sketches or disk.
 Source: b-bit MinHash, Li and Koenig 2010.
 """
 

@@ -1,11 +1,10 @@
-"""What a query by bands returns: what it compares, where it cuts, and how likely a document comes back.
+"""Probability that a query returns a document of given similarity: candidate and above the cut.
 
 A document comes back when it becomes a candidate and its estimate reaches the cut. Both are read from the
 same rows, so their odds do not multiply: given how many rows agree, they agree at random places, and that
-says how likely a prefix is among them. Owns that probability and what follows from it. Must not touch
-sketches or disk. Invariants: more similar documents are never less likely to come back, and a higher
-threshold never finds more.
-Sources: the S-curve, see `curve`; the rest is counting, shown at `match_probability`.
+says how likely a prefix is among them. Invariants: more similar documents are never less likely to come back,
+and a higher threshold never finds more. Sources: the S-curve, see `curve`; the rest is counting, shown at
+`match_probability`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`simindex check`: whether an index is all right.
+"""`simindex check`: verify all stored values of an index.
 
 The work is `simindex.check`, which happens in a process of its own; the exit code says what came of it.
 """

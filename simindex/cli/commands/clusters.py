@@ -1,7 +1,4 @@
-"""`simindex clusters`: groups of similar documents of an index.
-
-Owns the form of a cluster. Must not change an index: it is opened with "r".
-"""
+"""`simindex clusters`: groups of similar documents of an index."""
 
 from __future__ import annotations
 

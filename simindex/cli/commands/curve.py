@@ -1,6 +1,6 @@
-"""`simindex curve`: the S-curve of a setting, and what a query returns by it, as a table and a picture.
+"""`simindex curve`: print the S-curve and the recall of a setting, as a table and a picture.
 
-Owns the layout; the formulas are `tuning.candidate_probability` and `tuning.match_probability`.
+The formulas are `tuning.candidate_probability` and `tuning.match_probability`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`simindex dedup`: files into a file without their near duplicates.
+"""`simindex dedup`: write files without their near duplicates.
 
-Owns what its options mean and what is said of a job that was broken off; the job is `corpus.deduplicate`.
+The job is `corpus.deduplicate`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`simindex expire`: documents that are older than some time out of an index.
-
-Owns what a time and a duration are on the command line.
-"""
+"""`simindex expire`: remove documents that are older than some time."""
 
 from __future__ import annotations
 

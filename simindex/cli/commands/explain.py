@@ -1,6 +1,6 @@
-"""`simindex explain`: in which passages two texts are alike, and how similar they are.
+"""`simindex explain`: show the passages that two texts share, and their similarity.
 
-Owns what its options mean; the answer is `corpus.explain`, its form `explaining`.
+The answer is `corpus.explain`, its form `explaining`.
 """
 
 from __future__ import annotations

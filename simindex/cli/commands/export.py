@@ -1,6 +1,6 @@
 """`simindex export`: every document of an index as a JSON line that `insert` reads.
 
-Owns the file. What stands in a line is `output.json_record`.
+`output.json_record` makes a line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`simindex get`: what is stored of documents, by key."""
+"""`simindex get`: print the records of documents, by key."""
 
 from __future__ import annotations
 

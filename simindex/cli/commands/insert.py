@@ -1,7 +1,7 @@
-"""`simindex insert`: documents of files into an index.
+"""`simindex insert`: add the documents of files to an index.
 
-Owns what is stored when the input or the user ends the run early: the whole batches before that place,
-nothing of its own batch. Must not parse inputs (`inputs`) or know settings (`creation`).
+What is stored when the input or the user ends the run early: the whole batches before that place, nothing of
+its own batch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`simindex join`: the similar pairs of two indexes or corpora.
 
-Owns which of the two are inputs to be read; the answer is `corpus.join`. Must not change an index.
+The answer is `corpus.join`.
 """
 
 from __future__ import annotations

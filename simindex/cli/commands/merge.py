@@ -1,4 +1,4 @@
-"""`simindex merge`: the documents of several indexes in a new one.
+"""`simindex merge`: make one index of several.
 
 The work is `simindex.merge`.
 """

@@ -1,7 +1,4 @@
-"""`simindex pairs`: all pairs of similar documents of an index.
-
-Owns the form of a pair. Must not change an index: it is opened with "r".
-"""
+"""`simindex pairs`: all pairs of similar documents of an index."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`simindex query`: the stored documents that are similar to a text, a file, many rows, or a stored one.
-
-Owns the form of the results. Must not change an index: it is opened with "r".
-"""
+"""`simindex query`: the stored documents that are similar to a text, a file, many rows, or a stored one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`simindex remove`: documents out of an index, by key.
-
-Owns the commits and the report of missing keys.
-"""
+"""`simindex remove`: remove documents from an index, by key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simindex repair`: what is left of a damaged index, in a new one.
+"""`simindex repair`: save what is left of a damaged index in a new one.
 
 The work is `simindex.repair`; the exit code says whether anything was lost.
 """

@@ -1,6 +1,6 @@
 """`simindex report`: one HTML page on the near duplicates of an index or of a finished `dedup`.
 
-Owns what its options mean and where the page is written; what is in it is `corpus.report`.
+What is in it is `corpus.report`.
 """
 
 from __future__ import annotations

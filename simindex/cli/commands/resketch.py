@@ -1,4 +1,4 @@
-"""`simindex resketch`: an index with fewer rows or other SimHash tables, from the sketches of one.
+"""`simindex resketch`: derive an index with fewer rows or other SimHash tables from the sketches of another.
 
 The work is `simindex.resketch`.
 """

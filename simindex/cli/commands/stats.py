@@ -1,6 +1,6 @@
-"""`simindex stats`: what an index holds, what it costs, and what its settings give.
+"""`simindex stats`: print counts, sizes and settings of an index.
 
-Owns the layout; the figures are `Index.stats`.
+The figures are `Index.stats`.
 """
 
 from __future__ import annotations

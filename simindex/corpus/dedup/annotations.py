@@ -1,7 +1,4 @@
-"""What is told of a row: that it goes, and why; what is written behind it; how a callable is given it.
-
-Owns the words of annotations. Must not know where they are written, nor how a row was decided.
-"""
+"""Report entries, annotation columns and callback arguments for one row."""
 
 from __future__ import annotations
 

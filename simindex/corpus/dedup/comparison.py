@@ -1,7 +1,4 @@
-"""What a match is in a job, and how its rows are sketched.
-
-Owns the choice of a configuration where a caller gave none. Must not decide rows.
-"""
+"""What a match is in a job, and how its rows are sketched."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""`deduplicate`: a job from its arguments to its report.
-
-Owns the order of its steps, and what is done when it ends early. Must not know formats, nor how a row is
-found to be like another one.
-"""
+"""`deduplicate`: check the arguments, run the job, return its report."""
 
 from __future__ import annotations
 

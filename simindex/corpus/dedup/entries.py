@@ -1,7 +1,7 @@
-"""The rows of sources, one after the other, each with its number and as it stands in its input.
+"""Read the rows of all sources in order, each with its number and its original line.
 
-Owns what a source may be, and the digest by which a job knows that it is given the same ones. Invariant: a
-row is known by its number in the whole input; its id is only told, and may be missing or given twice.
+Invariant: a row is known by its number in the whole input; its id is only told, and may be missing or given
+twice.
 """
 
 from __future__ import annotations

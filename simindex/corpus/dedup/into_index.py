@@ -1,7 +1,7 @@
-"""The kept rows -> an index that stays: keys are their ids, and nothing that is there is replaced.
+"""Insert the kept rows into a lasting index (`into=`), by their ids, replacing nothing.
 
-Owns what a key is where an id is taken. Invariant: may be broken off at any time and done again; what is
-there already is known by its place and passed over.
+Invariant: may be broken off at any time and done again; what is there already is known by its place and
+passed over.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The journal of a job: what it is, and how far it is.
+"""The journal of a deduplication: its arguments and how far it is, for resumption.
 
-Owns the folder beside the output: `journal.json`, the sketches, and the report of
-removed rows where it has no place of its own. Invariant: the journal is replaced as a whole, after what it
-speaks of is durable.
+The folder beside the output: `journal.json`, the sketches, and the report of removed rows where it has no
+place of its own. Invariant: the journal is replaced as a whole, after what it speaks of is durable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a job writes: its output, the report of removed rows, and that of documents in paragraphs.
-
-Owns which of them a job has, where they lie, and what must be there or must not. Must not write rows.
-"""
+"""The files that a deduplication writes: output, report of removed rows, report of paragraphs."""
 
 from __future__ import annotations
 

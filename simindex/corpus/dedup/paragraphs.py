@@ -1,7 +1,7 @@
-"""Documents -> their paragraphs, and what is left of a document without those that were seen before.
+"""Cut documents into paragraphs, and join what remains without those seen before.
 
-Owns where a paragraph begins and ends. Invariant: the paragraphs of a text are the whole text, cut; what is
-left of a document is a part of its text, or the very row where nothing goes.
+Invariant: the paragraphs of a text are the whole text, cut; what is left of a document is a part of its text,
+or the very row where nothing goes.
 """
 
 from __future__ import annotations

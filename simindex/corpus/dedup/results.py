@@ -1,4 +1,4 @@
-"""What becomes of rows, and what a job hands back: its report, and what is told of each removed row."""
+"""Results of a deduplication: the verdict on a row, `Removed`, and `DedupReport`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Some rows of the input at a time, column by column.
+"""A batch of rows as columns.
 
-Owns how many come together, and which are passed over because they are done. Invariant: they are the rows of
-`Entry` one by one, with the same numbers.
+Invariant: they are the rows of `Entry` one by one, with the same numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The reading of a job: rows are decided batch by batch, and written frame by frame.
+"""The main loop of a deduplication: decide rows batch by batch, write them frame by frame.
 
-Owns where a frame ends, and what the journal speaks of while rows are read. Invariant: frames end at places
-that follow from the rows alone, and the journal speaks of what is durable.
+Invariant: frames end at places that follow from the rows alone, and the journal speaks of what is durable.
 """
 
 from __future__ import annotations

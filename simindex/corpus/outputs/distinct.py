@@ -1,6 +1,6 @@
-"""The paths of a job: no file that it writes may be another one of its files.
+"""Refuse outputs that are the same file as another output, an input or the index.
 
-Owns when two paths mean one file: other spellings, links and hard links count. Must not write.
+When two paths mean one file: other spellings, links and hard links count.
 """
 
 from __future__ import annotations

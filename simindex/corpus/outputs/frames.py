@@ -1,8 +1,8 @@
-"""A file in frames: what is written can be cut back to the end of any frame, and gone on with there.
+"""A file of frames that can be truncated to the end of any frame and appended to from there.
 
-Owns compression of outputs and what becomes durable when. A frame is a part of the file that stands by
-itself: plain bytes, a member of .gz, a stream of .xz, a frame of .zst; readers of these formats read them one
-after the other. Invariant: the bytes of a frame follow from its content alone.
+A frame is a part of the file that stands by itself: plain bytes, a member of .gz, a stream of .xz, a frame of
+.zst; readers of these formats read them one after the other. Invariant: the bytes of a frame follow from its
+content alone.
 
 A frame may be packed and written by a thread, which takes a quarter of a job's work off the others. Then what
 is known of the file lags behind by some frames, and an error of the disk comes out with a later one.

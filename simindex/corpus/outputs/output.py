@@ -1,7 +1,7 @@
-"""An output: where rows go, what of it stands already, and how it comes under its name.
+"""An output file that becomes visible under its name when it is complete.
 
-Owns which format a name means. A job writes rows, cuts frames where it wants to, and asks for a mark of what
-is whole; given the mark back, it goes on there.
+A job writes rows, cuts frames where it wants to, and asks for a mark of what is whole; given the mark back,
+it goes on there.
 """
 
 from __future__ import annotations

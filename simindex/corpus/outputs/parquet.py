@@ -1,7 +1,7 @@
-"""Parquet: a part for each frame, and at the end one file with a row group for each part.
+"""Parquet output: one part file a frame, joined into one file of as many row groups at the end.
 
-Owns the types of columns: those of the first frame, which others are cast to. A Parquet file has its index
-at its end and cannot be gone on with; its parts can.
+The types of columns: those of the first frame, which others are cast to. A Parquet file has its index at its
+end and cannot be gone on with; its parts can.
 """
 
 from __future__ import annotations

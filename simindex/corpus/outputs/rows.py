@@ -1,7 +1,6 @@
-"""The formats of lines: JSON lines, CSV, and a list of paths.
+"""Line formats: JSON lines, CSV, and lists of paths.
 
-Owns how a row stands there that came from a file of another format. A row of the same format stands as it
-did; where it is annotated, three members or cells follow it.
+A row of the same format stands as it did; where it is annotated, three members or cells follow it.
 """
 
 from __future__ import annotations

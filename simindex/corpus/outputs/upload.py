@@ -1,7 +1,7 @@
-"""Outputs on other machines: written whole on this one, then uploaded, and then under their name.
+"""Outputs on other machines: written here, uploaded, then renamed.
 
-Owns where an output waits for that, and how it is uploaded. Invariant: nobody sees a part of an output under
-its name: object stores show an object when it is whole, elsewhere it is uploaded beside its name and moved.
+Invariant: nobody sees a part of an output under its name: object stores show an object when it is whole,
+elsewhere it is uploaded beside its name and moved.
 """
 
 from __future__ import annotations

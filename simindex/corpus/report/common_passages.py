@@ -1,8 +1,8 @@
-"""The texts of one cluster -> what the page marks the shared passages of any two of them by.
+"""Find the shared passages of the texts of one cluster.
 
-Owns the form in which the page gets places and shingles: it cuts no text itself, so it cannot cut otherwise
-than the index. Must not know keys or HTML. Near copies share most of their shingles in the same order, which
-are a few runs of numbers; so the form takes little more than the texts.
+The form in which the page gets places and shingles: it cuts no text itself, so it cannot cut otherwise than
+the index. Near copies share most of their shingles in the same order, which are a few runs of numbers; so the
+form takes little more than the texts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The journal of a finished deduplication -> what a report shows of it.
+"""Read the journal of a finished deduplication for the report.
 
-Owns how the report of removed rows is read back. Must not know HTML. Each cluster is a star: a kept document,
-or one of another index, and the rows that were removed because they are like it.
+Each cluster is a star: a kept document, or one of another index, and the rows that were removed because they
+are like it.
 """
 
 from __future__ import annotations

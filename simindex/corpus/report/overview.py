@@ -1,7 +1,7 @@
-"""Pairs of similar documents -> what a report shows of an index: counts, a histogram, clusters.
+"""Count pairs, similarities and clusters of an index for the report.
 
-Owns what is counted. Must not know texts or HTML. A duplicate is a document that is similar to one that was
-stored before it; clusters are the components of the pairs.
+A duplicate is a document that is similar to one that was stored before it; clusters are the components of the
+pairs.
 """
 
 from __future__ import annotations

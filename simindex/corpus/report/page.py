@@ -1,8 +1,8 @@
-"""What a report shows -> one HTML page that loads nothing.
+"""Render the report as one HTML page that loads nothing.
 
-Owns the template and how data gets into it. Invariant: data is one JSON value in ASCII, without "<", in an
-element that holds no script; the page makes text of it and never markup. A policy in the page allows its own
-style and script by their digests, and nothing else.
+Invariant: data is one JSON value in ASCII, without "<", in an element that holds no script; the page makes
+text of it and never markup. A policy in the page allows its own style and script by their digests, and
+nothing else.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""An index or a finished job, and texts where they are at hand -> the data of the page.
+"""Collect the data of the report from an index or a finished job.
 
-Owns what is put into the page and how much of it: the page is opened by a browser, in memory whole.
+What is put into the page and how much of it: the page is opened by a browser, in memory whole.
 """
 
 from __future__ import annotations

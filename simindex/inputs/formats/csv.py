@@ -1,4 +1,4 @@
-"""CSV and TSV -> rows: the first row names the columns, an empty cell of the key column is no key.
+"""Read CSV and TSV: the first row names the columns, an empty cell of the key column is no key.
 
 A row is counted by the line in which it ends. Nothing is mended. Invariant: a quote that is
 not closed costs its own line. The row that it makes ends at the limit on a line or at the end of the file,

@@ -1,4 +1,4 @@
-"""A JSON file -> rows: an array of objects, or one object. It is held whole."""
+"""Read a JSON file: an array of objects, or one object. It is held whole. It is held whole."""
 
 from __future__ import annotations
 

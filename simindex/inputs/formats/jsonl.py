@@ -1,4 +1,4 @@
-"""JSON lines -> rows: an object a line, empty lines passed over."""
+"""Read JSON lines: an object a line, empty lines skipped."""
 
 from __future__ import annotations
 

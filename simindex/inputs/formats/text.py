@@ -1,4 +1,4 @@
-"""A text file -> one row, under its path as it was given.
+"""Read a text file as one row; its path is the key.
 
 Bytes that are not of its encoding become U+FFFD, each of them, and the file is counted: one of an old
 encoding is still mostly comparable, and a folder may hold anything. Nothing else that is read is mended.

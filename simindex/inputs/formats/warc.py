@@ -1,8 +1,8 @@
-"""A web archive (WARC, ISO 28500) -> a row for each page: its URL, its text.
+"""Read a web archive (WARC, ISO 28500): one row for each page, its URL and its text.
 
-Owns which records are pages and what of a page is its text. warcio reads the archive, resiliparse takes the
-main text out of HTML: on pages of known text it found as much as trafilatura, in a seventh of the time.
-Invariant: what is held is a page, whatever an archive unfolds to; an archive that ends too early is an error.
+Which records are pages and what of a page is its text. warcio reads the archive, resiliparse takes the main
+text out of HTML: on pages of known text it found as much as trafilatura, in a seventh of the time. Invariant:
+what is held is a page, whatever an archive unfolds to; an archive that ends too early is an error.
 """
 
 from __future__ import annotations

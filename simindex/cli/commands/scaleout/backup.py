@@ -1,4 +1,4 @@
-"""`simindex scaleout backup`: all partitions to the catalog's store.
+"""`simindex scaleout backup`: back up all partitions to the catalog's store.
 
 The work is `simindex.scaleout.backup`.
 """

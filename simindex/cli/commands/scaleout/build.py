@@ -1,4 +1,4 @@
-"""`simindex scaleout build`: files into an index over many machines, by tasks on all nodes.
+"""`simindex scaleout build`: build an index over many machines from files, by tasks on all nodes.
 
 The work is `simindex.scaleout.build`.
 """

@@ -1,7 +1,4 @@
-"""What the commands of `simindex scaleout` take alike, and how they open an index.
-
-Owns their arguments. Must not print.
-"""
+"""Options that the commands of `simindex scaleout` share, and how they open an index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simindex scaleout dedup`: files into a file without their near duplicates, by all nodes.
+"""`simindex scaleout dedup`: write files without their near duplicates, by all nodes.
 
 The work is `simindex.scaleout.deduplicate`.
 """

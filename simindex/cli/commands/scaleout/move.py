@@ -1,4 +1,4 @@
-"""`simindex scaleout move`: one partition to another node.
+"""`simindex scaleout move`: move one partition to another node.
 
 The work is `simindex.scaleout.move`.
 """

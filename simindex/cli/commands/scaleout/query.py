@@ -1,4 +1,4 @@
-"""`simindex scaleout query`: what is similar to a text, of all partitions.
+"""`simindex scaleout query`: print the stored documents of all partitions that are similar to a text.
 
 The work is `ScaledIndex.query`.
 """

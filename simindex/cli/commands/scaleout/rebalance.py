@@ -1,4 +1,4 @@
-"""`simindex scaleout rebalance`: as few moves as make nodes have equally many partitions.
+"""`simindex scaleout rebalance`: even out the number of partitions per node by as few moves as possible.
 
 The work is `simindex.scaleout.rebalance`.
 """

@@ -1,4 +1,4 @@
-"""`simindex scaleout restore`: the partitions of a lost node, made of their backups elsewhere.
+"""`simindex scaleout restore`: restore the partitions of a lost node from their backups on other nodes.
 
 The work is `simindex.scaleout.restore`.
 """

@@ -1,4 +1,4 @@
-"""`simindex scaleout status`: where the partitions are, whether they answer, and what they hold.
+"""`simindex scaleout status`: print where the partitions are, whether they answer, and what they hold.
 
 The work is `ScaledIndex.status`.
 """

@@ -1,8 +1,7 @@
-"""Which rows may be alike: those that share a prefix, found by sorting one column after the other.
+"""Find candidate pairs: rows that share a prefix, by sorting one column after the other.
 
-Owns the tables, which are sorted in memory, some keys at a time where they are many. Must not compare
-sketches but for being equal. Source: sorting in place of a table of buckets, Broder, Glassman, Manasse and
-Zweig, Syntactic Clustering of the Web, 1997.
+Source: sorting in place of a table of buckets, Broder, Glassman, Manasse and Zweig, Syntactic Clustering of
+the Web, 1997.
 """
 
 from __future__ import annotations

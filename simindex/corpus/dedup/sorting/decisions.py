@@ -1,10 +1,7 @@
-"""A job whose rows are all looked at before the first is written: sketches into files, the files sorted,
-then the input once more.
+"""Run a deduplication by sorting: sketch rows into files, sort the files, read the input again.
 
-Owns the order of these steps, and where each is gone on with after a kill. Must not know how a row is
-written. Invariant: what stays is what an index keeps that is asked row by row;
-nothing is read here and there, so that a corpus may be far larger than the memory, but where chance shares
-prefixes.
+Invariant: what stays is what an index keeps that is asked row by row; nothing is read here and there, so that
+a corpus may be far larger than the memory, but where chance shares prefixes.
 """
 
 from __future__ import annotations

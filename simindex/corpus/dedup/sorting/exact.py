@@ -1,7 +1,7 @@
 """How much rows are alike by their kept shingles, and which of them stay then.
 
-Owns the exact comparison. Invariant: a row is compared with rows that stay alone, as an index compares it, so
-that rows that are all alike cost no square of their number.
+Invariant: a row is compared with rows that stay alone, as an index compares it, so that rows that are all
+alike cost no square of their number.
 """
 
 from __future__ import annotations

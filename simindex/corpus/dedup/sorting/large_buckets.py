@@ -1,8 +1,7 @@
-"""The documents of long runs, settled one after the other as one machine does.
+"""Decide the rows of long runs one after the other, as a query per row would.
 
 To compare the documents of a run two by two takes the square of their number, and who of them stays is known
-to nobody but the star. So they wait, and each is compared in its turn with those of its runs that stay. Owns
-which runs a document is in, and the sketches of those that stay. Must not decide.
+to nobody but the star. So they wait, and each is compared in its turn with those of its runs that stay.
 """
 
 from __future__ import annotations

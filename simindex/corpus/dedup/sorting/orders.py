@@ -1,6 +1,5 @@
-"""Keep orders of all rows, by number: 8 bytes a row, none for that of the input.
+"""Rank rows by keep order: 8 bytes a row, none for the order of the input.
 
-Owns what an order means, and the sorting, which SQLite does in files.
 Invariant: rows that an order does not tell apart stand in the order of the input.
 """
 

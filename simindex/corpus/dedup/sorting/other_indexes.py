@@ -1,8 +1,4 @@
-"""What other indexes say of rows: those that are like a document of one of them go.
-
-Owns the indexes, as they are when they are opened, and how many rows they are asked for at once. Must not
-know the rows among themselves.
-"""
+"""Remove rows that are similar to a document of other indexes (`against=`)."""
 
 from __future__ import annotations
 

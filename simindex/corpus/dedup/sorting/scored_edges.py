@@ -1,7 +1,4 @@
-"""Edges with how much their ends are alike, in 12 bytes that sort by both.
-
-Owns the bits. Must not know which rows stay.
-"""
+"""Edges with their similarity, in 12 bytes that sort by both."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Inputs that were read before and are read again, a part after the other: the rows are numbered already.
+"""Read the inputs a second time; rows have the numbers of the first reading.
 
-Owns what is known of a part by then, and that lines which are rows need not be parsed again. Must not
-sketch. Invariant: the rows of the parts one after the other are the rows of the input, with the same names,
-line numbers and keys.
+Invariant: the rows of the parts one after the other are the rows of the input, with the same names, line
+numbers and keys.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Sketches of rows in files, a file a band word: written one behind the other, read a column at a time.
+"""Sketches of rows in files, one file a band word: appended in order, read a column at a time.
 
-Owns the folder they lie in, and how far it is durable. Must not know inputs, nor what is alike. Invariant:
-what the mark speaks of is on the disk; what is behind it is cut off when the folder is opened.
+Invariant: what the mark speaks of is on the disk; what is behind it is cut off when the folder is opened.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Which rows stay, of verified edges: what one machine keeps that asks row by row.
+"""Greedy stars over verified edges: decide which rows stay.
 
-Owns the order of the decisions, and copies; `crowd` has the documents of long runs. Must not read partitions
-or inputs. Invariant: a row stays unless one that stays stands before it in keep order and is like it; it is
-told of the most similar such row, of several the first. Source: greedy stars over sorted edges, as in
-simindex/queries/clusters.
+`crowd` has the documents of long runs. Invariant: a row stays unless one that stays stands before it in keep
+order and is like it; it is told of the most similar such row, of several the first. Source: greedy stars over
+sorted edges, as in simindex/queries/clusters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What was decided, in a file, in the order of the rows: it waits there for the output to be written.
-
-Owns the file, which is whole or not there, and the way back to verdicts. Must not decide.
-"""
+"""File of verdicts in row order, written by the first pass and read by the second."""
 
 from __future__ import annotations
 

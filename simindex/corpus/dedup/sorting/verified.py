@@ -1,7 +1,6 @@
-"""Candidates -> pairs whose sketches were compared, a band at a time.
+"""Verify candidates: compare their sketches, a band at a time.
 
-Owns the comparison. Must not find candidates, nor decide. A column is read twice at most for many pairs, each
-time in its order: never a sketch here and a sketch there.
+A column is read twice at most for many pairs, each time in its order: never a sketch here and a sketch there.
 """
 
 from __future__ import annotations
