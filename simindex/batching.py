@@ -1,6 +1,6 @@
 """Cut an input into batches of a bounded number of bytes, so that long documents do not fill the memory.
 
-Invariant: beside the value that ends it, a part holds at most `PART_BYTES`, as far as `bytes_of` tells.
+Invariant: beside the value that ends it, a part holds at most `PART_BYTES`, as far as `bytes_of` counts.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def bytes_of(value: object) -> int:
 
 def bytes_of_item(item: Any) -> int:
     """Return about what (key, document) or (key, document, metadata) takes; of anything else, 0."""
-    # The common case, first and at once: nobody sketches while this is counted.
+    # The common case, first and at once: sketching waits while this is counted.
     is_text = isinstance(item, tuple) and len(item) > 1 and type(item[1]) is str
     if is_text and (len(item) == 2 or item[2] is None):
         return getsizeof(item[1])

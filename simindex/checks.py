@@ -38,7 +38,7 @@ def local_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """
     text = os.fspath(path)
     if not isinstance(text, str):
-        return path  # of bytes: whoever makes a folder of it refuses it
+        return path  # of bytes: refused where a folder is made of it
     if text in ("", ":memory:"):
         raise ValueError(
             f"path: expected a folder, found {text!r}; an index that is not to stay goes into a "
@@ -84,7 +84,7 @@ def require_callable(name: str, value: object) -> None:
 
 
 def require_conflict(on_conflict: object) -> None:
-    """Raise ValueError unless a word says what becomes of a key that is stored already."""
+    """Raise ValueError unless `on_conflict` is one of its words."""
     if on_conflict not in ("error", "skip", "replace"):
         raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
 
@@ -95,7 +95,7 @@ def require_many(call: str, name: str, argument: object, instead: str) -> None:
     Args:
         call: the public name.
         name: of the argument, which says what its elements are.
-        argument: what was handed in.
+        argument: what the caller passed.
         instead: the call that takes one.
 
     Raises:

@@ -126,7 +126,7 @@ class Config:
             about 3 bytes each, 0..1,000,000; 0 keeps none. The similarity of two documents is exact where
             both have fewer shingles than this, so take more than nearly all have (a text has about
             as many as words); elsewhere it is a better estimate, see docs/thresholds.md.
-        seed: 64-bit seed of every hash function; or "random": one that nobody knows beforehand, drawn when an
+        seed: 64-bit seed of every hash function; or "random": one that cannot be guessed, drawn when an
             index is created and stored there (`index.config.seed` is the number), against documents made to
             collide. At a later opening "random" stands for whatever is stored. Its cost: only sketches of
             one seed can be compared, so indexes with seeds of their own cannot be joined or merged, nor

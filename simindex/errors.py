@@ -157,7 +157,7 @@ class DiskError(SimIndexError, OSError):
 
 
 class ReadOnlyError(SimIndexError, TypeError):
-    """A change was asked of an index opened with mode "r"."""
+    """An index opened with mode "r" cannot be changed."""
 
 
 class ClosedError(SimIndexError, ValueError):

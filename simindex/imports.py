@@ -9,7 +9,7 @@ from simindex.errors import SimIndexError
 
 
 class MissingPackageError(SimIndexError, ModuleNotFoundError):
-    """A package is not installed that simindex does not require, but what was asked of it does.
+    """A package is not installed that simindex does not require, but this call does.
 
     The attribute `name` is that of the package.
     """

@@ -33,7 +33,7 @@ def num_workers(workers: int | None) -> int:
 
 
 def _settle(futures: Iterable[Future[Any]]) -> None:
-    """Forget the work that nobody has begun, and wait for the rest, whatever comes of it."""
+    """Cancel the work that has not begun, and wait for the rest, whatever comes of it."""
     running = [future for future in futures if not future.cancel()]
     if running:
         _surely(lambda: wait(running))
@@ -109,7 +109,7 @@ def ahead(values: Iterable[Part], most: int) -> Iterator[Part]:
     wanted. Where it raises, the values before it are yielded first.
 
     The thread ends with this iterator, so a value must not be long in coming; or with the program, where an
-    error that somebody keeps holds the iterator: Python waits for its threads before it lets go of anything.
+    error that a caller keeps holds the iterator: Python waits for its threads before it lets go of anything.
     """
     found: deque[Part] = deque()
     changed = threading.Condition()

@@ -40,7 +40,7 @@ def place_of(path: str, purpose: str = "reading") -> Place:
 
     Raises:
         MissingPackageError: fsspec, or its package for such paths, is not installed.
-        InputError: nobody knows such paths.
+        InputError: no file system has such paths.
     """
     core = optional_module("fsspec.core", f"{path}: {purpose} a remote path", package="'simindex[remote]'")
     options = _options(path)
@@ -57,7 +57,7 @@ def place_of(path: str, purpose: str = "reading") -> Place:
 
 
 def _options(path: str) -> dict[str, Any]:
-    """Return what fsspec is told of a web address: aiohttp would end each download after five minutes."""
+    """Return fsspec's options for a web address: aiohttp would end each download after five minutes."""
     if not is_web(path) or "::" in path:
         return {}
     web = optional_module("aiohttp", f"{path}: a web address", package="'simindex[remote]'")

@@ -724,11 +724,11 @@ int bound_buckets(const directory *dir, const band_search *how, uint64_t max_can
 typedef struct {
     uint64_t number;
     uint32_t query;
-    uint16_t agree;     /* NO_FIGURE without a signature on both sides */
-    uint16_t distance;  /* NO_FIGURE without a fingerprint on both sides */
+    uint16_t agree;     /* NO_VALUE without a signature on both sides */
+    uint16_t distance;  /* NO_VALUE without a fingerprint on both sides */
 } match;
 
-#define NO_FIGURE 0xFFFF
+#define NO_VALUE 0xFFFF
 
 /* What a search found. Begin with one that is all zeros; `items` comes from malloc and is the caller's to
  * free, whatever the outcome. */
@@ -770,7 +770,7 @@ outcome join_prefixes(const directory *dir, const query_batch *queries, size_t f
 
 /* Documents that share the prefix of a band word with a query; for each query most similar first: by
  * agreement, then distance, then age. With own_first, too: what a query was compared with out of a crowded bucket
- * and its own batch, as matches before the others, with NO_FIGURE as their agreement. */
+ * and its own batch, as matches before the others, with NO_VALUE as their agreement. */
 outcome query_bands(const directory *dir, const query_batch *queries, const band_search *how, match_list *found);
 
 typedef struct {
@@ -810,7 +810,7 @@ int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t 
 /* A pair as it goes to Python; a < b, which are ranks: places of documents among those of all segments. */
 typedef struct {
     uint32_t a, b;
-    uint16_t agree, distance; /* `agree` NO_FIGURE in an index without band words */
+    uint16_t agree, distance; /* `agree` NO_VALUE in an index without band words */
 } pair_row;
 
 typedef struct {

@@ -76,7 +76,7 @@ static pair_row row_of(uint32_t a, uint32_t b, uint32_t agree, uint32_t distance
 
 static void compare(const directory *dir, const pair_search *how, const sketch_place *a, uint32_t rank_a,
                     const sketch_place *b, uint32_t rank_b, pair_list *found) {
-    uint32_t agree = NO_FIGURE, distance = hamming(a->fingerprint, b->fingerprint);
+    uint32_t agree = NO_VALUE, distance = hamming(a->fingerprint, b->fingerprint);
     if (!how->by_words && distance > how->max_distance) return;
     if (dir->bands) agree = agreement(a->words, b->words, dir->bands);
     if (how->by_words && agree < how->min_agree) return;
@@ -206,7 +206,7 @@ int find_copies(const directory *dir, const pair_search *how, const pair_entries
             return 1;
         if (first == NO_RANK) continue;
         if (load_sketch(dir, how->offsets, (uint32_t)first, &other, where)) return 1;
-        uint32_t agree = dir->bands ? agreement(sketch.words, other.words, dir->bands) : NO_FIGURE;
+        uint32_t agree = dir->bands ? agreement(sketch.words, other.words, dir->bands) : NO_VALUE;
         uint32_t distance = hamming(sketch.fingerprint, other.fingerprint);
         found->items[found->count++] = (pair_row){(uint32_t)first, rank, (uint16_t)agree, (uint16_t)distance};
     }

@@ -169,7 +169,7 @@ static size_t distinct_candidates(uint64_t *candidates, uint64_t *work, size_t c
 
 /* ---- comparison ---- */
 
-/* What a query compares with, and what is a match. Without a figure on both sides a match has NO_FIGURE,
+/* What a query compares with, and what is a match. Without a figure on both sides a match has NO_VALUE,
  * which reaches every min_agree. */
 typedef struct {
     const uint8_t *words;   /* NULL: agreement is no figure */
@@ -212,7 +212,7 @@ static outcome compare_one(search *s, const wanted *want, uint64_t candidate, pl
         s->found->where = (damage){candidate >> 32, dir->num_tables, chunk, lies.block};
         return SEARCH_DAMAGED;
     }
-    uint32_t agree = NO_FIGURE, distance = NO_FIGURE;
+    uint32_t agree = NO_VALUE, distance = NO_VALUE;
     if (want->words) agree = agreement(lies.words, want->words, dir->bands);
     if (agree < want->min_agree) return SEARCH_DONE;
     if (want->with_distance) {
@@ -387,7 +387,7 @@ static outcome tell_seen(search *s, const band_search *how, uint32_t query, cons
         for (uint64_t entry = l->first; entry < l->last && !end; entry++) {
             uint64_t number = base + table_number(s->dir, l->table, entry);
             if (number < how->own_first + query)
-                end = add_match(s->found, (match){number, query, NO_FIGURE, NO_FIGURE});
+                end = add_match(s->found, (match){number, query, NO_VALUE, NO_VALUE});
         }
     }
     return end;
@@ -415,7 +415,7 @@ static outcome compare_by_bands(search *s, const query_batch *queries, const ban
                    .with_distance = queries->present[query] & HAS_FINGERPRINT && how->with_fingerprints,
                    .query = query,
                    .min_agree = how->min_agree,
-                   .max_distance = NO_FIGURE};
+                   .max_distance = NO_VALUE};
     return match_candidates(s, queries, &want, count, total > limit, by_similarity);
 }
 
@@ -611,7 +611,7 @@ static outcome add_equal(search *s, const lookup *range, uint64_t entry, const o
             sketch_fingerprint(dir, segment, row) != same->fingerprints[query])
             return SEARCH_DONE;
     }
-    return add_match(s->found, (match){segment->base + number, (uint32_t)query, NO_FIGURE, NO_FIGURE});
+    return add_match(s->found, (match){segment->base + number, (uint32_t)query, NO_VALUE, NO_VALUE});
 }
 
 /* The keys first .. first+count-1, KEY_GROUP at most; same NULL: an equal key is enough. */

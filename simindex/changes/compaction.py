@@ -1,7 +1,7 @@
 """Compact an index: write a new data file with one segment and no free pages, and replace the old one by it.
 
-Invariant: the old file is not changed before the new one is whole, and gives place only where nobody has
-changed the index meanwhile.
+Invariant: the old file is not changed before the new one is whole, and gives place only where the
+index was not changed meanwhile.
 """
 
 from __future__ import annotations

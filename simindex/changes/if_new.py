@@ -25,7 +25,7 @@ from simindex.changes.session import Session
 from simindex.errors import KeyExistsError
 from simindex.format.keys import Key, encode_key, encode_keys, key_hashes
 from simindex.format.records import StoredRecord
-from simindex.format.rows import MATCHES, NO_FIGURE
+from simindex.format.rows import MATCHES, NO_VALUE
 from simindex.queries.matches import Match, Matches
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, Found, Query, require_comparable
@@ -78,7 +78,7 @@ def numbers_of(view: View, keys: list[Key]) -> list[int]:
 
 
 def in_order(matches: Matches, number_of: Callable[[Key], int]) -> Matches:
-    """Put matches of the same figures in order of age.
+    """Put matches of the same similarity in order of age.
 
     Copies are found where the oldest of them is; whether a document is one depends on the commits before, and
     the order must not.
@@ -160,7 +160,7 @@ class Batch:
         self._decisions = Decisions()
 
     def settled(self) -> Decisions:
-        """Return what becomes of each document.
+        """Return the decision on each document.
 
         Raises:
             KeyExistsError: a key is stored already, nothing matches, and `on_conflict` is "error".
@@ -221,7 +221,7 @@ class Batch:
             found = self._query.find(self._view_of_all, batch)
             return found, np.zeros(len(found.matches) // MATCHES.itemsize, dtype=bool)
         found = self._query.find(self._view_of_all, batch, self._first)
-        return found, np.frombuffer(found.matches, dtype=MATCHES)["agree"] == NO_FIGURE
+        return found, np.frombuffer(found.matches, dtype=MATCHES)["agree"] == NO_VALUE
 
     def _segment_of(self, places: np.ndarray) -> MemorySegment:
         new = self._documents.taken(places.tolist())

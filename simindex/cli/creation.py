@@ -72,7 +72,7 @@ Seed = Annotated[
     typer.Option(
         metavar="N|random",
         parser=seed_of,
-        help="New index: seed of the hash functions (default 1); random: one that nobody knows beforehand.",
+        help="New index: seed of the hash functions (default 1); random: one that cannot be guessed.",
     ),
 ]
 

@@ -68,7 +68,7 @@ _OF_A_JOB = re.compile(
 """An argument with its value, as messages about jobs have it."""
 
 REPORTED = (CommandError, SimIndexError, OSError, ValueError, TypeError)
-"""What is told in one line."""
+"""Errors that are printed in one line."""
 
 
 def wrong_option(error: BaseException) -> tuple[str, str] | None:

@@ -270,9 +270,9 @@ def parse_key(text: str, int_keys: bool) -> Key:
 
 def missing_key(index: Index, key: Key) -> str:
     """Return what to say of a key that is not in the index, and of its twin that is."""
-    told = f"{index.path}: key {key!r} is not in the index"
+    text = f"{index.path}: key {key!r} is not in the index"
     if isinstance(key, str) and re.fullmatch(r"-?\d{1,20}", key, re.ASCII) and int(key) in index:
-        return f"{told}, but the integer {int(key)} is; --int takes keys as integers"
+        return f"{text}, but the integer {int(key)} is; --int takes keys as integers"
     if isinstance(key, int) and str(key) in index:
-        return f"{told}, but the text '{key}' is; without --int keys are texts"
-    return told
+        return f"{text}, but the text '{key}' is; without --int keys are texts"
+    return text

@@ -195,7 +195,7 @@ class Reports:
 
     Args:
         noun: what they are about, in the singular.
-        limit: how many are told.
+        limit: how many are printed.
     """
 
     def __init__(self, noun: str, limit: int = 20) -> None:
@@ -204,13 +204,13 @@ class Reports:
         self.count = 0
 
     def add(self, message: Any) -> None:
-        """Count one, and tell it while there are few."""
+        """Count one, and print it while there are few."""
         self.count += 1
         if self.count <= self.limit:
             note(f"simindex: {message}")
 
     def close(self) -> None:
-        """Tell how many were not told."""
+        """Print how many were left out."""
         if self.count > self.limit:
             more = self.count - self.limit
             note(f"simindex: ... and {more:,} more ({counted(self.count, self.noun)} in all)")

@@ -19,7 +19,7 @@ Advance = Callable[[int, int], None]
 """Called with how far the work is: documents done, and how much of the total; or bytes done and in all."""
 
 
-class Told(NamedTuple):
+class JobProgress(NamedTuple):
     """How far a deduplication is.
 
     Attributes:
@@ -30,7 +30,7 @@ class Told(NamedTuple):
         written_bytes: of the output.
         looked_at: rows that were looked at, where all are before the first is written; else 0.
         looked_now: in this run.
-        share: of all work that is done, 0..1; ``None`` where nobody knows.
+        share: of all work that is done, 0..1; ``None`` where it is unknown.
     """
 
     rows: int
@@ -48,13 +48,13 @@ class Told(NamedTuple):
         return rows / max(seconds, 1e-9)
 
 
-Tell = Callable[[Told], None]
+Show = Callable[[JobProgress], None]
 
 _SECONDS_A_LINE = 1.0
 """Between two JSON lines."""
 
 _NARROW = 80  # columns below which there is room for a count and the remaining time alone
-_NARROW_FOR_MORE = 100  # the same of a bar that has more to tell
+_NARROW_FOR_MORE = 100  # the same of a bar that has more to show
 
 
 def _ignore(_documents: int, _done: int) -> None:
@@ -62,7 +62,7 @@ def _ignore(_documents: int, _done: int) -> None:
 
 
 def shows_progress() -> bool:
-    """Return whether there is somebody to look at a bar."""
+    """Return whether stderr is a terminal, where a bar can be seen."""
     return sys.stderr.isatty()
 
 
@@ -72,8 +72,8 @@ def work_bar(noun: str, total: int | None, *, prints_results: bool = False) -> I
 
     Args:
         noun: what is counted, in the plural.
-        total: of what `Advance` is told beside the count, bytes of the input or documents; ``None`` when
-            unknown, as with a pipe: then no time remains to be told.
+        total: bytes of the input, or documents, as `Advance` counts them; ``None`` where unknown, as with a
+            pipe: then no remaining time is shown.
         prints_results: whether results go to stdout meanwhile.
     """
     if not shows_progress() or (prints_results and sys.stdout.isatty()):
@@ -92,16 +92,16 @@ def work_bar(noun: str, total: int | None, *, prints_results: bool = False) -> I
 
 
 @contextmanager
-def job_bar(total: int | None, waits_for: str | None, *, as_json: bool) -> Iterator[Tell]:
+def job_bar(total: int | None, waits_for: str | None, *, as_json: bool) -> Iterator[Show]:
     """Show how far a deduplication is for the length of the block: a bar, or JSON lines.
 
     Args:
         total: bytes of the input; ``None`` when unknown.
-        waits_for: what goes on until it is told something.
+        waits_for: what goes on until the first call.
         as_json: write JSON lines to stderr, a second apart at least, whether it is a terminal or not.
     """
     if as_json:
-        yield _told_in_json(total)
+        yield _shown_in_json(total)
         return
     if not shows_progress():
         yield lambda _: None
@@ -111,36 +111,36 @@ def job_bar(total: int | None, waits_for: str | None, *, as_json: bool) -> Itera
     task = bar.add_task("", total=total, count=waits_for or "0 rows", rate=0.0, written="")
     began = time.monotonic()
 
-    def tell(told: Told) -> None:
-        count = f"{told.rows:,} rows, {told.duplicates:,} duplicates"
-        written = f"{told.written_bytes / 1e6:,.1f} MB written"
-        if told.looked_at and not told.rows:
-            count, written = f"{told.looked_at:,} rows, looked at first", ""
-        rate = told.pace(time.monotonic() - began)
-        done = told.read_bytes if told.share is None or total is None else told.share * total
+    def show(at: JobProgress) -> None:
+        count = f"{at.rows:,} rows, {at.duplicates:,} duplicates"
+        written = f"{at.written_bytes / 1e6:,.1f} MB written"
+        if at.looked_at and not at.rows:
+            count, written = f"{at.looked_at:,} rows, looked at first", ""
+        rate = at.pace(time.monotonic() - began)
+        done = at.read_bytes if at.share is None or total is None else at.share * total
         bar.update(task, completed=done, count=count, rate=rate, written=written)
 
     with bar:
-        yield tell
+        yield show
 
 
-def _told_in_json(total: int | None) -> Tell:
+def _shown_in_json(total: int | None) -> Show:
     began, last = time.monotonic(), 0.0
 
-    def tell(told: Told) -> None:
+    def show(at: JobProgress) -> None:
         nonlocal last
         now = time.monotonic()
-        if (last or not told.rows) and now - max(last, began) < _SECONDS_A_LINE:
+        if (last or not at.rows) and now - max(last, began) < _SECONDS_A_LINE:
             return
         last = now
         seconds = max(now - began, 1e-9)
-        share, left = told.share, None
+        share, left = at.share, None
         if share is None and total is not None:
-            share = min(told.read_bytes / total, 1.0) if total else None
+            share = min(at.read_bytes / total, 1.0) if total else None
         if share:
             left = round(seconds * (1 - share) / share, 1)
-        rate = round(told.pace(seconds), 1)
-        counts = told._asdict()
+        rate = round(at.pace(seconds), 1)
+        counts = at._asdict()
         del counts["share"], counts["looked_now"]
         note_json(
             counts
@@ -152,7 +152,7 @@ def _told_in_json(total: int | None) -> Tell:
             }
         )
 
-    return tell
+    return show
 
 
 @contextmanager
@@ -173,7 +173,7 @@ def bytes_bar() -> Iterator[Advance]:
 
 @contextmanager
 def waiting_bar(what: str) -> Iterator[None]:
-    """Show that something goes on whose end nobody knows, for the length of the block.
+    """Show that work goes on whose end is unknown, for the length of the block.
 
     Args:
         what: goes on.

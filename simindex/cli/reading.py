@@ -176,7 +176,7 @@ def require_ids(inputs: Sequence[str], fields: Fields, how: Reading, limits: Lim
         raise typer.BadParameter(f"--id-field: {reason}, and none of the first {_LOOKED_AT:,} rows has it")
 
 
-def tell(tally: Tally, encoding: str) -> None:
+def note_tally(tally: Tally, encoding: str) -> None:
     """Say what was passed over in folders, and which text is not as it was."""
     passed_over = [counted(tally.binary, "binary file")] if tally.binary else []
     if tally.hidden:

@@ -23,11 +23,11 @@ _KEY = b"batch"
 
 
 class Batch(NamedTuple):
-    """What a commit has changed. One without any change is the first of whoever opens the index.
+    """What a commit has changed. One without any change is the first after an index was opened.
 
     Attributes:
         state: of the index behind the commit; see `state_of`.
-        writer: of whoever has put it, random.
+        writer: random id of the handle that wrote it.
         time: of its documents and touches, in microseconds since 1970-01-01 UTC.
         removed: encoded keys that are gone.
         touched: encoded keys that were seen at `time`.
@@ -103,7 +103,7 @@ def decode_batch(content: bytes, where: str) -> Batch:
 
 
 def state_of(stored_manifest: bytes) -> str:
-    """Return what tells the state of an index from its other ones: its manifest's seal."""
+    """Return what identifies a state of an index: its manifest's seal."""
     return stored_manifest[-SEAL_BYTES:].hex()
 
 

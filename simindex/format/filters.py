@@ -27,7 +27,7 @@ class FilterShape(NamedTuple):
     """How a filter of a sorted table is cut.
 
     Attributes:
-        bits: leading bits of keys that it tells apart; it serves prefixes one bit shorter, too.
+        bits: leading bits of keys that it distinguishes; it serves prefixes one bit shorter, too.
         chunks: its values; a key belongs to one by its size.
         lines: of 512 bits, in each chunk.
     """

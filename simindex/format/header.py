@@ -82,7 +82,7 @@ def decode_header(value: bytes | memoryview, where: str) -> Header:
             f"{where}: expected format version {FORMAT_VERSION}, found {fields[1]!r:.20}; "
             "open it with the simindex version that wrote it, or upgrade simindex"
         )
-    # What is asked of a reader comes first: the fields behind it may be of a later version's making.
+    # The required version comes first: a later version may have made the fields behind it.
     features = fields[2] if len(fields) > 2 else None
     _require_known("features", features, FEATURES, where)
     try:

@@ -59,7 +59,7 @@ MATCHES = np.dtype(
 )
 """The same, for many at a time."""
 
-NO_FIGURE = 0xFFFF
+NO_VALUE = 0xFFFF
 """Stands for agreeing rows or a distance where there is nothing to compare."""
 
 

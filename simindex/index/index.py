@@ -253,7 +253,7 @@ class Index:
         what is committed, and a change of theirs is an error at once, as is one through `asyncio.to_thread`
         inside the block, for both could wait for ever. Gather what has to be awaited first, and open the
         block for the changes alone; it is a plain ``with``, there is no ``async with``. Tasks of other kinds
-        (trio, greenlets) are not told apart: open a transaction in a thread of its own there. So are not
+        (trio, greenlets) are not distinguished: open a transaction in a thread of its own there. So are not
         the threads of `loop.run_in_executor`, which does not copy the context: they wait.
 
         Args:
@@ -443,7 +443,7 @@ class Index:
 
         Raises:
             CorruptIndexError: damage was found; the old file stays as it was.
-            IndexFullError: not enough space. Where that can be told at the start, nothing was changed, and
+            IndexFullError: not enough space. Where that is known at the start, nothing was changed, and
                 `needed_bytes` says how much it takes.
         """
         compact(self._session, progress)
@@ -496,7 +496,7 @@ class Index:
 
         Returns:
             Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. A
-            match tells its `standard_error`: about sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
+            match has its `standard_error`: about sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
@@ -613,7 +613,7 @@ class Index:
     ) -> Matches:
         """Return every stored document whose fingerprint differs in at most that many bits, nearest first.
 
-        Complete, not probable, unless `truncated` is set; `candidates` tells how many table entries were
+        Complete, not probable, unless `truncated` is set; `candidates` is the number of table entries
         looked at.
 
         Args:
@@ -727,7 +727,7 @@ class Index:
             items, batch_size, workers, id, text, metadata: as in `insert_many`.
             threshold, by, max_distance, on_conflict, touch: as in `insert_if_new`.
             on_match: called as on_match(key, matches) for each document that was not stored because of
-                matches, in order, when its batch is durable and `progress` was told. It may use the index;
+                matches, in order, when its batch is durable and after `progress`. It may use the index;
                 an exception ends the run, and the batch stays. Inside `transaction` it is called after its
                 batch, too, which becomes durable at the end of the block.
             progress: called after each batch with the number of documents done so far, in all. With tqdm:
@@ -782,7 +782,7 @@ class Index:
 
         One snapshot, the newest commit at the call, is walked; changes made meanwhile are not seen. The
         iterator has a handle of its own that pins it: the space of what is removed meanwhile is not used
-        again until the end, or `Pairs.close`. A pin ends early where somebody compacts the index, a writer of
+        again until the end, or `Pairs.close`. A pin ends early where the index is compacted, a writer of
         the same process has to move the map, or the process forks: then the next step raises if anything was
         committed.
 
@@ -984,7 +984,7 @@ class Index:
         not used again until its end (`BackupReport.pinned_seconds`), and a compaction of this process waits.
 
         Args:
-            path: a folder that does not exist or is empty, or an older backup of this index that nobody has
+            path: a folder that does not exist or is empty, or an older backup of this index that was not
                 changed. It may be read meanwhile.
             progress: called as ``progress(done, total)`` with bytes; the total is an estimate.
 
@@ -995,7 +995,7 @@ class Index:
             ValueError: the path is inside of the index.
             FormatError: there is something else at the path.
             ConfigMismatchError, BackupTargetError: there is an index that is no older backup of this one.
-            IndexLockedError: somebody writes to the backup, or makes one at the same place.
+            IndexLockedError: another process writes to the backup, or makes one at the same place.
             IndexFullError: no room; an older backup is as it was.
             CorruptIndexError: the index is damaged; an older backup is as it was.
             TransactionOpenError: inside a transaction, whose documents it would not see.
@@ -1174,11 +1174,11 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
             already, whose files keep what they have.
         timeout: seconds to wait for a writer that has the index open, where this mode writes, too;
             ``None``: for ever. Ctrl-C ends the wait.
-        untrusted: for an index from somebody else, who may have made it to do harm. Its data file is copied
+        untrusted: for an index from a stranger, who may have made it to do harm. Its data file is copied
             into a folder of the temporary directory that only this user can enter, the copy is checked in
             full (`simindex.check`: a process of its own, which reads every byte), and then it is opened to be
             read, with `mode` "r" or "a"; nothing is created or changed. `Index.path` is the copy, which goes
-            with the handle. That the documents are what somebody says they are is not proven.
+            with the handle. That the documents are what the stranger says they are is not proven.
         warm: read what every query looks at before this returns: the filters of all tables and the first keys
             of their pages, some 28 bytes a document, in order of their places. For an index larger than
             memory, or not read since the machine started; where all is in memory it costs a look at each

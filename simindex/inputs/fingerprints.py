@@ -1,7 +1,7 @@
 """Parse fingerprints, hexadecimal or decimal, into 64-bit numbers.
 
-Invariant: digits are never guessed at: those of a hexadecimal number may all be decimal ones, so the base is
-told.
+Invariant: the base is an argument, never guessed: the digits of a hexadecimal number may all be decimal
+ones.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Selection:
         return sum(_num_bytes(file) for file in self.files(folder) if not isinstance(file, BadRowError))
 
     def _is_passed_over(self, entry: os.DirEntry[str], within: str, is_folder: bool) -> bool:
-        """Return whether an entry is hidden, and nobody has asked for it."""
+        """Return whether an entry is hidden and not wanted."""
         if not entry.name.startswith("."):
             return False
         if is_folder:
@@ -106,7 +106,7 @@ def read(
         source: the folder.
         selection: the files to take.
         read_file: the format by which each is read.
-        named_table: tells which are counted as tables that are read as one text.
+        named_table: returns whether a file is counted as a table that is read as one text.
     """
     done = 0
     for file in selection.files(source.path, source.tally):

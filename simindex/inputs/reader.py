@@ -245,9 +245,9 @@ class Inputs:
 
     @property
     def newest(self) -> Newest:
-        """The row that the latest iteration handed on last, as it stands in its input."""
+        """The row that the latest iteration yielded last, as it stands in its input."""
         if self._source is None or self._source.newest is None:
-            raise SimIndexError("newest: expected an iteration that has handed on a row, found none")
+            raise SimIndexError("newest: expected an iteration that has yielded a row, found none")
         return self._source.newest
 
     @property
@@ -330,7 +330,7 @@ def _read_file(format_: Format, source: Source, fields: Fields) -> Rows:
 
 
 def _named_format(name: str) -> str:
-    """Return the format that a file's name tells, in lower case."""
+    """Return the format that a file's name says, in lower case."""
     if os.path.splitext(name)[1] in SUFFIXES:
         return SUFFIXES[os.path.splitext(name)[1]]
     unpacked = SUFFIXES.get(os.path.splitext(without_packing(name))[1], "text")

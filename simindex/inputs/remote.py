@@ -51,7 +51,7 @@ def naming(path: str) -> Iterator[None]:
 
 
 def info(path: str) -> dict[str, Any]:
-    """Return what the file system tells of a file.
+    """Return what the file system knows of a file.
 
     Raises:
         FileNotFoundError: there is none.
@@ -75,7 +75,7 @@ def num_bytes(path: str) -> int | None:
 
 
 def version(path: str) -> list[Any]:
-    """Return what tells a file from others: path, size, and the tag or time of its version, where there is
+    """Return what identifies a file: path, size, and the tag or time of its version, where there is
     one."""
     found = info(path)
     marks = [str(found[name]) for name in _OF_A_VERSION if found.get(name) is not None]
@@ -110,7 +110,7 @@ def opened(path: str, *, whole_size: bool = True) -> BinaryIO:
 
     Args:
         path: of the file.
-        whole_size: whether an end before the size that the file system tells is an error.
+        whole_size: whether an end before the size that the file system states is an error.
     """
     size = num_bytes(path) if whole_size else None
     system, inner = place_of(path)
@@ -135,7 +135,7 @@ class _Sequential(io.RawIOBase):
     """The bytes of a file of fsspec, counted."""
 
     def __init__(self, system: Any, file: Any, size: int | None) -> None:
-        self._system = system  # of an archive: it closes its files when nobody holds it
+        self._system = system  # of an archive: it closes its files when no one refers to it
         self._file, self._size, self._position = file, size, 0
 
     def readable(self) -> bool:

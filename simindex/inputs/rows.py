@@ -1,6 +1,6 @@
 """Turn a line of JSON, CSV or Parquet into a row, or say what is wrong with it.
 
-Invariant: what is no document is a `BadRowError`, a value that the reader hands on in its turn; it is never
+Invariant: what is no document is a `BadRowError`, a value that the reader yields in its turn; it is never
 mended, and no key is made that was not asked for: one made of the place is the same tomorrow, when another
 row stands there.
 """

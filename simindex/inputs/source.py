@@ -1,6 +1,6 @@
 """State of one input while it is read: its name in messages, its position, its limits.
 
-The place of an input in what others are told: keys of rows without one, errors, progress. Invariant: what is
+The name of an input in keys of rows without one, errors and progress. Invariant: what is
 read in pieces and passes on is never limited, however large it is in all.
 """
 
@@ -180,7 +180,7 @@ class Source:
         path, limits, encoding, delimiter: the same.
         name: what it is called in messages.
         tally: what was not read of it, or not as it stands.
-        newest: the row that was handed on last; ``None`` before the first.
+        newest: the row that was yielded last; ``None`` before the first.
         extent: the lines of it that are read; ``None``: all.
     """
 
@@ -215,7 +215,7 @@ class Source:
         self._position = position
 
     def total_bytes(self) -> int | None:
-        """Return the bytes of the file, or ``None`` if nobody knows them, as with a pipe."""
+        """Return the bytes of the file, or ``None`` where they are unknown, as with a pipe."""
         if self.path == "-":
             return None
         if is_remote(self.path):

@@ -37,7 +37,7 @@ class Ranks:
 
     Attributes:
         offsets: uint64: the rank of each segment's first document, and their number behind the last.
-        dead: a bit for each rank: set where the sketch is nobody's any more.
+        dead: a bit for each rank: set where no live document has the sketch.
     """
 
     def __init__(self, view: View) -> None:

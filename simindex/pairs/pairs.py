@@ -19,7 +19,7 @@ import numpy as np
 from simindex.format.keys import Key
 from simindex.format.layout import COPY_TABLE
 from simindex.format.records import decode_kept
-from simindex.format.rows import NO_FIGURE
+from simindex.format.rows import NO_VALUE
 from simindex.pairs.merged_entries import EVERY_KEY, set_bits
 from simindex.pairs.pair import Bounded, Pair
 from simindex.pairs.plan import PairPlan
@@ -310,7 +310,7 @@ class Pairs(Iterator[Pair]):
             return None
         config, present = self._pinned.scheme.config, a.present & b.present
         bits = found.distance if present & HAS_FINGERPRINT else None
-        if found.agree == NO_FIGURE or not present & HAS_SIGNATURE:
+        if found.agree == NO_VALUE or not present & HAS_SIGNATURE:
             return _Candidate(Pair(a.key, b.key, None, bits), found, True)
         estimate = row_estimates(config.num_perm)[found.agree]
         is_equal = (a.kept is None) == (b.kept is None)

@@ -28,7 +28,7 @@ _ENTRY_BYTES = 48
 
 @dataclass(frozen=True)
 class PairPlan:
-    """What is asked of an index.
+    """Which pairs to find in an index, and how.
 
     Attributes:
         method: what documents are compared by.

@@ -19,7 +19,7 @@ from simindex.pairs.union_find import Forest, edges_between
 from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan
 
 HANDED_ON = 1 << 16
-"""Pairs that are handed on in one go, about."""
+"""Pairs of a batch, about."""
 
 _KEY_BITS = 64
 

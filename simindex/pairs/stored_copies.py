@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from simindex.format.layout import COPY_TABLE
-from simindex.format.rows import NO_FIGURE
+from simindex.format.rows import NO_VALUE
 from simindex.pairs.merged_entries import EVERY_KEY
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.snapshot_tables import PinnedTables
@@ -38,7 +38,7 @@ class StoredCopies:
     def __init__(self, plan: PairPlan, pinned: PinnedTables) -> None:
         self._all, self._pinned = plan.copies == "all", pinned
         self._entries = pinned.slice(COPY_TABLE, 0, EVERY_KEY, min(plan.capacity, _AT_ONCE))
-        self._agree = pinned.scheme.config.num_perm or NO_FIGURE
+        self._agree = pinned.scheme.config.num_perm or NO_VALUE
         self._leader = -1
         self._members: list[int] = []
         self.total = self._entries.total

@@ -28,9 +28,9 @@ class WalkPlan:
         geometry: of the partitions.
         count: ranges of each table.
         folds: whether of equal sketches only the first is compared with others.
-        puts_off: whether the documents of long runs are handed on as they are; else they are compared with
+        puts_off: whether the documents of long runs are yielded as they are; else they are compared with
             the first of their run.
-        forests: whether of the pairs only so many are handed on as hold the same documents together.
+        forests: whether only so many pairs are yielded as hold the same documents together.
     """
 
     plan: PairPlan

@@ -111,7 +111,7 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
 def _read_header(store: Store, stored: bytes) -> tuple[Header, bytes]:
     """Return the header and its bytes: the stored ones, or the second copy where those are damaged.
 
-    Nothing else of an index tells what it is, and both copies are sealed, so either is as good. A writer puts
+    Nothing else of an index says what it is, and both copies are sealed, so either is as good. A writer puts
     right what is missing or broken of the two. A header that fits its seal is never stood in for: what is
     refused in it is what another version meant.
 

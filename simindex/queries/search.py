@@ -20,7 +20,7 @@ from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import decode_kept
-from simindex.format.rows import MATCH, MATCHES, NO_FIGURE
+from simindex.format.rows import MATCH, MATCHES, NO_VALUE
 from simindex.queries.matches import Match, Matches
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
@@ -110,7 +110,7 @@ class BandQuery(NamedTuple):
         Args:
             own_first: the number of the first sketch, where the batch is the documents of the last segment:
                 in a crowded bucket each sees only those before it then, and which of these it was compared
-                with comes as matches without a figure (`NO_FIGURE` as their agreement).
+                with comes as matches without a figure (`NO_VALUE` as their agreement).
         """
         config = view.scheme.config
         plan = exact_plan if self.exact else band_plan  # for each query: no call of `self.plan`
@@ -309,7 +309,7 @@ def matches_of(
         if len(matches) >= room:
             continue
         wanted = room - len(matches) + (without is not None)
-        by_rows = None if agree == NO_FIGURE else estimates[agree]
+        by_rows = None if agree == NO_VALUE else estimates[agree]
         if view.has_copies:
             documents = view.documents_with(number, wanted)
         else:
@@ -325,7 +325,7 @@ def matches_of(
             if kept is not None and own is not None:
                 own = _with_kept(own, agree, config, kept[query], record.kept)
             similarity, is_exact, error = own or _NO_ESTIMATE
-            bits = distance if record.present & HAS_FINGERPRINT and distance != NO_FIGURE else None
+            bits = distance if record.present & HAS_FINGERPRINT and distance != NO_VALUE else None
             matches.append(Match(record.key, similarity, bits, record.metadata, is_exact, error))
     return results
 

@@ -73,7 +73,7 @@ class Stats:
         return "\n".join((f"Stats of {self.path!r}", *lines))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the figures, and the tables with what they take."""
+        """What a notebook shows: the counts, and the bytes of each table."""
         tables = [
             (name, self.entries.get(name), taken, taken / self.documents if self.documents else None)
             for name, taken in self.table_bytes.items()
@@ -103,7 +103,7 @@ class Stats:
 
 
 def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str, int]) -> Stats:
-    """Return the stats of a manifest and the figures of its store."""
+    """Return the stats of a manifest and the counts of its store."""
     config, tables, plan = scheme.config, scheme.tables, scheme.plan
     entries = dict.fromkeys(("keys", "copies", "bands", "permutations", "sketches"), 0)
     for entry in manifest.segments:

@@ -50,7 +50,7 @@ class Snapshot:
 
     @cached_property
     def segments(self) -> dict[int, Segment]:
-        """The live segments by id; made when somebody asks, for a commit of one document does not."""
+        """The live segments by id; made on first use, for a commit of one document needs none."""
         return {segment.entry.id: cast("Segment", segment) for segment in self.directory.segments}
 
 
@@ -105,7 +105,7 @@ class Reader:
         self._last: Snapshot | None = None
         self._expected = _Expected(b"", Manifest())
         self._form: tuple[tuple[int, ...], WholeForm] | None = None
-        """Of the last segment that was handed over, with its counts."""
+        """Of the last segment that was added, with its counts."""
 
     def expect(
         self,

@@ -26,7 +26,7 @@ from simindex.corpus.dedup.rows import READ_AHEAD
 from simindex.corpus.dedup.sorting.orders import Keep, KeepOrder, by_rank, newest_first
 from simindex.corpus.dedup.sorting.second_pass import PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.star import Star
-from simindex.corpus.dedup.sorting.verdict_file import Teller, write_told
+from simindex.corpus.dedup.sorting.verdict_file import VerdictReader, write_verdicts
 from simindex.corpus.dedup.writer_loop import DecidedRows, Lines
 from simindex.corpus.outputs.output import LinesOutput, temporary
 from simindex.index import Index
@@ -103,7 +103,7 @@ class ScaledJob(Job):
     @contextmanager
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows | Lines]]:
         assert into is None, "there are no indexes beside the input"
-        path = os.path.join(folder, "told")
+        path = os.path.join(folder, "verdicts")
         workers = self._make_workers(self._digest())
         try:
             if not os.path.exists(path):
@@ -143,7 +143,7 @@ class ScaledJob(Job):
             if len(found.pairs):
                 star.add_pairs(found.pairs)
         has_bits = self._config.simhash is not None
-        write_told(path, read, star.decided(workers.sketches), workers.labels, has_bits=has_bits)
+        write_verdicts(path, read, star.decided(workers.sketches), workers.labels, has_bits=has_bits)
         workers.drop()
 
     def _plan(self) -> tuple[PairPlan, Scheme]:
@@ -173,25 +173,27 @@ class ScaledJob(Job):
     def _as_decided(self, file: Any, workers: Nodes) -> Iterator[DecidedRows | Lines]:
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
-        told = Teller(file, self._config.num_perm, self._plan()[0])
+        verdicts = VerdictReader(file, self._config.num_perm, self._plan()[0])
         keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
         by_lines = keeps_lines and self._mode != "annotate"
-        are_cut = all(part.part.extent and part.lines == part.rows for part in told.read)
+        are_cut = all(part.part.extent and part.lines == part.rows for part in verdicts.read)
         if by_lines and are_cut and self._on_removed is None:
             with self._writing_by(workers) as writing:
                 if writing is not None:
                     at = self._output.num_bytes
-                    yield from workers.lines(self._making(), writing, at, self._wanted(told))
+                    yield from workers.lines(self._making(), writing, at, self._wanted(verdicts))
                     return
         parts = rows_of_parts(
             self._entries.inputs,
-            told.read,
+            verdicts.read,
             self._batch_size,
             self.state.read,
             takes_bad_rows=self._entries.takes_bad_rows,
             by_lines=by_lines,
         )
-        yield from told.of(parts if by_lines else ahead(parts, READ_AHEAD), self._entries.tell)
+        yield from verdicts.decided_rows(
+            parts if by_lines else ahead(parts, READ_AHEAD), self._entries.take_bad
+        )
 
     @contextmanager
     def _writing_by(self, workers: Nodes) -> Iterator[Writing | None]:
@@ -219,15 +221,15 @@ class ScaledJob(Job):
             os.remove(seen[0])
         yield writing if can_write else None
 
-    def _wanted(self, told: Teller) -> Iterator[Wanted]:
+    def _wanted(self, verdicts: VerdictReader) -> Iterator[Wanted]:
         """Yield the parts that are not done yet."""
         behind, done = 0, self.state.read
-        for part in told.read:
+        for part in verdicts.read:
             first, behind = behind, behind + part.rows
             if behind > done:
                 skipped = max(done - first, 0)
-                yield Wanted(part, first, skipped, told.next_rows(first + skipped, behind))
-        told.finish()
+                yield Wanted(part, first, skipped, verdicts.next_rows(first + skipped, behind))
+        verdicts.finish()
 
 
 _ON_ONE_MACHINE = {"against": None, "into": None, "level": "document", "explain": False, "exact": False}

@@ -19,13 +19,13 @@ import numpy as np
 from simindex import _kernel
 from simindex.config import Config
 from simindex.corpus.dedup.entries import place_of
-from simindex.corpus.dedup.results import Place, row_told
+from simindex.corpus.dedup.results import Place, removed_row
 from simindex.corpus.dedup.rows import rows_by_columns
 from simindex.corpus.dedup.sorting.candidates import copies_among
 from simindex.corpus.dedup.sorting.orders import Keep, rank_of
 from simindex.corpus.dedup.sorting.second_pass import InputPart, PartEntries, PartRead
 from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles, sketch_rows
-from simindex.corpus.dedup.sorting.verdict_file import ToldRows, Verdicts
+from simindex.corpus.dedup.sorting.verdict_file import RowDecisions, Verdicts
 from simindex.corpus.dedup.writer_loop import Lines
 from simindex.corpus.outputs.frames import naming, write_pieces
 from simindex.errors import SimIndexError
@@ -355,7 +355,7 @@ class Wanted(NamedTuple):
     part: PartRead
     first: int
     skipped: int
-    rows: ToldRows
+    rows: RowDecisions
 
 
 class Made(NamedTuple):
@@ -397,7 +397,7 @@ def lines_of(writing: Writing, wanted: Wanted, room: bytearray) -> Made:
     begins = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
     begins, ends = begins[skipped:], ends[skipped:]
     sizes, stays = ends - begins, np.ones(len(ends), dtype=bool)
-    gone = np.array([place for place, _ in wanted.rows.told], dtype=np.int64)
+    gone = np.array([place for place, _ in wanted.rows.removed], dtype=np.int64)
     stays[gone] = False
     spans = zip(begins[gone].tolist(), ends[gone].tolist(), strict=True)
     lines = [bytes(content[begin:end]) for begin, end in spans]
@@ -441,14 +441,14 @@ def _report_lines(writing: Writing, wanted: Wanted, lines: list[bytes]) -> list[
     first, name = wanted.first + wanted.skipped, writing.inputs.paths[place]
     verdicts = Verdicts(writing.num_perm, writing.plan)
     orjson = optional_module("orjson", "the report of removed rows")
-    numbers = [extent.lines_before + 1 + wanted.skipped + at for at, _ in wanted.rows.told]
+    numbers = [extent.lines_before + 1 + wanted.skipped + at for at, _ in wanted.rows.removed]
     keys = writing.inputs.keys_of_lines(place, numbers, lines)
     found = []
-    for key, number, (at, what) in zip(keys, numbers, wanted.rows.told, strict=True):
+    for key, number, (at, what) in zip(keys, numbers, wanted.rows.removed, strict=True):
         match = verdicts(*what).match
         kept, kept_place = place_of(match.metadata, writing.names)
         cluster = int(match.key)
-        row = row_told(key, Place(name, number), kept, kept_place, match, cluster, first + at)
+        row = removed_row(key, Place(name, number), kept, kept_place, match, cluster, first + at)
         found.append(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
     return found
 

@@ -19,7 +19,7 @@ import numpy as np
 from simindex.checks import require_callable
 from simindex.config import Config
 from simindex.format.keys import Key
-from simindex.format.rows import NO_FIGURE
+from simindex.format.rows import NO_VALUE
 from simindex.pairs.clusters import Linkage, group, require_linkage
 from simindex.pairs.merged_entries import set_bits
 from simindex.pairs.pair import Bounded, Pair
@@ -196,7 +196,7 @@ class ScaledPairs(Iterator[Pair]):
     def _stored_copies(self, folded: np.ndarray) -> Iterator[Pair]:
         """Yield the pairs of documents that one partition stores as copies of one another."""
         leaders = np.unique(self._walkers.copies()[0])
-        agree, of_first = self._walk.config.num_perm or NO_FIGURE, self._plan.copies == "first"
+        agree, of_first = self._walk.config.num_perm or NO_VALUE, self._plan.copies == "first"
         leaders = leaders[~np.isin(leaders, folded)]
         for first in range(0, len(leaders), _AT_ONCE):
             for live in self._walkers.live(leaders[first : first + _AT_ONCE], _EVERY):
@@ -207,7 +207,7 @@ class ScaledPairs(Iterator[Pair]):
     def _pair(self, a: Live, b: Live, agree: int, distance: int) -> Pair:
         present = a.present & b.present
         bits = distance if present & HAS_FINGERPRINT else None
-        if agree == NO_FIGURE or not present & HAS_SIGNATURE:
+        if agree == NO_VALUE or not present & HAS_SIGNATURE:
             return Pair(a.key, b.key, None, bits)
         return Pair(a.key, b.key, self._estimates[agree][0], bits, *self._estimates[agree][1:])
 

@@ -257,7 +257,7 @@ class Segment:
         else:
             bases = np.where(found.lengths == sizes, found.addresses, np.uint64(0))
             self._held += found.held
-        # What has another length or is not there is told of by name.
+        # The error names a value that is missing or has another length.
         for at in np.flatnonzero(bases == 0).tolist():
             bases[at] = self._address(get, keys[at].tobytes(), int(sizes[at]))
         return bases

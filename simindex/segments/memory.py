@@ -1,6 +1,6 @@
 """Segments of an open transaction: sorted in memory, never stored.
 
-Invariant: a `MemorySegment` is never changed, so whoever asks it may keep it.
+Invariant: a `MemorySegment` is never changed, so a query may keep it.
 
 Nothing is encoded or sealed on the way, for these addresses never leave the process.
 """

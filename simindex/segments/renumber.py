@@ -40,7 +40,7 @@ class MovedSegment:
             self._copies.end_table()  # the key table is taken as it is
 
     def puts(self, old: Piece, new: Piece, value: bytes) -> Puts:
-        """Return what becomes of a value, in the order of `pieces`; it fits its seals."""
+        """Return the renumbered value, in the order of `pieces`; it fits its seals."""
         if self._is_same:
             return [(new.key, value)]
         if new.column is None:

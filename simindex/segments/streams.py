@@ -1,7 +1,7 @@
 """Read the sources of a merge: prefetch chunk by chunk, and release pages behind.
 
 A source is read from one end to the other: its tables, then its sketch column, which is the order of its
-chunks. LMDB's map is advised as random, so a chunk that nobody has asked for comes in pages of 4 KiB, one
+chunks. LMDB's map is advised as random, so a chunk that was not requested comes in pages of 4 KiB, one
 wait each; and what a merge has read stays in memory in the place of what queries need. So each source's next
 chunks are asked for, and a chunk that had to be read for the merge leaves the memory behind it. One that was
 there before stays: others read it, too.
@@ -32,7 +32,7 @@ _PAGE_BYTES = 4096
 
 
 class System(NamedTuple):
-    """What is asked of the system about some bytes of the map, by (address, length)."""
+    """A call of madvise for some bytes of the map, by (address, length)."""
 
     missing: Callable[[int, int], int] = _kernel.missing_pages
     stream: Callable[[int, int], None] = _kernel.stream_ahead

@@ -45,7 +45,7 @@ class Sketch:
         kept: uint32, ascending, read-only: the smallest distinct shingle hashes, 28 bits of each, or
             ``None`` where none are kept.
         origin: a digest of the settings it was made with; ``None`` for a sketch brought in, unless
-            `from_rows` was told its configuration. It is no part of the content that is compared.
+            `from_rows` was called with its configuration. It is no part of the content that is compared.
 
     >>> from simindex import Sketcher
     >>> sketcher = Sketcher()
@@ -249,7 +249,7 @@ def require_alike(held: int, coming: int) -> None:
 class SketchBatch(Sequence[Sketch]):
     """Sketches of many documents as arrays; indexing gives a `Sketch`, slicing a list of them.
 
-    Made by `Sketcher.sketch_many` and written by nobody after that, so it can be read by several threads.
+    Made by `Sketcher.sketch_many` and never changed after that, so several threads can read it.
     A `Sketch` taken out of it has its own copy of its words and kept hashes.
 
     Attributes:

@@ -30,7 +30,7 @@ from simindex.tuning.curve import (
 from simindex.tuning.estimator import similarity_table
 
 FOUND_PROBABILITIES = (0.5, 0.95, 0.99)
-"""The odds for which it is told how similar a document has to be."""
+"""The odds for which reports say how similar a document has to be."""
 
 _ROUNDING = 1e-12
 """A threshold or a probability that is missed by less than this was missed by floating point alone."""

@@ -17,11 +17,11 @@ from simindex.corpus import Removed, deduplicate
 from simindex.corpus.dedup.rows import Rows, rows_by_columns
 from simindex.corpus.dedup.sorting import candidates, decisions, verified
 from simindex.corpus.dedup.sorting.sketches import SketchFiles
-from simindex.corpus.dedup.sorting.verdict_file import write_told
+from simindex.corpus.dedup.sorting.verdict_file import write_verdicts
 from simindex.inputs import BadRowError, InputError
 
 TEXTS = texts(400, seed=7)
-WRITE = "simindex.corpus.dedup.sorting.decisions.write_told"
+WRITE = "simindex.corpus.dedup.sorting.decisions.write_verdicts"
 
 
 def told(folder: Path, name: str) -> list[Any]:
@@ -205,7 +205,7 @@ def test_an_input_that_changes_between_two_readings_is_refused(
     own = write_lines(tmp_path / "a.jsonl", TEXTS[:50])
 
     def change(*arguments: Any, **named: Any) -> None:
-        write_told(*arguments, **named)
+        write_verdicts(*arguments, **named)
         (tmp_path / "a.jsonl").write_bytes(b"".join(own[:30]))
 
     monkeypatch.setattr(WRITE, change)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from made_up import MadeUp, MadeUpSegment, Stored
 
 from simindex import _kernel
-from simindex.format.rows import MATCH, NO_FIGURE
+from simindex.format.rows import MATCH, NO_VALUE
 from simindex.queries.search import EACH_SEES_ALL
 
 BANDS = 2
@@ -48,7 +48,7 @@ def ask(
     compared: list[set[int]] = [set() for _ in range(count)]
     told: list[list[int]] = [[] for _ in range(count)]
     for number, query, agree, _ in MATCH.iter_unpack(found):
-        if agree == NO_FIGURE:
+        if agree == NO_VALUE:
             told[query].append(number)
         else:
             compared[query].add(number)

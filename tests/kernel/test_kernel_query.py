@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from made_up import MadeUp, MadeUpSegment, Shape, Stored
 
 from simindex import _kernel, textbook
-from simindex.format.rows import MATCH, NO_FIGURE
+from simindex.format.rows import MATCH, NO_VALUE
 from simindex.queries.search import EACH_SEES_ALL
 
 BANDS = 2
@@ -187,7 +187,7 @@ def test_query_bands_equals_brute_force(
             if any(share_prefix(a, b, bits) for a, b in zip(rows, own, strict=True)):
                 agree = agreeing(rows, own)
                 has_distance = present & 2 and with_fingerprints
-                distance = (fingerprint ^ own_fingerprint).bit_count() if has_distance else NO_FIGURE
+                distance = (fingerprint ^ own_fingerprint).bit_count() if has_distance else NO_VALUE
                 if agree >= min_agree:
                     found.append((number, place, agree, distance))
         expected += sorted(found, key=lambda match: (-match[2], match[3], match[0]))
@@ -283,7 +283,7 @@ def test_query_fingerprints_equals_brute_force(
             entries += shared
             distance = (fingerprint ^ own_fingerprint).bit_count()
             if shared and distance <= max_distance:
-                agree = agreeing(rows, own) if present & 1 else NO_FIGURE
+                agree = agreeing(rows, own) if present & 1 else NO_VALUE
                 found.append((number, place, agree, distance))
         expected += sorted(found, key=lambda match: (match[3], -match[2], match[0]))
         scanned.append(entries)
@@ -331,7 +331,7 @@ def test_find_keys_equals_brute_force(runs: list[Run], layout: Shape, wanted: li
     directory, stored = made_up(runs, layout)
     found = _kernel.find_keys(directory.header, 0, np.array(wanted, np.uint64), most)
     expected = [
-        (number, place, NO_FIGURE, NO_FIGURE)
+        (number, place, NO_VALUE, NO_VALUE)
         for place, key in enumerate(wanted)
         for number in [number for number, _, own, _, _ in stored if own == key][:most]
     ]
@@ -384,7 +384,7 @@ def test_find_equal_equals_brute_force(
         for _, compared in groupby(of_key, lambda document: document[1]):
             for number, _, _, own, fingerprint in list(compared)[:most]:
                 if (own, fingerprint) == sketch:
-                    expected.append((number, place, NO_FIGURE, NO_FIGURE))
+                    expected.append((number, place, NO_VALUE, NO_VALUE))
     assert sorted(MATCH.iter_unpack(found)) == sorted(expected)
 
 

@@ -14,7 +14,7 @@ from simindex import Config, scaleout
 from simindex.corpus import DedupReport, deduplicate
 from simindex.corpus.dedup import writer_loop
 from simindex.corpus.dedup.sorting.second_pass import InputPart, PartRead
-from simindex.corpus.dedup.sorting.verdict_file import ToldRows
+from simindex.corpus.dedup.sorting.verdict_file import RowDecisions
 from simindex.inputs import Fields, InputError, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 from simindex.pairs.plan import plan_pairs
@@ -173,14 +173,10 @@ def test_a_part_that_has_changed_is_told(tmp_path: Path) -> None:
     plan = plan_pairs(scheme_of_config(config), 0.8, *how)  # type: ignore[arg-type]
     writing = Writing(inputs, [source], 32, plan, "", ("", ""))
     part = InputPart(0, Extent(0, os.path.getsize(source), 0))
-    assert (
-        len(
-            lines_of(writing, Wanted(PartRead(part, 20, 20), 0, 0, ToldRows([], [])), bytearray()).lines.sizes
-        )
-        == 20
-    )
+    wanted = Wanted(PartRead(part, 20, 20), 0, 0, RowDecisions([], []))
+    assert len(lines_of(writing, wanted, bytearray()).lines.sizes) == 20
     with pytest.raises(InputError, match=r"a\.jsonl: expected the 21 rows .* found 20: the input changed"):
-        lines_of(writing, Wanted(PartRead(part, 21, 21), 0, 0, ToldRows([], [])), bytearray())
+        lines_of(writing, Wanted(PartRead(part, 21, 21), 0, 0, RowDecisions([], [])), bytearray())
 
 
 @pytest.mark.parametrize("mark", [b"", BYTE_ORDER_MARK])
@@ -199,11 +195,11 @@ def test_lines_of_parts_are_read_into_the_same_room_and_have_keys_of_any_kind(
     part = PartRead(InputPart(0, Extent(0, source.stat().st_size, 0)), 3, 3)
     room = bytearray(b"x" * 1_000)
     for gone in ([0, 1, 2], [1], []):
-        told = ToldRows([(place, (9, 0xFFFF - 30 << 16, "0 10 i9", False)) for place in gone], [])
+        told = RowDecisions([(place, (9, 0xFFFF - 30 << 16, "0 10 i9", False)) for place in gone], [])
         made = lines_of(writing, Wanted(part, 0, 0, told), room)
         assert made.room is room
         assert b"".join(made.kept) == b"".join(lines[at] + b"\n" for at in range(3) if at not in gone)
-        report = [json.loads(line) for line in bytes(made.lines.told).splitlines()]
+        report = [json.loads(line) for line in bytes(made.lines.reported).splitlines()]
         keys = f"{source}:1", 7, {"bytes": "YQ=="}
         assert [row["id"] for row in report] == [keys[at] for at in gone]
         assert made.lines.stays.tolist() == [at not in gone for at in range(3)]

@@ -1,4 +1,4 @@
-"""Opening a data file, and telling whether all of it is there."""
+"""Opening a data file, and annotator whether all of it is there."""
 
 import os
 import shutil

@@ -16,7 +16,7 @@ from simindex.cli import creation, options, reading
 from simindex.cli.commands.pairs import By
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
 from simindex.cli.output import Reports, counted, figure, note, print_json
-from simindex.cli.progress import Tell, Told, job_bar, shows_progress
+from simindex.cli.progress import JobProgress, Show, job_bar, shows_progress
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import JobError
@@ -26,7 +26,7 @@ from simindex.inputs import BadRowError, Fields, Inputs
 from simindex.tuning import DEFAULT_THRESHOLD
 
 _TOLD_MISSED = 0.005
-"""Least share of missed rows that people are told of."""
+"""Least share of missed rows that is printed."""
 
 
 class Mode(Enum):
@@ -136,7 +136,7 @@ WithinDistance = Annotated[
 _JsonProgress = Annotated[
     bool,
     typer.Option(
-        "--json-progress", help="Tell how far it is in JSON lines on stderr, one a second, in place of a bar."
+        "--json-progress", help="Print the progress as JSON lines on stderr, one a second, in place of a bar."
     ),
 ]
 Force = Annotated[
@@ -215,11 +215,11 @@ def run(
     total = rows.total_bytes() if json_progress or shows_progress() else None
     waits_for = None if keep == "first" else "reading, and ordering the rows"
     progress = _Progress(rows, total)
-    with job_bar(total, waits_for, as_json=json_progress) as progress.told:
+    with job_bar(total, waits_for, as_json=json_progress) as progress.show:
         job = progress.job = _job(rows, given, progress, bad_rows)
         job.on_looked = progress.looked
         _run(job, bad_rows)
-    reading.tell(rows.tally, encoding)
+    reading.note_tally(rows.tally, encoding)
     _summarise(job, output, bad_rows.count, as_json)
 
 
@@ -266,11 +266,11 @@ class _Progress:
     """Tells the bar how far the job is.
 
     Attributes:
-        told: the bar.
+        show: the bar.
         job: that it is about.
     """
 
-    told: Tell
+    show: Show
     job: Job
 
     def __init__(self, rows: Inputs, total: int | None) -> None:
@@ -285,13 +285,15 @@ class _Progress:
             share = 0.5 + 0.5 * done / looked_at
             read_bytes = 0 if self._total is None else round(self._total * done / looked_at)
         looked_now = looked_at - job.looked_before
-        self.told(Told(done, now, job.state.removed, read_bytes, job.num_bytes, looked_at, looked_now, share))
+        self.show(
+            JobProgress(done, now, job.state.removed, read_bytes, job.num_bytes, looked_at, looked_now, share)
+        )
 
     def looked(self, count: int) -> None:
         """Take note that so many rows were looked at, before the first is done."""
         read_bytes = self._rows.bytes_read
         share = 0.5 * min(read_bytes / self._total, 1.0) if self._total else None
-        self.told(Told(0, 0, 0, read_bytes, 0, count, count - self.job.looked_before, share))
+        self.show(JobProgress(0, 0, 0, read_bytes, 0, count, count - self.job.looked_before, share))
 
 
 def config_of(given: dict[str, Any]) -> Config | None:

@@ -84,9 +84,9 @@ class _Feed:
     """Hands the rows of inputs to `Index.insert_many`, in whole batches: of one that a bad row ends, nothing.
 
     Args:
-        skip_bad: pass over bad rows, and tell them.
+        skip_bad: pass over bad rows, and print them.
         is_stored: whether a key is in the index. A row whose key was made of its content is passed over, and
-            counted, if that is so or if such a row is on its way there; ``None``: it is handed on.
+            counted, if that is so or if such a row is on its way there; ``None``: it is inserted.
 
     Attributes:
         equal: rows passed over because they equal another.
@@ -120,14 +120,14 @@ class _Feed:
         return chain.from_iterable(self._rows_of_batches())
 
     def _rows_of_batches(self) -> Iterator[list[Row]]:
-        handed = 0
+        given = 0
         for batch in self._batches:
             if self.failure is not None:
                 return
             batch = [row for row in batch if not isinstance(row, RowByContent) or self._is_new(row)]
             made = [row.key for row in batch if isinstance(row, RowByContent)]
-            handed += len(batch)
-            self._batches_at.append((handed, self._inputs.bytes_read, made))
+            given += len(batch)
+            self._batches_at.append((given, self._inputs.bytes_read, made))
             yield batch
 
     def _is_new(self, row: RowByContent) -> bool:
@@ -248,7 +248,7 @@ def run(
         feed = _Feed(rows, batch_size, skip_bad_rows, advance, is_stored)
         matched = None if if_new is None else _Matched(if_new, simhash, as_json)
         report = _insert(target, feed, on_conflict.value, batch_size, workers, matched)
-    reading.tell(rows.tally, encoding)
+    reading.note_tally(rows.tally, encoding)
     _summarise(report, feed, rows.tally, time.monotonic() - began, as_json, matched)
 
 

@@ -131,7 +131,7 @@ def print_some(
     """Print pairs up to the limit, some at a time, and say so if they end there; returns how many they were.
 
     Args:
-        advance: told how many have been printed so far.
+        advance: called with the number printed so far.
     """
     num_pairs, pairs = 0, islice(found, limit)
     while some := list(islice(pairs, _A_TIME)):

@@ -163,7 +163,7 @@ def run(
         search.require(stored)
         if inputs is not None:
             _print_many(stored, search, inputs, others, as_json)
-            reading.tell(inputs.tally, encoding)
+            reading.note_tally(inputs.tally, encoding)
             return
         document, matches = _one(stored, search, given, limits)
         why_none = "" if matches or others else search.why_none(stored, document)
@@ -223,8 +223,8 @@ def _only_one(given: Mapping[str, Any]) -> str:
     }
     found = [shown for name, shown in names.items() if given[name] is not None]
     if len(found) != 1:
-        told = " and ".join(found) or "none"
-        raise typer.BadParameter(f"expected one of {', '.join(names.values())}; found {told}")
+        options_found = " and ".join(found) or "none"
+        raise typer.BadParameter(f"expected one of {', '.join(names.values())}; found {options_found}")
     return found[0]
 
 

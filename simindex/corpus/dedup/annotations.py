@@ -12,8 +12,8 @@ from simindex.corpus.text_file import TextFile
 from simindex.jsonable import plain
 
 
-class Telling:
-    """Tells of rows, one after the other.
+class Annotator:
+    """Makes the report entry and the annotation of each row, one after the other.
 
     Args:
         names: of the sources.
@@ -28,7 +28,7 @@ class Telling:
         self._names, self.writes_removed, self._texts = names, annotates, texts
 
     def removed(self, entry: Entry, verdict: Verdict) -> Removed:
-        """Return what is told of a row that goes."""
+        """Return the report entry of a row that goes."""
         match, other = verdict
         if other is None:
             kept, kept_place = place_of(match.metadata, self._names)

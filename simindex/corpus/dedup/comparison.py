@@ -41,7 +41,7 @@ def config_for(
         return found
     if config is not None and config.seed == "random":
         raise ValueError(
-            'seed: expected a number, for a job that is gone on with needs the same one, found "random"; '
+            'seed: expected a number, for a job that is resumed needs the same one, found "random"; '
             "draw one and keep it (secrets.randbits(64)), or give an index that has one (against=, into=)"
         )
     if config is None:

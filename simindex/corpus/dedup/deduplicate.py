@@ -13,7 +13,7 @@ from typing import Any
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_int
 from simindex.config import Config
-from simindex.corpus.dedup.annotations import Telling
+from simindex.corpus.dedup.annotations import Annotator
 from simindex.corpus.dedup.comparison import comparison_for
 from simindex.corpus.dedup.entries import PathEntries, entries_of
 from simindex.corpus.dedup.into_index import store_kept
@@ -76,11 +76,11 @@ def deduplicate(
     where it was, and the output is byte for byte that of one run; called again when it is done it returns its
     report. A journal beside the output, ``OUTPUT.dedup``, knows how far it is. The output has its name only
     when it is complete. Iterables and
-    standard input cannot be gone on with, nor can what is handed to a callable.
+    standard input cannot be resumed, nor can rows that go to a callable.
 
     Args:
         sources: a path, or a list of paths, of what `simindex insert` reads (with the fields "id" and
-            "text"); or an iterable of (key, document) or (key, document, metadata). Rows are told apart by
+            "text"); or an iterable of (key, document) or (key, document, metadata). Rows are identified by
             their place: an id may be missing or given twice. Nothing is written before the last row was read.
         sink: a path, whose name says the format: .parquet, .jsonl, .csv, .tsv, .txt (the paths of text
             files), with .gz, .xz or .zst behind it; or a callable, which is given (key, document, metadata)
@@ -124,7 +124,7 @@ def deduplicate(
         batch_size, workers: as in `Index.insert_many`.
         progress: called with the number of rows that are done, those before an interruption included. The
             input is read twice: it is called in the second reading.
-        on_removed: called with a `Removed` for each row that goes, in order. A job that is gone on with calls
+        on_removed: called with a `Removed` for each row that goes, in order. A job that is resumed calls
             it for the rows from there on, for some of them again.
         on_bad_row: takes a row that is none, which is passed over; default: it ends the job.
         journal: where the journal is; default: beside the output.
@@ -179,12 +179,12 @@ class Job:
     """A job with its arguments; see `deduplicate`.
 
     Attributes:
-        state: how far it is; where it failed, how far it is when it is gone on with.
+        state: how far it is; where it failed, how far it is when it is resumed.
         was_done: whether it had been done before.
         num_bytes: of the output, whole frames.
-        can_resume: whether it can be broken off and gone on with.
-        done_before, looked_before: rows that were done, and looked at, when it was gone on with.
-        on_looked: told then how many were looked at.
+        can_resume: whether it can be broken off and resumed.
+        done_before, looked_before: rows that were done, and looked at, when it was resumed.
+        on_looked: called then with the number of rows looked at.
     """
 
     was_done = False
@@ -249,7 +249,7 @@ class Job:
         self.can_resume = self._entries.can_resume and beside is not None
 
     def _described(self) -> dict[str, Any]:
-        """Return what tells this job from others, beside how rows are compared and what they are."""
+        """Return what identifies this job, beside how rows are compared and what they are."""
         cut, keep = self._cut, self._keep
         return {
             "outputs": [absolute(self._writing.path), absolute(self._writing.report_path)],
@@ -289,7 +289,7 @@ class Job:
             self.state = journal.durable
             if isinstance(exc, OrderError) or not (resumed or self._has_begun()):
                 self._writing.drop_partials()
-                journal.drop()  # nobody has to give up what was not done
+                journal.drop()  # nothing was done that a later run could lose
             raise
         return self._report()
 
@@ -299,7 +299,7 @@ class Job:
         return bool(state.phase != "reading" or state.read or state.looked)
 
     def _run_at_once(self) -> DedupReport:
-        """Do a job that cannot be gone on with, without a journal."""
+        """Do a job that cannot be resumed, without a journal."""
         self._writing.require_new(force=self._force)
         beside = self._writing.path or self._writing.report_path
         folder = tempfile.mkdtemp(
@@ -338,10 +338,10 @@ class Job:
                     with self._decisions(folder, into) as decided:
                         gathering = None if self._cut is None else Gathering(self._entries.text_field, rollup)
                         texts = self._texts if self._keep == "first" else None
-                        telling = Telling(
+                        annotator = Annotator(
                             self._entries.names, annotates=self._mode == "annotate", texts=self._texts
                         )
-                        Work(self, telling, output, report, journal, gathering, texts).read(decided)
+                        Work(self, annotator, output, report, journal, gathering, texts).read(decided)
                     enter("storing")
                 if self.state.phase == "storing":
                     if into is not None:
@@ -364,7 +364,7 @@ class Job:
 
     @contextmanager
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows | Lines]]:
-        """Give the rows that are not done yet, with what becomes of them."""
+        """Yield the rows that are not done yet, with their verdicts."""
         keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
         by_lines = keeps_lines and self._mode != "annotate" and not self._explain
         with self._sorting(folder, into).decided(self.state.read, by_lines=by_lines) as decided:
@@ -402,15 +402,15 @@ class Job:
         with Index(self._into, "a", self._config) as into:
             yield into
 
-    # ---- what others ask ----
+    # ---- called by the writer loop ----
 
-    def tell(self, removed: Removed) -> None:
-        """Tell the caller of a row that goes."""
+    def on_removed(self, removed: Removed) -> None:
+        """Call the caller's function with a row that goes."""
         if self._on_removed is not None:
             self._on_removed(removed)
 
     def advance(self) -> None:
-        """Tell the caller how far it is."""
+        """Call the caller's function with the progress."""
         if self._progress is not None:
             self._progress(self.state.read)
 
@@ -442,7 +442,7 @@ def _path_of(index: IndexOrPath) -> str:
 
 
 def _of_index(path: str) -> list[Any]:
-    """Return what tells an index from another, or from itself after a change."""
+    """Return what identifies an index in one state."""
     with Index(path, "r") as index:
         stats = index.stats()
         return [os.path.abspath(path), stats.documents]

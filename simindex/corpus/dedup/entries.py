@@ -1,7 +1,7 @@
 """Read the rows of all sources in order, each with its number and its original line.
 
-Invariant: a row is known by its number in the whole input; its id is only told, and may be missing or given
-twice.
+Invariant: a row is known by its number in the whole input; its id is for reports alone, and may be missing or
+given twice.
 """
 
 from __future__ import annotations
@@ -125,15 +125,15 @@ class PathEntries:
         """Whether a row that is none is passed over."""
         return self._on_bad_row is not None
 
-    def tell(self, bad: Iterable[BadRowError]) -> None:
-        """Hand over rows that are none."""
+    def take_bad(self, bad: Iterable[BadRowError]) -> None:
+        """Call `on_bad_row` with rows that cannot be read."""
         assert self._on_bad_row is not None
         for row in bad:
             self._on_bad_row(row)
 
     @property
     def are_files(self) -> bool:
-        """Whether all are files, which nobody has to wait for."""
+        """Whether all are files, which can be read without waiting."""
         return all(is_remote(path) or os.path.isfile(path) for path in self._paths)
 
     @property
@@ -144,7 +144,7 @@ class PathEntries:
         )
 
     def digest(self) -> dict[str, Any]:
-        """Return what tells these rows from others: path, size and time of change of each file, and how the
+        """Return what identifies these rows: path, size and time of change of each file, and how the
         files are read."""
         files = [_of_file(file) for path in self._paths for file in _files(path)]
         return {"inputs": files, "reading": self._inputs.settings}
@@ -180,7 +180,7 @@ class ItemEntries:
             yield Entry(number, 0, "items", number + 1, key, document, metadata, content)
 
     def digest(self) -> dict[str, Any]:
-        """Nothing tells one iterable from another."""
+        """Return nothing: two iterables cannot be distinguished."""
         raise SimIndexError("journal: expected files, which can be read again; found an iterable")
 
 
@@ -292,7 +292,7 @@ def place_of(label: str, names: Sequence[str]) -> tuple[Key, Place]:
 
 
 def labelled(place: int, row: int | str, kind: str, key: str) -> str:
-    """Return what a row is told by, beside its number: where it was, and its id; see `shown_key`.
+    """Return the label of a row in reports: its source, its row there and its id; see `shown_key`.
 
     Args:
         row: in its input; of a paragraph with its number behind it, ``7#2``.

@@ -24,7 +24,7 @@ _PHASES = ("reading", "storing", "publishing", "done")
 
 
 class JobError(SimIndexError):
-    """A job cannot be begun or gone on with; the message says why, and what to do about it."""
+    """A job cannot be begun or resumed; the message says why, and what to do about it."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class State:
 
 
 def digest_of(job: dict[str, Any]) -> str:
-    """Return what tells a job from others, hexadecimal."""
+    """Return the digest of a job, hexadecimal."""
     return xxhash.xxh3_128_hexdigest(json.dumps([_FORMAT, job], sort_keys=True).encode())
 
 

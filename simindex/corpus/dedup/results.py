@@ -139,7 +139,7 @@ class Removed:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it with JSON's types, as a line of the report of removed rows."""
-        found = row_told(
+        found = removed_row(
             self.key, self.place, self.duplicate_of, self.kept_place, self, self.cluster, self.number
         )
         if self.place.paragraph is not None:
@@ -155,7 +155,7 @@ class Removed:
         return {"explanation": None if self.explanation is None else self.explanation.to_dict()}
 
 
-def row_told(
+def removed_row(
     key: Key,
     place: Place,
     duplicate_of: Key,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from simindex.corpus.dedup.annotations import Telling
+from simindex.corpus.dedup.annotations import Annotator
 from simindex.corpus.dedup.entries import Entry
 from simindex.corpus.dedup.journal import Journal, State
 from simindex.corpus.dedup.paragraphs import Gathering, Rest
@@ -26,22 +26,22 @@ from simindex.corpus.text_file import TextFile
 from simindex.imports import optional_module
 
 DecidedRows = tuple[Sequence[Entry], Decided]
-"""Rows, and what becomes of each."""
+"""Rows and their verdicts."""
 
 
 class Lines(NamedTuple):
-    """Rows of the input, one after the other, with what becomes of each; those that stay are written already.
+    """Rows of the input, one after the other, with the decision on each; those that stay are written already.
 
     Attributes:
-        sizes: int64: bytes of the line of each: in the output, or of one that goes in `told`.
+        sizes: int64: bytes of each row's line, in the output or in `reported`.
         stays: bool: whether it is in the output.
-        told: uint8: lines of the report.
+        reported: uint8: lines of the report.
         bounded: rows that stay though not all was looked at.
     """
 
     sizes: np.ndarray
     stays: np.ndarray
-    told: np.ndarray
+    reported: np.ndarray
     bounded: int
 
 
@@ -56,16 +56,16 @@ _SECONDS_A_MARK = 1.0
 
 
 class RowsOfJob(Protocol):
-    """What the reading asks of its job."""
+    """What the writer loop needs of its job."""
 
     state: State
     num_bytes: int
 
-    def tell(self, removed: Removed) -> None:
-        """Tell the caller of a row that goes."""
+    def on_removed(self, removed: Removed) -> None:
+        """Call the caller's function with a row that goes."""
 
     def advance(self) -> None:
-        """Tell the caller how far it is."""
+        """Call the caller's function with the progress."""
 
 
 class Work:
@@ -74,7 +74,7 @@ class Work:
     def __init__(
         self,
         job: RowsOfJob,
-        telling: Telling,
+        annotator: Annotator,
         output: Output,
         report: Output,
         journal: Journal | None,
@@ -82,7 +82,7 @@ class Work:
         texts: TextFile | None = None,
     ) -> None:
         self._gathering, self._texts = gathering, texts
-        self._job, self._telling = job, telling
+        self._job, self._annotator = job, annotator
         self._output = output
         self._report = report
         self._journal = journal
@@ -115,7 +115,7 @@ class Work:
                 if lines is None:
                     for place, verdict in enumerate(verdicts):
                         entry = entries[place]
-                        removed = None if verdict is None else self._telling.removed(entry, verdict)
+                        removed = None if verdict is None else self._annotator.removed(entry, verdict)
                         self._take(entry, removed)
                 else:
                     self._take_lines(lines, entries, verdicts)
@@ -130,7 +130,7 @@ class Work:
     ) -> None:
         """Take rows that are written as they stand, all at once or all between two that go."""
         gone = [(place, verdict) for place, verdict in enumerate(verdicts) if verdict is not None]
-        removed = [self._telling.removed(entries[place], verdict) for place, verdict in gone]
+        removed = [self._annotator.removed(entries[place], verdict) for place, verdict in gone]
         if self._take_at_once(lines, [verdict is None for verdict in verdicts], removed):
             return
         behind = 0
@@ -147,18 +147,18 @@ class Work:
         state, output, report = self._job.state, self._output, self._report
         assert isinstance(output, LinesOutput)
         kept = list(compress(lines, stays)) if removed else lines
-        told = [self._line_told(each) for each in removed] if isinstance(report, LinesOutput) else []
-        waiting = output.waiting + report.waiting + sum(map(len, kept)) + sum(map(len, told))
+        reported = [self._report_line(each) for each in removed] if isinstance(report, LinesOutput) else []
+        waiting = output.waiting + report.waiting + sum(map(len, kept)) + sum(map(len, reported))
         if waiting >= FRAME_BYTES or state.read + len(lines) - self._row_of_cut >= FRAME_ROWS:
             return False
         output.write_lines(kept)
         if isinstance(report, LinesOutput):
-            report.write_lines(told)
+            report.write_lines(reported)
         state.read += len(lines)
         state.kept += len(kept)
         state.removed += len(removed)
         for each in removed:
-            self._job.tell(each)
+            self._job.on_removed(each)
         return True
 
     def _take_made(self, lines: Lines) -> None:
@@ -166,19 +166,19 @@ class Work:
         state, count = self._job.state, len(lines.sizes)
         assert isinstance(self._output, LinesOutput)
         assert isinstance(self._report, LinesOutput)
-        kept, told = (
+        kept, reported = (
             np.concatenate([[0], np.cumsum(np.where(which, lines.sizes, 0))])
             for which in (lines.stays, ~lines.stays)
         )
         state.bounded += lines.bounded
-        both, kept_rows, at = kept + told, np.concatenate([[0], np.cumsum(lines.stays)]), 0
+        both, kept_rows, at = kept + reported, np.concatenate([[0], np.cumsum(lines.stays)]), 0
         while at < count:
             room = FRAME_BYTES - self._output.waiting - self._report.waiting
             behind = int(np.searchsorted(both, both[at] + room))
             behind = min(max(behind, at + 1), at + FRAME_ROWS - (state.read - self._row_of_cut))
             ends, behind = behind <= count, min(behind, count)
             self._output.count_written(int(kept[behind] - kept[at]))
-            self._report.write_lines([lines.told[told[at] : told[behind]].data])
+            self._report.write_lines([lines.reported[reported[at] : reported[behind]].data])
             state.read += behind - at
             state.kept += int(kept_rows[behind] - kept_rows[at])
             state.removed += behind - at - int(kept_rows[behind] - kept_rows[at])
@@ -192,7 +192,7 @@ class Work:
         output = self._output
         if not (isinstance(output, LinesOutput) and output.keeps_lines and isinstance(entries, Rows)):
             return None
-        if self._telling.writes_removed or set(map(type, entries.contents)) != {bytes}:
+        if self._annotator.writes_removed or set(map(type, entries.contents)) != {bytes}:
             return None
         return whole_lines(entries.contents)
 
@@ -219,15 +219,15 @@ class Work:
             state.kept += 1
         else:
             state.removed += 1
-            self._tell(self._report, removed)
+            self._report_one(self._report, removed)
         if self._gathering is not None:
             rest = self._gathering.add(entry, removed)
             if rest is not None:
                 self._take_rest(rest, self._gathering.rollup)
-        elif removed is None or self._telling.writes_removed:
-            self._output.write(entry, self._telling.note(entry, removed))
+        elif removed is None or self._annotator.writes_removed:
+            self._output.write(entry, self._annotator.note(entry, removed))
         if removed is not None:
-            job.tell(removed)
+            job.on_removed(removed)
         if entry.part is not None and not entry.part.is_last:
             return  # a frame ends where a row of the input does
         waiting = self._output.waiting + self._report.waiting
@@ -239,22 +239,22 @@ class Work:
         state.documents += 1
         state.dropped += rest.left is None
         if rest.seen:
-            self._tell(rollup, rest)
-        written = rest.whole if self._telling.writes_removed else rest.left
+            self._report_one(rollup, rest)
+        written = rest.whole if self._annotator.writes_removed else rest.left
         if written is not None:
-            self._output.write(written, self._telling.note_of_rest(rest))
+            self._output.write(written, self._annotator.note_of_rest(rest))
 
-    def _tell(self, report: Output, told: Removed | Rest) -> None:
+    def _report_one(self, report: Output, reported: Removed | Rest) -> None:
         if isinstance(report, LinesOutput):
-            report.write_lines([self._line_told(told)])
+            report.write_lines([self._report_line(reported)])
 
-    def _line_told(self, told: Removed | Rest) -> bytes:
-        return line_told(self._orjson, told)
+    def _report_line(self, reported: Removed | Rest) -> bytes:
+        return report_line(self._orjson, reported)
 
     def _end_frame(self) -> None:
         self._cut()
         if time.monotonic() - self._marked >= _SECONDS_A_MARK:
-            self._mark(self._cuts[0])  # the oldest: nobody has to wait for it
+            self._mark(self._cuts[0])  # the oldest, which is on disk by now
 
     def _cut(self) -> None:
         """End a frame, at a place that follows from the rows alone."""
@@ -291,9 +291,9 @@ class Work:
                 continue
 
 
-def line_told(orjson: Any, told: Removed | Rest) -> bytes:
+def report_line(orjson: Any, reported: Removed | Rest) -> bytes:
     """Return the line of a report, made by orjson."""
-    line: bytes = orjson.dumps(told.to_dict(), option=orjson.OPT_APPEND_NEWLINE)
+    line: bytes = orjson.dumps(reported.to_dict(), option=orjson.OPT_APPEND_NEWLINE)
     return line
 
 

@@ -73,7 +73,7 @@ class FramedFile:
         self.waiting += sum(map(len, content))
 
     def count_written(self, num_bytes: int) -> None:
-        """Take note of content of the frame that somebody else has written, where it belongs."""
+        """Take note of content of the frame that another process has written at its place."""
         self._num_written += num_bytes
         self.waiting += num_bytes
 

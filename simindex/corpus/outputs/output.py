@@ -97,7 +97,7 @@ class LinesOutput:
         self._file.add(*lines)
 
     def count_written(self, num_bytes: int) -> None:
-        """Take note of lines that somebody else writes where they belong; of no packed file."""
+        """Take note of lines that another process has written at their place; not for packed files."""
         self._file.count_written(num_bytes)
 
     def cut(self) -> None:

@@ -1,7 +1,7 @@
 """Parquet output: one part file a frame, joined into one file of as many row groups at the end.
 
 The types of columns: those of the first frame, which others are cast to. A Parquet file has its index at its
-end and cannot be gone on with; its parts can.
+end and cannot be resumed; its parts can.
 """
 
 from __future__ import annotations

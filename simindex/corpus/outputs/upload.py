@@ -1,6 +1,6 @@
 """Outputs on other machines: written here, uploaded, then renamed.
 
-Invariant: nobody sees a part of an output under its name: object stores show an object when it is whole,
+Invariant: no part of an output is ever seen under its name: object stores show an object when it is whole,
 elsewhere it is uploaded beside its name and moved.
 """
 

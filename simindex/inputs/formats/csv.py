@@ -94,7 +94,7 @@ class _Feed:
     That is a line over a limit, or one with which the row would be. The parser then begins a new row.
 
     Attributes:
-        number: of the newest line that was handed over.
+        number: of the newest line that was read.
     """
 
     def __init__(self, lines: Lines, name: str) -> None:
@@ -114,7 +114,7 @@ class _Feed:
 
     @property
     def row(self) -> bytes:
-        """The lines of the newest row, as they were handed over."""
+        """The lines of the newest row, as they were read."""
         return bytes(self._row)
 
     def read_again(self) -> None:

@@ -125,8 +125,8 @@ def _page(
         return None
     if not is_text and not (http.get_statuscode() or "").startswith("2"):
         return None
-    told = (http.get_header("Content-Type") or "") if not is_text else (record.content_type or "")
-    kind, _, rest = told.partition(";")
+    declared = (http.get_header("Content-Type") or "") if not is_text else (record.content_type or "")
+    kind, _, rest = declared.partition(";")
     kind = kind.strip().lower()
     if kind not in (*_HTML, _TEXT):
         return None

@@ -1,7 +1,7 @@
 """Run a deduplication by sorting: sketch rows into files, sort the files, read the input again.
 
-Invariant: what stays is what an index keeps that is asked row by row; nothing is read here and there, so that
-a corpus may be far larger than the memory, but where chance shares prefixes.
+Invariant: a row stays where an index that is queried row by row would keep it; nothing is read here and
+there, so that a corpus may be far larger than the memory, but where chance shares prefixes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,13 @@ from simindex.corpus.dedup.sorting.other_indexes import OtherIndexes, together
 from simindex.corpus.dedup.sorting.second_pass import InputPart, PartRead, rows_of_parts
 from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles, sketch_rows
 from simindex.corpus.dedup.sorting.star import Outcome, Star
-from simindex.corpus.dedup.sorting.verdict_file import OF_OTHERS, OfOthers, Teller, numbers_told, write_told
+from simindex.corpus.dedup.sorting.verdict_file import (
+    OF_OTHERS,
+    OfOthers,
+    VerdictReader,
+    removed_numbers,
+    write_verdicts,
+)
 from simindex.corpus.dedup.sorting.verified import verified
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.text_file import TextFile
@@ -84,7 +90,7 @@ class Sorting:
         others: paths of indexes; rows that are like one of their documents go, too.
         texts: takes the texts of all rows, or ``None``.
         batch_size, workers: as in `Index.insert_many`.
-        looked: told how many rows were looked at so far, and whether that is durable.
+        looked: called with the number of rows looked at so far, and whether that is durable.
         keeps_sketches: whether the sketches of rows that stay are wanted; see `kept`.
     """
 
@@ -123,21 +129,23 @@ class Sorting:
 
     @contextmanager
     def decided(self, skipped: int, *, by_lines: bool) -> Iterator[Iterator[DecidedRows]]:
-        """Give the rows, with what becomes of them.
+        """Yield the rows with their verdicts.
 
         Args:
             skipped: of the first, which are done.
             by_lines: whether lines are enough, where they are rows.
         """
-        path = os.path.join(self._folder, "told")
+        path = os.path.join(self._folder, "verdicts")
         before = self._entries.digest() if self._entries.can_resume else None
         if not os.path.exists(path):
             self._decide(path)
         with open(path, "rb") as file, open(path + OF_OTHERS, "rb") as others:
-            told = Teller(file, self._config.num_perm, self._plan, others)
-            rows = self._as_before(self._again(told.read, skipped, by_lines), told.read, skipped, before)
-            tell = list if self._files is None else self._files.tell
-            yield told.of(self._ahead(rows), tell)
+            verdicts = VerdictReader(file, self._config.num_perm, self._plan, others)
+            rows = self._as_before(
+                self._again(verdicts.read, skipped, by_lines), verdicts.read, skipped, before
+            )
+            on_bad = list if self._files is None else self._files.take_bad
+            yield verdicts.decided_rows(self._ahead(rows), on_bad)
 
     def _again(self, read: list[PartRead], skipped: int, by_lines: bool) -> Iterator[Rows | Entered]:
         """Yield the rows of the second reading."""
@@ -148,7 +156,7 @@ class Sorting:
         return rows_of_parts(files.inputs, read, *how, takes_bad_rows=takes_bad_rows, by_lines=by_lines)
 
     def _ahead(self, rows: Iterator[T]) -> Iterator[T]:
-        """Read some batches before they are wanted, but of what somebody would have to wait for."""
+        """Read some batches ahead, except from sources that would have to be waited for."""
         are_files = self._files is not None and self._files.are_files
         return ahead(rows, READ_AHEAD) if self._threads > 1 and are_files else rows
 
@@ -170,9 +178,9 @@ class Sorting:
     def kept(self) -> Iterator[tuple[str, Sketch]]:
         """Yield label (`entries.labelled`) and sketch of each row that stays, in keep order."""
         files = self._sketch_files()
-        stays, path = np.ones(files.count, dtype=bool), os.path.join(self._folder, "told")
+        stays, path = np.ones(files.count, dtype=bool), os.path.join(self._folder, "verdicts")
         with open(path, "rb") as file, open(path + OF_OTHERS, "rb") as others:
-            for gone in numbers_told(file, others):
+            for gone in removed_numbers(file, others):
                 stays[gone] = False
         numbers = self._order(files).numbers_of(np.arange(files.count, dtype=np.uint32))
         numbers = numbers[stays[numbers]]
@@ -196,14 +204,14 @@ class Sorting:
     def _decide(self, path: str) -> None:
         has_bits = self._config.simhash is not None
         files = self._sketch_files()
-        figures = self._plan, self._config.num_perm, self._config.keep_shingles
-        exact = ExactComparison(files, *figures) if self._plan.kept else None
+        settings = self._plan, self._config.num_perm, self._config.keep_shingles
+        exact = ExactComparison(files, *settings) if self._plan.kept else None
         try:
             read = self._filled(files)
             outcome = self._outcome(files, exact)
             labels = partial(_labels, files)
             estimate = None if exact is None else exact.estimate
-            write_told(
+            write_verdicts(
                 path, read, outcome, labels, has_bits=has_bits, others=files.others(), estimate=estimate
             )
         finally:

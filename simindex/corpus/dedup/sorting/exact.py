@@ -34,16 +34,16 @@ class ExactComparison:
         self._plan, self._num_perm, self._keep = plan, num_perm, keep
         self._kept = lru_cache(_AT_HAND)(files.kept)
 
-    def estimate(self, a: int, b: int, figures: int) -> Estimate:
+    def estimate(self, a: int, b: int, score: int) -> Estimate:
         """Return how much two rows are alike.
 
         Args:
-            figures: of their sketches; see `scored_edges`.
+            score: of their sketches; see `scored_edges`.
         """
         some, others = self._kept(a), self._kept(b)
         assert some is not None
         assert others is not None
-        agree, _ = agree_and_distance(self._plan, figures)
+        agree, _ = agree_and_distance(self._plan, score)
         return best_estimate(agree, self._num_perm, some, others, self._keep)
 
     def assigned(self, order: KeepOrder, links: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -59,10 +59,10 @@ class ExactComparison:
             at = np.flatnonzero(links[others] == others) + begin
             kept = order.numbers_of(earlier[at]).tolist()
             found: list[tuple[float, int, int, int]] = []
-            for place, other, figures in zip(at.tolist(), kept, rows["figures"][at].tolist(), strict=True):
-                estimate = self.estimate(number, other, figures)
+            for place, other, score in zip(at.tolist(), kept, rows["scores"][at].tolist(), strict=True):
+                estimate = self.estimate(number, other, score)
                 if estimate.similarity >= (self._plan.threshold if estimate.exact else self._plan.cut):
-                    found.append((-estimate.similarity, figures, int(earlier[place]), place))
+                    found.append((-estimate.similarity, score, int(earlier[place]), place))
             if found:
                 best.append(min(found)[-1])
                 links[later[begin]] = earlier[best[-1]]

@@ -1,7 +1,7 @@
 """Decide the rows of long runs one after the other, as a query per row would.
 
-To compare the documents of a run two by two takes the square of their number, and who of them stays is known
-to nobody but the star. So they wait, and each is compared in its turn with those of its runs that stay.
+To compare the documents of a run two by two takes the square of their number, and only the star knows which
+of them stay. So they wait, and each is compared in its turn with those of its runs that stay.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from simindex.changes.if_new import MOST_IN_BUCKET
 from simindex.corpus.dedup.sorting.orders import KeepOrder
-from simindex.corpus.dedup.sorting.scored_edges import FIGURED_EDGE, edges_of, figures_of
+from simindex.corpus.dedup.sorting.scored_edges import SCORED_EDGE, edges_of, scores_of
 from simindex.pairs.candidates import equal_rows
 from simindex.pairs.plan import PairPlan
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
@@ -20,14 +20,14 @@ from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 _AT_ONCE = 4_096
 """Documents whose sketches are fetched in one go."""
 
-NOBODY = 2**63
+NO_PLACE = 2**63
 
 _TIMES_CHANCE = 8
 
-_NO_EDGES = np.empty(0, dtype=FIGURED_EDGE)
+_NO_EDGES = np.empty(0, dtype=SCORED_EDGE)
 
 
-class Crowd:
+class LongRunRows:
     """Documents of long runs.
 
     Args:
@@ -54,9 +54,9 @@ class Crowd:
         self._num_runs += begins
         self._parts.append((numbers, self._num_runs - 1))
 
-    def settling(
+    def decisions(
         self, order: KeepOrder, fetch: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-    ) -> Settling:
+    ) -> LongRunDecisions:
         """Return them one after the other, in keep order."""
         none = np.empty(0, dtype=np.uint64)
         parts = [
@@ -64,19 +64,19 @@ class Crowd:
             for numbers, run in self._parts
         ]
         self._parts = []
-        return Settling(self, np.unique(np.concatenate([none, *parts])), order, fetch)
+        return LongRunDecisions(self, np.unique(np.concatenate([none, *parts])), order, fetch)
 
-    def figures(
+    def scores(
         self, words: np.ndarray, fingerprint: np.uint64, others: np.ndarray, bits: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (whether each of others matches a sketch, its figures)."""
+        """Return (whether each of others matches a sketch, its scores)."""
         plan = self._plan
         distance = np.bitwise_count(bits ^ fingerprint).astype(np.uint32)
         agree = np.full(len(others), 0xFFFF, dtype=np.uint32)
         if self._num_perm:
             agree = equal_rows(others, words).sum(axis=1, dtype=np.uint32)
         is_match = agree >= plan.min_agree if plan.method == "minhash" else distance <= plan.max_distance
-        return is_match, figures_of(plan, agree, distance)
+        return is_match, scores_of(plan, agree, distance)
 
 
 def room_by_chance(total: int, bits: Sequence[int]) -> int:
@@ -112,11 +112,11 @@ class _Run:
         self.count += 1
 
 
-class Settling:
+class LongRunDecisions:
     """The documents of long runs in keep order, each with its runs.
 
     Args:
-        crowd: what a match is.
+        long_runs: what a match is.
         entries: (place, run), uint64, ascending.
         order: of the rows.
         fetch: gives sketches.
@@ -124,12 +124,12 @@ class Settling:
 
     def __init__(
         self,
-        crowd: Crowd,
+        long_runs: LongRunRows,
         entries: np.ndarray,
         order: KeepOrder,
         fetch: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     ) -> None:
-        self._crowd, self._order, self._fetch = crowd, order, fetch
+        self._long_runs, self._order, self._fetch = long_runs, order, fetch
         places = (entries >> np.uint64(32)).astype(np.uint32)
         self._runs_of = (entries & np.uint64(2**32 - 1)).astype(np.uint32)
         self._places, self._begins = np.unique(places, return_index=True)
@@ -142,8 +142,8 @@ class Settling:
         self._was_bounded = False
 
     def next_place(self) -> int:
-        """Return where the next one stands; `NOBODY` behind the last."""
-        return int(self._places[self._at]) if self._at < len(self._places) else NOBODY
+        """Return where the next one stands; `NO_PLACE` behind the last."""
+        return int(self._places[self._at]) if self._at < len(self._places) else NO_PLACE
 
     def matches(self) -> np.ndarray:
         """Return the edges, ascending, from the next one to those of its runs that stay and are like it."""
@@ -156,24 +156,24 @@ class Settling:
             known = self._runs.get(run)
             if known is None:
                 continue
-            count = min(known.count, self._crowd.most)
+            count = min(known.count, self._long_runs.most)
             self._was_bounded |= known.count > count
             others, bits = known.words[:count], known.fingerprints[:count]
-            is_match, figures = self._crowd.figures(words, fingerprint, others, bits)
+            is_match, scores = self._long_runs.scores(words, fingerprint, others, bits)
             if not is_match.any():
                 continue
             kept = known.places[:count][is_match]
-            found.append(edges_of(np.full(len(kept), place), kept, figures[is_match]))
+            found.append(edges_of(np.full(len(kept), place), kept, scores[is_match]))
         return np.unique(np.concatenate(found)) if found else _NO_EDGES
 
-    def settle(self, *, stays: bool) -> None:
+    def decide(self, *, stays: bool) -> None:
         """Take note of what became of the next one, and go on."""
         if stays:
             words, fingerprint = self._own()
             for run in self._own_runs():
                 self._runs.setdefault(run, _Run(words.size)).add(self.next_place(), words, fingerprint)
             if self._was_bounded:
-                self._crowd.bounded.append(self.next_place())
+                self._long_runs.bounded.append(self.next_place())
         self._at += 1
 
     def _own_runs(self) -> list[int]:

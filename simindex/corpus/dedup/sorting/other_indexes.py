@@ -68,7 +68,7 @@ class OtherIndexes:
                 closing.callback(opened.close)
 
     def decided(self, batches: list[SketchBatch]) -> list[Decided]:
-        """Return what becomes of the rows of some batches."""
+        """Return the decisions on the rows of some batches."""
         sketches = SketchBatch.joined(batches)
         verdicts: list[Verdict | None] = [None] * len(sketches)
         bounded: set[int] = set()

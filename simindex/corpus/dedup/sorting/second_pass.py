@@ -16,7 +16,7 @@ from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 
 _LINES = 2_000
 _LONG = 1 << 19
-"""Lines, and bytes of them, from which on they are handed on together."""
+"""Lines, and bytes, of a batch at least."""
 
 
 class InputPart(NamedTuple):
@@ -82,7 +82,7 @@ class PartRead(NamedTuple):
 
     Attributes:
         part: the same.
-        lines: in it; 0 where nobody has counted them.
+        lines: in it; 0 where they were not counted.
         rows: in it.
     """
 
@@ -98,7 +98,7 @@ def rows_of_parts(
 
     Args:
         skipped: rows of the first, which are done.
-        by_lines: give lines alone where each line of a part is a row: they are not looked at until somebody
+        by_lines: give lines alone where each line of a part is a row: they are not looked at until a caller
             asks for one.
     """
     behind = 0

@@ -80,7 +80,7 @@ class Names(NamedTuple):
 
 
 class SketchFiles:
-    """Sketches of rows, with what is to be told of each row, by number.
+    """Sketches and report labels of rows, by number.
 
     Args:
         folder: made if it is missing.
@@ -320,7 +320,7 @@ class SketchFiles:
         return np.array(self._mapped("present", np.uint8)[numbers])
 
     def labels(self, numbers: np.ndarray) -> list[str]:
-        """Return what is told of some rows: `entries.labelled`."""
+        """Return the labels of some rows: `entries.labelled`."""
         if not len(numbers):
             return []
         ends, rows = (self._mapped(name, np.uint64) for name in ("ends", "rows"))

@@ -1,8 +1,8 @@
 """Greedy stars over verified edges: decide which rows stay.
 
-`crowd` has the documents of long runs. Invariant: a row stays unless one that stays stands before it in keep
-order and is like it; it is told of the most similar such row, of several the first. Source: greedy stars over
-sorted edges, as in simindex/queries/clusters.
+`large_buckets` has the documents of long runs. Invariant: a row stays unless one that stays stands before it
+in keep order and is like it; the report names the most similar such row, of several the first. Source: greedy
+stars over sorted edges, as in simindex/queries/clusters.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.corpus.dedup.sorting.large_buckets import Crowd
+from simindex.corpus.dedup.sorting.large_buckets import LongRunRows
 from simindex.corpus.dedup.sorting.orders import KeepOrder
-from simindex.corpus.dedup.sorting.scored_edges import FIGURED_EDGE, edges_of, figures_of
-from simindex.format.rows import NO_FIGURE
+from simindex.corpus.dedup.sorting.scored_edges import SCORED_EDGE, edges_of, scores_of
+from simindex.format.rows import NO_VALUE
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.sorted_edges import SortedEdges
 from simindex.pairs.union_find import ends_of
@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
     """What a star has come to.
 
     Attributes:
-        verdicts: yields rows of FIGURED_EDGE, of the numbers of rows that go (the upper half) and of those
+        verdicts: yields rows of SCORED_EDGE, of the numbers of rows that go (the upper half) and of those
             that they are like, ascending.
         bounded: numbers of the rows that stay though not all was looked at, ascending.
     """
@@ -68,36 +68,36 @@ class Star:
         assign: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
     ) -> None:
         self._plan, self._order, self._assigned = plan, order, assign or assigned
-        self._new_edges = partial(SortedEdges, memory_bytes, FIGURED_EDGE, folder=folder)
+        self._new_edges = partial(SortedEdges, memory_bytes, SCORED_EDGE, folder=folder)
         self._edges = self._new_edges()
         self._groups = _Groups(*copies, order)
-        self._crowd = Crowd(plan, num_perm, order.total)
-        equal = figures_of(plan, np.array([num_perm or NO_FIGURE]), np.array([0]))
+        self._long_runs = LongRunRows(plan, num_perm, order.total)
+        equal = scores_of(plan, np.array([num_perm or NO_VALUE]), np.array([0]))
         self._add(copies[1], self._groups.firsts_of(copies[0]), equal)
         self._add(copies[0], self._groups.firsts_of(copies[0]), equal)
 
     def add_run(self, numbers: np.ndarray, *, begins: bool = True) -> None:
         """Take the documents of a long run, or some more of the run before."""
         _, members = self._groups.expanded(numbers)
-        self._crowd.add(members, begins=begins)
+        self._long_runs.add(members, begins=begins)
 
     def add_pairs(self, rows: np.ndarray) -> None:
         """Take verified pairs: PAIR_ROW."""
-        figures = figures_of(self._plan, rows["agree"], rows["distance"])
+        scores = scores_of(self._plan, rows["agree"], rows["distance"])
         # Of equal rows only the first can stay: each of one side is compared with the first of the other.
         for some, others in ((rows["a"], rows["b"]), (rows["b"], rows["a"])):
             places, members = self._groups.expanded(some)
-            self._add(members, self._groups.firsts_of(others)[places], figures[places])
+            self._add(members, self._groups.firsts_of(others)[places], scores[places])
 
-    def _add(self, some: np.ndarray, others: np.ndarray, figures: np.ndarray) -> None:
+    def _add(self, some: np.ndarray, others: np.ndarray, scores: np.ndarray) -> None:
         left, right = self._order.places_of(some), self._order.places_of(others)
-        rows = edges_of(np.maximum(left, right), np.minimum(left, right), figures)
+        rows = edges_of(np.maximum(left, right), np.minimum(left, right), scores)
         self._edges.add(rows[left != right])
 
     # ---- the decision ----
 
     def decided(self, fetch: Fetch) -> Outcome:
-        """Return what becomes of all rows. To be called once.
+        """Return the decisions on all rows. To be called once.
 
         Args:
             fetch: gives the sketches of documents of long runs.
@@ -108,8 +108,8 @@ class Star:
                 removed, kept = (
                     self._order.numbers_of(places.astype(np.uint32)) for places in ends_of(rows["edge"])
                 )
-                found.add(edges_of(removed, kept, rows["figures"]))
-        bounded = self._order.numbers_of(np.array(self._crowd.bounded, dtype=np.uint32))
+                found.add(edges_of(removed, kept, rows["scores"]))
+        bounded = self._order.numbers_of(np.array(self._long_runs.bounded, dtype=np.uint32))
         return Outcome(found.ascending(), np.sort(bounded))
 
     def _best(self, fetch: Fetch) -> Iterator[np.ndarray]:
@@ -121,19 +121,19 @@ class Star:
             words, fingerprints = fetch(wanted)
             return words[places], fingerprints[places]
 
-        crowd = self._crowd.settling(self._order, of_leaders)
+        long_runs = self._long_runs.decisions(self._order, of_leaders)
         for rows, behind in _whole_rows(self._edges.ascending(), self._order.total):
             laters, first = rows["edge"] >> _HALF, 0
-            while (place := crowd.next_place()) < behind:
+            while (place := long_runs.next_place()) < behind:
                 end = int(np.searchsorted(laters, np.uint64(place)))
                 if end > first:
                     yield self._assigned(links, rows[first:end])
                 first = int(np.searchsorted(laters, np.uint64(place), side="right"))
-                own = np.concatenate([rows[end:first], crowd.matches()])
+                own = np.concatenate([rows[end:first], long_runs.matches()])
                 if len(own):
                     own = own[np.argsort(own["edge"], kind="stable")]
                     yield self._assigned(links, own)
-                crowd.settle(stays=bool(links[place] == place))
+                long_runs.decide(stays=bool(links[place] == place))
             yield self._assigned(links, rows[first:])
 
 
@@ -142,14 +142,14 @@ def assigned(links: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
     Args:
         links: of a star, by place: itself where it stays; see the kernel's forest.c.
-        rows: FIGURED_EDGE, ascending; all that there are of each later one.
+        rows: SCORED_EDGE, ascending; all that there are of each later one.
     """
     edges = np.ascontiguousarray(rows["edge"])
     _kernel.assign_stars(links, edges)
     later, earlier = ends_of(edges)
     counts = (links[later] != later) & (links[earlier] == earlier)
     rows, later = rows[counts], later[counts]
-    order = np.lexsort((rows["edge"], rows["figures"], later))
+    order = np.lexsort((rows["edge"], rows["scores"], later))
     rows, later = rows[order], later[order]
     is_first = np.ones(len(rows), dtype=bool)
     is_first[1:] = later[1:] != later[:-1]
@@ -158,7 +158,7 @@ def assigned(links: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 def _whole_rows(parts: Iterator[np.ndarray], total: int) -> Iterator[tuple[np.ndarray, int]]:
     """Yield (edges, place): all edges of the rows before a place that were not in a part before."""
-    rest = np.empty(0, dtype=FIGURED_EDGE)
+    rest = np.empty(0, dtype=SCORED_EDGE)
     for part in parts:
         rows = np.concatenate([rest, part])
         if len(rows):

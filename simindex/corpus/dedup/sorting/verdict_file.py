@@ -17,7 +17,7 @@ from simindex.corpus.dedup.sorting.star import Outcome
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.outputs.frames import replacing
 from simindex.errors import SimIndexError
-from simindex.format.rows import NO_FIGURE
+from simindex.format.rows import NO_VALUE
 from simindex.inputs import BadRowError
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.union_find import ends_of
@@ -28,20 +28,20 @@ from simindex.sketching.sketch import HAS_FINGERPRINT
 OF_OTHERS = ".others"
 """Behind the name of the file: rows that go for other indexes."""
 
-_TOLD_AT_ONCE = 4_096
+_ROWS_AT_ONCE = 4_096
 """Rows whose verdicts come together."""
 
 Labels = Callable[[np.ndarray], list[tuple[str, int]]]
 """Returns (label, halves of the sketch that are there) of ascending numbers."""
 
 
-class Told(NamedTuple):
+class RemovedRows(NamedTuple):
     """Some rows that go.
 
     Attributes:
         numbers: of them, ascending.
         kept: number of the row that each is like.
-        figures: how much.
+        scores: how similar they are; see `scored_edges`.
         labels: of the kept rows.
         has_bits: whether both have a fingerprint.
         estimates: fields of the similarity that kept shingles say; ``None``: the rows of the sketches do.
@@ -49,7 +49,7 @@ class Told(NamedTuple):
 
     numbers: list[int]
     kept: list[int]
-    figures: list[int]
+    scores: list[int]
     labels: list[str]
     has_bits: list[bool]
     estimates: list[tuple[Any, ...] | None]
@@ -60,7 +60,7 @@ OfOthers = tuple[list[tuple[int, tuple[Any, ...], str]], list[int]]
 ascending, and the numbers of those for which not all was looked at."""
 
 
-def write_told(
+def write_verdicts(
     path: str,
     read: Any,
     outcome: Outcome,
@@ -76,7 +76,7 @@ def write_told(
         read: how the input was read.
         has_bits: whether rows have fingerprints.
         others: what other indexes say of the rows, in order.
-        estimate: compares rows of two numbers and these figures by kept shingles.
+        estimate: compares rows of two numbers and this score by kept shingles.
     """
     bounded = [outcome.bounded]
     with replacing(path + OF_OTHERS) as file:
@@ -86,36 +86,36 @@ def write_told(
     with replacing(path) as file:
         pickle.dump((read, np.unique(np.concatenate(bounded))), file)
         for rows in outcome.verdicts:
-            for first in range(0, len(rows), _TOLD_AT_ONCE):
-                some = rows[first : first + _TOLD_AT_ONCE]
+            for first in range(0, len(rows), _ROWS_AT_ONCE):
+                some = rows[first : first + _ROWS_AT_ONCE]
                 numbers, kept = ends_of(some["edge"])
                 wanted = np.unique(np.concatenate([numbers, kept]) if has_bits else kept)
                 known = dict(zip(wanted.tolist(), labels(wanted.astype(np.uint32)), strict=True))
                 of_both = list(zip(numbers.tolist(), kept.tolist(), strict=True))
-                told = Told(
+                removed = RemovedRows(
                     numbers.tolist(),
                     kept.tolist(),
-                    some["figures"].tolist(),
+                    some["scores"].tolist(),
                     [known[number][0] for number in kept.tolist()],
                     [has_bits and bool(known[a][1] & known[b][1] & HAS_FINGERPRINT) for a, b in of_both],
-                    _estimates(estimate, of_both, some["figures"].tolist()),
+                    _estimates(estimate, of_both, some["scores"].tolist()),
                 )
-                pickle.dump(tuple(told), file)
+                pickle.dump(tuple(removed), file)
 
 
 def _estimates(
-    estimate: Callable[[int, int, int], Estimate] | None, pairs: list[tuple[int, int]], figures: list[int]
+    estimate: Callable[[int, int, int], Estimate] | None, pairs: list[tuple[int, int]], scores: list[int]
 ) -> list[tuple[Any, ...] | None]:
     if estimate is None:
         return [None] * len(pairs)
-    return [tuple(estimate(a, b, each)) for (a, b), each in zip(pairs, figures, strict=True)]
+    return [tuple(estimate(a, b, each)) for (a, b), each in zip(pairs, scores, strict=True)]
 
 
-class Teller:
+class VerdictReader:
     """What was decided, as it is written in a file, in the order of the rows.
 
     Args:
-        file: what `write_told` has written, open.
+        file: what `write_verdicts` has written, open.
         num_perm: of the sketches.
         plan: what a match is.
         others: the same, of other indexes; ``None``: there are none.
@@ -133,14 +133,14 @@ class Teller:
         self._next = next(self._rest, None)
         self._has_begun = False
 
-    def of(
-        self, parts: Iterable[Rows | Entered], tell: Callable[[Sequence[BadRowError]], object]
+    def decided_rows(
+        self, parts: Iterable[Rows | Entered], on_bad: Callable[[Sequence[BadRowError]], object]
     ) -> Iterator[DecidedRows]:
         """Yield rows with what was decided.
 
         Args:
             parts: the rows.
-            tell: called with what stands between them and is no row.
+            on_bad: called with what stands between them and is no row.
 
         Raises:
             SimIndexError: the rows are not numbered one by one, or a decision is of none of them.
@@ -151,11 +151,11 @@ class Teller:
                 raise _misnumbered(f"row {behind:,}", f"row {rows.first:,}")
             behind = rows.first + len(rows)
             if rows.bad:
-                tell(rows.bad)
+                on_bad(rows.bad)
             verdicts: list[Verdict | None] = [None] * len(rows)
             some = self.next_rows(rows.first, rows.first + len(rows))
-            for place, told in some.told:
-                verdicts[place] = self._verdict(*told)
+            for place, removed in some.removed:
+                verdicts[place] = self._verdict(*removed)
             for number, verdict in self._others_before(rows.first + len(rows)):
                 if number >= rows.first:
                     verdicts[number - rows.first] = verdict
@@ -179,13 +179,13 @@ class Teller:
         if self._next is not None:
             raise _misnumbered(f"decisions on {total:,} rows", f"one on row {self._next[0]:,}")
 
-    def next_rows(self, first: int, behind: int) -> ToldRows:
+    def next_rows(self, first: int, behind: int) -> RowDecisions:
         """Return what was decided of rows first..behind-1; the first call passes over the rows before them.
 
         Raises:
             SimIndexError: a later call leaves out rows that something was decided of.
         """
-        some: list[tuple[int, ToldRow]] = []
+        some: list[tuple[int, RemovedRow]] = []
         while self._next is not None and self._next[0] < behind:
             if self._next[0] >= first:
                 some.append((self._next[0] - first, self._next[1:]))
@@ -194,18 +194,18 @@ class Teller:
             self._next = next(self._rest, None)
         self._has_begun = True
         begin, end = np.searchsorted(self._bounded, (first, behind))
-        return ToldRows(some, [int(number) - first for number in self._bounded[begin:end]])
+        return RowDecisions(some, [int(number) - first for number in self._bounded[begin:end]])
 
     def _all(self) -> Iterator[tuple[Any, ...]]:
-        for told in _pickled(self._file):
-            yield from zip(*Told(*told), strict=True)
+        for removed in _pickled(self._file):
+            yield from zip(*RemovedRows(*removed), strict=True)
 
 
-def numbers_told(file: Any, others: Any) -> Iterator[list[int]]:
-    """Yield the numbers of rows that go, of two open files that `write_told` has written."""
+def removed_numbers(file: Any, others: Any) -> Iterator[list[int]]:
+    """Yield the numbers of rows that go, of two open files that `write_verdicts` has written."""
     pickle.load(file)
-    for told in _pickled(file):
-        yield Told(*told).numbers
+    for removed in _pickled(file):
+        yield RemovedRows(*removed).numbers
     for of_others in _pickled(others):
         yield [number for number, *_ in of_others]
 
@@ -224,24 +224,24 @@ def _misnumbered(expected: str, found: str) -> SimIndexError:
     )
 
 
-ToldRow = tuple[Any, ...]
-"""Number of the row that a row is like, and the other fields of `Told`."""
+RemovedRow = tuple[Any, ...]
+"""Number of the row that a row is like, and the other fields of `RemovedRows`."""
 
 
-class ToldRows(NamedTuple):
+class RowDecisions(NamedTuple):
     """What was decided of some rows, by their places among them.
 
     Attributes:
-        told: place and `ToldRow` of those that go.
+        removed: place and `RemovedRow` of those that go.
         bounded: places of rows that stay though not all was looked at.
     """
 
-    told: list[tuple[int, ToldRow]]
+    removed: list[tuple[int, RemovedRow]]
     bounded: list[int]
 
 
 class Verdicts:
-    """Makes verdicts of what was told.
+    """Makes verdicts from the fields of removed rows.
 
     Args:
         num_perm: of the sketches.
@@ -252,11 +252,11 @@ class Verdicts:
         self._plan, self._estimates = plan, row_estimates(num_perm)
 
     def __call__(
-        self, kept: int, figures: int, label: str, has_bits: bool, estimate: tuple[Any, ...] | None = None
+        self, kept: int, score: int, label: str, has_bits: bool, estimate: tuple[Any, ...] | None = None
     ) -> Verdict:
-        """Return the verdict of a row that goes; see `Told`."""
-        agree, distance = agree_and_distance(self._plan, figures)
-        of_rows = self._estimates[agree] if agree != NO_FIGURE else (None, False, None)
+        """Return the verdict of a row that goes; see `RemovedRows`."""
+        agree, distance = agree_and_distance(self._plan, score)
+        of_rows = self._estimates[agree] if agree != NO_VALUE else (None, False, None)
         similarity, exact, error = estimate or of_rows
         bits = distance if has_bits else None
         return Verdict(Match(kept, similarity, bits, label, exact, error), None)

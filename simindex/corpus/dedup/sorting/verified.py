@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from simindex.corpus.dedup.sorting.sketches import SketchFiles
-from simindex.format.rows import NO_FIGURE, PAIR_ROW
+from simindex.format.rows import NO_VALUE, PAIR_ROW
 from simindex.pairs.candidates import equal_rows
 from simindex.pairs.union_find import ends_of
 
@@ -51,7 +51,7 @@ def _compared(sketches: SketchFiles, edges: np.ndarray, min_agree: int) -> np.nd
     later, earlier = (places.astype(np.uint32) for places in ends_of(edges))
     by_earlier = np.argsort(earlier, kind="stable")
     ascending = earlier[by_earlier]
-    agree = np.full(len(edges), 0 if sketches.bands else NO_FIGURE, dtype=np.uint32)
+    agree = np.full(len(edges), 0 if sketches.bands else NO_VALUE, dtype=np.uint32)
     other = np.empty(len(edges), dtype=np.uint64)
     for band in range(sketches.bands):
         words = sketches.band(band)
